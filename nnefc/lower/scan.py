@@ -15,7 +15,7 @@ from nnefc.lower.buffer_aliasing import source
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.graphs import is_computed, lower_graph
 from nnefc.lower.repeated_launches import Move, moving, repeat, slice_buffer
-from nnefc.ops.internal.scan import NAME, Parts
+from nnefc.ops.internal.scan import NAME, ScanSignature
 from nnefc.program.program import Buffer, Launch, Ref
 from nnefc.symbolic.integers import SymInt
 
@@ -23,7 +23,7 @@ from nnefc.symbolic.integers import SymInt
 @lowering(NAME)
 def scan(lower: Lowering, op: Op) -> None:
     """The body's launches once for every turn, or as they are if there is only one."""
-    parts, loop = Parts(op), _Loop(lower, op)
+    parts, loop = ScanSignature(op), _Loop(lower, op)
     context = lower.within(parts.body)
     inputs: list[Ref | None] = [Ref(state.before) for state in loop.states]
     inputs += [Ref(each.view) for each in loop.scanned]
@@ -86,7 +86,7 @@ class _Loop:
     """The slices of a scan, and how they move."""
 
     def __init__(self, lower: Lowering, op: Op) -> None:
-        self._lower, self._op, self._parts = lower, op, Parts(op)
+        self._lower, self._op, self._parts = lower, op, ScanSignature(op)
         self.keep: list[Ref] = []
         """What has to be in memory all the time."""
         states, body = self._parts.states, self._parts.body

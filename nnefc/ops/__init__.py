@@ -1,1 +1,1 @@
-"""The operations of the IR: one `OpSpec` each, in tables by origin."""
+"""The operations of the IR: one `OpSpec` each, in packages by origin."""

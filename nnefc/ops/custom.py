@@ -1,14 +1,13 @@
-"""The registry of custom operations, which Python functions build from standard ones.
+"""The registry of custom operations: Python functions that build them from standard operations.
 
     @nnefc.operation("fragment swish( x: tensor<scalar>, beta: scalar ) -> ( y: tensor<scalar> )")
     def swish(emit, op):
         x, beta = op.inputs[0], op.attributes["beta"]
         return emit("mul", x, emit("sigmoid", emit("mul", x, beta)))
 
-Documents declare them as fragments without a body.  The function builds the operation from
-standard ones, so it is compiled like everything else.  A package registers its operations when it
-is imported; entry points of the group `nnefc.operations` name its modules, which are loaded once a
-document declares a fragment without a body.
+Documents declare custom operations as fragments without a body.  A package registers its operations
+when it is imported.  Entry points of the group `nnefc.operations` name modules that do so; they are
+imported when a document declares a fragment without a body.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ def operation(
     """Register a custom operation.
 
     Args:
-        signature: Its declaration in NNEF: `fragment name( ... ) -> ( ... )`.  A document
-            that uses it declares the same parameters and results (defaults may differ).
-        shape: `shape(call)` gives the types of the results and states what arguments must
-            fulfil (see `nnefc.ops.core.spec.Call`).  None: like the first operand.
-        replace: Take the place of an earlier registration of the name.
+        signature: The declaration in NNEF: `fragment name( ... ) -> ( ... )`.  A document that
+            uses the operation declares the same parameters and results (defaults may differ).
+        shape: `shape(call)` checks the arguments and returns the types of the results (see
+            `nnefc.ops.core.spec.Call`).  None: results have the type of the first operand.
+        replace: Whether to replace an earlier registration of the name.
 
     Returns:
-        A decorator of `expand(emit, op)`, which gives the results: `emit("add", x, y)` makes
+        A decorator of `expand(emit, op)`, which returns the results: `emit("add", x, y)` inserts
         an operation, `op.inputs` are the tensors, `op.attributes` the attributes.
 
     Raises:
-        NnefError: `custom/...` if the signature is wrong, or the name is taken; from the
-            decorator, if the function does not take `emit` and `op`.
+        NnefError: `custom/...` if the signature is wrong or the name is taken; from the decorator,
+            if the function does not take `emit` and `op`.
     """
     from nnefc.syntax.parser import parse_declaration
 
@@ -81,9 +80,10 @@ def operation(
 
 
 def _require_two_parameters(name: str, expand: Expand) -> None:
+    """Raise NnefError `custom/function` unless `expand` can be called with two arguments."""
     try:
         signature = inspect.signature(expand)
-    except (TypeError, ValueError):  # not every callable tells
+    except (TypeError, ValueError):  # not every callable has a signature
         return
     try:
         signature.bind(None, None)
@@ -96,26 +96,26 @@ def _require_two_parameters(name: str, expand: Expand) -> None:
 
 
 def unregister(name: str) -> None:
-    """Forget a custom operation."""
+    """Remove a custom operation from the registry."""
     _registered.pop(name, None)
 
 
 def spec(name: str) -> OpSpec | None:
-    """The custom operation of that name, if one is registered."""
+    """The custom operation called `name`; None if it is not registered."""
     return _registered.get(name)
 
 
 def registered() -> dict[str, OpSpec]:
-    """All custom operations by name, those of installed packages included.
+    """All custom operations by name, including those of installed packages.
 
-    Raises NnefError `custom/entry-point` when such a package fails to import.
+    Raises NnefError `custom/entry-point` if such a package fails to import.
     """
     load_entry_points()
     return dict(_registered)
 
 
 def require_known(graph: Graph) -> None:
-    """Raise NnefError `custom/unregistered`, once per operation that has no meaning."""
+    """Raise NnefError `custom/unregistered` for operations of `graph` that are not registered."""
     missing: dict[str, Diagnostic] = {}
     for op in walk(graph):
         if op.name in operations() or op.name in _registered:
@@ -128,7 +128,7 @@ def require_known(graph: Graph) -> None:
 
 
 def unregistered(name: str, place: Place | None, chain: Any = ()) -> Diagnostic:
-    """The error for an operation without a body that nobody registered."""
+    """The error for an operation that is declared without a body and not registered."""
     return Diagnostic(
         "custom/unregistered",
         f"'{name}' is declared without a body and not registered",
@@ -139,7 +139,7 @@ def unregistered(name: str, place: Place | None, chain: Any = ()) -> Diagnostic:
 
 
 def _like_first(declaration: ast.Fragment) -> InferRule:
-    """The rule of results that have the type of the first operand."""
+    """A shape rule: all results have the type of the first operand."""
     first = next((p.name for p in declaration.parameters if _is_tensor(p)), None)
     count = len(declaration.results)
 
@@ -157,16 +157,16 @@ def _is_tensor(parameter: ast.Parameter) -> bool:
 
 @cache
 def load_entry_points() -> None:
-    """Import the packages that register operations, once.
+    """Import the modules that entry points name, once.
 
-    Raises NnefError `custom/entry-point` when one fails to import.
+    Raises NnefError `custom/entry-point` if one fails to import.
     """
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()
-        except Exception as error:  # whatever a foreign package does
+        except Exception as error:  # importing foreign code may raise anything
             raise NnefError.of(
                 "custom/entry-point",
                 f"the package of entry point '{entry.name}' ({entry.value}) fails to import: "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.ops.internal.scan import NAME, Parts
+from nnefc.ops.internal.scan import NAME, ScanSignature
 
 
 @dataclass(eq=False, slots=True)
@@ -43,20 +43,20 @@ class Loop:
     """The parts of a scan, in lists that may be changed; `write` makes it so."""
 
     def __init__(self, graph: Graph, op: Op) -> None:
-        parts, body = Parts(op), op.attributes["body"]
-        states, shared = parts.states, parts.first_shared
+        signature, body = ScanSignature(op), op.attributes["body"]
+        states, shared = signature.states, signature.first_shared
         self.graph, self.op, self.body = graph, op, body
-        self.turns = parts.turns
+        self.turns = signature.turns
         pairs = list(zip(op.inputs, body.inputs, strict=True))
         results = list(zip(body.outputs, op.outputs, body.output_names, strict=True))
         self.states = [LoopState(*pair, *result) for pair, result in zip(pairs[:states], results)]
         self.scanned = [
-            Operand(*pair, parts.takes_backwards(states + i))
+            Operand(*pair, signature.takes_backwards(states + i))
             for i, pair in enumerate(pairs[states:shared])
         ]
         self.shared = [Operand(*pair) for pair in pairs[shared:]]
         self.stacked = [
-            Stacked(*result, parts.gives_backwards(states + i))
+            Stacked(*result, signature.gives_backwards(states + i))
             for i, result in enumerate(results[states:])
         ]
 

@@ -91,9 +91,9 @@ def test_mistakes_in_bodies_are_found() -> None:
     graph = sums(3, 2, (False, False))
     loop = next(op for op in graph.ops if op.name == "scan")
     for key, value, what in (
-        ("turns", 2, "operand 4 is float32[6,3], the body makes it float32[4,3]"),
+        ("turns", 2, "operand 4 is float32[6,3], by the body it must be float32[4,3]"),
         ("turns", 0, "runs 0 turns"),
-        ("states", 3, "'backwards' has 2 items, one for each of 3 is needed"),
+        ("states", 3, "'backwards' has 2 items, it must have 3"),
         ("scanned", 2, "'backwards' has 2 items"),
         ("backwards", (), "'backwards' has 0 items"),
     ):

@@ -44,7 +44,12 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("variable", (), {"shape": (1,), "label": ""}, "label must not be empty"),
     ("variable", (), {"shape": (1,), "label": "a b:c"}, "has ' ', ':'"),
     ("append", ((2, 5), (2, 1)), {"axis": 2, "begin": 0}, "less than the rank of memory: axis = 2"),
-    ("append", ((2, 5), (3, 1)), {"axis": 1, "begin": 0}, "but along axis 1: memory.shape = [2,5]"),
+    (
+        "append",
+        ((2, 5), (3, 1)),
+        {"axis": 1, "begin": 0},
+        "except along axis 1: memory.shape",
+    ),
     (
         "append",
         ((2, 5), (2, 2)),

@@ -19,8 +19,7 @@ from nnefc.lower.product.matmul import zero_item
 from nnefc.lower.product.operands import broadcast
 from nnefc.lower.product.pack import Matrix, pack
 from nnefc.lower.product.tiling import UNIT_NS, even, least_rows, sizes, tile_sizes, units_per_tile
-from nnefc.ops.internal.attention import first_other
-from nnefc.ops.internal.attention import places as attended
+from nnefc.ops.internal.attention import expression_start, tensor_views
 from nnefc.program.program import Ref
 from nnefc.support.hardware import CACHE_LINE
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
@@ -58,11 +57,11 @@ def attention(lower: Lowering, op: Op) -> None:
         at = replace(at, offset=at.offset + first)
         return Matrix(at, row, step, tuple(strides[i] for i in kept))
 
-    q, *places = (matrix(lower.read(x), where) for x, _, where in attended(op)[:-1])
+    q, *places = (matrix(lower.read(x), where) for x, _, where in tensor_views(op)[:-1])
     y = matrix(lower.write(op.output), a["y"])
     dims = tuple(a["scores"])
     expression, (_, *others) = elementwise.literals(
-        lower, a["expression"], [Value(TensorType(dtype, dims)), *op.inputs[first_other(op) :]]
+        lower, a["expression"], [Value(TensorType(dtype, dims)), *op.inputs[expression_start(op) :]]
     )
     operands = [broadcast(lower.read(x), x.type, dims) for x in others]
     operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]

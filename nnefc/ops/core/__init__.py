@@ -1,1 +1,1 @@
-"""The definition of an operation (`spec`), and formulas that several operations share."""
+"""The definition of an operation (`spec`) and formulas that several operations share."""

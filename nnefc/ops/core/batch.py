@@ -1,10 +1,9 @@
-"""Rules of operations that compute the items of a batch independently of each other.
+"""Batch rules: operations that compute the items of a batch independently of each other.
 
-An operation is separable if it gives, for every slice of its operands along dimension 0, the same
-slice of its results.  A slice is that of one item: `rows` of a tensor are how many extents along
-dimension 0 belong to an item, as in a tensor [batch * rows, ...]; 0 says that the tensor is the
-same for every item (weights, a mean over the batch).  Row-major or blocked, the slices are
-contiguous in memory, one after the other.
+An operation is separable if item i of its results depends only on item i of its operands.  A tensor
+[batch * rows, ...] holds `rows` indices of dimension 0 for each item; rows = 0 means that all items
+share the tensor (weights, a mean over the batch).  The slices of the items are contiguous in memory
+and follow each other, in row-major and in blocked layouts.
 """
 
 from __future__ import annotations
@@ -12,36 +11,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnefc.ir import Op, Value
-from nnefc.ops.core.views import Place
+from nnefc.ops.core.views import TensorView
 
 Rows = Sequence[int]
-"""Of every operand, or result; 0 for a tensor that all items share."""
+"""Rows of every operand, or of every result; 0 for a tensor that all items share."""
 
 BatchRule = Callable[[Op, Rows, int], int]
-"""`rule(op, rows of the operands, batch)`: rows of the results, 0 if `op` is not separable."""
+"""`rule(op, rows of the operands, batch)` returns the rows of the results, 0 if not separable."""
 
 
 def first(op: Op, rows: Rows, batch: int) -> int:
-    """Only the first operand has items."""
+    """The first operand has items; all items share the others."""
     del op, batch
     return rows[0] if not any(rows[1:]) else 0
 
 
 def every(op: Op, rows: Rows, batch: int) -> int:
-    """All operands have items, with as many rows."""
+    """All operands have items, with equal rows."""
     del op, batch
     return rows[0] if all(n == rows[0] for n in rows) else 0
 
 
 def elementwise(op: Op, rows: Rows, batch: int) -> int:
-    """Operands broadcast."""
+    """Operands with items broadcast against each other and against shared ones."""
     del batch
     most = max(rows)
     return most if aligned(op.inputs, rows, most) else 0
 
 
 def aligned(operands: Sequence[Value], rows: Rows, wanted: int) -> bool:
-    """Whether operands broadcast with a tensor of `wanted` rows item by item."""
+    """Whether each operand has `wanted` rows, or broadcasts along dimension 0."""
     return all(r == wanted or (not r and _repeats(v)) for v, r in zip(operands, rows, strict=True))
 
 
@@ -53,19 +52,19 @@ def _repeats(value: Value) -> bool:
 def then_expression(rule: BatchRule, start: Callable[[Op], int]) -> BatchRule:
     """The rule of an operation that applies an expression to its result and further operands.
 
-    `start`: number of the first of these operands.
+    `start(op)` returns the index of the first of these operands.
     """
 
-    def both(op: Op, rows: Rows, batch: int) -> int:
+    def rule_with_expression(op: Op, rows: Rows, batch: int) -> int:
         count = start(op)
         result = rule(op, rows[:count], batch)
         return result if aligned(op.inputs[count:], rows[count:], result) else 0
 
-    return both
+    return rule_with_expression
 
 
 def window(rule: BatchRule) -> BatchRule:
-    """A window that covers one extent of dimension 0 at a time, and each of them once."""
+    """`rule`, if the window has size 1, stride 1 and no padding along dimension 0."""
 
     def checked(op: Op, rows: Rows, batch: int) -> int:
         a = op.attributes
@@ -77,31 +76,34 @@ def window(rule: BatchRule) -> BatchRule:
 
 
 def axes(op: Op, rows: Rows, batch: int) -> int:
-    """Dimension 0 is none of the attribute `axes`."""
+    """The attribute `axes` does not contain dimension 0."""
     del batch
     return rows[0] if all(axis > 0 for axis in op.attributes["axes"]) else 0
 
 
 def axis(op: Op, rows: Rows, batch: int) -> int:
-    """Dimension 0 is not the attribute `axis`."""
+    """The attribute `axis` is not dimension 0."""
     return every(op, rows, batch) if op.attributes["axis"] > 0 else 0
 
 
-def places(tensors: Sequence[Place], rows: Rows, batch: int) -> int:
-    """Views of operands and then of results, whose shapes begin with the same dimension."""
+def strided(tensors: Sequence[TensorView], rows: Rows, batch: int) -> int:
+    """Views of the operands, then of the results, which all have the same first dimension.
+
+    Each view must read its item within the item's slice, or, for a shared tensor, repeat.
+    """
     count, rest = divmod(tensors[0].shape[0], batch)
     if rest:
         return 0
     rows = [*rows, *[count] * (len(tensors) - len(rows))]
-    for place, has_rows in zip(tensors, rows, strict=True):
-        offset, *strides = place.where
+    for tensor, has_rows in zip(tensors, rows, strict=True):
+        offset, *strides = tensor.view
         if not has_rows:
             if strides[0]:
                 return 0
             continue
-        extents = (count, *place.shape[1:])
+        extents = (count, *tensor.shape[1:])
         reach = offset + sum(s * (n - 1) for s, n in zip(strides, extents, strict=True))
-        size = place.value.type.volume // batch
+        size = tensor.value.type.volume // batch
         if strides[0] * count != size or reach >= size:
             return 0
     return count

@@ -1,6 +1,7 @@
-"""Rules of operations on channel-blocked tensors, judged by attributes and shapes.
+"""Blocked rules: operations that compute on channel-blocked tensors.
 
-Every operation with a rule has a `blocked_lowering`.
+A rule looks at attributes and shapes.  Every operation with a rule has a `@blocked_lowering`.
+Blocked layouts: NeoCPU, Liu et al. 2019.
 """
 
 from __future__ import annotations
@@ -15,59 +16,60 @@ from nnefc.ops.core.window_arithmetic import Window, interpolation, pooling_wind
 from nnefc.symbolic.traced_array import traced_call
 
 BlockedRule = Callable[[Op], bool]
-"""`rule(op)`: whether `op` can compute on tensors with channels in blocks."""
+"""`rule(op)` returns whether `op` can compute on tensors with channels in blocks."""
 
 
 BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32})
 
 
 def has_blocked_kernels(dtype: DType) -> bool:
-    """Whether kernels on channel-blocked tensors accept items of this type."""
+    """Whether kernels on channel-blocked tensors exist for this item type."""
     return dtype in BLOCKED_ITEM_TYPES
 
 
 def always(op: Op) -> bool:
-    """Every item, or every channel, is computed on its own."""
+    """Items or channels are computed independently, so the layout does not matter."""
     del op
     return True
 
 
 def pooling(op: Op) -> bool:
-    """Windows in the plane; a border that is zero or ignored, and no window within it."""
+    """Spatial windows with border 'constant' or 'ignore', each of which covers an item."""
     dims = op.inputs[0].type.dims
     window = pooling_window(dims, op.attributes)
     border = op.attributes["border"]
     if border not in ("constant", "ignore"):
         return False
-    apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
-    if not apart or window.output[:2] != dims[:2]:
+    is_spatial = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
+    if not is_spatial or window.output[:2] != dims[:2]:
         return False
-    return all(all(traced_call(_meets, window, axis, border)) for axis in range(2, window.rank))
+    spatial = range(2, window.rank)
+    return all(all(traced_call(_covers_items, window, axis, border)) for axis in spatial)
 
 
-def _meets(window: Window, axis: int, border: str) -> tuple[bool]:
-    """Whether there is an item in the window at every position."""
+def _covers_items(window: Window, axis: int, border: str) -> tuple[bool]:
+    """Whether the window covers an item of the input at every position."""
     return (bool((window.clipped().taps(axis, border) >= 0).any(1).all()),)
 
 
 def whole_planes(op: Op) -> bool:
-    """Reductions of all spatial dimensions, and of nothing else."""
+    """Reductions over exactly the spatial dimensions."""
     dims = op.inputs[0].type.dims
     return sorted(op.attributes["axes"]) == [*range(2, len(dims))]
 
 
 def concat_channels(op: Op) -> bool:
-    """Of channels."""
+    """Concatenation along the channels."""
     return all(has_blocked_kernels(v.type.dtype) for v in op.inputs) and op.attributes["axis"] == 1
 
 
 def split_channels(op: Op) -> bool:
-    """Of channels."""
+    """Splitting of the channels."""
     return op.attributes["axis"] == 1
 
 
 def slice_channels(op: Op) -> bool:
-    """Of channels, and of nothing else."""
+    """Slices of the channels alone."""
     before, after = op.inputs[0].type.dims, op.output.type.dims
     others = [axis for axis in op.attributes["axes"] if axis != 1]
     backwards = any(step < 0 for step in op.attributes.get("stride", ()))
@@ -76,18 +78,18 @@ def slice_channels(op: Op) -> bool:
 
 
 def nearest(op: Op) -> bool:
-    """Windows that lie side by side: pixels are repeated."""
+    """Nearest-neighbour up-sampling: windows tile the output, so pixels are repeated."""
     dims, out = op.inputs[0].type.dims, op.output.type.dims
     window = pooling_window(dims, op.attributes, reverse=True)
-    beside = window.size == window.stride and all(p == (0, 0) for p in window.padding)
+    adjacent = window.size == window.stride and all(p == (0, 0) for p in window.padding)
     whole = out == tuple(n * f for n, f in zip(dims, window.size, strict=True))
     dense = all(d == 1 or f == 1 for d, f in zip(window.dilation, window.size, strict=True))
     plain = window.size[:2] == (1, 1) and not op.attributes["normalize"]
-    return beside and whole and dense and plain
+    return adjacent and whole and dense and plain
 
 
 def linear(op: Op) -> bool:
-    """Interpolation along the last two dimensions, between items that there are."""
+    """Interpolation along the last two dimensions that never reads a zero border."""
     dims, a = op.inputs[0].type.dims, op.attributes
     if any(f > 1 for f in a["factor"][:-2]):
         return False
@@ -96,6 +98,6 @@ def linear(op: Op) -> bool:
 
 
 def _inside(extent: int, factor: int, method: str, border: str) -> tuple[bool]:
-    """Whether there is an item at both ends of every interpolation."""
+    """Whether both ends of every interpolation are items of the input."""
     points = interpolation(extent, factor, method, border)
     return (bool(np.all([points.low >= 0, points.high >= 0])),)

@@ -1,4 +1,4 @@
-"""Check operations of a graph against their entries."""
+"""Check operations of a graph against their `OpSpec`s."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nnefc.ops.core.spec import Call, ExpressionUse, OpSpec, infer
 
 
 def problems(spec: OpSpec, op: Op) -> list[str]:
-    """Violated rules, as sentences that name the values."""
+    """The rules that `op` violates, as sentences that name the values."""
     violated: list[str] = []
     if spec.expression is not None:
         expression = op.attributes.get("expression")
@@ -25,7 +25,7 @@ def problems(spec: OpSpec, op: Op) -> list[str]:
 def _expression_problems(
     spec: OpSpec, use: ExpressionUse, op: Op, expression: Expression
 ) -> list[str]:
-    """What differs between the expression and the operation that applies it."""
+    """Type mismatches between an expression and the operation that applies it."""
     accumulator = spec.traits.accumulator
     inputs = [] if accumulator is None else [accumulator(op)]
     inputs += [v.type.dtype for v in op.inputs[use.start(op) :]]
@@ -35,15 +35,15 @@ def _expression_problems(
     types = [*expression.inputs, *(step.dtype for step in expression.steps)]
     if any(not 0 <= r < len(types) for r in expression.results):
         return violated  # `nnefc.ir.verify` reports these
-    given = {types[r] for r in expression.results}
-    counts = len(expression.results) == len(op.outputs) or not use.results
-    if given != {v.type.dtype for v in op.outputs} or not counts:
+    results = {types[r] for r in expression.results}
+    same_count = len(expression.results) == len(op.outputs) or not use.results
+    if results != {v.type.dtype for v in op.outputs} or not same_count:
         violated.append("the results of the expression differ from the outputs")
     return violated
 
 
 def _rule_problems(spec: OpSpec, op: Op) -> list[str]:
-    """What the rule that infers the types of the results says."""
+    """Violations of the shape rule, and outputs whose shapes differ from the inferred ones."""
     call = Call(op.name, spec.operands([v.type for v in op.inputs]), op.attributes)
     types, violated = infer(spec, call)
     violated += item_type_problems(spec, [v.type.dtype for v in op.inputs])

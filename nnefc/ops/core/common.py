@@ -16,13 +16,13 @@ from nnefc.support.limits import Limits
 T = TypeVar("T")
 
 LARGEST = 2**31 - 1
-"""Extents, steps and paddings fit in 32 bits, so that positions cannot overflow 64."""
+"""Bound of extents, steps and paddings: positions computed from them cannot overflow 64 bits."""
 
 MAX_RANK = Limits.rank
-"""A tensor file has room for 8 extents (5.2)."""
+"""Largest rank: a tensor file has room for 8 extents (5.2)."""
 
 MAX_RESULTS = Limits.operations
-"""Tensors that one operation may give (`copy_n`, `unstack`)."""
+"""Most results of one operation (`copy_n`, `unstack`)."""
 
 
 def listing(items: Iterable[Any]) -> str:
@@ -48,13 +48,13 @@ def literal(value: Any) -> str:
 
 
 def broadcast(call: Call, *operands: str) -> Shape:
-    """The common shape of operands under broadcasting (4.2.2), which aligns at dimension 0."""
+    """The shape that operands broadcast to (4.2.2), aligned at dimension 0."""
     shapes = {name: call.shape(name) for name in operands}
     return broadcast_shapes(call, shapes)
 
 
 def broadcast_shapes(call: Call, shapes: dict[str, Shape]) -> Shape:
-    """The common shape of shapes that are known by name."""
+    """The shape that named shapes broadcast to; records a problem if they do not."""
     first, *others = shapes.values() or [()]
     if all(shape == first for shape in others):
         return first
@@ -75,13 +75,13 @@ def broadcast_shapes(call: Call, shapes: dict[str, Shape]) -> Shape:
 
 
 def enumeration(names: Iterable[str]) -> str:
-    """`a, b and c`; nothing for no names."""
+    """`a, b and c`; empty for no names."""
     *first, last = [*names] or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def axes_attribute(call: Call, name: str = "axes") -> tuple[int, ...]:
-    """The list of axes, whose items must be unique and non-negative."""
+    """An attribute with a list of axes, which must be unique and non-negative."""
     axes: tuple[int, ...] = call[name]
     call.require(
         all(a >= 0 for a in axes), f"items in {name} must be non-negative: {name} = {listing(axes)}"
@@ -95,7 +95,7 @@ def axes_attribute(call: Call, name: str = "axes") -> tuple[int, ...]:
 def axes_within(
     call: Call, axes: Sequence[int], rank: int, of: str = "input", name: str = "axes"
 ) -> bool:
-    """Require that axes are less than the rank of a tensor; says whether they are."""
+    """Require that axes are less than the rank of a tensor; returns whether they are."""
     return call.require(
         all(a < rank for a in axes),
         f"items in {name} must be less than the rank of {of}: {name} = {listing(axes)}, "
@@ -104,21 +104,21 @@ def axes_within(
 
 
 def axis_attribute(call: Call, name: str = "axis") -> int:
-    """A single axis, which must be non-negative."""
+    """An attribute with one axis, which must be non-negative."""
     axis: int = call[name]
     call.require(axis >= 0, f"{name} must be non-negative: {name} = {axis}")
     return axis
 
 
 def axis_within(call: Call, axis: int, rank: int, of: str = "input", name: str = "axis") -> bool:
-    """Require that an axis is less than the rank of a tensor; says whether it is."""
+    """Require that an axis is less than the rank of a tensor; returns whether it is."""
     return call.require(
         axis < rank, f"{name} must be less than the rank of {of}: {name} = {axis}, rank {rank}"
     )
 
 
 def positive(call: Call, name: str) -> tuple[int, ...]:
-    """A list of integers, all of which must be strictly positive."""
+    """An attribute with a list of integers, which must be positive."""
     items: tuple[int, ...] = call[name]
     call.require(
         all(i > 0 for i in items), f"items in {name} must be positive: {name} = {listing(items)}"
@@ -127,9 +127,10 @@ def positive(call: Call, name: str) -> tuple[int, ...]:
 
 
 def attempt(read: Callable[[], T]) -> T | None:
-    """What `read` gives, or None if it needs something that is not known.
+    """The result of `read`, or None if it raises `NotKnown`.
 
-    For rules of several attributes: one that is not known hides no violation of the others.
+    A rule that checks several attributes uses it so that an unknown one does not hide violations
+    of the others.
     """
     try:
         return read()
@@ -138,7 +139,7 @@ def attempt(read: Callable[[], T]) -> T | None:
 
 
 def one_of(call: Call, name: str, allowed: Sequence[str]) -> None:
-    """Require that a string attribute is one of those allowed."""
+    """Require that a string attribute is one of the allowed values."""
     value = attempt(lambda: call[name])
     if value is not None:
         listed = ", ".join(map(literal, allowed))
@@ -146,7 +147,7 @@ def one_of(call: Call, name: str, allowed: Sequence[str]) -> None:
 
 
 def positive_items(call: Call, name: str) -> tuple[int, ...] | None:
-    """A list whose items must be positive and fit in 32 bits; None if it is not known."""
+    """An attribute whose items must be positive and fit in 32 bits; None if it is not known."""
     items = attempt(lambda: positive(call, name))
     if items is not None:
         fits(call, name, items)
@@ -164,7 +165,7 @@ def fits(call: Call, name: str, items: Sequence[int]) -> None:
 def length(
     call: Call, name: str, items: Sequence[Any] | None, expected: int, of: str, *, optional: bool
 ) -> None:
-    """Require that a list has `expected` items, the number of `of`, or (`optional`) none."""
+    """Require that a list has `expected` items, or none if `optional`; `of` names the number."""
     if items is None or (optional and not items):
         return
     call.require(
@@ -175,14 +176,14 @@ def length(
 
 
 def rank_allowed(call: Call, rank: int, of: str = "output") -> bool:
-    """Require that a result can be stored."""
+    """Require that a result has at most `MAX_RANK` dimensions."""
     return call.require(
         rank <= MAX_RANK, f"the rank of {of} must be at most {MAX_RANK}: it is {rank}"
     )
 
 
 def extents_allowed(call: Call, shape: Sequence[int], source: Sequence[int]) -> bool:
-    """Require that a result is not empty in a dimension in which its source is not."""
+    """Require that a result is empty only in dimensions in which its source is empty."""
     return call.require(
         all(extent > 0 or extent == before == 0 for extent, before in zip(shape, source)),
         f"extents of output must be positive: output.shape = {listing(shape)}",
@@ -190,7 +191,7 @@ def extents_allowed(call: Call, shape: Sequence[int], source: Sequence[int]) -> 
 
 
 def same(operand: str) -> Callable[[Call], TensorType]:
-    """The rule of operations whose result has the type and shape of an operand."""
+    """The shape rule of operations whose result has the type and shape of `operand`."""
 
     def rule(call: Call) -> TensorType:
         return TensorType(call.dtype(operand), call.shape(operand))
@@ -199,7 +200,7 @@ def same(operand: str) -> Callable[[Call], TensorType]:
 
 
 def broadcasting(*operands: str, dtype: DType | None = None) -> Callable[[Call], TensorType]:
-    """The rule of operations that broadcast their operands.
+    """The shape rule of operations that broadcast their operands.
 
     The result has the item type `dtype`, or that of the last operand.
     """
@@ -214,13 +215,13 @@ def broadcasting(*operands: str, dtype: DType | None = None) -> Callable[[Call],
 
 
 def align(*arrays: Array) -> list[Array]:
-    """The arrays with trailing singular dimensions, so that NumPy broadcasts as NNEF does."""
+    """The arrays with trailing singular dimensions added: NumPy then broadcasts as NNEF does."""
     rank = max(a.ndim for a in arrays)
     return [a.reshape(a.shape + (1,) * (rank - a.ndim)) for a in arrays]
 
 
 def aligned(function: Callable[..., Any]) -> Callable[..., Array]:
-    """`function` of arrays that NumPy broadcasts as NNEF does."""
+    """`function`, applied to arrays that `align` has prepared for broadcasting."""
 
     def reference(*arrays: Array) -> Array:
         return np.asarray(function(*align(*arrays)))
@@ -229,10 +230,10 @@ def aligned(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def within(indices: Array, extent: int) -> Array:
-    """Indices along `extent` items.
+    """Indices moved into the range 0 to `extent` - 1.
 
-    Negative ones count from the end; what is still out of range is moved to the nearest end, so
-    that no data can make a program read or write outside its memory.
+    Negative indices count from the end.  Indices that are still out of range are clamped, so that
+    no data can make a program read or write outside its memory.
     """
     return np.clip(np.where(indices < 0, indices + extent, indices), 0, extent - 1)
 
@@ -243,5 +244,5 @@ def volume(extents: Iterable[int]) -> int:
 
 
 def sequence(value: Any) -> list[Any] | None:
-    """The items of a list or tuple; None of anything else."""
+    """The items of a list or tuple; None for any other value."""
     return list(value) if isinstance(value, list | tuple) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,4 +1,4 @@
-"""The interface of an operation: its tensors, attributes and results, taken from its signature."""
+"""The interface of an operation: tensors, attributes and results, parsed from its signature."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ Number = bool | int | float
 
 @dataclass(frozen=True, slots=True)
 class TensorParameter:
-    """A tensor operand: `dtype` None or "?" takes any; `default` is a number."""
+    """A tensor operand.
+
+    `dtype` None or "?" accepts any item type; `default` is the number of an optional operand.
+    """
 
     name: str
     dtype: PrimitiveName | None
@@ -39,7 +42,7 @@ class TensorParameter:
 
 @dataclass(frozen=True, slots=True)
 class AttributeParameter:
-    """An attribute; `default` None: required."""
+    """An attribute; without a `default` (None) it is required."""
 
     name: str
     type: TypeSpec
@@ -48,7 +51,7 @@ class AttributeParameter:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A signature taken apart."""
+    """The parameters and results of a signature, by kind."""
 
     tensors: tuple[TensorParameter, ...]
     attributes: Mapping[str, AttributeParameter]
@@ -64,7 +67,7 @@ _interfaces: dict[str, Interface] = {}
 
 
 def interface(spec: OpSpec) -> Interface:
-    """The parameters and results of an operation (kept by signature)."""
+    """The parameters and results of an operation, cached by signature."""
     known = _interfaces.get(spec.signature)
     if known is None:
         known = _interfaces[spec.signature] = _interface(spec)
@@ -72,7 +75,7 @@ def interface(spec: OpSpec) -> Interface:
 
 
 def defaults(spec: OpSpec) -> dict[str, Attribute]:
-    """Default values of the attributes that have one; arrays and tuples are tuples."""
+    """The default values of attributes by name; arrays become tuples."""
     return dict(interface(spec).defaults)
 
 
@@ -107,7 +110,7 @@ def _tensor(name: str, type_: TypeSpec, default: Any = None) -> TensorParameter 
 
 
 def value_of(expression: Expression) -> Attribute:
-    """The value of a literal default."""
+    """The value of a default, which must be a literal; raises ValueError otherwise."""
     match expression:
         case Literal_():
             return expression.value
@@ -120,7 +123,7 @@ def value_of(expression: Expression) -> Attribute:
 
 
 def normalize(value: Any, type_: TypeSpec) -> Attribute:
-    """A Python value as an attribute of a type: lists become tuples, integers scalars."""
+    """`value` as an attribute of type `type_`: lists become tuples, integers become scalars."""
     items = sequence(value)
     match type_:
         case ArraySpec() if items is not None:
@@ -134,15 +137,15 @@ def normalize(value: Any, type_: TypeSpec) -> Attribute:
 
 
 def item_type_problems(spec: OpSpec, dtypes: Sequence[DType]) -> list[str]:
-    """What is wrong with the item types of the operands, of which the last may be left out."""
+    """Violations by the item types of the operands; trailing operands may be left out."""
     face = interface(spec)
     wanted = [face.tensors[0]] * len(dtypes) if face.is_variadic else face.tensors
-    given = list(zip(wanted, dtypes))
-    generic = next((have for parameter, have in given if parameter.dtype == "?"), None)
-    scalars = [have for parameter, have in given if parameter.dtype == "scalar"]
+    pairs = list(zip(wanted, dtypes))
+    generic = next((have for parameter, have in pairs if parameter.dtype == "?"), None)
+    scalars = [have for parameter, have in pairs if parameter.dtype == "scalar"]
     whole = scalars[0] if spec.integers and any(t.is_integer for t in scalars) else None
     problems: list[str] = []
-    for parameter, have in given:
+    for parameter, have in pairs:
         want = generic if parameter.dtype == "?" else whole if parameter.dtype == "scalar" else None
         if want is not None:
             fits = have is want
@@ -156,7 +159,7 @@ def item_type_problems(spec: OpSpec, dtypes: Sequence[DType]) -> list[str]:
 
 
 def kind_of(dtype: DType) -> PrimitiveName:
-    """The primitive type that an item type represents."""
+    """The primitive type of NNEF that an item type represents."""
     if dtype.is_float:
         return "scalar"
     if dtype.is_integer:

@@ -1,9 +1,9 @@
-"""`OpSpec`: everything there is to know of an operation, in one entry.
+"""`OpSpec`: the definition of an operation, in one entry.
 
-`infer` checks an invocation and gives the types of its results.  It is written so
-that what needs only attributes is checked first: reading a shape or an attribute
-that is not known (a fragment checked before it is expanded) ends the rule quietly,
-so every rule serves full and partial knowledge alike.
+`infer` checks an invocation and returns the types of its results.  A rule checks attributes before
+it reads shapes: reading an unknown shape or attribute (in a fragment that is checked before it is
+expanded) raises `NotKnown`, which ends the rule quietly.  One rule thus serves full and partial
+knowledge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Unknown:
-    """The value of an attribute that is not known at this point."""
+    """The type of `UNKNOWN`, the value of an attribute that is not known yet."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -32,20 +32,20 @@ UNKNOWN: Final = Unknown()
 
 
 def has_unknown(value: object) -> bool:
-    """Whether any part of a value is not known."""
+    """Whether a value is `UNKNOWN` or a tuple that contains it at any depth."""
     if isinstance(value, tuple):
         items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        types = set(map(type, items))  # the values of a constant may be very many
+        types = set(map(type, items))  # fast for constants with very many values
         return Unknown in types or (tuple in types and any(map(has_unknown, items)))
     return value is UNKNOWN
 
 
 class NotKnown(Exception):
-    """A rule asked for a shape or an attribute that is not known; it ends without a verdict."""
+    """A rule read a shape or an attribute that is not known; the rule ends without a verdict."""
 
 
 class Call:
-    """What a shape rule sees of an invocation: operand types, attributes, and `require`."""
+    """An invocation as a shape rule sees it: operand types, attributes, and `require`."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class Call:
         operands: Mapping[str, TensorType | Sequence[TensorType] | None],
         attributes: Mapping[str, Attribute],
     ) -> None:
-        """Operands by parameter name; a list for a tensor array, None if nothing is known of it."""
+        """`operands` by parameter name: a list for a tensor array, None for an unknown operand."""
         self.op = op
         self._operands = operands
         self._attributes = attributes
         self.problems: list[str] = []
-        """Violated rules, as sentences that name the values."""
+        """The violations so far, as sentences that name the values."""
 
     def __getitem__(self, attribute: str) -> Any:
         """An attribute; raises NotKnown if any part of it is not known."""
@@ -68,7 +68,7 @@ class Call:
         return value
 
     def dtype(self, operand: str) -> DType:
-        """Item type of an operand (of the first item of a tensor array)."""
+        """Item type of an operand; for a tensor array, that of its first tensor."""
         types = self._operands[operand]
         if types is None:
             raise NotKnown
@@ -86,7 +86,7 @@ class Call:
         return type_.shape
 
     def shapes(self, operand: str) -> list[Shape]:
-        """Shapes of the items of a tensor array."""
+        """Shapes of the tensors of a tensor array."""
         types = self._operands[operand]
         if types is None or isinstance(types, TensorType):
             raise NotKnown
@@ -97,53 +97,56 @@ class Call:
         return known
 
     def require(self, condition: bool, message: str) -> bool:
-        """Record `message` unless `condition`; returns the condition so that a rule can branch."""
+        """Record `message` unless `condition` holds; returns `condition`."""
         if not condition:
             self.problems.append(message)
         return condition
 
     def stop_if_wrong(self) -> None:
-        """End the rule here if a requirement failed: what follows would divide by zero or so."""
+        """End the rule if a requirement failed and later checks rely on it."""
         if self.problems:
             raise NotKnown
 
 
 class InferRule(Protocol):
+    """`rule(call)` checks an invocation and returns the type or types of its results."""
+
     def __call__(self, call: Call, /) -> TensorType | Sequence[TensorType]: ...
 
 
 Reference = Callable[..., Any]
-"""`reference(*operands, **attributes)`: float64/int64/bool arrays in, array (or tuple) out.
+"""`reference(*operands, **attributes)`: float64/int64/bool arrays in, an array or a tuple out.
 
-A tensor array is one list argument.  Integer results are int64, logical ones bool.  That of
-`cast` has one more argument, `dtype`: the item type that it converts to.
+A tensor array is one list argument.  Integer results are int64, logical ones bool.  The reference
+of `cast` also takes `dtype`, the item type that it converts to.
 """
 
 
 class Emit(Protocol):
-    """What `expand` builds with: `emit("add", x, y)`, `emit("box", x, size=(1, 1, 3, 3))`.
+    """Inserts an operation: `emit("add", x, y)`, `emit("box", x, size=(1, 1, 3, 3))`.
 
-    Operands are Values or numbers (which become rank-0 constants of the type of the first
-    operand); missing attributes get their defaults; `dtype=` is the type that `cast` converts
-    to.  Returns the output, or a tuple of them.
+    Operands are Values or numbers, which become rank-0 constants of the type of the first
+    operand.  Missing attributes get their defaults; `dtype=` is the type that `cast` converts to.
+    Returns the output, or a tuple of several.
     """
 
     def __call__(self, op: str, /, *operands: Any, **attributes: Any) -> Any: ...
 
 
 Expand = Callable[[Emit, Op], Any]
-"""`expand(emit, op)` gives the values (one, or a tuple) that replace the outputs of `op`."""
+"""`expand(emit, op)` returns the value, or tuple of values, that replaces the outputs of `op`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """One invocation for the generic tests.
 
-    `inputs`: shapes of the operands (tensor arrays are lists of shapes), filled with data of
-    the kind `data` says: "normal", "positive", "unit" (0..1 open), "ties" (multiples of 1/4,
-    many equal), "logical" and "integers" (generic operands have that type), or explicit nested
-    lists in `values` by position.  `dtype` among the attributes is the type argument; `dtypes`:
-    item types of operands by position, where they are not the usual ones.
+    `inputs`: shapes of the operands, a list of shapes for a tensor array.
+    `attributes`: those of the operation; `dtype` is the type argument.
+    `data`: how operands are filled: "normal", "positive", "unit" (in the open interval 0..1),
+    "ties" (multiples of 1/4, many equal), "logical" or "integers" (generic operands get that type).
+    `values`: explicit items by position of the operand, as nested lists.
+    `dtypes`: item types by position of the operand, where they differ from the default.
     """
 
     inputs: tuple[Any, ...]
@@ -154,35 +157,36 @@ class Sample:
 
 
 class Interpreter(Protocol):
-    """What an `evaluate` may ask of the reference interpreter; arrays as in `Reference`."""
+    """The services of the reference interpreter to an `evaluate`; arrays as in `Reference`."""
 
     def apply(self, op: Op, operands: list[Array]) -> list[Array]:
-        """The results of an operation."""
+        """Compute the results of an operation."""
         ...
 
     def expression(
         self, expression: Expression, operands: list[Array], types: list[TensorType]
     ) -> list[Array]:
-        """The results, of the given types, of an expression."""
+        """Compute the results of an expression, which have `types`."""
         ...
 
     def run(self, body: Graph, operands: list[Array]) -> list[Array]:
-        """The outputs of a graph without variables."""
+        """Compute the outputs of a graph without variables."""
         ...
 
 
 Evaluate = Callable[[Op, list[Array], Interpreter], Sequence[Array]]
-"""`evaluate(op, operands, interpreter)`: the results of an operation."""
+"""`evaluate(op, operands, interpreter)` returns the results of an operation."""
 
 Verify = Callable[[Op], list[str]]
-"""`verify(op)`: violated rules, as sentences that name the values."""
+"""`verify(op)` returns the rules that `op` violates, as sentences that name the values."""
 
 
 class ExpressionUse(NamedTuple):
     """How an operation applies its attribute `expression`.
 
-    The inputs of the expression are the sums of the operation, if it has an accumulator, and its
-    operands from number `start(op)`.  `results`: whether outputs and results are the same.
+    The inputs of the expression are the sums of the operation, if it has an accumulator, then its
+    operands from index `start(op)` on.  `results`: whether the results of the expression are the
+    outputs of the operation.
     """
 
     start: Callable[[Op], int]
@@ -193,20 +197,25 @@ class ExpressionUse(NamedTuple):
 class OpSpec:
     """An operation.
 
-    `signature`: its declaration in NNEF's own syntax, without the body; "" for an internal
-    operation, which only passes and front ends build.
-    `section`: of the 1.0.2 specification; "beyond" for operations it does not have; "tract" for
-    those of tract's registries, which documents of the standard do not see; "internal".
-    `infer`, `reference`, `expand`: see their types.  An operation either has an `expand`
-    (it is rewritten into simpler ones before lowering) or a lowering of its own.
-    `verify` and `evaluate` stand for `infer` and `reference` where these need the operation itself.
-    `traits`: what passes ask for.
-    `elementwise`: each output item depends on the input items at the same index only, so it
-    may be a Step of an Expression.  `view`: the output holds the bytes of the only input.
-    `integers`: in the graph scalar operands, and results that are scalar then, may be integers, all
-    of one type.  No document may have such operands; results wrap around in their type.
-    `expression`: how it applies its attribute `expression`; None: it has none.
-    `repeats`: how often it runs its bodies, the graphs among its attributes; None: it has none.
+    `signature`: its declaration in NNEF syntax, without a body; "" for an internal operation, which
+    only passes and front ends build.
+    `section`: section of the NNEF 1.0.2 specification; "beyond" for operations of later versions;
+    "tract" for operations of tract's registries, which standard documents cannot use; "internal".
+    `infer`, `reference`, `expand`: see their types.  An operation has either an `expand`, which
+    rewrites it into simpler operations before lowering, or a lowering of its own.
+    `verify`, `evaluate`: replace `infer` and `reference` where these need the operation itself.
+    `traits`: the facts that passes use.
+    `elementwise`: each output item depends only on the input items at the same index, so the
+    operation may be a Step of an Expression.
+    `commutative`: the two operands may be exchanged.
+    `view`: the output has the bytes of the only operand.
+    `integers`: in a graph, the scalar operands may be integers of one type, and scalar results are
+    then integers, too, and wrap around.  Documents cannot have such operands.
+    `pure`: the only effect is to compute the outputs.
+    `expression`: how the operation applies its attribute `expression`; None if it has none.
+    `repeats`: how often the operation runs its bodies (graphs among its attributes); None without
+    bodies.
+    `samples`: invocations for the generic tests.
     """
 
     name: str
@@ -230,7 +239,7 @@ class OpSpec:
 
     @property
     def is_internal(self) -> bool:
-        """Whether documents and front ends cannot name it."""
+        """Whether the operation has no signature, so documents cannot name it."""
         return not self.signature
 
     @cached_property
@@ -242,7 +251,7 @@ class OpSpec:
         return parse_declaration(self.signature)
 
     def operands(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Flat operands by parameter name; the items of a tensor array are one list."""
+        """Flat operands by parameter name; the tensors of a tensor array form one list."""
         from nnefc.syntax.ast import ArraySpec, TensorSpec
 
         out: dict[str, Any] = {}
@@ -259,9 +268,10 @@ class OpSpec:
 
 
 class SpecTable(dict[str, OpSpec]):
-    """Operations by name; registering a name twice is an error."""
+    """Operations by name."""
 
     def register(self, spec: OpSpec) -> OpSpec:
+        """Add an operation; raises ValueError if its name is taken."""
         if spec.name in self:
             raise ValueError(f"operation {spec.name!r} is registered already")
         self[spec.name] = spec
@@ -269,17 +279,17 @@ class SpecTable(dict[str, OpSpec]):
 
 
 Lookup = Callable[[str], OpSpec | None]
-"""Operations that are not in the table (custom ones), by name."""
+"""`lookup(name)` returns a custom operation, which is not in the table; None if unknown."""
 
 
 def no_custom(name: str) -> OpSpec | None:
-    """The lookup that knows no operation."""
+    """A lookup without custom operations."""
     del name
     return None
 
 
 def infer(spec: OpSpec, call: Call) -> tuple[list[TensorType] | None, list[str]]:
-    """(types of the results or None if they are not known, violated rules)."""
+    """Run the shape rule: (types of the results, violated rules); None if types are not known."""
     assert spec.infer is not None, f"{spec.name} is internal"
     try:
         types = spec.infer(call)
@@ -300,7 +310,7 @@ def internal(
     expression: ExpressionUse | None = None,
     repeats: Callable[[Op], int] | None = None,
 ) -> OpSpec:
-    """An operation that only passes and front ends build, and no document can name."""
+    """The entry of an operation that only passes and front ends build."""
     return OpSpec(
         name=name,
         signature="",

@@ -1,6 +1,6 @@
-"""`Traits`: the facts about an operation that passes ask for.
+"""`Traits`: the facts about an operation that passes use.
 
-Every field is required, and None is an answer: a new operation gets no silent default.
+Every field is required, and None is a valid answer, so a new operation gets no silent default.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from nnefc.ops.core.blocked import BlockedRule
 from nnefc.ops.core.cost import FREE, PER_ITEM, Cost
 
 Accumulator = Callable[[Op], DType]
-"""`accumulator(op)`: item type in which `op` sums products."""
+"""`accumulator(op)` returns the item type in which `op` sums products."""
 
 
 class Traits(NamedTuple):
     """Facts about an operation.
 
     `cost`: arithmetic of one execution.
-    `batch`: how it separates over the batch; None: it does not.
-    `blocked`: when it computes on channel-blocked tensors; None: never.
-    `accumulator`: item type of its sums before an expression is applied to them; None: it has no
-    sums that an expression could be applied to.
+    `batch`: rule for computing the items of a batch separately; None if that is never possible.
+    `blocked`: rule for computing on channel-blocked tensors; None if that is never possible.
+    `accumulator`: item type of the sums that an expression may be applied to; None if the
+    operation has no such sums.
     """
 
     cost: Cost
@@ -35,14 +35,14 @@ class Traits(NamedTuple):
 
 
 def first_operand(op: Op) -> DType:
-    """The accumulator of operations that sum in the item type of their first operand."""
+    """The item type of the first operand, as accumulator."""
     return op.inputs[0].type.dtype
 
 
 ELEMENTWISE: Final = Traits(
     cost=PER_ITEM, batch=batch.elementwise, blocked=blocked.always, accumulator=None
 )
-"""Of operations that compute each item from the items at the same index."""
+"""Operations that compute each item from the items at the same index."""
 
 COMPOUND: Final = Traits(cost=FREE, batch=None, blocked=None, accumulator=None)
-"""Of operations with an `expand`: passes and lowerings see the operations that they expand into."""
+"""Operations with an `expand`: passes and lowerings see only the operations they expand into."""

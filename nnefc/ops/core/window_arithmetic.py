@@ -1,7 +1,7 @@
-"""The arithmetic of sliding windows: extents, automatic padding, border modes, taps.
+"""The arithmetic of sliding windows (4.3 and 4.3.4): extents, automatic padding, borders, taps.
 
-Everything here is per dimension and free of data, so the shape rules, the references and the
-lowerings read the same numbers.  Specification: section 4.3 "Sliding-Window Operations", 4.3.4.
+Everything here is per dimension and independent of data, so shape rules, references and lowerings
+use the same numbers.  "The text" is the NNEF specification.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ BORDERS: Final = ("ignore", "constant", "replicate", "reflect", "reflect-even")
 METHODS: Final = ("symmetric", "asymmetric", "aligned")
 
 NONSTANDARD_BORDER: Final = frozenset({"max_pool", "max_pool_with_index", "sample"})
-"""Operations that accept border = 'ignore' because real files rely on it; the text does not
-allow it for `sample`, through which it defines the others."""
+"""Operations that accept border = 'ignore' because real files use it; the text does not allow it
+for `sample`, by which it defines the others."""
 
 MAX_TABLE: Final = 1 << 25
-"""Items of a table of source indices: more than sensible windows need, less than memory has."""
+"""Most items of a table of source indices: far more than real windows need, and fits in memory."""
 
 OUTSIDE: Final = -1
-"""In a table of source indices: a position on a border that is zero or left out."""
+"""Entry of a table of source indices: a position on a border that is zero or ignored."""
 NO_TERM: Final = -2
-"""In a table of a reverse operation: this tap contributes nothing to this output."""
+"""Entry of a table of a reverse operation: the tap contributes nothing to the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A sliding window with nothing left to be deduced; one item per dimension it moves in.
+    """A sliding window with all parameters resolved; one item per dimension it moves in.
 
-    `up` and `down` are the up-scaled and the down-scaled extents (X and x in the text); a
-    basic operation (`reverse` false) reads `up` and writes `down`, a reverse one the opposite.
+    `up` and `down` are the up-scaled and the down-scaled extents (X and x in the text).  A basic
+    operation reads `up` and writes `down`; a reverse operation (`reverse`) does the opposite.
     """
 
     size: Shape
@@ -90,14 +90,14 @@ class Window:
         )
 
     def clipped(self) -> Window:
-        """The window, of a basic operation, without taps that meet no item from any position.
+        """The window of a basic operation without taps that cover the border at every position.
 
-        Sums over it are the same where the border adds nothing, and it has no more taps along a
-        dimension than there are positions and items.
+        Sums over the clipped window are equal if the border adds nothing.  Its taps span no more
+        than the input and all positions of the window.
         """
         kept = [
-            _met(*row) for row in zip(self.size, self.padding, self.stride, self.dilation,
-                                      self.up, self.down, strict=True)
+            _covering_taps(*row) for row in zip(self.size, self.padding, self.stride, self.dilation,
+                                                self.up, self.down, strict=True)
         ]  # fmt: skip
         padding = tuple(
             (before - first * dilation, after - (size - first - count) * dilation)
@@ -108,17 +108,17 @@ class Window:
         return replace(self, size=tuple(count for _, count in kept), padding=padding)
 
     def reach(self) -> Padding:
-        """Items before and after the input that taps meet, along each axis.
+        """How far taps reach beyond the input: (items before, items after) along each axis.
 
-        Where extents depend on symbols these are the most that there may be.
+        For symbolic extents, an upper bound.
         """
-        found: list[tuple[int, int]] = []
+        reach: list[tuple[int, int]] = []
         for axis in range(self.rank):
             before, after = self.padding[axis]
             span = (self.size[axis] - 1) * self.dilation[axis]
             stride, extent = self.stride[axis], self.input[axis]
             if self.reverse:
-                # taps whose position leaves no remainder are some of these
+                # bounds over all taps; only those without a remainder contribute
                 low = -((span - before) // stride)
                 high = (self.output[axis] - 1 + before) // stride
             else:
@@ -126,11 +126,11 @@ class Window:
             beyond = high - (extent - 1)
             if is_symbolic([beyond]):
                 beyond = self._most_beyond(axis, after)
-            found.append((max(-low, 0), max(beyond, 0)))
-        return tuple(found)
+            reach.append((max(-low, 0), max(beyond, 0)))
+        return tuple(reach)
 
     def _most_beyond(self, axis: int, after: int) -> int:
-        """Items after the input that taps meet, whatever the remainder of a division is."""
+        """Upper bound of the items after the input that taps reach, for any symbolic extent."""
         if not self.reverse:
             return after
         stride, extent, dilated = self.stride[axis], self.input[axis], self.dilated[axis]
@@ -139,15 +139,16 @@ class Window:
         return (dilated - after - 1) // stride
 
     def tables(self, border: str) -> tuple[Indices, ...]:
-        """`taps` for every axis."""
+        """The tables `taps` of all axes."""
         return tuple(self.taps(axis, border) for axis in range(self.rank))
 
 
-def _met(
+def _covering_taps(
     size: int, padding: tuple[int, int], stride: int, dilation: int, up: int, down: int
 ) -> tuple[int, int]:
-    """(the first tap that meets an item of the input from some position, how many there are from
-    there to the last one); at least one.
+    """(first tap, number of taps) of the range of taps that cover an item at some position.
+
+    The range has at least one tap.
     """
     before = padding[0]
     first = -(((down - 1) * stride - before) // dilation)  # from the last position
@@ -161,7 +162,7 @@ def dilated_size(size: Sequence[int], dilation: Sequence[int]) -> Shape:
 
 
 def automatic_padding(up: int, down: int, stride: int, dilated: int) -> tuple[int, int]:
-    """The padding for which `up` is scaled down to `down`; the odd one goes to the end."""
+    """The padding for which `up` scales down to `down`; an odd item is added at the end."""
     total = max((down - 1) * stride + dilated - up, 0)
     return total // 2, total - total // 2
 
@@ -173,10 +174,10 @@ def resolve(
     stride: Sequence[int] = (),
     dilation: Sequence[int] = (),
 ) -> Window:
-    """The window of a basic operation over an input of extents `shape`.
+    """The window of a basic operation over an input with extents `shape`.
 
-    Lengths must agree (or be 0) and items must be positive, padding excepted.  An output
-    extent that comes out below 1 means that the window is larger than the padded input.
+    Lists must have equal lengths or be empty; items other than padding must be positive.  An output
+    extent below 1 means that the window is larger than the padded input.
     """
     rank = len(size)
     stride = tuple(stride) or (1,) * rank
@@ -201,11 +202,11 @@ def resolve_reverse(
     dilation: Sequence[int] = (),
     output_shape: Sequence[int] = (),
 ) -> Window:
-    """The window of a reverse operation over an input of extents `shape`.
+    """The window of a reverse operation over an input with extents `shape`.
 
-    `output_shape`, if not empty, is the up-scaled shape; whether it scales down to `shape`
-    is for the caller to check (`resolve(output_shape, ...).down == shape`).  Without it and
-    without padding the text leaves the result open; X = x * s, as Khronos' tools have it.
+    `output_shape`, if not empty, is the up-scaled shape.  The caller must check that it scales down
+    to `shape` (`resolve(output_shape, ...).down == shape`).  Without output shape and padding the
+    text leaves the result undefined; it is X = x * s, as in Khronos' tools.
     """
     rank = len(size)
     stride = tuple(stride) or (1,) * rank
@@ -229,9 +230,9 @@ def resolve_reverse(
 def pooling_window(
     shape: Shape, attributes: Mapping[str, Attribute], *, reverse: bool = False
 ) -> Window:
-    """The window, over all dimensions, of an operation with a `size` (box, max_pool, desample...).
+    """The window over all dimensions of an operation with a `size` (box, max_pool, desample...).
 
-    `shape` is that of the input, `attributes` are those of the operation, defaults filled in.
+    `shape` is the shape of the input; `attributes` has the defaults filled in.
     """
     return _window(shape, attributes["size"], attributes, reverse)
 
@@ -239,9 +240,9 @@ def pooling_window(
 def convolution_window(
     shape: Shape, kernel: Shape, attributes: Mapping[str, Attribute], *, reverse: bool = False
 ) -> Window:
-    """The window, over the spatial dimensions, of conv or (`reverse`) deconv.
+    """The window over the spatial dimensions of conv or (`reverse`) deconv.
 
-    `shape` and `kernel` are the whole shapes of input and filter.
+    `shape` and `kernel` are the full shapes of input and filter.
     """
     return _window(shape[2:], kernel[2:], attributes, reverse)
 
@@ -262,8 +263,8 @@ def _window(
 def convolution_groups(shape: Shape, attributes: Mapping[str, Attribute]) -> int:
     """Number of groups of conv or deconv with an input of shape `shape`.
 
-    groups = 0 means as many as there are up-scaled channels: for conv those of the input, for
-    deconv those of `output_shape`, or without one those of the input (multiplier 1).
+    groups = 0 means one group per up-scaled channel: of the input for conv, of `output_shape` for
+    deconv, or of the input if deconv has no `output_shape` (multiplier 1).
     """
     output_shape = attributes.get("output_shape", ())
     return attributes["groups"] or (output_shape or shape)[1]
@@ -273,15 +274,16 @@ def convolution_groups(shape: Shape, attributes: Mapping[str, Attribute]) -> int
 
 
 def source_index(position: int, extent: int, border: str) -> int:
-    """Where in [0, extent) the extended input has its value at `position`, or OUTSIDE."""
+    """The index in [0, extent) that the extended input reads at `position`, or OUTSIDE."""
     return int(source_indices(np.array([position]), extent, border)[0])
 
 
 def source_indices(positions: npt.NDArray[np.integer[Any]], extent: int, border: str) -> Indices:
     """`source_index` of every position ("Border Modes" in section 4.3).
 
-    OUTSIDE only with 'constant' and 'ignore'.  The text's reflections reach one extent far;
-    beyond that they go on periodically, as in `numpy.pad`; an extent of 1 reflects to itself.
+    Only 'constant' and 'ignore' give OUTSIDE.  The text defines reflections up to one extent
+    beyond the input; further out they continue periodically, as in `numpy.pad`.  An extent of 1
+    reflects to itself.
     """
     positions = positions.astype(np.int64)
     match border:
@@ -303,9 +305,9 @@ def source_indices(positions: npt.NDArray[np.integer[Any]], extent: int, border:
 def forward_taps(
     outputs: int, taps: int, extent: int, padding: int, stride: int, dilation: int, border: str
 ) -> Indices:
-    """[outputs, taps]: source index of i * s + j * d - p in an input of `extent`.
+    """[outputs, taps]: source index of i * s + j * d - p in an input of `extent` items.
 
-    `padding` is the one that precedes the data.  OUTSIDE: border that is zero or ignored.
+    `padding` is the padding before the data.  OUTSIDE: border that is zero or ignored.
     Raises NnefError (`limit/window`) for tables of more than MAX_TABLE items.
     """
     _check_table(outputs, taps)
@@ -317,7 +319,7 @@ def forward_taps(
 def reverse_taps(
     outputs: int, taps: int, extent: int, padding: int, stride: int, dilation: int, border: str
 ) -> Indices:
-    """[outputs, taps]: source index of (i + p - j * d) / s in an input of `extent`.
+    """[outputs, taps]: source index of (i + p - j * d) / s in an input of `extent` items.
 
     NO_TERM where the division leaves a remainder, OUTSIDE on a border that is zero or ignored.
     Raises NnefError (`limit/window`) for tables of more than MAX_TABLE items.
@@ -356,10 +358,10 @@ class Interpolation:
 
 
 def interpolation(extent: int, factor: int, method: str, border: str) -> Interpolation:
-    """How multilinear_upsample makes extent * factor items along one dimension.
+    """The interpolation of multilinear_upsample along one dimension, for extent * factor items.
 
-    Where the weight is 0, `high` equals `low`: what is not used is not looked at, so that an
-    infinity next to it does not turn into a NaN.
+    Where the weight is 0, `high` equals `low`, so that an infinity in the unused neighbour does not
+    produce a NaN.
     """
     i = np.arange(extent * factor, dtype=np.int64)
     match method:

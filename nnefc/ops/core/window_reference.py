@@ -1,8 +1,8 @@
 """Sliding windows in NumPy, tap by tap: the formulas of section 4.3.
 
-Every sum over kernel positions j is a Python loop; what a tap meets at all outputs at once is
-`along(...)`, the extended input of the text taken at i * s + j * d - p (basic operations) or at
-(i + p - j * d) / s (reverse ones).
+Every sum over kernel positions j is a Python loop.  `term` gives the items that tap j reads for all
+outputs at once: the extended input at i * s + j * d - p for basic operations, and at
+(i + p - j * d) / s for reverse ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def along(input: Array, axis: int, indices: Indices, fill: float = 0.0) -> Array
 
 
 def term(input: Array, tables: Sequence[Indices], tap: Items, fill: float = 0.0) -> Array:
-    """What the kernel position `tap` meets, for every output; tables are of the last dimensions."""
+    """The items that kernel position `tap` reads, for every output.
+
+    `tables` belong to the last dimensions of `input`.
+    """
     first = input.ndim - len(tables)
     for axis, (table, j) in enumerate(zip(tables, tap, strict=True), first):
         input = along(input, axis, table[:, j], fill)
@@ -61,6 +64,7 @@ def conv(
     dilation: Items,
     groups: int,
 ) -> Array:
+    """Convolution (4.3.1)."""
     window = resolve(input.shape[2:], filter.shape[2:], padding, stride, dilation)
     count = convolution_groups(input.shape, {"groups": groups})
     c, channels, *size = filter.shape
@@ -80,6 +84,7 @@ def deconv(
     output_shape: Items,
     groups: int,
 ) -> Array:
+    """Deconvolution, the reverse of `conv` (4.3.1)."""
     window = resolve_reverse(
         input.shape[2:], filter.shape[2:], padding, stride, dilation, output_shape[2:]
     )
@@ -90,7 +95,7 @@ def deconv(
 
 
 def _convolve(input: Array, weights: Array, bias: Array, window: Window, border: str) -> Array:
-    """`weights` are [groups, outputs of a group, inputs of a group, size...]."""
+    """Sum over taps and channels; weights: [groups, group outputs, group inputs, size...]."""
     tables = window.tables(border)
     groups, outputs, inputs = weights.shape[:3]
     batch, points = input.shape[0], math.prod(window.output)
@@ -99,7 +104,7 @@ def _convolve(input: Array, weights: Array, bias: Array, window: Window, border:
         values = term(input, tables, tap).reshape(batch, groups, inputs, points)
         sum += weights[(slice(None), slice(None), slice(None), *tap)] @ values
     output = sum.reshape(batch, groups * outputs, *window.output)
-    # whatever its rank, bias has one item, or one per channel
+    # bias has one item or one per channel, in any rank
     return output + bias.reshape(1, -1, *(1,) * window.rank)
 
 
@@ -112,6 +117,7 @@ def separable_conv(
     groups: int,
     **window: Any,
 ) -> Array:
+    """Depth-wise, then point-wise convolution (4.9.2)."""
     filtered = conv(input, plane_filter, np.zeros(()), groups=0, **window)
     return conv(filtered, point_filter, bias, groups=groups, **DEFAULT_WINDOW)
 
@@ -125,6 +131,7 @@ def separable_deconv(
     groups: int,
     **window: Any,
 ) -> Array:
+    """Point-wise, then depth-wise deconvolution (4.9.2)."""
     filtered = deconv(
         input, point_filter, np.zeros(()), groups=groups, output_shape=(), **DEFAULT_WINDOW
     )
@@ -140,7 +147,7 @@ DEFAULT_WINDOW: dict[str, Any] = {"border": "constant", "padding": (), "stride":
 def _fold(
     function: Callable[[Array, Array], Array], input: Array, tables: Sequence[Indices], fill: float
 ) -> Array:
-    """`function` over all taps, dimension after dimension."""
+    """Reduce the taps of every window with `function`, one dimension after the other."""
     for axis, table in enumerate(tables):
         taps = (along(input, axis, column, fill) for column in table.T)
         input = reduce(function, taps)
@@ -157,6 +164,7 @@ def box(
     dilation: Items,
     normalize: bool,
 ) -> Array:
+    """Box filter (4.3.2)."""
     window = resolve(input.shape, size, padding, stride, dilation)
     return _box(input, window, border, normalize)
 
@@ -172,12 +180,16 @@ def debox(
     output_shape: Items,
     normalize: bool,
 ) -> Array:
+    """The reverse of `box` (4.3.2)."""
     window = resolve_reverse(input.shape, size, padding, stride, dilation, output_shape)
     return _box(input, window, border, normalize)
 
 
 def _box(input: Array, window: Window, border: str, normalize: bool) -> Array:
-    """Normalized, 'ignore' divides by the number of terms that there are; none make 0."""
+    """Sum or, if `normalize`, mean of each window.
+
+    With border 'ignore' the mean is over the items inside the input, and 0 without any.
+    """
     tables = window.tables(border)
     sum = _fold(np.add, input, tables, 0.0)
     if not normalize:
@@ -191,17 +203,22 @@ def _box(input: Array, window: Window, border: str, normalize: bool) -> Array:
 def max_pool(
     input: Array, *, size: Items, border: str, padding: Padding, stride: Items, dilation: Items
 ) -> Array:
-    """A NaN in the window is its maximum; a window of nothing but ignored border gives -inf."""
+    """Maximum of each window (4.9.3).
+
+    A window with a NaN gives NaN, a window that is all ignored border -inf.
+    """
     window = resolve(input.shape, size, padding, stride, dilation)
     fill = -np.inf if border == "ignore" else 0.0
     return _fold(np.maximum, input, window.tables(border), fill)
 
 
 def avg_pool(input: Array, **window: Any) -> Array:
+    """Mean of each window (4.9.3)."""
     return box(input, normalize=True, **window)
 
 
 def rms_pool(input: Array, **window: Any) -> Array:
+    """Root mean square of each window (4.9.3)."""
     return np.sqrt(avg_pool(input * input, **window))
 
 
@@ -211,7 +228,7 @@ def rms_pool(input: Array, **window: Any) -> Array:
 def max_pool_with_index(
     input: Array, *, size: Items, border: str, padding: Padding, stride: Items, dilation: Items
 ) -> tuple[Array, Array]:
-    """(maximum, its position in the window); see `argmax_pool`."""
+    """(maximum, its position in the window) of each window (4.9.3); see `argmax_pool`."""
     window = resolve(input.shape, size, padding, stride, dilation)
     tables = window.tables(border)
     best = np.full(window.output, -np.inf)
@@ -229,10 +246,10 @@ def max_pool_with_index(
 
 
 def argmax_pool(input: Array, **window: Any) -> Array:
-    """Row-major position in the window of the first maximum.
+    """Row-major position of the first maximum in each window (4.3.3).
 
-    With border = 'constant' the zeros of the border take part, with 'ignore' the border does
-    not.  A NaN is larger than any number.  A window of nothing but ignored border gives 0.
+    The zeros of the border count with border = 'constant', not with 'ignore'.  A NaN is larger than
+    any number.  A window that is all ignored border gives 0.
     """
     return max_pool_with_index(input, **window)[1]
 
@@ -247,7 +264,10 @@ def sample(
     stride: Items,
     dilation: Items,
 ) -> Array:
-    """An index that is no position of the window gives 0, as does ignored border."""
+    """The item at position `index` of each window (4.3.3).
+
+    0 for an index outside of the window, and on an ignored border.
+    """
     window = resolve(input.shape, size, padding, stride, dilation)
     tables = window.tables(border)
     output = np.zeros(window.output)
@@ -267,7 +287,10 @@ def desample(
     dilation: Items,
     output_shape: Items,
 ) -> Array:
-    """An index that is no position of the window is sent nowhere."""
+    """The reverse of `sample` (4.3.3): items are added at position `index` of their window.
+
+    Items with an index outside of the window are dropped.
+    """
     window = resolve_reverse(input.shape, size, padding, stride, dilation, output_shape)
     tables = window.tables(border)
     output = np.zeros(window.output)

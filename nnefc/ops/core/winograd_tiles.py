@@ -1,4 +1,4 @@
-"""How Winograd's convolution cuts outputs into tiles: what its passes and kernels agree on."""
+"""Output tiles of Winograd convolution (Lavin & Gray 2016), as passes and kernels cut them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Final
 
 MAX_OUTPUTS: Final = 6
 MAX_POINTS: Final = (10, 8)
-"""Of a tile along a dimension, if it has one that is transformed, or two: with more, and so with
-more distant points, rounding errors become large."""
+"""Most points of a tile along a dimension, with one or two transformed dimensions.  More points lie
+further from 0 and make rounding errors large."""
 
 
 def largest_tile(taps: Sequence[int]) -> int:
-    """The most outputs of a tile along a dimension, for a filter with so many taps along each.
+    """The most outputs of a tile along a dimension; `taps`: taps of the filter by dimension.
 
-    Dimensions with one tap are not transformed; one or two others are.  0: there is no such tile.
+    One or two dimensions may have several taps; dimensions with one tap are not transformed.
+    Returns 0 if no tile fits.
     """
     transformed = [t for t in taps if t > 1]
     if not 1 <= len(transformed) <= len(MAX_POINTS):
@@ -24,10 +25,11 @@ def largest_tile(taps: Sequence[int]) -> int:
 
 
 def balanced(extent: int, most: int) -> list[int]:
-    """Sizes that add up to `extent`, as few as `most` allows, that differ by at most one.
+    """Sizes of at most `most` that add up to `extent`: as few as possible, nearly equal.
 
-    Larger ones come first.  All ways to cut an extent into so many tiles need equally many
-    products; this one has the smallest largest tile, so the smallest transformed filter.
+    They differ by at most one; larger ones come first.  Every cut into that number of tiles needs
+    the same number of products; this one has the smallest largest tile and thus the smallest
+    transformed filter.
     """
     count = -(-extent // most)
     return [extent // count + (i < extent % count) for i in range(count)]

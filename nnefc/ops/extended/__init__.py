@@ -1,1 +1,1 @@
-"""Operations beyond NNEF that documents of other formats need."""
+"""Operations that NNEF lacks and other formats need."""

@@ -1,4 +1,4 @@
-"""What is put behind the items of an input, in its memory."""
+"""append: writes items into the memory of an input, behind the items that it holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _append(call: Call) -> TensorType:
     others = [(*shape[:axis], *shape[axis + 1 :]) for shape in (memory, items)]
     call.require(
         len(memory) == len(items) and others[0] == others[1],
-        f"memory and items must have the same extents but along axis {axis}: "
+        f"memory and items must have equal extents except along axis {axis}: "
         f"memory.shape = {listing(memory)}, items.shape = {listing(items)}",
     )
     call.stop_if_wrong()
@@ -36,7 +36,7 @@ def _append(call: Call) -> TensorType:
 
 
 def append(memory: Array, items: Array, *, axis: int, begin: int) -> Array:
-    """The items; that they are in the memory afterwards is up to the interpreter."""
+    """The items, which the interpreter writes into the memory."""
     room = memory[(*(slice(None),) * axis, slice(begin, begin + items.shape[axis]))]
     return np.broadcast_to(items, room.shape)
 
@@ -47,8 +47,8 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment append<?>( memory: tensor<?>, items: tensor<?>, axis: integer, "
         "begin: integer ) -> ( result: tensor<?> )",
         section="tract",
-        summary="Puts items into the memory of an input, from `begin` on; nothing else of the graph"
-        " reads what is there.",
+        summary="Writes items into the memory of an input, from `begin` on; no other operation "
+        "reads them there.",
         infer=_append,
         reference=append,
         traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),

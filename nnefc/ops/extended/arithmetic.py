@@ -1,6 +1,6 @@
-"""Element-wise operations of tract's registries that NNEF does not have.
+"""Element-wise operations of tract's registries that NNEF lacks.
 
-Operands broadcast at dimension 0.
+Operands broadcast, aligned at dimension 0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 _HALVES = (0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.0, 0.25, -0.75, 8388609.0, -1e10)
 _WILD = (0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan, 3e38)
 
-# -- of scalars
+# -- operations of scalars
 
 _erf_of = np.frompyfunc(math.erf, 1, 1)
 
@@ -41,6 +41,7 @@ def erf(x: Array) -> Array:
 def _scalar(
     name: str, reference: Callable[..., Array], summary: str, extra: tuple[float, ...]
 ) -> OpSpec:
+    """The entry of an element-wise operation of one scalar tensor."""
     return OpSpec(
         name=name,
         signature=f"fragment {name}( x: tensor<scalar> ) -> ( y: tensor<scalar> )",
@@ -69,7 +70,7 @@ def _expand_is_nan(emit: Emit, op: Op) -> Value:
 
 
 def is_inf(x: Array, *, detect_positive: bool = True, detect_negative: bool = True) -> Array:
-    """Whether x is an infinity of one of the signs asked for."""
+    """Whether x is an infinity of a sign that is to be detected."""
     return (np.isposinf(x) & detect_positive) | (np.isneginf(x) & detect_negative)
 
 
@@ -83,11 +84,11 @@ def _expand_is_inf(emit: Emit, op: Op) -> Value:
     return emit("gt", x, math.inf)
 
 
-# -- of integers and logicals
+# -- operations of integers and logicals
 
 
-def _whole(rule: InferRule, operand: str, *, logical: bool) -> InferRule:
-    """`rule` of operands that are integers, or logicals where those are allowed."""
+def _integral(rule: InferRule, operand: str, *, logical: bool) -> InferRule:
+    """`rule`, for operands that must be integers or, if `logical`, logicals."""
 
     def infer(call: Call) -> TensorType | Any:
         dtype = call.dtype(operand)
@@ -100,7 +101,7 @@ def _whole(rule: InferRule, operand: str, *, logical: bool) -> InferRule:
 
 
 def _shifted(shift: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    """`shift` by counts that a 64-bit integer has bits for."""
+    """The reference of a shift; counts are reduced to 0..63."""
 
     def reference(x: Array, y: Array) -> Array:
         return shift(x, y & 63)
@@ -108,14 +109,14 @@ def _shifted(shift: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     return aligned(reference)
 
 
-def _whole_pair(
+def _integral_pair(
     name: str,
     reference: Callable[..., Array],
     summary: str,
     *,
     counts: bool = False,
 ) -> OpSpec:
-    """An operation of two integers, or logicals unless the second operand is a count."""
+    """The entry of an operation of two integers or, unless y is a count (`counts`), logicals."""
     samples = [Sample(inputs=pair, data="integers") for pair in _PAIRS]
     if counts:
         samples = [
@@ -130,7 +131,7 @@ def _whole_pair(
         signature=f"fragment {name}<?>( x: tensor<?>, y: tensor<?> ) -> ( z: tensor<?> )",
         section="tract",
         summary=summary,
-        infer=_whole(broadcasting("x", "y"), "x", logical=not counts),
+        infer=_integral(broadcasting("x", "y"), "x", logical=not counts),
         reference=reference,
         traits=ELEMENTWISE,
         elementwise=True,
@@ -170,7 +171,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment is_inf( x: tensor<scalar>, detect_positive: logical = true, "
         "detect_negative: logical = true ) -> ( y: tensor<logical> )",
         section="tract",
-        summary="Whether x is infinite, of one of the signs asked for.",
+        summary="Whether x is an infinity of a sign that is to be detected.",
         infer=_logical,
         reference=is_inf,
         traits=COMPOUND,
@@ -218,30 +219,30 @@ SPECS: tuple[OpSpec, ...] = (
         commutative=True,
         samples=tuple(Sample(inputs=pair, data="logical") for pair in _PAIRS),
     ),
-    _whole_pair("bitand", aligned(np.bitwise_and), "Bits that both operands have."),
-    _whole_pair("bitor", aligned(np.bitwise_or), "Bits that either operand has."),
-    _whole_pair("bitxor", aligned(np.bitwise_xor), "Bits that one operand has."),
+    _integral_pair("bitand", aligned(np.bitwise_and), "Bitwise conjunction."),
+    _integral_pair("bitor", aligned(np.bitwise_or), "Bitwise disjunction."),
+    _integral_pair("bitxor", aligned(np.bitwise_xor), "Bitwise exclusive disjunction."),
     OpSpec(
         name="bitnot",
         signature="fragment bitnot<?>( x: tensor<?> ) -> ( y: tensor<?> )",
         section="tract",
-        summary="Bits that the operand does not have.",
-        infer=_whole(same("x"), "x", logical=True),
+        summary="Bitwise negation.",
+        infer=_integral(same("x"), "x", logical=True),
         reference=np.invert,
         traits=ELEMENTWISE,
         elementwise=True,
         samples=(*spread("integers"), Sample(inputs=((2, 3),), data="logical")),
     ),
-    _whole_pair(
+    _integral_pair(
         "shift_left",
         _shifted(np.left_shift),
-        "Bits moved to the left by y, which must be less than their number.",
+        "Left shift by y, which must be less than the number of bits.",
         counts=True,
     ),
-    _whole_pair(
+    _integral_pair(
         "shift_right",
         _shifted(np.right_shift),
-        "Bits moved to the right by y, which must be less than their number; the sign moves in.",
+        "Arithmetic right shift by y, which must be less than the number of bits.",
         counts=True,
     ),
 )

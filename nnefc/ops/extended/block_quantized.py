@@ -1,6 +1,4 @@
-"""Block-quantized weights as the numbers that they stand for; `nnefc.support.block_formats` has the
-formats.
-"""
+"""Dequantization of block-quantized weights, in the formats of `nnefc.support.block_formats`."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ def _dequantize_blocks(call: Call) -> TensorType:
 
 
 def dequantize_blocks(input: Array, *, format: str, shape: Shape) -> Array:
-    """The numbers of blocks of 32, each with a scale of its own."""
+    """code * scale for every item; each block of 32 codes has one scale."""
     blocks = input.astype(np.uint8).reshape(-1, BLOCK_BYTES[format])
     scale = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float64)
     if format == "q8_1":
@@ -51,7 +49,7 @@ def dequantize_blocks(input: Array, *, format: str, shape: Shape) -> Array:
 
 
 def _sample(format: str, shape: Shape) -> Sample:
-    """Any codes, with scales between 1/8 and 2."""
+    """A sample with random codes, and scales between 1/8 and 2."""
     rows, count = shape[0], volume(shape) // BLOCK_ITEMS
     random = np.random.default_rng(volume(shape))
     blocks = random.integers(0, 256, (count, BLOCK_BYTES[format]), np.uint8)
@@ -71,8 +69,8 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment dequantize_blocks( input: tensor<integer>, format: string, "
         "shape: integer[] ) -> ( output: tensor<scalar> )",
         section="tract",
-        summary="Numbers that are stored in blocks of 32 codes with a scale, of a format "
-        "q4_0, q4_0_legacy or q8_1; input: bytes, [rows, bytes of a row].",
+        summary="Dequantizes blocks of 32 codes with a scale, in the format q4_0, q4_0_legacy "
+        "or q8_1; input: bytes, [rows, bytes of a row].",
         infer=_dequantize_blocks,
         reference=dequantize_blocks,
         traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms: operations of tract's registries.
 
-The last dimension has the extent 2: real and imaginary part.  That of the input may have the extent
-1: there are real parts alone.  `bins`: so many results, the first ones, are given; 0: all.
+The last dimension has extent 2: real and imaginary part.  In the input it may have extent 1, for
+real items.  `bins`: number of results to return, the first ones; 0 for all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nnefc.ops.core.traits import Traits
 
 
 def _complex_axis(call: Call) -> tuple[int, Shape]:
-    """The axis, which must not be that of the parts, and the shape of the input."""
+    """(axis, shape of the input), checked: the axis must not be the last dimension."""
     axis = axis_attribute(call)
     shape = call.shape("input")
     call.require(
@@ -39,7 +39,7 @@ def _complex_axis(call: Call) -> tuple[int, Shape]:
 
 
 def _bins(call: Call, length: int) -> int:
-    """How many results of a transform are given."""
+    """The number of results of a transform of `length` items, checked."""
     bins: int = call["bins"]
     call.require(
         0 <= bins <= length,
@@ -58,13 +58,13 @@ def _fft(call: Call) -> TensorType:
     return TensorType(call.dtype("input"), result)
 
 
-def _joined(input: Array) -> Array:
-    """Complex numbers of their parts."""
+def _to_complex(input: Array) -> Array:
+    """Complex items from real and imaginary parts along the last dimension."""
     return input[..., 0] + 1j * input[..., 1] if input.shape[-1] == 2 else input[..., 0]
 
 
-def _parts(output: Array) -> Array:
-    """Real and imaginary part along a new last dimension."""
+def _from_complex(output: Array) -> Array:
+    """Real and imaginary parts along a new last dimension."""
     return np.stack([output.real, output.imag], -1)
 
 
@@ -73,10 +73,10 @@ def _first_bins(output: Array, axis: int, bins: int) -> Array:
 
 
 def fft(input: Array, *, axis: int, inverse: bool = False, bins: int = 0) -> Array:
-    """output[k] = sum over n of input[n] * exp(-2 pi i k n / N), with + for the inverse."""
-    x = _joined(input)
+    """output[k] = sum over n of input[n] * exp(-2 pi i k n / N); the inverse has +2 pi i."""
+    x = _to_complex(input)
     output = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
-    return _parts(_first_bins(output, axis, bins))
+    return _from_complex(_first_bins(output, axis, bins))
 
 
 def _stft(call: Call) -> TensorType:
@@ -110,19 +110,19 @@ def _stft(call: Call) -> TensorType:
 def stft(
     input: Array, window: Array, *, axis: int, frame: int, stride: int, bins: int = 0
 ) -> Array:
-    """Transforms of parts of `frame` items, `stride` items apart, weighted by a window.
+    """Transforms of frames of `frame` items, `stride` items apart, weighted by a window.
 
-    A shorter window has its middle in that of the frame, with zeros around.
+    A shorter window is centred in the frame and padded with zeros (as in `torch.stft`).
     """
     if window.ndim:
         before = (frame - window.size) // 2
         window = np.pad(window, (before, frame - window.size - before))
     starts = range(0, int(input.shape[axis]) - frame + 1, stride)
-    places = [range(start, start + frame) for start in starts]
-    taken = np.take(_joined(input), places, axis)
+    indices = [range(start, start + frame) for start in starts]
+    frames = np.take(_to_complex(input), indices, axis)
     weights = np.broadcast_to(window, frame).reshape(-1, *(1,) * (input.ndim - axis - 2))
-    output = np.fft.fft(taken * weights, axis=axis + 1)
-    return _parts(_first_bins(output, axis + 1, bins))
+    output = np.fft.fft(frames * weights, axis=axis + 1)
+    return _from_complex(_first_bins(output, axis + 1, bins))
 
 
 def _transform(shape: Shape, axis: int, **more: Any) -> Sample:
@@ -136,7 +136,8 @@ def _short_time(
     return Sample(inputs=(shape, window), attributes=attributes)
 
 
-def _separate(op: Op, rows: Rows, size: int) -> int:
+def _batch_of_stft(op: Op, rows: Rows, size: int) -> int:
+    """Separable unless the transform is along dimension 0; the window is shared."""
     return batch.first(op, rows, size) if op.attributes["axis"] > 0 else 0
 
 
@@ -146,8 +147,8 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment fft( input: tensor<scalar>, axis: integer, "
         "inverse: logical = false, bins: integer = 0 ) -> ( output: tensor<scalar> )",
         section="tract",
-        summary="Discrete Fourier transform of complex numbers along an axis, the inverse one "
-        "without division by the number of items.",
+        summary="Discrete Fourier transform of complex numbers along an axis; the inverse does not "
+        "divide by the number of items.",
         infer=_fft,
         reference=fft,
         traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
@@ -171,11 +172,11 @@ SPECS: tuple[OpSpec, ...] = (
         "axis: integer, frame: integer, stride: integer, bins: integer = 0 ) "
         "-> ( output: tensor<scalar> )",
         section="tract",
-        summary="Fourier transforms of frames of complex numbers, which a window weights; frames "
-        "get a dimension before that of their items.",
+        summary="Short-time Fourier transform of complex numbers: frames are weighted by a window, "
+        "and numbered by a new dimension before that of their items.",
         infer=_stft,
         reference=stft,
-        traits=Traits(cost=FREE, batch=_separate, blocked=None, accumulator=None),
+        traits=Traits(cost=FREE, batch=_batch_of_stft, blocked=None, accumulator=None),
         samples=(
             _short_time((20, 2), 0, 8, 4),
             _short_time((20, 2), 0, 8, 3, (8,)),

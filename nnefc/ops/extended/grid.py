@@ -1,4 +1,4 @@
-"""Sampling at coordinates that are data: an operation of tract's registries, as PyTorch has it."""
+"""grid_sample: sampling at coordinates that are data, as in PyTorch, from tract's registries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
 
 CUBIC_A = -0.75
+"""Coefficient of the cubic kernel, as in PyTorch."""
 FARTHEST = 2.0**31
-"""Coordinates are limited to so many items; a NaN is as far away as can be."""
+"""Bound of coordinates in items; a NaN counts as -FARTHEST."""
 
 
 def _grid_sample(call: Call) -> TensorType:
@@ -56,14 +57,15 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Array:
-    """output[n, c, p...] = input[n, c] at grid[n, p...]; -1 and 1 are the ends of a dimension.
+    """output[n, c, p...] = input[n, c] at grid[n, p...] (`torch.nn.functional.grid_sample`).
 
-    grid: [n, p..., spatial dimensions, the last one first].
+    grid: [n, p..., coordinates, the last spatial dimension first]; -1 and 1 are the ends of a
+    dimension.
     """
     shape: Shape = input.shape
     batch, channels, *extents = shape
     output = np.zeros((channels, batch, *grid.shape[1:-1]))
-    # per dimension: the items that are met, with their weights; -1 where nothing is
+    # per dimension: (index or -1 for zero, weight) of each tap
     taps: list[list[tuple[Array, Array]]] = []
     for d, extent in enumerate(extents):
         x = np.nan_to_num(grid[..., -1 - d], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
@@ -73,18 +75,19 @@ def grid_sample(
         )
     items = np.expand_dims(np.arange(batch), tuple(range(1, grid.ndim - 1)))
     for tap in itertools.product(*taps):
-        places = [place for place, _ in tap]
+        indices = [index for index, _ in tap]
         weight = np.prod([weight for _, weight in tap], 0)
-        inside = np.all([place >= 0 for place in places], 0) & (weight != 0)
-        met = np.moveaxis(input, 1, 0)[(slice(None), items, *(np.maximum(p, 0) for p in places))]
-        output += np.where(inside, met, 0.0) * weight
+        inside = np.all([index >= 0 for index in indices], 0) & (weight != 0)
+        within = [np.maximum(index, 0) for index in indices]
+        terms = np.moveaxis(input, 1, 0)[(slice(None), items, *within)]
+        output += np.where(inside, terms, 0.0) * weight
     return np.moveaxis(output, 0, 1)
 
 
 def _taps(
     at: Array, extent: int, mode: str, padding_mode: str, align_corners: bool
 ) -> list[tuple[Array, Array]]:
-    """(item or -1, weight) of every tap along a dimension of `extent` items."""
+    """(index or -1 for zero, weight) of every tap along a dimension of `extent` items."""
     if mode != "bicubic":
         at = _padded(at, extent, padding_mode, align_corners)
     if mode == "nearest":
@@ -103,7 +106,7 @@ def _taps(
 
 
 def _padded(at: Array, extent: int, padding_mode: str, align_corners: bool) -> Array:
-    """Coordinates moved into the input, unless there are zeros around it."""
+    """Coordinates clamped or reflected into the input; unchanged with `zeros`."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":
@@ -116,7 +119,7 @@ def _padded(at: Array, extent: int, padding_mode: str, align_corners: bool) -> A
 
 
 def _inside(at: Array, extent: int) -> Array:
-    """Whole numbers as indices, -1 where they are not within `extent`."""
+    """Whole numbers as indices; -1 outside of 0..extent - 1."""
     return np.where((at >= 0) & (at < extent), at, -1).astype(np.int64)
 
 
@@ -139,7 +142,7 @@ SPECS: tuple[OpSpec, ...] = (
             align_corners: logical = false )
         -> ( output: tensor<scalar> )""",
         section="tract",
-        summary="The input at coordinates from -1 to 1, the last dimension's first.",
+        summary="Samples the input at coordinates from -1 to 1, the last dimension first.",
         infer=_grid_sample,
         reference=grid_sample,
         traits=Traits(cost=FREE, batch=batch.every, blocked=None, accumulator=None),

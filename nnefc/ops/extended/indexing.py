@@ -1,6 +1,6 @@
-"""Reading and writing items at indices: operations of tract's registries.
+"""Gathering and scattering: operations of tract's registries, with the semantics of ONNX.
 
-Indices are as `common.within` says: no data can make a program leave its memory.
+Indices out of range are clamped by `common.within`, so no data can make a program leave its memory.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from nnefc.ops.core.traits import Traits
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 _COMBINE: dict[str, Callable[[Array, Any, Array], object]] = {
-    "none": lambda tensor, places, items: tensor.__setitem__(places, items),
+    "none": lambda tensor, coordinates, items: tensor.__setitem__(coordinates, items),
     "add": np.add.at,
     "mul": np.multiply.at,
     "min": np.minimum.at,
     "max": np.maximum.at,
 }
-"""What puts items at places of a tensor, in order."""
+"""`combine(tensor, coordinates, items)` writes items into a tensor, in order."""
 
 
 def _reduction(call: Call) -> None:
+    """Check the attribute `reduction`."""
     one_of(call, "reduction", REDUCTIONS)
     reduction = attempt(lambda: call["reduction"])
     dtype = attempt(lambda: call.dtype("input"))
@@ -52,7 +53,7 @@ def _reduction(call: Call) -> None:
 
 
 def _elements_fit(call: Call) -> Shape:
-    """The shape of indices, which must be that of input but for `axis`, or smaller."""
+    """The shape of `indices`, checked: at most that of the input, except along `axis`."""
     axis = axis_attribute(call)
     shape = call.shape("input")
     axis_within(call, axis, len(shape))
@@ -72,16 +73,16 @@ def _gather_elements(call: Call) -> TensorType:
     return TensorType(call.dtype("input"), _elements_fit(call))
 
 
-def _element_places(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
-    """Coordinates of the items of a tensor that the items of `indices` belong to."""
-    places: list[Array] = [*np.indices(indices.shape)]
-    places[axis] = within(indices, shape[axis])
-    return tuple(places)
+def _element_coordinates(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
+    """Coordinates in a tensor of shape `shape` of the items that `indices` select along `axis`."""
+    coordinates: list[Array] = [*np.indices(indices.shape)]
+    coordinates[axis] = within(indices, shape[axis])
+    return tuple(coordinates)
 
 
 def gather_elements(input: Array, indices: Array, *, axis: int) -> Array:
     """output[a..., i, b...] = input[a..., indices[a..., i, b...], b...]."""
-    return input[_element_places(input.shape, indices, axis)]
+    return input[_element_coordinates(input.shape, indices, axis)]
 
 
 def _scatter_elements(call: Call) -> TensorType:
@@ -92,6 +93,7 @@ def _scatter_elements(call: Call) -> TensorType:
 
 
 def _updates_fit(call: Call, wanted: Shape) -> None:
+    """Require that `updates` has shape `wanted`."""
     updates = call.shape("updates")
     call.require(
         updates == wanted,
@@ -102,9 +104,9 @@ def _updates_fit(call: Call, wanted: Shape) -> None:
 def scatter_elements(
     input: Array, indices: Array, updates: Array, *, axis: int, reduction: str = "none"
 ) -> Array:
-    """The input, with updates at the places that `gather_elements` would read."""
+    """The input with updates at the items that `gather_elements` would read."""
     output = input.copy()
-    _COMBINE[reduction](output, _element_places(input.shape, indices, axis), updates)
+    _COMBINE[reduction](output, _element_coordinates(input.shape, indices, axis), updates)
     return output
 
 
@@ -112,7 +114,7 @@ def scatter_elements(
 
 
 def _slices_fit(call: Call, batch_dims: int = 0) -> Shape:
-    """The shape of what `gather_nd` reads."""
+    """The shape of the result of `gather_nd`, checked."""
     call.require(batch_dims >= 0, f"batch_dims must be non-negative: batch_dims = {batch_dims}")
     call.stop_if_wrong()
     shape, indices = call.shape("input"), call.shape("indices")
@@ -142,8 +144,8 @@ def _gather_nd(call: Call) -> TensorType:
     return TensorType(call.dtype("input"), _slices_fit(call, call["batch_dims"]))
 
 
-def _slice_places(shape: Shape, indices: Array) -> tuple[Array, ...]:
-    """Coordinates along the first dimensions of a tensor of `shape`."""
+def _slice_coordinates(shape: Shape, indices: Array) -> tuple[Array, ...]:
+    """Coordinates along the first dimensions of a tensor of shape `shape`, one array each."""
     return tuple(within(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
 
 
@@ -153,7 +155,7 @@ def gather_nd(input: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     rest = (*indices.shape[batch_dims:-1], *input.shape[batch_dims + indices.shape[-1] :])
     output = np.empty((*batch, *rest), input.dtype)
     for b in itertools.product(*map(range, batch)):
-        output[b] = input[b][_slice_places(input.shape[batch_dims:], indices[b])]
+        output[b] = input[b][_slice_coordinates(input.shape[batch_dims:], indices[b])]
     return output
 
 
@@ -164,9 +166,9 @@ def _scatter_nd(call: Call) -> TensorType:
 
 
 def scatter_nd(input: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
-    """The input, with updates at the places that `gather_nd` would read."""
+    """The input with updates at the slices that `gather_nd` would read."""
     output = input.copy()
-    _COMBINE[reduction](output, _slice_places(input.shape, indices), updates)
+    _COMBINE[reduction](output, _slice_coordinates(input.shape, indices), updates)
     return output
 
 
@@ -196,7 +198,7 @@ def _scatter_sample(shape: Shape, indices: Any, reduction: str, **more: Any) -> 
 
 
 def _batch_of_gather_nd(op: Op, rows: Rows, size: int) -> int:
-    """Each item indexes itself, or a table that the items share."""
+    """Separable if each item indexes its own slice, or a table that the items share."""
     table, indices = rows
     if op.attributes["batch_dims"] > 0:
         return batch.every(op, rows, size)
@@ -209,7 +211,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment gather_elements<?>( input: tensor<?>, indices: tensor<integer>, "
         "axis: integer ) -> ( output: tensor<?> )",
         section="tract",
-        summary="For every index the item of the input that it names along an axis.",
+        summary="The item of the input at every index along an axis.",
         infer=_gather_elements,
         reference=gather_elements,
         traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
@@ -254,7 +256,7 @@ SPECS: tuple[OpSpec, ...] = (
         "updates: tensor<?>, axis: integer, reduction: string = 'none' ) "
         "-> ( output: tensor<?> )",
         section="tract",
-        summary="The input with updates, each at the item that its index names along an axis.",
+        summary="The input with updates of the items at indices along an axis.",
         infer=_scatter_elements,
         reference=scatter_elements,
         traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
@@ -274,7 +276,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment scatter_nd<?>( input: tensor<?>, indices: tensor<integer>, "
         "updates: tensor<?>, reduction: string = 'none' ) -> ( output: tensor<?> )",
         section="tract",
-        summary="The input with updates, slices at indices along its first dimensions.",
+        summary="The input with updates of the slices at indices along its first dimensions.",
         infer=_scatter_nd,
         reference=scatter_nd,
         traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),

@@ -1,4 +1,4 @@
-"""Numbers in a row and triangles, of shapes that may depend on symbols."""
+"""iota (consecutive integers) and tri (triangular masks), whose shapes may be symbolic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _tri(call: Call) -> TensorType:
 
 
 def tri(*, shape: Shape, k: int, above: bool) -> Array:
-    """column <= row + k, or column > row + k (`numpy.tri` has the former)."""
+    """column <= row + k (`numpy.tri`), or column > row + k if `above`."""
     return (np.tri(shape[-2], shape[-1], k, dtype=bool) != above).reshape(shape)
 
 
@@ -63,7 +63,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment tri( shape: integer[], k: integer = 0, above: logical = false )"
         " -> ( output: tensor<logical> )",
         section="tract",
-        summary="Whether an item of a matrix is in column row + k or before it, or behind it.",
+        summary="A triangular mask: column <= row + k or, if `above`, column > row + k.",
         infer=_tri,
         reference=tri,
         traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),

@@ -1,4 +1,4 @@
-"""The largest or smallest items: operations of tract's registries."""
+"""topk: the largest or smallest items along an axis, an operation of tract's registries."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ def _topk(call: Call) -> list[TensorType]:
 
 
 def topk(input: Array, *, k: int, axis: int, largest: bool = True) -> tuple[Array, Array]:
-    """The first k items along an axis by value, then by index; a NaN is the largest."""
-    # NaN comes last for `lexsort`; integers stay what they are
+    """(items, indices) of the first k items along an axis, by value, then by index.
+
+    A NaN is larger than any number.
+    """
+    # a stable sort puts NaN last and keeps equal items in order
     index = np.argsort(np.flip(input, axis) if largest else input, axis, kind="stable")
     if largest:
         index = input.shape[axis] - 1 - np.flip(index, axis)
@@ -61,8 +64,8 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment topk<?>( input: tensor<?>, k: integer, axis: integer, "
         "largest: logical = true ) -> ( values: tensor<?>, indices: tensor<integer> )",
         section="tract",
-        summary="The k largest or smallest items along an axis in order, and where they were; "
-        "the first of equal items comes first.",
+        summary="The k largest or smallest items along an axis in order, and their indices; "
+        "equal items keep their order.",
         infer=_topk,
         reference=topk,
         traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),

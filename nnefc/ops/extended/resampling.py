@@ -1,4 +1,4 @@
-"""Resizing along any axes: an operation of tract's registries, with ONNX' coordinates."""
+"""resize: resampling along any axes with the coordinates of ONNX, from tract's registries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEAREST = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taps:
-    """What makes the items along an axis: output o is the sum of weight[o] * input[index[o]].
+    """Resampling along one axis: output[o] is the sum of weight[o] * input[index[o]].
 
     index, weight: [outputs, taps].
     """
@@ -44,16 +44,16 @@ class Taps:
 
 
 def resized_axes(shape: Shape, attributes: Mapping[str, Any]) -> Iterator[tuple[int, Taps]]:
-    """The axes that a resize changes, and how."""
+    """The axes that a resize changes, with their taps."""
     sizes, scales = attributes["sizes"], scales_of(shape, attributes)
     for axis in changed_axes(shape, attributes):
         yield axis, taps(shape[axis], sizes[axis], scales[axis], attributes)
 
 
 def changed_axes(shape: Shape, attributes: Mapping[str, Any]) -> list[int]:
-    """The axes that a resize changes, in an order that makes little work.
+    """The axes that a resize changes, in the order that needs the least arithmetic.
 
-    What shrinks comes first, from the first axis on; what grows after that, from the last one on.
+    Shrinking axes come first, in ascending order; then growing axes, in descending order.
     """
     each = zip(shape, attributes["sizes"], scales_of(shape, attributes), strict=True)
     changes = [int(traced_call(_change, *axis)[0]) for axis in each]
@@ -63,30 +63,31 @@ def changed_axes(shape: Shape, attributes: Mapping[str, Any]) -> list[int]:
 
 
 def scales_of(shape: Shape, attributes: Mapping[str, Any]) -> Sequence[float | None]:
-    """The scale of each axis that is given."""
+    """The explicit scale of each axis; None where the extents determine it."""
     return attributes["scales"] or (None,) * len(shape)
 
 
-def _change(extent: int, size: int, given: float | None) -> tuple[int]:
-    """What happens to an axis: 0, SHRINKS or GROWS."""
-    scale = _scale(extent, size, given)
+def _change(extent: int, size: int, explicit: float | None) -> tuple[int]:
+    """The effect of a resize on an axis: 0 (none), SHRINKS or GROWS."""
+    scale = _scale(extent, size, explicit)
     if (extent, 1) == (size, scale):
         return (0,)
     return (SHRINKS if scale < 1 else GROWS,)
 
 
-def _scale(extent: int, size: int, given: float | None) -> np.floating[Any]:
+def _scale(extent: int, size: int, explicit: float | None) -> np.floating[Any]:
     """The factor along an axis, a float32 as in other runtimes."""
-    return np.float32(size) / np.float32(extent) if given is None else np.float32(given)
+    return np.float32(size) / np.float32(extent) if explicit is None else np.float32(explicit)
 
 
-def taps(extent: int, outputs: int, given: float | None, attributes: Mapping[str, Any]) -> Taps:
-    """How `outputs` items are made of `extent`, for a scale that is `given` or as the two have it.
+def taps(extent: int, outputs: int, explicit: float | None, attributes: Mapping[str, Any]) -> Taps:
+    """The taps that resize an axis from `extent` to `outputs` items.
 
-    Coordinates of nearest neighbours are computed in float32, as other runtimes do: which one is
-    nearest may hang on their rounding.
+    `explicit`: the scale; None: outputs / extent.
+    Coordinates of nearest neighbours are computed in float32, as in other runtimes, because the
+    choice of the neighbour depends on their rounding.
     """
-    a, scale = attributes, _scale(extent, outputs, given)
+    a, scale = attributes, _scale(extent, outputs, explicit)
     kind = np.float32 if a["interpolator"] == "nearest" else np.float64
     at = _coordinates(extent, np.arange(outputs, dtype=kind), kind(scale), a["coord_transformer"])
     if a["interpolator"] == "nearest":
@@ -108,7 +109,7 @@ def taps(extent: int, outputs: int, given: float | None, attributes: Mapping[str
 
 
 def _coordinates(extent: int, x: Array, scale: Any, transformer: str) -> Array:
-    """Where in the input the items x of the output lie, of the type of x."""
+    """Coordinates in the input of the output items x, in the type of x."""
     one, half, outputs = x.dtype.type(1), x.dtype.type(0.5), x.size
     real_outputs = scale * x.dtype.type(extent)
     match transformer:
@@ -130,7 +131,7 @@ def _coordinates(extent: int, x: Array, scale: Any, transformer: str) -> Array:
 
 
 def _nearest(at: Array, mode: str) -> npt.NDArray[np.int64]:
-    """The whole number that stands for a coordinate."""
+    """Coordinates rounded to whole numbers by the attribute `nearest_mode`."""
     half = at.dtype.type(0.5)
     low = np.floor(at)
     match mode:
@@ -146,7 +147,7 @@ def _nearest(at: Array, mode: str) -> npt.NDArray[np.int64]:
 
 
 def cubic(distance: Array, a: float) -> Array:
-    """Keys' kernel of cubic convolution."""
+    """The cubic convolution kernel (Keys 1981) at a distance >= 0."""
     x = distance
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
@@ -175,10 +176,10 @@ def _resize(call: Call) -> TensorType:
 def resize(input: Array, **attributes: Any) -> Array:
     """Along every axis output[o] = sum over t of weight[o, t] * input[index[o, t]]."""
     output = input
-    for axis, found in resized_axes(input.shape, attributes):
-        weight = found.weight.reshape(*found.weight.shape, *(1,) * (input.ndim - axis - 1))
-        terms = np.take(output, found.index, axis)
-        # 0 times what is not looked at is 0
+    for axis, of_axis in resized_axes(input.shape, attributes):
+        weight = of_axis.weight.reshape(*of_axis.weight.shape, *(1,) * (input.ndim - axis - 1))
+        terms = np.take(output, of_axis.index, axis)
+        # a term of weight 0 is 0 even for an infinity or a NaN
         output = np.sum(np.where(weight == 0, 0.0, terms) * weight, axis + 1)
     return output
 
@@ -209,6 +210,7 @@ def _sample(
 
 
 def _batch(op: Op, rows: Rows, size: int) -> int:
+    """Separable unless dimension 0 is resized."""
     del size
     return rows[0] if 0 not in changed_axes(op.inputs[0].type.dims, op.attributes) else 0
 
@@ -228,8 +230,8 @@ SPECS: tuple[OpSpec, ...] = (
             exclude_outside: logical = false )
         -> ( output: tensor<scalar> )""",
         section="tract",
-        summary="Other extents along any axes; scales say more exactly than sizes where the items "
-        "of the output lie.",
+        summary="Resamples along any axes; scales, if given, determine the coordinates instead of "
+        "sizes.",
         infer=_resize,
         reference=resize,
         traits=Traits(cost=FREE, batch=_batch, blocked=None, accumulator=None),

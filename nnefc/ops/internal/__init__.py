@@ -1,1 +1,1 @@
-"""Operations that passes create; no document has them."""
+"""Internal operations, which passes and front ends build; documents cannot name them."""

@@ -1,4 +1,4 @@
-"""What a convolution does to its sums before it stores them."""
+"""Simple epilogues: what a convolution can compute on its sums in registers."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ class SimpleEpilogue:
     """clamp(sum + residual, low, high); NaN stays NaN."""
 
     residual: int | None = None
-    """Operand of the expression that is added."""
+    """Index of the input of the expression that is added; None for none."""
     low: float = -math.inf
     high: float = math.inf
 
 
 def simple_epilogue(expression: Expression) -> SimpleEpilogue | None:
-    """`expression`, of which input 0 is the sum, as a simple epilogue; None if it is none.
+    """`expression` over sums (input 0) as a simple epilogue; None if it has another form.
 
-    At most one addition of another input, then any relu, min, max and clamp with numbers.
+    The form is at most one addition of another input, then any relu, min, max and clamp with
+    numbers.
     """
     if len(expression.results) != 1:
         return None
-    found = SimpleEpilogue()
+    epilogue = SimpleEpilogue()
     current = 0
     literals: dict[int, float] = {}
     for number, step in enumerate(expression.steps, len(expression.inputs)):
         if step.op == "literal":
             literals[number] = float(step.value or 0)
             continue
-        extended = _extend(found, step, current, literals, len(expression.inputs))
+        extended = _extend(epilogue, step, current, literals, len(expression.inputs))
         if extended is None:
             return None
-        found, current = extended, number
+        epilogue, current = extended, number
     if expression.results != (current,) or (len(expression.inputs) > 1) != (
-        found.residual is not None
+        epilogue.residual is not None
     ):
         return None
-    return found
+    return epilogue
 
 
 def _extend(
     before: SimpleEpilogue, step: Step, current: int, literals: dict[int, float], inputs: int
 ) -> SimpleEpilogue | None:
-    """`before`, then `step`, which must use what was computed last."""
+    """`before` followed by `step`, which must use the last result once; None if impossible."""
     others = [o for o in step.operands if o != current]
     if len(others) != len(step.operands) - 1:
         return None
@@ -69,6 +70,6 @@ def _extend(
             return None
     if not low <= high:
         return None
-    # of a clamp after a clamp, both bounds pass through the later one
+    # clamping twice: the later clamp also applies to the earlier bounds
     low, high = (min(max(b, low), high) for b in (before.low, before.high))
     return replace(before, low=low, high=high)

@@ -2,13 +2,13 @@
 
     fused(inputs) {expression}
 
-broadcasts its inputs as NNEF does (aligned at dimension 0, singular extents repeat) and evaluates
-the expression for every item of the output.
+broadcasts its inputs as NNEF does (4.2.2: aligned at dimension 0, singular extents repeat) and
+evaluates the expression for every item of the output.
 
     fused_matmul(A, B, others) {..., expression}
 
-first computes `matmul(A, B) {...}`.  The sums, in the type of the accumulator, are the first input
-of the expression, `others` are the further ones; they broadcast.
+first computes `matmul(A, B) {...}`.  The first input of the expression is the sums, in the type of
+the accumulator; the further inputs are `others`, which broadcast.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PREFIX: Final = "fused_"
 
 
 def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
-    """The operation, of so many operands, whose sums are the first input of the expression."""
+    """`op` without its expression: the operation `plain` on the first `operands` operands."""
     assert plain.traits.accumulator is not None
     attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "algorithm")}
     type_ = TensorType(plain.traits.accumulator(op), op.output.type.shape)
@@ -38,9 +38,9 @@ def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
 
 
 def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
-    """The entry of an operation that applies an expression to the result of `plain`.
+    """The entry of `fused_<plain>`, which applies an expression to the sums of `plain`.
 
-    `operands`: how many operands `plain` has.
+    `operands`: number of operands of `plain`.
     """
     inner = partial(plain_op, plain, operands)
 
@@ -79,7 +79,7 @@ def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
 
 
 def _first_operand(op: Op) -> int:
-    """All operands are inputs of the expression."""
+    """0: all operands are inputs of the expression."""
     del op
     return 0
 

@@ -2,11 +2,10 @@
 
     fused_views(inputs) {extents, inputs, outputs, expression}
 
-evaluates the expression for every index of the space `extents`.  Its inputs are items of the
-operands, its results items of the output.  The attributes `inputs` and `outputs` have a view for
-each of them: the number of the first item, then the stride along each dimension of the space, in
-items (0 where it repeats).  Items are contiguous along the last dimension.  Results fill the
-output.
+evaluates the expression for every index of the space `extents`.  The attribute `inputs` has a view
+of the operand for each input of the expression, `outputs` a view of the output for each result: the
+offset of the first item and the stride along each dimension of the space, in items (0 where it
+repeats).  Items are contiguous along the last dimension.  The results fill the output.
 """
 
 from __future__ import annotations
@@ -23,42 +22,43 @@ from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.cost import Cost, expression_steps
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import Traits
-from nnefc.ops.core.views import Place
+from nnefc.ops.core.views import TensorView
 
 NAME = "fused_views"
 
 
-def places(op: Op) -> list[Place]:
-    """Of the inputs of the expression, then of its results."""
+def tensor_views(op: Op) -> list[TensorView]:
+    """The views of the inputs of the expression, then of its results."""
     a = op.attributes
     values = [*op.inputs, *[op.output] * len(a["outputs"])]
-    every = zip(values, (*a["inputs"], *a["outputs"]), strict=True)
-    return [Place(value, tuple(a["extents"]), where) for value, where in every]
+    pairs = zip(values, (*a["inputs"], *a["outputs"]), strict=True)
+    return [TensorView(value, tuple(a["extents"]), view) for value, view in pairs]
 
 
 def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
-    every = places(op)
-    given, targets = every[: len(operands)], every[len(operands) :]
-    read = [views.view(x, p.shape, p.where) for x, p in zip(operands, given, strict=True)]
-    types = [TensorType(op.output.type.dtype, p.shape) for p in targets]
-    computed = interpreter.expression(op.attributes["expression"], read, types)
+    tensors = tensor_views(op)
+    sources, targets = tensors[: len(operands)], tensors[len(operands) :]
+    pairs = zip(operands, sources, strict=True)
+    inputs = [views.strided_array(x, s.shape, s.view) for x, s in pairs]
+    types = [TensorType(op.output.type.dtype, target.shape) for target in targets]
+    computed = interpreter.expression(op.attributes["expression"], inputs, types)
     result: Array = np.zeros(op.output.type.dims, computed[0].dtype)
-    for items, place in zip(computed, targets, strict=True):
-        views.view(result, place.shape, place.where)[...] = items
+    for items, target in zip(computed, targets, strict=True):
+        views.strided_array(result, target.shape, target.view)[...] = items
     return [result]
 
 
 def _problems(op: Op) -> list[str]:
-    """Violations of the attributes."""
+    """Violations of the rules between attributes, operands and output."""
     a, count = op.attributes, len(op.inputs)
     if len(a["inputs"]) != count or len(a["outputs"]) != len(a["expression"].results):
-        return [f"{len(a['inputs'])} places of operands, {len(a['outputs'])} of results"]
-    every = places(op)
-    names = [f"{'input' if i < count else 'output'} at {p.where}" for i, p in enumerate(every)]
-    found = views.problems(names, every)
+        return [f"{len(a['inputs'])} views of operands, {len(a['outputs'])} of results"]
+    tensors = tensor_views(op)
+    names = [f"{'input' if i < count else 'output'} at {t.view}" for i, t in enumerate(tensors)]
+    violated = views.problems(names, tensors)
     if len(a["outputs"]) * math.prod(a["extents"]) != op.output.type.volume:
-        found.append("the results do not fill the output")
-    return found
+        violated.append("the results do not fill the output")
+    return violated
 
 
 def _operations(op: Op) -> int:
@@ -66,13 +66,13 @@ def _operations(op: Op) -> int:
 
 
 def _first_operand(op: Op) -> int:
-    """All operands are inputs of the expression."""
+    """0: all operands are inputs of the expression."""
     del op
     return 0
 
 
 def _batch(op: Op, rows: Rows, size: int) -> int:
-    return batch.places(places(op), rows, size)
+    return batch.strided(tensor_views(op), rows, size)
 
 
 SPECS: tuple[OpSpec, ...] = (

@@ -1,12 +1,13 @@
-"""layout and shuffle_channels: they move items.
+"""layout and shuffle_channels, which move items.
 
     layout(x)
 
-stores the items of x in the layout of the type of the result.
+stores x in the layout of its result's type.
 
     shuffle_channels(x0, x1, ...) {source}
 
-concatenates its operands along the channels; channel c of the result is number source[c] of these.
+concatenates its operands along the channels; channel c of the result is channel source[c] of the
+concatenation.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     mean_variance_normalization(x) {axes, epsilon, centred}
 
-is (x - mean) / sqrt(variance + epsilon), with mean and variance along `axes`.  Unless it is
-`centred` the mean counts as 0: the root is that of the mean of squares (RMS normalisation).
-`fused_mean_variance_normalization` applies an expression to the result, see `ops.internal.fused`.
+computes (x - mean) / sqrt(variance + epsilon), with mean and variance along `axes`.  Unless
+`centred` is set, the mean counts as 0 and the variance is the mean of squares (RMS normalisation:
+Zhang & Sennrich 2019).  `fused_mean_variance_normalization` applies an expression to the result
+(`ops.internal.fused`).
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
 
 
 def _problems(op: Op) -> list[str]:
-    """What is wrong with the operation."""
+    """Violations: axes outside of the operand, a result of another type."""
     x, y, axes = op.inputs[0].type, op.output.type, op.attributes["axes"]
-    found: list[str] = []
+    violated: list[str] = []
     if len(set(axes)) != len(axes) or not all(0 <= axis < x.rank for axis in axes):
-        found.append(f"axes {list(axes)} are not those of {x}")
+        violated.append(f"axes {list(axes)} must be distinct axes of {x}")
     if TensorType(x.dtype, x.shape) != TensorType(y.dtype, y.shape) or not x.dtype.is_float:
-        found.append(f"gives {y} of {x}")
-    return found
+        violated.append(f"the result is {y}, the operand {x}: both must have one float type")
+    return violated
 
 
 def _operations(op: Op) -> int:
-    """Mean, differences, their squares and the factor; without a mean squares and the factor."""
+    """Operations of mean, differences, squares and factor; of squares and factor without a mean."""
     return (6 if op.attributes["centred"] else 3) * input_items(op)
 
 
 def _on_blocks(op: Op) -> bool:
-    """Channels are not reduced."""
+    """Computes on channel blocks unless it reduces channels."""
     return 1 not in op.attributes["axes"]
 
 

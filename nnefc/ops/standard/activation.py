@@ -1,6 +1,6 @@
-"""Clamping, activations and softmax: sections 4.2.4 and 4.9.1, and their later relatives.
+"""Clamping (4.2.4), activations and softmax (4.9.1), and activations beyond NNEF 1.0.2.
 
-The activations with a scalar kernel of their own stand with the element-wise operations.
+`unary` has the activations that are element-wise operations of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nnefc.ops.standard.unary import sigmoid
 
 
 def clamp(x: Array, a: Array, b: Array) -> Array:
-    """max(min(x, b), a), which is a where a > b; NaN if one of the three is."""
+    """max(min(x, b), a) (4.2.4): a where a > b, NaN where any of the three is NaN."""
     x, a, b = align(x, a, b)
     return np.maximum(np.minimum(x, b), a)
 
@@ -33,7 +33,7 @@ def _expand_clamp(emit: Emit, op: Op) -> Value:
 
 
 def prelu(x: Array, alpha: Array) -> Array:
-    """x, but alpha * x where x is negative."""
+    """x, but alpha * x where x is negative (4.9.1)."""
     x, alpha = align(x, alpha)
     return np.where(x < 0.0, alpha * x, x)
 
@@ -44,7 +44,7 @@ def _expand_prelu(emit: Emit, op: Op) -> Value:
 
 
 def leaky_relu(x: Array, *, alpha: float) -> Array:
-    """`prelu` with a constant slope."""
+    """`prelu` with a constant slope (4.9.1)."""
     return prelu(x, np.asarray(alpha))
 
 
@@ -56,7 +56,7 @@ def _expand_leaky_relu(emit: Emit, op: Op) -> Value:
 
 
 def elu(x: Array, *, alpha: float = 1.0) -> Array:
-    """x, but alpha * (exp(x) - 1) where x is negative."""
+    """x, but alpha * (exp(x) - 1) where x is negative (4.9.1; `alpha` is beyond 1.0.2)."""
     return np.where(x < 0.0, alpha * np.expm1(np.minimum(x, 0.0)), x)
 
 
@@ -66,6 +66,7 @@ def _expand_elu(emit: Emit, op: Op) -> Value:
 
 
 def _exponential(emit: Emit, x: Value, alpha: float) -> Value:
+    """The operations of `elu`."""
     below = emit("sub", emit("exp", x), 1.0)
     if alpha != 1.0:
         below = emit("mul", below, alpha)
@@ -73,7 +74,7 @@ def _exponential(emit: Emit, x: Value, alpha: float) -> Value:
 
 
 def selu(x: Array, *, alpha: float = 1.67326319, **scale: float) -> Array:
-    """`elu` times the attribute `lambda`, whose name Python keeps to itself."""
+    """`elu` times the attribute `lambda`, which is a keyword of Python and thus in `scale`."""
     return scale.get("lambda", 1.05070102) * elu(x, alpha=alpha)
 
 
@@ -86,7 +87,7 @@ def _expand_selu(emit: Emit, op: Op) -> Value:
 
 
 def gelu(x: Array) -> Array:
-    """x * sigmoid(1.702 * x), as Khronos' tools define it; not the one with the error function."""
+    """x * sigmoid(1.702 * x), the definition of Khronos' tools, not that by the error function."""
     return x * sigmoid(1.702 * x)
 
 
@@ -126,13 +127,13 @@ def _softmax(call: Call) -> TensorType:
 
 
 def softmax(x: Array, *, axes: tuple[int, ...] = (1,)) -> Array:
-    """exp(x) over its sum along `axes`, computed from what is not above 0."""
+    """exp(x) over its sum along `axes` (4.9.1); x - max(x) avoids overflow."""
     e = np.exp(x - np.max(x, axis=tuple(axes), keepdims=True))
     return e / np.sum(e, axis=tuple(axes), keepdims=True)
 
 
 def _operations(op: Op) -> int:
-    """Maximum, difference, exponential, sum and quotient."""
+    """Five operations per item: maximum, difference, exponential, sum and quotient."""
     return 5 * input_items(op)
 
 
@@ -151,7 +152,7 @@ def _activation(
     section: str,
     attributes: tuple[dict[str, float], ...] = ({},),
 ) -> OpSpec:
-    """An operation of one tensor and numbers that works item by item."""
+    """The entry of an activation: an item-wise operation of one tensor and attributes."""
     samples = [Sample(inputs=((len(_ITEMS),),), values={0: _ITEMS}, attributes=attributes[0])]
     for shape in ((), (2, 3, 4), (1, 2, 1, 2, 1, 2, 1, 2)):
         samples += [Sample(inputs=(shape,), attributes=a) for a in attributes]

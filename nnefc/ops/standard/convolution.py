@@ -1,4 +1,4 @@
-"""Convolutions: section 4.3.1, and the separable ones of 4.9.2."""
+"""Convolutions (4.3.1) and separable convolutions (4.9.2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _names(*, reverse: bool) -> tuple[str, ...]:
 
 
 def _single(*, reverse: bool) -> InferRule:
-    """The rule of conv or (`reverse`) deconv."""
+    """The shape rule of conv or (`reverse`) deconv."""
 
     def rule(call: Call) -> TensorType:
         check_steps(call, _BORDERS, reverse=reverse)
@@ -53,7 +53,7 @@ def _single(*, reverse: bool) -> InferRule:
 
 
 def _separable(*, reverse: bool) -> InferRule:
-    """The rule of separable_conv or (`reverse`) separable_deconv: one after the other."""
+    """The shape rule of separable_conv or (`reverse`) separable_deconv."""
 
     def rule(call: Call) -> TensorType:
         check_steps(call, _BORDERS, reverse=reverse)
@@ -95,11 +95,13 @@ def _expand_separable_deconv(emit: Emit, op: Op) -> Any:
 
 
 def _conv_products(op: Op) -> int:
+    """Multiply-adds of conv or separable_conv."""
     _, *filters, _ = op.inputs
     return op.output.type.volume * sum(math.prod(f.type.dims[1:]) for f in filters)
 
 
 def _deconv_products(op: Op) -> int:
+    """Multiply-adds of deconv or separable_deconv."""
     input, *filters, _ = op.inputs
     return input.type.volume * sum(math.prod(f.type.dims[1:]) for f in filters)
 

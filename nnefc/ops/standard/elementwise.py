@@ -1,6 +1,6 @@
-"""Element-wise operations of two and three tensors or of any type: section 4.2, and `cast`.
+"""Element-wise operations (4.2): binary ones, `copy`, `not`, `select`, and `cast` beyond 1.0.2.
 
-Operands broadcast at dimension 0.  `max` and `min` of a NaN are NaN.
+Operands broadcast, aligned at dimension 0.  `max` and `min` with a NaN give NaN.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def _binary(
     commutative: bool = False,
     extra: tuple[Sample, ...] = (),
 ) -> OpSpec:
+    """The entry of an element-wise operation of two tensors."""
     operand = "logical" if data == "logical" else "scalar"
     output = "scalar" if result is None else "logical"
     return OpSpec(
@@ -70,15 +71,16 @@ def _cast(call: Call) -> TensorType:
 
 
 def cast(x: Array, *, dtype: DType) -> Array:
-    """Convert items.
+    """Convert items to `dtype`.
 
-    Floats become integers towards zero, saturating, NaN 0; of integers the lowest bits stay;
-    a logical is `x != 0`.  Halves are rounded, others are as exact as the reference is.
+    Floats become integers by truncation and saturation, NaN becomes 0; integers keep their lowest
+    bits; logicals are `x != 0`.  Results of 16-bit float types are rounded; wider floats stay in
+    float64.
     """
     if dtype is DType.BOOL:
         return x != 0
     if dtype is DType.BFLOAT16:
-        # from float32: NumPy rounds float64 to that first
+        # NumPy rounds float64 to float32 first, and would round twice
         x = _to_odd(x.astype(np.float64))
     if dtype.is_float:
         return (x.astype(dtype.numpy) if dtype.is_half else x).astype(np.float64)
@@ -93,9 +95,9 @@ def cast(x: Array, *, dtype: DType) -> Array:
 
 
 def _to_odd(x: Array) -> Array:
-    """float64 as float32, an inexact one to the neighbour whose last bit is 1.
+    """float64 rounded to odd in float32: inexact values go to the neighbour whose last bit is 1.
 
-    Rounded again to less bits that is what rounding once gives.
+    Rounding the result to fewer bits equals rounding the float64 once (Boldo & Melquiond 2008).
     """
     near = x.astype(np.float32)
     bits = near.view(np.int32)
@@ -105,7 +107,7 @@ def _to_odd(x: Array) -> Array:
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Quotient; of integers towards zero, and 0 where y is 0."""
+    """x / y; integer quotients are truncated, and 0 where y is 0."""
     if x.dtype.kind == "f":
         return np.divide(x, y)
     divisor = np.where(y == 0, np.ones_like(y), y)
@@ -114,7 +116,7 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """Power; of integers towards zero where y is negative, and 0 ** -1 is 0."""
+    """x ^ y; integer powers with negative y are truncated, and 0 for x = 0."""
     if x.dtype.kind == "f":
         return np.power(x, y)
     whole = np.power(x, np.maximum(y, 0))

@@ -1,4 +1,4 @@
-"""Operations that introduce tensors and variables' updates: sections 4.1 and 4.8."""
+"""Operations that introduce tensors (4.1), and updates of variables (4.8)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _external(call: Call) -> TensorType:
 
 
 def item_type(value: Any) -> DType:
-    """Item type of the `value` of a constant: an array's own, else by its first item."""
+    """Item type of the `value` of a constant: that of an array, else of the first item."""
     if isinstance(value, np.ndarray):
         array: Array = value  # pyright: ignore[reportUnknownVariableType]
         return DType(array.dtype.name)
@@ -48,7 +48,7 @@ def _constant(call: Call) -> TensorType:
     shape = _shape(call)
     value: Any = call["value"]
     length = value.size if isinstance(value, np.ndarray) else len(value)
-    # where items of shape are wrong, its volume says nothing
+    # the volume is meaningless if the shape is wrong
     if not call.problems:
         call.require(
             length in (1, volume(shape)),
@@ -59,7 +59,7 @@ def _constant(call: Call) -> TensorType:
 
 
 def constant(*, shape: Shape, value: Any) -> Array:
-    """The items of `value` in row-major order; a single one is repeated."""
+    """The items of `value` in row-major order (4.1.2); a single item is repeated."""
     items = np.asarray(value)
     return np.broadcast_to(items.reshape(() if items.size == 1 else shape), shape)
 
@@ -92,7 +92,7 @@ def _update(call: Call) -> TensorType:
 
 
 def update(variable: Array, value: Array) -> Array:
-    """The new value; that it replaces the variable's is up to the interpreter."""
+    """The new value of the variable (4.8), which the interpreter stores."""
     del variable
     return value
 
@@ -100,7 +100,7 @@ def update(variable: Array, value: Array) -> Array:
 def _evaluate_constant(
     op: Op, operands: list[Array], interpreter: Interpreter
 ) -> tuple[Array, ...]:
-    """The result in the item type of the operation, which the attributes do not tell."""
+    """The constant in the item type of the result, which the attributes do not determine."""
     del operands, interpreter
     data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
     return (widen(data, op.output.type.dtype),)

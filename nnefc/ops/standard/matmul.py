@@ -1,4 +1,4 @@
-"""Matrix multiplication and the linear layer: sections 4.7 and 4.9.2."""
+"""Matrix multiplication (4.7) and the linear layer (4.9.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnefc.ops.core.traits import COMPOUND, Traits, first_operand
 
 
 def _product(call: Call, names: tuple[str, str], transpose_a: bool, transpose_b: bool) -> Shape:
-    """The shape of the product of two operands; checks that there is one."""
+    """The shape of the matrix product of two operands, which must have matching shapes."""
     a, b = call.shape(names[0]), call.shape(names[1])
     shapes = f"{names[0]}.shape = {listing(a)}, {names[1]}.shape = {listing(b)}"
     call.require(
@@ -31,12 +31,12 @@ def _product(call: Call, names: tuple[str, str], transpose_a: bool, transpose_b:
     rows, inner_a = (a[-1], a[-2]) if transpose_a else (a[-2], a[-1])
     inner_b, columns = (b[-1], b[-2]) if transpose_b else (b[-2], b[-1])
     if inner_a != inner_b:
-        kept = [
+        inner = [
             f"columns of {names[0]}" if not transpose_a else f"rows of {names[0]}",
             f"rows of {names[1]}" if not transpose_b else f"columns of {names[1]}",
         ]
         call.require(
-            False, f"the {kept[0]} must equal the {kept[1]}: {inner_a} and {inner_b}, {shapes}"
+            False, f"the {inner[0]} must equal the {inner[1]}: {inner_a} and {inner_b}, {shapes}"
         )
     batch = broadcast_shapes(
         call, {f"the batch of {names[0]}": a[:-2], f"the batch of {names[1]}": b[:-2]}
@@ -50,7 +50,7 @@ def _matmul(call: Call) -> TensorType:
 
 
 def matmul(A: Array, B: Array, *, transposeA: bool = False, transposeB: bool = False) -> Array:
-    """The matrix product over the last two dimensions; those before are a batch."""
+    """The matrix product over the last two dimensions (4.7); the others are a batch."""
     a = A.swapaxes(-1, -2) if transposeA else A
     b = B.swapaxes(-1, -2) if transposeB else B
     return np.matmul(a, b)
@@ -66,7 +66,7 @@ def _linear(call: Call) -> TensorType:
 
 
 def linear(input: Array, filter: Array, bias: Array) -> Array:
-    """input * transpose(filter) + bias."""
+    """input * transpose(filter) + bias (4.9.2)."""
     product, addend = align(matmul(input, filter, transposeB=True), bias)
     return product + addend
 
@@ -81,13 +81,14 @@ def _sample(a: Shape, b: Shape, **attributes: Any) -> Sample:
 
 
 def _products(op: Op) -> int:
+    """Multiply-adds of matmul or linear."""
     transposed = bool(op.attributes.get("transposeA", False))
     inner = op.inputs[0].type.dims[-2 if transposed else -1]
     return op.output.type.volume * inner
 
 
 def _batch(op: Op, rows: Rows, size: int) -> int:
-    """Matrices of the batch, or rows of a matrix."""
+    """Separable over a batch of matrices, or over the rows of A."""
     del size
     most = max(rows)
     if op.output.type.rank > 2:

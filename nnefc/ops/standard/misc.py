@@ -27,7 +27,7 @@ def _copy_n(call: Call) -> list[TensorType]:
 
 
 def copy_n(x: Array, *, times: int) -> list[Array]:
-    """The same tensor several times."""
+    """`times` copies of a tensor (4.9.6)."""
     return [x] * times
 
 
@@ -40,7 +40,7 @@ def _add_n(call: Call) -> TensorType:
 
 
 def add_n(x: list[Array]) -> Array:
-    """The sum of tensors, which broadcast; 0 of none."""
+    """The sum of tensors, which broadcast (4.9.6); 0 without tensors."""
     return reduce(np.add, align(*x)) if x else np.asarray(0.0)
 
 
@@ -56,7 +56,7 @@ def _moments(call: Call) -> list[TensorType]:
 
 
 def moments(input: Array, *, axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Mean and variance along axes."""
+    """Mean and variance along axes (4.9.6)."""
     mean = np.mean(input, axis=tuple(axes), keepdims=True)
     return mean, np.mean(np.square(input - mean), axis=tuple(axes), keepdims=True)
 

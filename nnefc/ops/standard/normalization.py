@@ -1,4 +1,4 @@
-"""Normalization operations: section 4.9.4, literally."""
+"""Normalization operations: the formulas of section 4.9.4."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from nnefc.ops.core.window_reference import DEFAULT_WINDOW, avg_pool
 
 
 def _local(call: Call) -> TensorType:
+    """The shape rule of normalizations over windows of `size`."""
     size = positive_items(call, "size")
     shape = call.shape("input")
     length(call, "size", size, len(shape), "the rank of input", optional=False)
@@ -36,6 +37,7 @@ def _local(call: Call) -> TensorType:
 
 
 def _over_axes(call: Call) -> TensorType:
+    """The shape rule of normalizations along `axes`."""
     axes = attempt(lambda: axes_attribute(call))
     shape = call.shape("input")
     if axes is not None:
@@ -48,13 +50,13 @@ def _over_axes(call: Call) -> TensorType:
 
 def _mean(input: Array, size: Sequence[int]) -> Array:
     """box(input, size = size, normalize = true)"""
-    met = resolve(input.shape, size).clipped()
-    steps = {**DEFAULT_WINDOW, "padding": met.padding}
-    return avg_pool(input, size=met.size, **steps) * (met.volume / math.prod(size))
+    clipped = resolve(input.shape, size).clipped()
+    steps = {**DEFAULT_WINDOW, "padding": clipped.padding}
+    return avg_pool(input, size=clipped.size, **steps) * (clipped.volume / math.prod(size))
 
 
 def _larger(x: Array, y: float) -> Array:
-    """max(x, y) of the element-wise operation."""
+    """max(x, y) = select(x > y, x, y) (4.2.4)."""
     return np.where(x > y, x, y)
 
 

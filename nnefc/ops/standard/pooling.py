@@ -1,4 +1,4 @@
-"""Pooling operations: section 4.9.3."""
+"""Pooling operations (4.9.3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARAMETERS = """(
 
 
 def _pool(call: Call) -> TensorType:
-    # for max_pool 'ignore' is not in the text; see NONSTANDARD_BORDER
+    # the text does not allow 'ignore' for max_pool; see NONSTANDARD_BORDER
     return TensorType(call.dtype("input"), check_pooling(call, BORDERS).output)
 
 

@@ -1,7 +1,7 @@
-"""Pseudo-quantization: section 4.9.5 and its later relatives.
+"""Pseudo-quantization: section 4.9.5, and operations beyond NNEF 1.0.2.
 
-A range without extent (max <= min, or a scale of 0), over which the text's formulas divide
-by 0, has one level: everything becomes min (or 0).
+The formulas of the text divide by 0 if the range is empty (max <= min, or scale = 0).  Here such a
+range has one level: all items become min (or 0).
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.standard.activation import clamp
 
 MAX_BITS = 64
-"""Widest code; a float64 range does not tell more levels apart."""
+"""Most bits of a code; float64 cannot represent more levels of a range."""
 
 
 def _rule(*operands: str) -> Callable[[Call], TensorType]:
+    """The shape rule of quantizations: `operands` broadcast, `bits` is checked."""
+
     def rule(call: Call) -> TensorType:
         bits: int | None = attempt(lambda: call["bits"])
         if bits is not None:
@@ -35,6 +37,7 @@ def _rule(*operands: str) -> Callable[[Call], TensorType]:
 
 
 def _signed_rule(*operands: str) -> Callable[[Call], TensorType]:
+    """`_rule`, for operations whose codes may be signed and symmetric."""
     rule = _rule(*operands)
 
     def signed_rule(call: Call) -> TensorType:
@@ -49,7 +52,7 @@ def _signed_rule(*operands: str) -> Callable[[Call], TensorType]:
 
 
 def _levels(x: Array, low: Array, high: Array, steps: float) -> Array:
-    """x rounded to the nearest of `steps` + 1 levels from low to high, halves upwards."""
+    """x rounded to the nearest of `steps` + 1 equidistant levels from low to high, halves up."""
     x, low, high = align(x, low, high)
     extent = high - low
     divisor = np.where(extent == 0.0, 1.0, extent)
@@ -67,7 +70,7 @@ def _expand_levels(emit: Emit, op: Op, steps: float) -> Value:
 
 
 def linear_quantize(x: Array, min: Array, max: Array, *, bits: int) -> Array:
-    """x rounded to 2 ^ bits levels from min to max."""
+    """x rounded to 2 ^ bits levels from min to max (4.9.5)."""
     return _levels(x, min, max, 2.0**bits - 1)
 
 
@@ -78,9 +81,9 @@ def _expand_linear(emit: Emit, op: Op) -> Value:
 def min_max_linear_quantize(
     x: Array, min: Array, max: Array, *, bits: int, signed: bool, symmetric: bool
 ) -> Array:
-    """x rounded to 2 ^ bits levels from min to max, one less if signed and symmetric.
+    """x rounded to 2 ^ bits levels from min to max, to one level less if signed and symmetric.
 
-    The offset that signed codes have cancels out.
+    The offset of signed codes cancels out.
     """
     return _levels(x, min, max, 2.0**bits - 1 - (signed and symmetric))
 
@@ -94,7 +97,7 @@ def _expand_min_max(emit: Emit, op: Op) -> Value:
 
 
 def _codes(bits: int, signed: bool, symmetric: bool) -> tuple[float, float]:
-    """Lowest and highest code."""
+    """(lowest code, highest code)"""
     if not signed:
         return 0.0, 2.0**bits - 1
     high = 2.0 ** (bits - 1) - 1
@@ -126,7 +129,10 @@ def _expand_zero_point(emit: Emit, op: Op) -> Value:
 
 
 def logarithmic_quantize(x: Array, max: Array, *, bits: int) -> Array:
-    """sign(x) times a power of two, of which there are 2 ^ bits up to max rounded up."""
+    """sign(x) times a power of two (4.9.5).
+
+    The exponents are the 2 ^ bits integers up to ceil(log2(max)).
+    """
     x, max = align(x, max)
     m = np.ceil(np.log2(max))
     q = np.floor(clamp(np.log2(np.abs(x)), m - (2.0**bits - 1), m) + 0.5)

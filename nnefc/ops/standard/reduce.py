@@ -1,9 +1,9 @@
-"""Reductions: section 4.4.
+"""Reductions (4.4).
 
-Several axes reduce together; the index that argmax_reduce and argmin_reduce give counts
-the reduced dimensions in row-major order, and the first of equal items wins (the text
-leaves both open).  No axes: nothing is reduced, and every such index is 0.
-Operations of tract's registries give the last of equal items, and products.
+Several axes are reduced together.  Indices of argmax_reduce and argmin_reduce count the reduced
+dimensions in row-major order, and name the first of equal items; the text defines neither.  Without
+axes nothing is reduced, and all indices are 0.  Products and indices of the last of equal items are
+operations of tract's registries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def reduced(shape: Shape, axes: tuple[int, ...]) -> Shape:
 
 
 def reduced_shape(call: Call, operand: str = "input") -> Shape:
-    """The shape of an operand that is reduced along the attribute `axes`."""
+    """The shape of an operand after reduction along the attribute `axes`."""
     axes = axes_attribute(call)
     shape = call.shape(operand)
     axes_within(call, axes, len(shape), operand)
@@ -38,6 +38,8 @@ def reduced_shape(call: Call, operand: str = "input") -> Shape:
 
 
 def _rule(dtype: DType | None) -> Callable[[Call], TensorType]:
+    """The shape rule of reductions with results of type `dtype`; None: that of the input."""
+
     def rule(call: Call) -> TensorType:
         shape = reduced_shape(call)
         return TensorType(dtype or call.dtype("input"), shape)
@@ -46,6 +48,8 @@ def _rule(dtype: DType | None) -> Callable[[Call], TensorType]:
 
 
 def _over_axes(function: Callable[..., Any]) -> Callable[..., Array]:
+    """The reference of a reduction by a NumPy function with `axis` and `keepdims`."""
+
     def reference(input: Array, *, axes: tuple[int, ...]) -> Array:
         return np.asarray(function(input, axis=tuple(axes), keepdims=True))
 
@@ -64,7 +68,7 @@ def _mean(input: Array, *, axes: tuple[int, ...]) -> Array:
 
 
 def _index(function: Callable[..., Any]) -> Callable[..., Array]:
-    """The row-major index, over the reduced dimensions, of the first item that is chosen."""
+    """The reference of argmax_reduce or argmin_reduce: index of the first of equal items."""
 
     def reference(input: Array, *, axes: tuple[int, ...]) -> Array:
         last = sorted(axes)
@@ -78,7 +82,7 @@ def _index(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def _last_index(function: Callable[..., Any]) -> Callable[..., Array]:
-    """The same of the last item that could be chosen."""
+    """`_index`, but of the last of equal items."""
 
     def reference(input: Array, *, axes: tuple[int, ...]) -> Array:
         count = np.prod([input.shape[d] for d in axes], dtype=np.int64)
@@ -121,6 +125,7 @@ def _reduce(
     section: str = "4.4",
     on_blocks: BlockedRule | None = None,
 ) -> OpSpec:
+    """The entry of a reduction along `axes`."""
     output = "integer" if result is not None else operand
     return OpSpec(
         name=name,

@@ -1,19 +1,19 @@
-"""Region-of-interest operations: section 4.6.
+"""Region-of-interest operations (4.6).
 
-A row of `rois` holds the M starts and then the M ends of a RoI, each in the order of the spatial
-dimensions.  Where the text is open or cannot be meant, we read it so:
+A row of `rois` holds the M starts, then the M ends of a RoI, in the order of the spatial
+dimensions.  Where the text is undefined or in error, these rules apply:
 
-- Rounding is floor(x + 0.5).  A NaN coordinate counts as 0, coordinates are held to 32 bits.
-- Cell (i, j) starts at (y0 + i * s_H, x0 + j * s_W); the text's (c_H + i * s_H, ...) would not
-  depend on where the RoI is.
-- Of a cell that reaches beyond the feature map, the part within it is pooled; an empty cell gives
-  0 (all cells of an empty or inverted RoI).
-- A batch index outside [0, B) is taken as the nearest within.
-- roi_resample takes the RoI for an image of extent r = end - start with the real factor f = p / r:
+- Rounding is floor(x + 0.5).  A NaN coordinate counts as 0; coordinates are clamped to +-2^31.
+- Cell (i, j) starts at (y0 + i * s_H, x0 + j * s_W); the text's (c_H + i * s_H, ...) would be
+  independent of the position of the RoI.
+- A cell is clipped to the feature map before pooling; an empty cell gives 0 (as do all cells of
+  an empty or inverted RoI).
+- A batch index outside [0, B) is clamped.
+- roi_resample treats the RoI as an image of extent r = end - start with the real factor f = p / r:
   the position in the feature map is start + (i + 1/2) * r / p - 1/2 ('symmetric'),
   start + i * r / p ('asymmetric') or start + i * (r - 1) / (p - 1) ('aligned', `start` if p = 1),
-  moved to the nearest point of the map if it is outside.
-- *_roi_align pools with [1,1] + sampling_rate, for pooling needs an item per dimension.
+  clamped to the feature map.
+- *_roi_align pools with [1,1] + sampling_rate, since pooling needs an item per dimension.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LARGEST_COORDINATE: Final = 2.0**31
 
 
 def _roi(call: Call, *lists: str) -> TensorType:
-    """Check the operands, and that each of `lists` has a positive item per spatial dimension."""
+    """The type of the result; each attribute in `lists` needs a positive item per spatial axis."""
     known = {name: positive_items(call, name) for name in lists}
     shape = call.shape("input")
     spatial = len(shape) - 2
@@ -79,13 +79,13 @@ def _roi_align(call: Call) -> TensorType:
 # -- references
 
 
-def _items(input: Array, batch_index: Array) -> list[Array]:
+def _feature_maps(input: Array, batch_index: Array) -> list[Array]:
     """The feature map [C, spatial...] of every RoI."""
     return [input[b] for b in np.clip(batch_index[:, 0], 0, len(input) - 1)]
 
 
 def _coordinates(rois: Array) -> Array:
-    """[N, 2, M]: starts and ends, finite."""
+    """[N, 2, M]: finite starts and ends of the RoIs."""
     finite = np.nan_to_num(rois, nan=0.0, posinf=np.inf, neginf=-np.inf)
     bounded = np.clip(finite, -LARGEST_COORDINATE, LARGEST_COORDINATE)
     return bounded.reshape(len(rois), 2, -1)
@@ -98,9 +98,10 @@ def _pool(
     output_size: Sequence[int],
     statistic: Callable[..., Array],
 ) -> Array:
+    """`statistic` of the items of every cell (4.6.1)."""
     output = np.zeros((len(rois), input.shape[1], *output_size))
     rounded = np.floor(_coordinates(rois) + 0.5).astype(np.int64)
-    for n, item in enumerate(_items(input, batch_index)):
+    for n, item in enumerate(_feature_maps(input, batch_index)):
         start, end = rounded[n]
         extent = end - start
         size = -(-extent // output_size)
@@ -110,8 +111,8 @@ def _pool(
             high = np.minimum(low + size, item.shape[1:])
             low = np.maximum(low, 0)
             if (low < high).all():
-                part = item[(slice(None), *map(slice, low, high))]
-                output[(n, slice(None), *cell)] = statistic(part.reshape(len(part), -1), axis=1)
+                items = item[(slice(None), *map(slice, low, high))]
+                output[(n, slice(None), *cell)] = statistic(items.reshape(len(items), -1), axis=1)
     return output
 
 
@@ -128,7 +129,7 @@ def _max_roi_pool(
 
 
 def _positions(start: float, end: float, count: int, method: str) -> Array:
-    """Where in the feature map the `count` samples of a RoI lie, along one dimension."""
+    """Positions in the feature map of the `count` samples of a RoI, along one dimension."""
     i = np.arange(count)
     extent = end - start
     match method:
@@ -143,9 +144,10 @@ def _positions(start: float, end: float, count: int, method: str) -> Array:
 def _resample(
     input: Array, rois: Array, batch_index: Array, *, output_size: Sequence[int], method: str
 ) -> Array:
+    """Linear interpolation at the samples of every RoI (4.6.2)."""
     output = np.zeros((len(rois), input.shape[1], *output_size))
     coordinates = _coordinates(rois)
-    for n, item in enumerate(_items(input, batch_index)):
+    for n, item in enumerate(_feature_maps(input, batch_index)):
         for axis, count in enumerate(output_size, 1):
             last = item.shape[axis] - 1
             start, end = coordinates[n, :, axis - 1]
@@ -159,6 +161,8 @@ def _resample(
 
 
 def _align(statistic: Callable[..., Array]) -> Callable[..., Array]:
+    """The reference of *_roi_align (4.6.2): resampled RoIs, then `statistic` of each cell."""
+
     def reference(
         input: Array,
         rois: Array,

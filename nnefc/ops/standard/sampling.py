@@ -1,4 +1,4 @@
-"""Up and down-sampling by integer factors: section 4.3.4."""
+"""Up and down-sampling by integer factors (4.3.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BORDERS = ("constant", "replicate", "reflect", "reflect-even")
 
 
 def _factor(call: Call) -> tuple[Shape, tuple[int, ...]]:
-    """The shape of the input and the factor, which must have an item per spatial dimension."""
+    """(shape of the input, factor), checked: factor needs an item per spatial dimension."""
     factor = positive_items(call, "factor")
     shape = call.shape("input")
     call.require(
@@ -66,7 +66,7 @@ def _nearest_downsample(input: Array, *, factor: Sequence[int]) -> Array:
 
 
 def _area_downsample(input: Array, *, factor: Sequence[int]) -> Array:
-    """The average of cells of `factor` items."""
+    """The mean of every cell of `factor` items."""
     for axis, f in enumerate(factor, 2):
         cells = (*input.shape[:axis], input.shape[axis] // f, f, *input.shape[axis + 1 :])
         input = input.reshape(cells).mean(axis + 1)
@@ -94,28 +94,29 @@ def _multilinear_upsample(
 # -- expansions
 
 
-def _none(factor: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """No padding in any dimension."""
+def _no_padding(factor: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The attribute `padding` without padding in any dimension."""
     return ((0, 0),) * (2 + len(factor))
 
 
 def _expand_nearest_downsample(emit: Emit, op: Op) -> Any:
     factor = op.attributes["factor"]
     size = (1,) * (2 + len(factor))
-    return emit("box", op.inputs[0], size=size, stride=(1, 1, *factor), padding=_none(factor))
+    padding = _no_padding(factor)
+    return emit("box", op.inputs[0], size=size, stride=(1, 1, *factor), padding=padding)
 
 
 def _expand_area_downsample(emit: Emit, op: Op) -> Any:
     factor = op.attributes["factor"]
     cell = (1, 1, *factor)
-    padding = _none(factor)
+    padding = _no_padding(factor)
     return emit("box", op.inputs[0], size=cell, stride=cell, padding=padding, normalize=True)
 
 
 def _expand_nearest_upsample(emit: Emit, op: Op) -> Any:
     factor = op.attributes["factor"]
     cell = (1, 1, *factor)
-    return emit("debox", op.inputs[0], size=cell, stride=cell, padding=_none(factor))
+    return emit("debox", op.inputs[0], size=cell, stride=cell, padding=_no_padding(factor))
 
 
 # -- samples

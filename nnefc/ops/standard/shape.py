@@ -1,4 +1,4 @@
-"""New shapes for the same items, and their order: sections 4.5.1 and 4.5.2."""
+"""Reshaping (4.5.1) and transposing (4.5.2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nnefc.ops.core.traits import Traits
 def reshaped(
     shape: Shape, items: tuple[int, ...], axis_start: int = 0, axis_count: int = -1
 ) -> Shape:
-    """The shape that `reshape` gives; its arguments must be valid."""
+    """The shape of the result of `reshape` for valid arguments."""
     stop = len(shape) if axis_count == -1 else axis_start + axis_count
     new = [shape[axis_start + i] if item == 0 else item for i, item in enumerate(items)]
     if -1 in new:
@@ -100,7 +100,7 @@ def _reshape(call: Call) -> TensorType:
 def reshape(
     input: Array, *, shape: tuple[int, ...], axis_start: int = 0, axis_count: int = -1
 ) -> Array:
-    """The same items, row-major, under another shape."""
+    """The items of the input in row-major order, in another shape (4.5.1)."""
     return input.reshape(reshaped(input.shape, shape, axis_start, axis_count))
 
 
@@ -113,12 +113,12 @@ def _squeeze(call: Call) -> TensorType:
             "extents along axes must be singular: "
             f"axes = {listing(axes)}, input.shape = {listing(shape)}",
         )
-    kept = tuple(extent for d, extent in enumerate(shape) if d not in axes)
-    return TensorType(call.dtype("input"), kept)
+    remaining = tuple(extent for d, extent in enumerate(shape) if d not in axes)
+    return TensorType(call.dtype("input"), remaining)
 
 
 def squeeze(input: Array, *, axes: tuple[int, ...]) -> Array:
-    """Without the singular dimensions `axes`."""
+    """The input without the singular dimensions `axes` (4.5.1)."""
     return np.squeeze(input, tuple(axes))
 
 
@@ -135,7 +135,7 @@ def _unsqueeze(call: Call) -> TensorType:
 
 
 def unsqueeze(input: Array, *, axes: tuple[int, ...]) -> Array:
-    """With singular dimensions, which are number `axes` of the result."""
+    """The input with singular dimensions at the axes `axes` of the result (4.5.1)."""
     return np.expand_dims(input, tuple(axes))
 
 
@@ -159,23 +159,24 @@ def _transpose(call: Call) -> TensorType:
 
 
 def permutation(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """`axes` of a transpose, with the trailing dimensions that stay."""
+    """`axes` of a transpose, completed with the trailing dimensions that it leaves in place."""
     return (*axes, *range(len(axes), rank))
 
 
 def transpose(input: Array, *, axes: tuple[int, ...]) -> Array:
-    """Dimension k of the result is dimension axes[k] of the input."""
+    """Dimension k of the result is dimension axes[k] of the input (4.5.2)."""
     return np.transpose(input, permutation(axes, input.ndim))
 
 
 def _batch_of_reshape(op: Op, rows: Rows, size: int) -> int:
-    """Items keep their order, and those of a slice do if dimension 0 can be cut."""
+    """Separable if the batch divides the first extent of the result: items keep their order."""
     del rows
     first = op.output.type.dims[:1]
     return first[0] // size if first and first[0] % size == 0 else 0
 
 
 def _batch_of_transpose(op: Op, rows: Rows, size: int) -> int:
+    """Separable if dimension 0 stays first."""
     del size
     return rows[0] if op.attributes["axes"][:1] in ((), (0,)) else 0
 

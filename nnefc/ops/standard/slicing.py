@@ -1,4 +1,4 @@
-"""Parts and repetitions of a tensor: sections 4.5.4 to 4.5.6, and `gather`."""
+"""Slicing (4.5.4), padding (4.5.5), tiling (4.5.6), and `gather` beyond NNEF 1.0.2."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from nnefc.ops.core.window_arithmetic import BORDERS, OUTSIDE, source_indices
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """The indices `start`, `start + step`, ... before `stop`: a `range` of extents."""
+    """The indices `start`, `start + step`, ... before `stop`: a `range` that may be symbolic."""
 
     start: int
     stop: int
@@ -52,18 +52,18 @@ class Indices:
         return range(self.start, self.stop, self.step)
 
     def take_all(self, extent: int) -> bool:
-        """Whether they are all indices of a dimension, in order."""
+        """Whether these are all indices of a dimension of extent `extent`, in order."""
         if self.start != 0 or self.count != extent:
             return False
         return self.step == 1 or extent == 1
 
 
 def slice_range(extent: int, begin: int, end: int, stride: int | None = None) -> Indices:
-    """The indices that a slice takes along a dimension; the arguments must be valid.
+    """The indices that a slice reads along a dimension, for valid arguments.
 
-    Without stride as in 4.5.4: negative items count from the end and `end = 0` is the end.
-    With one as Khronos' tools do: begin and end are limited to the dimension, a negative
-    stride goes backwards (`end` still excluded), `end = 0` is special only for stride 1.
+    Without a stride as in 4.5.4: negative items count from the end, and `end = 0` is the end.
+    With a stride as in Khronos' tools: begin and end are clamped to the dimension, a negative
+    stride goes backwards (still without `end`), and `end = 0` is the end only for stride 1.
     """
     first = begin + extent if begin < 0 else begin
     last = end + extent if end < 0 else end
@@ -81,7 +81,7 @@ def slice_ranges(
     end: tuple[int, ...],
     stride: tuple[int, ...] = (),
 ) -> list[Indices]:
-    """The indices that a slice takes along each dimension of `shape`."""
+    """The indices that a slice reads along each dimension of `shape`."""
     ranges = [Indices(0, extent) for extent in shape]
     steps = stride or (None,) * len(axes)
     for axis, first, last, step in zip(axes, begin, end, steps, strict=True):
@@ -121,6 +121,7 @@ def _slice(call: Call) -> TensorType:
 
 
 def _check_range(call: Call, axis: int, extent: int, begin: int, end: int) -> None:
+    """Require that a slice without stride is valid along an axis."""
     about = f"begin = {begin}, end = {end}, axis {axis} of extent {extent}"
     inside = call.require(
         -extent < begin <= extent and -extent < end <= extent,
@@ -132,6 +133,7 @@ def _check_range(call: Call, axis: int, extent: int, begin: int, end: int) -> No
 
 
 def _check_strided(call: Call, axis: int, extent: int, begin: int, end: int, stride: int) -> None:
+    """Require that a slice with a stride is valid along an axis."""
     taken = slice_range(extent, begin, end, stride)
     about = f"begin = {begin}, end = {end}, stride = {stride}, axis {axis} of extent {extent}"
     call.require(
@@ -148,7 +150,7 @@ def slice_(
     end: tuple[int, ...],
     stride: tuple[int, ...] = (),
 ) -> Array:
-    """The items at the chosen indices along every axis."""
+    """The items at the indices `slice_ranges` (4.5.4)."""
     taken = slice_ranges(input.shape, axes, begin, end, stride)
     return input[np.ix_(*(each.all for each in taken))]
 
@@ -175,15 +177,15 @@ def pad(
     border: str = "constant",
     value: float = 0.0,
 ) -> Array:
-    """The input within a border, or without a part of it where padding is negative.
+    """The input with a border, cropped where padding is negative (4.5.5).
 
-    'ignore' says nothing of what a border holds; it is `value` there too.
+    The border holds `value` with 'constant' and, where the text is undefined, with 'ignore'.
     """
     output = input
     for dimension, (p, q) in enumerate(padding):
         extent = input.shape[dimension]
         source = source_indices(np.arange(-p, extent + q, dtype=np.int64), extent, border)
-        if extent == 0 and border in ("constant", "ignore"):  # any item will do
+        if extent == 0 and border in ("constant", "ignore"):  # `take` needs an item to read
             room = [*output.shape]
             room[dimension] = 1
             output = np.zeros(room, output.dtype)
@@ -207,7 +209,7 @@ def _tile(call: Call) -> TensorType:
 
 
 def tile(input: Array, *, repeats: tuple[int, ...]) -> Array:
-    """The input repeated along each dimension."""
+    """The input repeated along each dimension (4.5.6)."""
     return np.tile(input, tuple(repeats))
 
 
@@ -226,7 +228,7 @@ def _gather(call: Call) -> TensorType:
 
 
 def gather(input: Array, indices: Array, *, axis: int = 0) -> Array:
-    """output[a..., i..., b...] = input[a..., indices[i...], b...]; indices as `within` says."""
+    """output[a..., i..., b...] = input[a..., within(indices[i...]), b...]."""
     return np.take(input, within(indices, input.shape[axis]), axis)
 
 
@@ -244,17 +246,19 @@ def _pad_sample(
 
 
 def _batch_of_pad(op: Op, rows: Rows, size: int) -> int:
+    """Separable without padding of dimension 0."""
     del size
     return rows[0] if tuple(op.attributes["padding"][0]) == (0, 0) else 0
 
 
 def _batch_of_tile(op: Op, rows: Rows, size: int) -> int:
+    """Separable without repetition of dimension 0."""
     del size
     return rows[0] if op.attributes["repeats"][0] == 1 else 0
 
 
 def _batch_of_gather(op: Op, rows: Rows, size: int) -> int:
-    """Either the table or the indices belong to items, the others are shared."""
+    """Separable if only the table has items, or only the indices of axis 0 have."""
     del size
     table, indices = rows
     if op.attributes["axis"] == 0:

@@ -1,4 +1,4 @@
-"""Many tensors from one and one from many: section 4.5.3."""
+"""Splitting and concatenating tensors (4.5.3)."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def _split(call: Call) -> list[TensorType]:
 
 
 def split_sizes(extent: int, ratios: tuple[int, ...]) -> list[int]:
-    """Extents of the chunks of `split`."""
+    """Extents of the results of `split` along its axis."""
     unit = extent // sum(ratios)
     return [unit * ratio for ratio in ratios]
 
 
 def split(value: Array, *, axis: int, ratios: tuple[int, ...]) -> list[Array]:
-    """Chunks whose extents along `axis` are as `ratios`."""
+    """Chunks whose extents along `axis` are in proportion to `ratios` (4.5.3)."""
     stops = np.cumsum(split_sizes(value.shape[axis], ratios))[:-1]
     return np.split(value, stops, axis)
 
 
 def _items(call: Call) -> list[Shape]:
-    """Shapes of the items of `values`, of which there must be one at least."""
+    """Shapes of the tensors `values`, which must not be empty."""
     shapes = call.shapes("values")
     call.require(bool(shapes), "values must not be empty")
     call.stop_if_wrong()
@@ -88,7 +88,7 @@ def _concat(call: Call) -> TensorType:
 
 
 def concat(values: list[Array], *, axis: int) -> Array:
-    """The items of `values` one after the other along `axis`."""
+    """The tensors `values`, concatenated along `axis` (4.5.3)."""
     return np.concatenate(values, axis)
 
 
@@ -107,7 +107,7 @@ def _stack(call: Call) -> TensorType:
 
 
 def stack(values: list[Array], *, axis: int) -> Array:
-    """The items of `values` along a new dimension."""
+    """The tensors `values` along a new dimension `axis` (4.5.3)."""
     return np.stack(values, axis)
 
 
@@ -127,15 +127,15 @@ def _unstack(call: Call) -> list[TensorType]:
 
 
 def unstack(value: Array, *, axis: int) -> list[Array]:
-    """The slices along `axis`, without that dimension."""
+    """The slices along `axis`, without that dimension (4.5.3)."""
     return list(np.moveaxis(value, axis, 0))
 
 
 def _few(shapes: list[Shape]) -> str:
-    """The first of shapes that may be many, each once."""
+    """The first four distinct shapes, as text."""
     distinct = list(dict.fromkeys(map(listing, shapes)))
-    shown = ", ".join(distinct[:4])
-    return f"{shown}, ..." if len(distinct) > 4 else shown
+    text = ", ".join(distinct[:4])
+    return f"{text}, ..." if len(distinct) > 4 else text
 
 
 SPECS: tuple[OpSpec, ...] = (

@@ -1,4 +1,4 @@
-"""Element-wise operations of one scalar tensor: sections 4.2.1, 4.2.4, 4.9.1 and beyond."""
+"""Element-wise operations of one scalar tensor: 4.2.1, 4.2.4, 4.9.1, and beyond NNEF 1.0.2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXTREMES = (0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 0.25, -0.75, 1e4, 
 
 
 def _listed(*values: float, data: str = "normal") -> Sample:
-    """A sample of explicit items."""
+    """A sample with explicit items."""
     return Sample(inputs=((len(values),),), values={0: list(values)}, data=data)
 
 
@@ -35,6 +35,7 @@ def _unary(
     integers: bool = False,
     extra: tuple[Sample, ...] = (),
 ) -> OpSpec:
+    """The entry of an element-wise operation of one scalar tensor."""
     return OpSpec(
         name=name,
         signature=f"fragment {name}( x: tensor<scalar> ) -> ( y: tensor<scalar> )",
@@ -66,13 +67,13 @@ def _rsqrt(x: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)) without overflow: exp only of what is not positive."""
+    """1 / (1 + exp(-x)) (4.9.1), without overflow: the argument of exp is never positive."""
     e = np.exp(-np.abs(x))
     return np.where(x < 0, e, 1.0) / (1.0 + e)
 
 
 def _softplus(x: Array) -> Array:
-    """log(exp(x) + 1) without overflow."""
+    """log(exp(x) + 1) (4.9.1), without overflow."""
     return np.logaddexp(x, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Box filters and index based sampling: sections 4.3.2 and 4.3.3."""
+"""Box filters (4.3.2) and index-based sampling (4.3.3)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _argmax_pool(call: Call) -> TensorType:
 
 
 def _sample(call: Call) -> TensorType:
-    # 'ignore' is not in the text; see NONSTANDARD_BORDER
+    # the text does not allow 'ignore'; see NONSTANDARD_BORDER
     window = check_pooling(call, BORDERS)
     index = call.shape("index")
     call.require(
@@ -52,14 +52,14 @@ def _desample(call: Call) -> TensorType:
 
 
 def _positions(count: int, volume: int) -> list[int]:
-    """Positions in a window of `volume` taps, all of them in an irregular order."""
+    """`count` positions in a window of `volume` taps, in an irregular order."""
     return [(7 * i + i // 3) % volume for i in range(count)]
 
 
 def _sampled(
     shape: tuple[int, ...], index: tuple[int, ...], volume: int, **attributes: Any
 ) -> Sample:
-    """A sample whose index operand, of shape `index`, names every tap of the window."""
+    """A sample with irregular positions as index operand, whose shape is `index`."""
     count = 1
     for extent in index:
         count *= extent
@@ -81,7 +81,7 @@ _SAMPLE_SAMPLES = (
         6,
         size=(1, 1, 1, 2, 1, 1, 1, 3),
     ),
-    # indices that are no positions of the window
+    # indices outside of the window
     Sample(inputs=((2, 3), (2, 3)), attributes={"size": (2, 2)}, values={1: [-1, 0, 3, 4, 9, 2]}),
     *(
         _sampled(
@@ -110,7 +110,7 @@ _DESAMPLE_SAMPLES = (
         padding=pad(0, 0, 0, 0, 0, 0, 0, 0),
         output_shape=(1, 2, 7, 6),
     ),
-    # windows that overlap: values that meet are summed
+    # overlapping windows: values at the same position are summed
     _sampled((1, 1, 4, 4), (1, 1, 4, 4), 9, size=(1, 1, 3, 3), padding=pad(0, 0, 0, 0, 1, 1, 1, 1)),
     _sampled(
         (3, 4), (3, 4), 6, size=(2, 3), stride=(1, 2), dilation=(3, 2), padding=pad(1, 0, 0, 2)

@@ -1,7 +1,7 @@
-"""Argument validity of sliding-window operations (section 4.3), shared by their rules.
+"""Argument checks of sliding-window operations (4.3), shared by their shape rules.
 
-What needs attributes only is checked before shapes are asked for, and an attribute that is not
-known hides no violation of the others.
+Checks of attributes alone come before those that read shapes, and an unknown attribute does not
+hide violations of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nnefc.ops.core.window_arithmetic import (
 
 
 def _steps(call: Call, *, reverse: bool) -> dict[str, tuple[Any, ...]]:
-    """The optional lists that are known: padding, stride, dilation and output_shape."""
+    """The optional lists padding, stride, dilation and output_shape, as far as they are known."""
     known: dict[str, tuple[Any, ...]] = {}
     padding: tuple[tuple[int, int], ...] | None = attempt(lambda: call["padding"])
     if padding is not None:
@@ -37,7 +37,7 @@ def _steps(call: Call, *, reverse: bool) -> dict[str, tuple[Any, ...]]:
 
 
 def check_pooling(call: Call, borders: Sequence[str], *, reverse: bool = False) -> Window:
-    """The window of an operation with a `size` over all dimensions of `input`."""
+    """Check an operation with a `size` over all dimensions of `input`; returns its window."""
     one_of(call, "border", borders)
     size = positive_items(call, "size")
     steps = _steps(call, reverse=reverse)
@@ -61,7 +61,7 @@ def check_pooling(call: Call, borders: Sequence[str], *, reverse: bool = False) 
 
 
 def check_steps(call: Call, borders: Sequence[str], *, reverse: bool = False) -> None:
-    """What can be said of border, padding, stride and dilation of a convolution alone."""
+    """Check border, padding, stride and dilation of a convolution without its shapes."""
     one_of(call, "border", borders)
     steps = _steps(call, reverse=reverse)
     spatial = {n: s for n, s in steps.items() if s and n != "output_shape"}
@@ -82,10 +82,10 @@ def check_convolution(
     filter: str = "filter",
     reverse: bool = False,
 ) -> Shape:
-    """The shape of conv or (`reverse`) deconv of an input of shape `shape`.
+    """Check conv or (`reverse`) deconv of an input of shape `shape`; returns the result's shape.
 
-    `filter` is the name of the operand of shape `kernel`, for messages.  `attributes` holds
-    groups, and padding, stride, dilation and output_shape where there are any.
+    `filter`: name of the operand of shape `kernel`, for messages.  `attributes`: groups, and
+    optionally padding, stride, dilation and output_shape.
     """
     rank = len(shape)
     call.require(
@@ -124,7 +124,7 @@ def _channels(
     filter: str,
     reverse: bool,
 ) -> int:
-    """Check the channels and the groups; the channels of the output."""
+    """Check channels and groups; returns the number of output channels."""
     groups = convolution_groups(shape, attributes)
     said = f"groups = {attributes['groups']}"
     operands = f"{filter}.shape = {listing(kernel)}, input.shape = {listing(shape)}"
@@ -156,7 +156,7 @@ def _channels(
 
 
 def _bias(call: Call, bias: Shape, channels: int, rank: int) -> None:
-    """Rank 0, (C,) as Khronos' tools have it, or channels in dimension 1 and nothing else."""
+    """Require a bias of rank 0, of shape (C,) as in Khronos' tools, or (1, C, 1, ...)."""
     at = 0 if len(bias) == 1 else 1
     others = (*bias[:at], *bias[at + 1 :])
     call.require(
@@ -171,7 +171,7 @@ def _bias(call: Call, bias: Shape, channels: int, rank: int) -> None:
 def _extents(
     call: Call, window: Window, attributes: Mapping[str, Attribute], *, first: int
 ) -> None:
-    """Require that the window fits; `first` is the dimension that its first item is of."""
+    """Require that the window fits; `first` is the dimension of the tensor of its first item."""
     if not window.reverse:
         rows = zip(window.up, window.padding, window.dilated, strict=True)
         for k, (x, (p, q), f) in enumerate(rows, first):

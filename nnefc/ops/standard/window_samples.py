@@ -1,4 +1,4 @@
-"""Samples of sliding windows that many operations share."""
+"""Samples that the sliding-window operations share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pad(*items: int) -> tuple[tuple[int, int], ...]:
 def windows(
     borders: tuple[str, ...] = BORDERS, data: str = "normal", **attributes: Any
 ) -> tuple[Sample, ...]:
-    """Samples of a basic operation with a `size`: every border, ranks 1 to 8, odd steps."""
+    """Samples of a basic operation with a `size`: all borders, ranks 1 to 8, irregular steps."""
 
     def sample(shape: Shape, size: Shape, **more: Any) -> Sample:
         return Sample(inputs=(shape,), attributes={"size": size, **attributes, **more}, data=data)
@@ -51,7 +51,7 @@ def windows(
             ),
         )
     )
-    # padding longer than the extents: reflections of reflections, and windows wholly outside
+    # padding longer than the extents: repeated reflections, and windows outside of the input
     far = tuple(
         sample((3, 1), (2, 2), border=border, padding=pad(5, 7, 2, 3), stride=(2, 1))
         for border in borders

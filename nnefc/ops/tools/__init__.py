@@ -1,1 +1,1 @@
-"""The table of operations and its users: builder, reference, cost, samples, pages."""
+"""The table of operations and the code that reads it: builder, reference, cost, samples, docs."""

@@ -1,4 +1,4 @@
-"""Make operations: defaults filled in, rule checked, types inferred."""
+"""Build operations: fill in defaults, check rules, infer types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnefc.support.errors import Diagnostic, NnefError
 Number = bool | int | float
 
 KINDS = {"scalar": DType.FLOAT32, "integer": DType.INT32, "logical": DType.BOOL}
-"""Item types of primitive types, unless a caller asks for wider ones."""
+"""Default item types of the primitive types."""
 
 
 def build(
@@ -30,13 +30,13 @@ def build(
     names: Sequence[str] = (),
     location: Location | None = None,
 ) -> Op:
-    """Insert an operation into `graph`, at the end or before another one.
+    """Insert an operation into `graph`, at the end or before another operation.
 
-    `inputs` are flat; those left out at the end become constants of their default values.
-    `dtype` is the type of the results where operands do not tell it: of `constant`,
-    `variable`, `cast`, and of integer results that are not int32.
-    Raises NnefError with every violated rule (`argument/<name>`), with `invocation/...` for
-    an unknown operation or wrong operands and attributes, `type/operand` for wrong item types.
+    `inputs` are flat; missing trailing inputs become constants of their default values.
+    `dtype` is the item type of the results where operands do not determine it: for `constant`,
+    `variable`, `cast`, and integer results other than int32.
+    Raises NnefError: `argument/<name>` with every violated rule, `invocation/...` for an unknown
+    operation or wrong operands and attributes, `type/operand` for wrong item types.
     """
     spec = declared().get(name)
     if spec is None:
@@ -74,11 +74,11 @@ def constant(graph: Graph, value: Number, dtype: DType, before: Op | None = None
 def emitter(
     graph: Graph, before: Op | None, location: Location | None = None, dtype: DType | None = None
 ) -> Emit:
-    """What an `expand` builds with; operations go in before `before`.
+    """A function for `expand` that inserts operations before `before`.
 
-    Numbers become constants: a bool logical, others of the type of the first operand that
-    is not logical, else of `dtype` (default: the first scalar type of the operands and
-    results of `before`).  The keyword `dtype` of a call is the one of `build`.
+    Numbers become constants: a bool is logical; others get the type of the first operand that is
+    not logical, else `dtype` (default: the first scalar type among the operands and results of
+    `before`).  The keyword `dtype` of a call is that of `build`.
     """
     if dtype is None:
         around = (*before.inputs, *before.outputs) if before is not None else ()
@@ -99,25 +99,27 @@ def emitter(
             for v in flat
         ]
         result = attributes.pop("dtype", None)
-        made = build(graph, op, values, attributes, dtype=result, before=before, location=location)
-        return made.outputs[0] if len(made.outputs) == 1 else made.outputs
+        new = build(graph, op, values, attributes, dtype=result, before=before, location=location)
+        return new.outputs[0] if len(new.outputs) == 1 else new.outputs
 
     return emit
 
 
 def _attributes(
-    name: str, face: Interface, given: Mapping[str, Attribute], location: Location | None
+    name: str, face: Interface, explicit: Mapping[str, Attribute], location: Location | None
 ) -> dict[str, Attribute]:
-    unknown = [a for a in given if a not in face.attributes]
-    missing = [a for a in face.attributes if a not in given and a not in face.defaults]
+    """The explicit attributes, normalized; raises NnefError for unknown and missing ones."""
+    unknown = [a for a in explicit if a not in face.attributes]
+    missing = [a for a in face.attributes if a not in explicit and a not in face.defaults]
     problems = [f"there is no attribute {a}" for a in unknown]
     problems += [f"attribute {a} is missing" for a in missing]
     if problems:
         raise _error("invocation/arguments", name, problems, location)
-    return {a: normalize(v, face.attributes[a].type) for a, v in given.items()}
+    return {a: normalize(v, face.attributes[a].type) for a, v in explicit.items()}
 
 
 def _check_operands(spec: OpSpec, operands: Sequence[Value], location: Location | None) -> None:
+    """Raise NnefError if the number or the item types of the operands are wrong."""
     face = interface(spec)
     if not face.is_variadic:
         required = sum(t.default is None for t in face.tensors)
@@ -130,7 +132,7 @@ def _check_operands(spec: OpSpec, operands: Sequence[Value], location: Location 
 
 
 def _unknown(face: Interface, operands: Sequence[Value], count: int) -> list[TensorType]:
-    """Types of results where the shapes of operands are not known."""
+    """Types of the results, without shapes, where the shapes of operands are not known."""
     generic = next(
         (v.type.dtype for p, v in zip(face.tensors, operands) if p.dtype == "?"), DType.FLOAT32
     )

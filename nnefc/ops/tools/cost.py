@@ -1,4 +1,4 @@
-"""What operations and graphs cost: arithmetic and memory."""
+"""The cost of operations and graphs in arithmetic and memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from nnefc.symbolic.integers import hint
 
 
 def macs(op: Op) -> int:
-    """Multiply-accumulate operations of an op whose shapes are known; 0 if it does not multiply.
+    """Multiply-accumulates of an operation whose shapes are known; 0 if it has no products.
 
-    Those of bodies count as often as these run.  Element-wise work is not counted.
+    Bodies count as often as they run.  Element-wise arithmetic does not count.
     """
     spec = operations().get(op.name)
     if spec is None:
@@ -22,9 +22,9 @@ def macs(op: Op) -> int:
 
 
 def flops(op: Op) -> int:
-    """Floating-point operations of an op whose shapes are known, see `nnefc.ops.core.cost`.
+    """Floating-point operations of an operation whose shapes are known (`nnefc.ops.core.cost`).
 
-    A multiply-add is two; operations of bodies count as often as these run.
+    A multiply-add counts as two; bodies count as often as they run.
     """
     spec = operations().get(op.name)
     if spec is None:
@@ -38,27 +38,27 @@ def flops(op: Op) -> int:
 
 
 def repeats(op: Op) -> int:
-    """How often an operation runs its bodies; 0 if it has none."""
+    """How often an operation runs its bodies; 0 without bodies."""
     spec = operations().get(op.name)
     return spec.repeats(op) if spec is not None and spec.repeats is not None else 0
 
 
 def traffic_bytes(graph: Graph) -> int:
-    """Bytes that operations read from each other and write for each other.
+    """Bytes of activations that operations read and write.
 
-    What an operation takes counts as often as operations take it.  Weights and constants do not
-    count, nor do operations that give the memory of their operand another shape.
+    A value counts once for every operation that reads it.  Weights, constants and views do not
+    count.
     """
     total = 0
     for op in filter(computes, graph.ops):
         total += repeats(op) * sum(map(traffic_bytes, op.bodies))
-        taken = [v for v in dict.fromkeys(op.inputs) if not is_stored(v)]
-        total += sum(v.type.nbytes for v in (*taken, *op.outputs))
+        activations = [v for v in dict.fromkeys(op.inputs) if not is_stored(v)]
+        total += sum(v.type.nbytes for v in (*activations, *op.outputs))
     return total
 
 
 def computes(op: Op) -> bool:
-    """Whether an operation does something: stored data is there, and views share memory."""
+    """Whether an operation needs a kernel: stored data and views do not."""
     spec = operations().get(op.name)
     return op.name not in ("constant", "variable") and not (spec is not None and spec.view)
 
@@ -69,20 +69,20 @@ def is_stored(value: Value) -> bool:
 
 
 def parameters(graph: Graph) -> int:
-    """Items of all variables; shared ones count once."""
+    """Number of items of all variables."""
     return sum(variable.type.volume for variable in graph.variables.values())
 
 
 def parameter_bytes(graph: Graph) -> int:
-    """Bytes of all variables."""
+    """Number of bytes of all variables."""
     return sum(variable.type.nbytes for variable in graph.variables.values())
 
 
 def largest_live_bytes(graph: Graph) -> int:
-    """Largest sum of the activations alive at one time, in the order of the document.
+    """The most bytes of activations that are alive at one time, in the order of the graph.
 
-    What an operation takes and gives is alive while it runs; inputs, variables and constants do not
-    count.  A lower bound for the memory that any plan without fusion needs between operations.
+    Operands and results of an operation are alive while it runs; inputs, variables and constants do
+    not count.  Lower bound of the memory that any plan without fusion needs.
     """
     last_use: dict[Value, int] = {}
     for position, op in enumerate(graph.ops):

@@ -1,6 +1,4 @@
-"""The page of operations, from the table: `python -m nnefc.ops.tools.document >
-docs/operations.md`.
-"""
+"""Generate docs/operations.md: `python -m nnefc.ops.tools.document > docs/operations.md`."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def _how(spec: OpSpec) -> str:
 
 
 def document() -> str:
-    """The page, in Markdown."""
+    """The page of all standard operations, in Markdown."""
     lines = [INTRODUCTION]
     specs = list(standard().values())
     for group, title in SECTIONS.items():

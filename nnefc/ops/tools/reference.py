@@ -1,8 +1,7 @@
-"""The reference interpreter: every operation by its NumPy formula, in float64 and int64.
+"""The reference interpreter: computes every operation by its NumPy formula, in float64 and int64.
 
-Integers wrap around in their type after each operation; floats are not rounded to theirs.
-
-What compiled models are compared with; written to be right, not fast.
+Tests compare compiled models with it; it is written to be correct, not fast.  After each operation
+integers wrap around in their item type; floats are not rounded to theirs.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from nnefc.support.errors import Diagnostic, NnefError
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one run of a graph gives; items are float64, int64 or bool.
+    """The results of one run of a graph; items are float64, int64, uint64 or bool.
 
-    `outputs` by output name; `values` those kept (all with `keep="all"`, else the outputs');
-    `variables` the state after the run, by label in lower case.
+    `outputs`: by output name.  `values`: all values with `keep="all"`, else those of the outputs.
+    `variables`: data of the variables after the run, by label in lower case.
     """
 
     outputs: dict[str, Array]
@@ -48,37 +47,37 @@ def evaluate(
 ) -> Evaluation:
     """Run `graph` once.
 
-    `inputs` by the names of the graph's inputs; `variables` by label, in any case, over the
-    data that the graph holds.  With `keep="outputs"` values are dropped after their last use.
-    `lookup` gives custom operations, which are computed by what they expand into.
-    Raises NnefError: `input/...` for inputs that are missing, unknown or of another shape or
-    type, `data/variable` for variables without data, `custom/reference` for operations without
-    a meaning.
+    `inputs`: by name of the graph's inputs.  `variables`: by label, in any case; they override the
+    data in the graph.  `keep`: with "outputs", values are dropped after their last use.
+    `lookup`: custom operations, which are computed by their expansion.
+    Raises NnefError: `input/...` for inputs that are missing, unknown, or of a wrong shape or type;
+    `data/variable` for variables without data; `custom/reference` for operations that have neither
+    reference nor expansion.
     """
     values = _inputs(graph, inputs)
-    state = _state(graph, variables or {})
-    _require_meanings(graph, lookup)
+    initial = _variables(graph, variables or {})
+    _require_computable(graph, lookup)
     with np.errstate(all="ignore"):
-        updated = _run(graph, values, state, keep, lookup)
+        updated = _run(graph, values, initial, keep, lookup)
     outputs = {n: values[v] for n, v in zip(graph.output_names, graph.outputs)}
-    return Evaluation(outputs, values, {**state, **updated})
+    return Evaluation(outputs, values, {**initial, **updated})
 
 
 def _run(
     graph: Graph,
     values: dict[Value, Array],
-    state: Mapping[str, Array],
+    variables: Mapping[str, Array],
     keep: Literal["outputs", "all"],
     lookup: Lookup,
 ) -> dict[str, Array]:
-    """Compute the values of a graph, to those of its inputs; gives the variables that changed."""
+    """Compute the values of a graph into `values`, which has the inputs; returns the updates."""
     updated: dict[str, Array] = {}
     uses = Counter(v for op in graph.ops for v in op.inputs)
-    kept = set(graph.outputs)
+    outputs = set(graph.outputs)
     for op in graph.ops:
         operands = [values[v] for v in op.inputs]
         if op.name == "variable":
-            results = [state[op.attributes["label"].lower()]]
+            results = [variables[op.attributes["label"].lower()]]
         else:
             results = apply(op, operands, lookup)
         if op.name == "update":
@@ -88,14 +87,14 @@ def _run(
             values[value] = result
         if keep == "outputs":
             uses.subtract(op.inputs)
-            for value in {*op.inputs, *op.outputs} - kept:
+            for value in {*op.inputs, *op.outputs} - outputs:
                 if not uses[value]:
                     values.pop(value, None)
     return updated
 
 
 def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Array]:
-    """The results of one operation that is not a variable."""
+    """Compute the results of one operation other than `variable`."""
     spec = operations().get(op.name) or lookup(op.name)
     assert spec is not None, op.name
     if spec.evaluate is not None:
@@ -112,7 +111,7 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
 
 @dataclass(frozen=True, slots=True)
 class _Interpreter(Interpreter):
-    """What operations that need more than arrays compute with."""
+    """The services to `evaluate` functions of operations."""
 
     lookup: Lookup
 
@@ -131,7 +130,7 @@ class _Interpreter(Interpreter):
 
 
 def _apply_expansion(op: Op, spec: OpSpec, operands: list[Array]) -> list[Array]:
-    """The results of an operation without reference: those of its expansion."""
+    """Compute the results of an operation without reference by its expansion."""
     assert spec.expand is not None
     graph = Graph(op.name)
     inputs = [graph.add_input(v.type, f"x{i}") for i, v in enumerate(op.inputs)]
@@ -147,7 +146,7 @@ def _apply_expansion(op: Op, spec: OpSpec, operands: list[Array]) -> list[Array]
 def evaluate_expression(
     expression: Expression, operands: list[Array], types: list[TensorType]
 ) -> list[Array]:
-    """The results of a fused operation of the given types."""
+    """Compute the results of an expression, which have `types`."""
     values = list(operands)
     for step in expression.steps:
         if step.op == "literal":
@@ -160,14 +159,14 @@ def evaluate_expression(
         values.append(wrap(np.asarray(reference(*arguments, **extra)), step.dtype))
     results: list[Array] = []
     for i, type_ in zip(expression.results, types, strict=True):
-        # a result need not depend on the operands that give the output its shape
+        # a result may be independent of the operands that determine the output's shape
         like = np.empty((1,) * type_.rank)
         results.append(np.broadcast_to(align(values[i], like)[0], type_.dims))
     return results
 
 
-def _require_meanings(graph: Graph, lookup: Lookup) -> None:
-    """Raise NnefError, once per name, for operations that nobody can compute."""
+def _require_computable(graph: Graph, lookup: Lookup) -> None:
+    """Raise NnefError for operations without reference and expansion, once per name."""
     missing: dict[str, Diagnostic] = {}
     for op in walk(graph):
         spec = operations().get(op.name) or lookup(op.name)
@@ -181,10 +180,11 @@ def _require_meanings(graph: Graph, lookup: Lookup) -> None:
 
 
 _KINDS = {"scalar": "fiu", "integer": "iu", "logical": "b"}
-"""Kinds of NumPy item types that stand for a primitive type."""
+"""Kinds of NumPy item types that are accepted for a primitive type."""
 
 
 def _inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[Value, Array]:
+    """The inputs as values of the graph; raises NnefError with everything that is wrong."""
     problems: list[Diagnostic] = []
     values: dict[Value, Array] = {}
     wanted = {v.name: v for v in graph.inputs}
@@ -212,34 +212,35 @@ def _inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[Value, Array]:
     return values
 
 
-def _state(graph: Graph, variables: Mapping[str, Any]) -> dict[str, Array]:
-    given = {label.lower(): data for label, data in variables.items()}
+def _variables(graph: Graph, variables: Mapping[str, Any]) -> dict[str, Array]:
+    """The data of the variables by label in lower case, before the run."""
+    overrides = {label.lower(): data for label, data in variables.items()}
     problems: list[Diagnostic] = []
-    state: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for key, variable in graph.variables.items():
-        data = given.pop(key, variable.data)
+        data = overrides.pop(key, variable.data)
         if data is None:
             problems.append(Diagnostic("data/variable", f"variable {variable.label!r} has no data"))
             continue
-        state[key] = array = widen(data, variable.type.dtype)
+        arrays[key] = array = widen(data, variable.type.dtype)
         if array.shape != variable.type.shape:
             message = f"variable {variable.label!r} is {variable.type}, its data {array.shape}"
             problems.append(Diagnostic("data/variable", message))
-    problems += [Diagnostic("data/variable", f"there is no variable {key!r}") for key in given]
+    problems += [Diagnostic("data/variable", f"there is no variable {key!r}") for key in overrides]
     if problems:
         raise NnefError(problems)
-    return state
+    return arrays
 
 
 def _label(op: Op) -> str:
-    """The variable that an update replaces."""
+    """The label, in lower case, of the variable that an `update` replaces."""
     source = op.inputs[0].op
     assert source is not None and source.name == "variable", "update needs a variable"
     return source.attributes["label"].lower()
 
 
 def _check(op: Op, value: Value, result: Array) -> None:
-    """A reference that disagrees with its rule is our mistake; find it where it happens."""
+    """Raise NnefError `internal/shape` if a reference disagrees with its shape rule."""
     type_ = value.type
     if type_.shape is not None and result.shape != type_.shape:
         raise NnefError.of(

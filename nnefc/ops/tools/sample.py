@@ -1,4 +1,4 @@
-"""Graphs of one operation, made from the samples of its spec: what generic tests run."""
+"""Graphs of one operation, built from the samples of its entry for generic tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnefc.ops.tools.build import build
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A graph of one operation and the data of its inputs, in their own dtypes."""
+    """A graph of one operation, and data for its inputs in their item types."""
 
     graph: Graph
     inputs: dict[str, Array]
@@ -30,10 +30,10 @@ def instance(
     scalar: DType = DType.FLOAT32,
     integer: DType = DType.INT32,
 ) -> Instance:
-    """The graph `y = op(x0, x1, ...)` with outputs y0, y1, ... and data for its inputs.
+    """The graph `y0, y1, ... = op(x0, x1, ...)` of a sample, and data for its inputs.
 
-    Operands are inputs, except the variable of an `update`.  Data depend on the operation
-    and the sample only.  An attribute `dtype` of the sample is the type argument.
+    Operands are inputs, except the variable of an `update`.  Data depend only on the operation and
+    the sample.  `scalar`, `integer`: item types of the primitive types.
     """
     graph = Graph(spec.name)
     seed = zlib.crc32(repr((spec.name, sample.inputs, dict(sample.attributes))).encode())
@@ -101,7 +101,7 @@ def _dtype(
 def _data(
     random: np.random.Generator, shape: tuple[int, ...], dtype: DType, kind: str, values: Any
 ) -> Array:
-    """Items that float32 holds exactly, so that references see what kernels see."""
+    """Random items that float32 represents exactly, so references and kernels see equal data."""
     if values is not None:
         return np.asarray(values, dtype.numpy).reshape(shape)
     if dtype is DType.BOOL:

@@ -1,4 +1,4 @@
-"""Which operation is meant by a name that none has."""
+"""Suggest operations for an unknown name."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ _FOREIGN = {
     "multilinear_upsample": "resizebilinear bilinearupsample",
 }
 _NAMES = {plain: name for name, others in _FOREIGN.items() for plain in others.split()}
-"""What other frameworks call operations, in lower case without `_`."""
+"""Names of operations in other frameworks, in lower case without `_`, and NNEF's names."""
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """A hint that names what might be meant among `names`, or nothing.
+    """A hint with up to three of `names` that resemble `name`; empty if none does.
 
-    First what differs in case and `_` alone, then what others call an operation, then what is
-    spelt alike.
+    In order of preference: names that differ in case and `_` alone, the operation that other
+    frameworks call `name`, names with a similar spelling.
     """
     known = list(names)
     plain = _plain(name)
-    found = [n for n in known if _plain(n) == plain]
-    if not found and _NAMES.get(plain) in known:
-        found = [_NAMES[plain]]
-    if not found:
+    matches = [n for n in known if _plain(n) == plain]
+    if not matches and _NAMES.get(plain) in known:
+        matches = [_NAMES[plain]]
+    if not matches:
         lower = {n.lower(): n for n in known}
-        found = [lower[n] for n in get_close_matches(name.lower(), lower, n=3, cutoff=0.7)]
-    return f"did you mean {' or '.join(repr(n) for n in found[:3])}?" if found else ""
+        matches = [lower[n] for n in get_close_matches(name.lower(), lower, n=3, cutoff=0.7)]
+    return f"did you mean {' or '.join(repr(n) for n in matches[:3])}?" if matches else ""
 
 
 def _plain(name: str) -> str:

@@ -41,15 +41,15 @@ MODULES = (
     "internal.layout",
     "internal.scan",
 )
-"""Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
+"""Modules of `nnefc.ops` with a tuple `SPECS`, in the order of the specification."""
 
 BEYOND_ATTRIBUTES = frozenset({("elu", "alpha"), ("slice", "stride")})
-"""Attributes that 1.0.2 does not have of operations that it has."""
+"""Attributes that NNEF 1.0.2 lacks, of operations that it has."""
 
 
 @cache
 def operations() -> SpecTable:
-    """All operations of the IR by name, internal ones included."""
+    """All operations of the IR by name, including internal ones."""
     table = SpecTable()
     for module in MODULES:
         specs: tuple[OpSpec, ...] = importlib.import_module(f"nnefc.ops.{module}").SPECS
@@ -60,7 +60,7 @@ def operations() -> SpecTable:
 
 @cache
 def declared() -> SpecTable:
-    """Operations that have a declaration: all that are not internal."""
+    """Operations with a declaration: all but internal ones."""
     table = SpecTable()
     for entry in operations().values():
         if not entry.is_internal:
@@ -70,9 +70,9 @@ def declared() -> SpecTable:
 
 @cache
 def standard() -> SpecTable:
-    """What documents may use without declaring it: NNEF's operations and those beyond 1.0.2.
+    """Operations that documents may use without declaring them: NNEF's, and those beyond 1.0.2.
 
-    Those of tract's registries are operations of the IR alone, which another front end makes.
+    Operations of tract's registries are left out; only the tract front end builds them.
     """
     table = SpecTable()
     for entry in declared().values():
@@ -82,12 +82,12 @@ def standard() -> SpecTable:
 
 
 def spec(name: str) -> OpSpec:
-    """The operation of that name; raises KeyError if there is none."""
+    """The operation called `name`; raises KeyError if it does not exist."""
     return operations()[name]
 
 
 def beyond(name: str, attribute: str | None = None) -> bool:
-    """Whether an operation, or an attribute of it, is one that NNEF 1.0.2 does not have."""
+    """Whether NNEF 1.0.2 lacks an operation, or one of its attributes."""
     if attribute is not None and (name, attribute) in BEYOND_ATTRIBUTES:
         return True
     return spec(name).section == "beyond"

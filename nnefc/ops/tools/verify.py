@@ -1,4 +1,4 @@
-"""Check operations of a graph by the rules of the table."""
+"""Check operations of a graph against the table of operations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from nnefc.ops.tools.table import operations
 
 
 def rule_problems(op: Op) -> list[str]:
-    """Violated rules of an operation: the checker for `nnefc.ir.verify`.
+    """The rules that `op` violates: the checker for `nnefc.ir.verify`.
 
-    Operations that are not in the table, custom ones, have no rule here.
+    Custom operations, which are not in the table, have no rules.
     """
     spec = operations().get(op.name)
     return [] if spec is None else check.problems(spec, op)
