@@ -1,7 +1,7 @@
 """The command line: `nnefc check | inspect | flatten | run | compare | compile | bench | ...`.
 
-Every command is a module with one function of the same name.  What a command needs is
-imported inside it, so that `--help` and completion answer at once.
+Each command is a function named like it, in a module or package of that name.  Commands import
+the compiler inside the function, so that `--help` and completion answer at once.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from nnefc.cli.profile import command as profile_command
 from nnefc.cli.run import run
 
 PROGRAM = "nnefc"
-"""The command, also where it is started as `python -m nnefc`: completion is of what is typed."""
+"""The name in usage texts and completion, also under `python -m nnefc`."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C, under a name that typer leaves alone."""
+    """Ctrl-C, as an exception that typer does not handle."""
 
 
 class _Commands(TyperGroup):
-    """Turn KeyboardInterrupt into `Interrupted`: some versions of typer swallow it silently."""
+    """Commands that raise `Interrupted` for Ctrl-C, which some versions of typer swallow."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -90,7 +90,7 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; errors that a user can cause print a message and exit with status 1."""
+    """Run the command line; expected errors print a message and exit with status 1."""
     from nnefc.cli.support.printing import report
     from nnefc.support.errors import NnefError
 
@@ -103,7 +103,7 @@ def main() -> None:
     except NnefError as error:
         report(error.errors)
         sys.exit(1)
-    except BrokenPipeError:  # the reader of our output went away
+    except BrokenPipeError:  # the reader of the output has closed it
         _discard_output()
         sys.exit(1)
     except OSError as error:
@@ -122,16 +122,16 @@ def main() -> None:
 
 
 def _prepare_output() -> None:
-    """Open missing standard streams, and let both write characters that they cannot encode."""
+    """Open closed standard streams; let both replace characters that they cannot encode."""
     for name, errors in (("stdout", "replace"), ("stderr", "backslashreplace")):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (open to the end)
+        if stream is None:  # closed by the parent process
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (stays open)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)
 
 
 def _discard_output() -> None:
-    """Redirect standard output to nowhere, so that buffered text raises no error at exit."""
-    with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    """Redirect standard output to the null device: buffered text then raises no error at exit."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`nnefc check`: is this valid NNEF?"""
+"""`nnefc check`: report the errors of documents."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def check(
 ) -> None:
     """Check documents, and the data and quantization that come with them.
 
-    A document without data is valid; one that lacks the data of some variables is not. An artifact
-    has no document: nnefc inspect --verify compares its checksums.
+    A document without any data is valid; one with the data of only some variables is not. An
+    artifact has no document: nnefc inspect --verify verifies its checksums.
 
-    A document in the dialect of tract whose inputs have symbols for extents is checked with small
+    A document in the dialect of tract whose inputs have symbolic extents is checked with small
     values for them, which a note names.
 
-    Silent, with status 0, if all are valid.  Otherwise every error goes to standard
-    error as FILE:LINE:COLUMN: error: ..., and the status is 1.
+    Silent, with status 0, if all are valid. Otherwise every error goes to standard error as
+    FILE:LINE:COLUMN: error: ..., and the status is 1.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`nnefc compare`: the compiled model against the float64 reference, tensor by tensor."""
+"""`nnefc compare`: compare a compiled model with the float64 reference, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.support.artifacts import ModelOrArtifact, open_model
-from nnefc.cli.support.batch import Batch
-from nnefc.cli.support.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.support.inputs import read_inputs
 from nnefc.cli.support.models import compile_graph
+from nnefc.cli.support.opened_model import open_model
 from nnefc.cli.support.options import (
     Accuracy,
+    Batch,
     Dialect,
+    Inputs,
     Json,
     LimitOptions,
+    ModelOrArtifact,
+    RandomInputs,
     RandomWeights,
     Scalar,
     Shapes,
@@ -58,11 +61,11 @@ def compare(
 ) -> None:
     """Compare a compiled model with the float64 reference, tensor by tensor.
 
-    The outputs come from the model as it is normally compiled; the tensors in between from
-    a second compilation that keeps them all.  Status 1 if one differs by more than the tolerance.
+    The outputs come from the model as it is normally compiled, intermediate tensors from a second
+    compilation that returns them all. Status 1 if a tensor differs by more than the tolerance.
 
-    Of an artifact the outputs are those of the code in the file; the reference evaluates the graph
-    in the file, where batch normalisation, for instance, is part of the weights.
+    For an artifact, the outputs come from the code in the file, and the reference evaluates the
+    graph in the file, where batch normalisation, for instance, is folded into the weights.
 
     Examples:
 
@@ -73,10 +76,11 @@ def compare(
         nnefc compare net.nnefc
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise usage(f"--tolerance {tolerance:g}: must be a finite number, at least 0")
-    given = open_model(context)
-    inputs = read_inputs(given.inputs, input, random_inputs)
-    rows = compare_models(given.graph, inputs, given.compiled(threads), threads, given.accuracy)
+        raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
+    opened = open_model(context)
+    inputs = read_inputs(opened.inputs, input, random_inputs)
+    compiled = opened.compile(threads)
+    rows = compare_models(opened.graph, inputs, compiled, threads, opened.accuracy)
     bad = [row for row in rows if not row["error"] <= tolerance]
     if json:
         first = bad[0]["tensor"] if bad else None
@@ -96,7 +100,7 @@ def _print(
     out = console()
     columns = ("tensor", "operation", "shape", "max |error|", "relative", "")
     view = table(*columns, numeric=columns[3:5], fold=["tensor"])
-    # an output that agrees in both compilations is shown once, as it is normally compiled
+    # the second compilation of an output that agrees would repeat its row
     distinct = [row for row in rows if not row["result"] or not row["error"] <= tolerance]
     for row in distinct if all else bad or [r for r in rows if r["kind"] == "output"]:
         shape = "x".join(map(str, row["shape"]))
@@ -121,7 +125,7 @@ def compare_graph(
     threads: int | None = None,
     accuracy: str = "fast",
 ) -> list[dict[str, Any]]:
-    """`compare_models` with the graph as it is normally compiled."""
+    """`compare_models` for the graph as it is normally compiled."""
     compiled = compile_graph(graph, threads, accuracy)
     return compare_models(graph, inputs, compiled, threads, accuracy)
 
@@ -133,34 +137,34 @@ def compare_models(
     threads: int | None,
     accuracy: str,
 ) -> list[dict[str, Any]]:
-    """One row per tensor in execution order, then one per output of `compiled`.
+    """A row for each tensor in execution order, then one for each output of `compiled`.
 
-    `error` is the largest absolute difference over the largest magnitude of the reference
-    (over 1 if that is smaller than the smallest normal number); NaN where one has NaN and
-    the other has not.  `result` marks the tensors that appear again as outputs.
+    `error` is the largest absolute difference over the largest magnitude of the reference (over 1
+    if that is subnormal); NaN where only one of the two has NaN.  `result` marks tensors that
+    appear again as outputs.
     """
     from nnefc.ops.custom import spec
     from nnefc.ops.tools.reference import evaluate
 
-    kept = graph.clone()
-    results = list(zip(kept.output_names, kept.outputs, strict=True))
+    instrumented = graph.clone()
+    results = list(zip(instrumented.output_names, instrumented.outputs, strict=True))
     tensors = [
         (op, value)
-        for op in kept.ops
+        for op in instrumented.ops
         if op.name not in ("constant", "variable")
         for value in op.outputs
     ]
-    outcomes = set(kept.outputs)
-    kept.outputs = [value for _, value in tensors]
-    kept.output_names = [f"#{i}" for i in range(len(tensors))]
-    kept.states, kept.counts = [], []
+    is_output = set(instrumented.outputs).__contains__
+    instrumented.outputs = [value for _, value in tensors]
+    instrumented.output_names = [f"#{i}" for i in range(len(tensors))]
+    instrumented.states, instrumented.counts = [], []
     arrays = [inputs[value.name] for value in graph.inputs]
-    instrumented = _run(compile_graph(kept, threads, accuracy), arrays)
+    intermediate = _run(compile_graph(instrumented, threads, accuracy), arrays)
     outputs = _run(compiled, arrays)
-    expected = evaluate(kept, inputs, keep="all", lookup=spec).values
+    expected = evaluate(instrumented, inputs, keep="all", lookup=spec).values
     rows = [
-        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], value in outcomes)
-        for i, ((op, value), array) in enumerate(zip(tensors, instrumented, strict=True))
+        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], is_output(value))
+        for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True))
     ]
     rows += [
         _row(name, "", "output", array, expected[value])
@@ -171,8 +175,8 @@ def compare_models(
 
 def _run(model: CompiledModel, arrays: Sequence[Array]) -> Sequence[Array]:
     """All results in order; their names need not be unique."""
-    got: Any = model(*arrays)
-    return [got] if len(model.outputs) == 1 else got
+    returned: Any = model(*arrays)
+    return [returned] if len(model.outputs) == 1 else returned
 
 
 def _row(

@@ -1,4 +1,4 @@
-"""`nnefc demo`: a trained network recognises handwritten digits."""
+"""`nnefc demo`: recognise handwritten digits with a trained network."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from nnefc.cli.support.printing import console, print_json
 if TYPE_CHECKING:
     import numpy as np
 
+    Prediction = tuple[str, np.ndarray[Any, Any], int, float]
+    """The label of an image, its pixels, the predicted digit and its probability."""
+
 
 def demo(threads: Threads = None, json: Json = False) -> None:
-    """Compile the digits example, show some images with its answers, and measure it.
+    """Compile the digits example, show some images with its predictions, and measure its speed.
 
-    The network was trained on 1347 handwritten digits; it has seen neither the images
-    shown nor the 450 on which the accuracy is measured.
+    The network was trained on 1347 handwritten digits, without the images shown and the 450 on
+    which the accuracy is measured.
 
     Examples:
 
@@ -38,14 +41,14 @@ def demo(threads: Threads = None, json: Json = False) -> None:
     extents = ",".join(map(str, images.shape))
     many = compile_graph(load(ARCHIVE, parse_import(shapes=[f"image={extents}"])), threads)
     compiled = time.perf_counter()
-    shown: list[tuple[str, np.ndarray[Any, Any], int, float]] = []
+    predictions: list[Prediction] = []
     for path in sorted(IMAGES.glob("*.png")):
         pixels = read_image(path, (1, 1, 8, 8), np.dtype(np.float32))
         probabilities = one(pixels)[0]
         digit = int(probabilities.argmax())
-        shown.append((path.stem, pixels[0, 0], digit, float(probabilities[digit])))
-    answers = many(images).argmax(axis=1)
-    right = int((answers == held_out["labels"]).sum())
+        predictions.append((path.stem, pixels[0, 0], digit, float(probabilities[digit])))
+    digits = many(images).argmax(axis=1)
+    right = int((digits == held_out["labels"]).sum())
     single = _rate(lambda: one(images[:1]), 1)
     batch = _rate(lambda: many(images), len(images))
     if json:
@@ -53,7 +56,7 @@ def demo(threads: Threads = None, json: Json = False) -> None:
             {
                 "images": [
                     {"digit": int(name), "prediction": digit, "probability": probability}
-                    for name, _, digit, probability in shown
+                    for name, _, digit, probability in predictions
                 ],
                 "held_out": len(images),
                 "right": right,
@@ -66,17 +69,17 @@ def demo(threads: Threads = None, json: Json = False) -> None:
         return
     out = console()
     out.print(f"compiled {ARCHIVE.name} in {compiled - start:.1f} s\n")
-    for row in range(0, len(shown), 5):
-        _show(out, shown[row : row + 5])
-    out.print(f"held out: {right} of {len(images)} right, accuracy {right / len(images):.1%}")
+    for row in range(0, len(predictions), 5):
+        _print_row(out, predictions[row : row + 5])
+    out.print(f"held out: {right} of {len(images)} correct, accuracy {right / len(images):.1%}")
     out.print(
-        f"speed: {single:,.0f} images per second one by one, "
+        f"speed: {single:,.0f} images per second one at a time, "
         f"{batch:,.0f} in batches of {len(images)}"
     )
 
 
-def _show(out: Any, row: list[tuple[str, np.ndarray[Any, Any], int, float]]) -> None:
-    """Images side by side, two pixel rows in a line of text, the answers below."""
+def _print_row(out: Any, row: list[Prediction]) -> None:
+    """Print images side by side, two rows of pixels in a line of text, with predictions below."""
     from rich.text import Text
 
     colour = out.is_terminal and "utf" in out.encoding
@@ -93,16 +96,16 @@ def _show(out: Any, row: list[tuple[str, np.ndarray[Any, Any], int, float]]) -> 
                     line.append(shades[min(4, (top + bottom) // 2 * 5 // 256)] * 2)
             line.append("  ")
         out.print(line)
-    answers = Text()
+    captions = Text()
     for name, _, digit, probability in row:
         mark = "" if str(digit) == name else f" (is {name})"
-        answers.append(f"{digit}  {probability:.1%}{mark}".ljust(18))
-    out.print(answers)
+        captions.append(f"{digit}  {probability:.1%}{mark}".ljust(18))
+    out.print(captions)
     out.print()
 
 
 def _shades(encoding: str) -> str:
-    """Five characters from light to dark that the output encoding has."""
+    """Five characters from light to dark that the encoding can represent."""
     try:
         " ░▒▓█".encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -111,7 +114,7 @@ def _shades(encoding: str) -> str:
 
 
 def _rate(action: Any, items: int, seconds: float = 0.5) -> float:
-    """Items per second."""
+    """Items per second, measured for `seconds`; a call of `action` handles `items`."""
     action()
     count, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:

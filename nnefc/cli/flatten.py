@@ -1,4 +1,4 @@
-"""`nnefc flatten`: the document without fragments and expressions."""
+"""`nnefc flatten`: print a document without fragments and expressions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def flatten(
 ) -> None:
     """Print the flattened document (chapter 6 of the specification).
 
-    Fragments of the document are expanded and attributes are evaluated; what remains is a
-    sequence of standard operations that reads back as the same graph. An artifact has no document.
+    Fragments of the document are expanded and attributes are evaluated; the result is a sequence of
+    standard operations that reads back as the same graph. An artifact has no document.
 
-    A document in the dialect of tract becomes one of the standard if all that it computes has a
-    form there; otherwise what has none is told, as are states.
+    A document in the dialect of tract becomes a standard one. Operations that the standard cannot
+    express, and states, are errors.
 
     Examples:
 

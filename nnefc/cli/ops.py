@@ -1,4 +1,4 @@
-"""`nnefc ops`: the operations, from the table that the compiler itself uses."""
+"""`nnefc ops`: list the operations in the table that the compiler uses."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def ops(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the operations, or describe some; custom ones of installed packages included.
+    """List the operations, or describe some, including custom ones of installed packages.
 
-    With --registry the operators that documents in the dialect of tract can have, with their
-    parameters; those that are not possible are listed with the reason.  One that is named
-    needs no registry, and its name may be without that of its registry: sdpa.
+    With --registry: the operators of documents in the dialect of tract, with their parameters;
+    unsupported ones are listed with the reason. To describe an operator, --registry is not needed,
+    and the name may be without the prefix of its registry, as in sdpa.
 
     Examples:
 
@@ -89,28 +89,28 @@ def _all(registry: str | None) -> Sequence[OpSpec | OperatorEntry]:
     if registry is None:
         return list(_specs().values())
     if registry not in _registries():
-        raise usage(f"no such registry: {registry}", f"one of {', '.join(_registries())}")
+        raise usage(f"unknown registry: {registry}", f"one of {', '.join(_registries())}")
     return operators_of(registry)
 
 
 def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | OperatorEntry]:
-    """What has these names; without a registry one may be that of several operators."""
+    """The operations or operators of these names; without a registry, a name may match several."""
     from nnefc.frontends.tract.operator_pages import find_operators, searchable_names
     from nnefc.ops.tools.suggest import suggestion
 
     known = {row.name: row for row in _all(registry)}
     elsewhere = [] if registry else searchable_names()
-    place = f" in {registry}" if registry else ""
+    scope = f" in {registry}" if registry else ""
     lists = f"nnefc ops{f' --registry {registry}' if registry else ''} lists them all"
     chosen: list[OpSpec | OperatorEntry] = []
     unknown: list[Diagnostic] = []
     for name in names:
-        found = [known[name]] if name in known else [] if registry else find_operators(name)
-        if not found:
+        matches = [known[name]] if name in known else [] if registry else find_operators(name)
+        if not matches:
             hint = suggestion(name, [*known, *elsewhere]) or lists
             kind = "operator" if registry else "operation"
-            unknown += usage(f"no such {kind}{place}: {name}", hint).errors
-        chosen += found
+            unknown += usage(f"unknown {kind}{scope}: {name}", hint).errors
+        chosen += matches
     if unknown:
         raise NnefError(unknown)
     return chosen
@@ -129,7 +129,7 @@ def _facts(row: OpSpec | OperatorEntry) -> dict[str, str]:
 
 def _description(row: OpSpec | OperatorEntry) -> str:
     if isinstance(row, tuple):
-        text = f"not possible: {row.refused}" if row.refused else row.summary
+        text = f"not supported: {row.refused}" if row.refused else row.summary
         signature = "" if row.refused else f"({row.parameters})"
         return f"# {text} (registry {row.registry})\n{row.name}{signature}\n"
     section = {"beyond": "beyond 1.0.2", "custom": "custom"}.get(
@@ -140,6 +140,6 @@ def _description(row: OpSpec | OperatorEntry) -> str:
 
 def _cells(row: OpSpec | OperatorEntry) -> tuple[str, str, str]:
     if isinstance(row, tuple):
-        summary = f"not possible: {row.refused}" if row.refused else row.summary
+        summary = f"not supported: {row.refused}" if row.refused else row.summary
         return row.name, row.parameters, summary
     return row.name, row.section, row.summary

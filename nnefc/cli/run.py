@@ -1,20 +1,24 @@
-"""`nnefc run`: arrays in, arrays out."""
+"""`nnefc run`: run a model on arrays from files, and print or write its outputs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from nnefc.cli.support.artifacts import ArtifactModel, ModelOrArtifact, open_model, require_suffix
-from nnefc.cli.support.batch import Batch
-from nnefc.cli.support.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.support.artifacts import require_suffix
+from nnefc.cli.support.inputs import read_inputs
+from nnefc.cli.support.opened_model import ArtifactModel, OpenedModel, open_model
 from nnefc.cli.support.options import (
     Accuracy,
+    Batch,
     Dialect,
+    Inputs,
     Json,
     LimitOptions,
+    ModelOrArtifact,
+    RandomInputs,
     RandomWeights,
     Scalar,
     Shapes,
@@ -32,50 +36,58 @@ if TYPE_CHECKING:
 
     from nnefc.runtime.run.interface import Model
 
-SHOWN = 32
-"""Outputs with at most so many values are shown whole in a table."""
-LISTED = 1000
-"""Outputs with at most so many values are shown whole in JSON."""
-FIRST = 8
-"""The number of values shown of larger outputs."""
-RANGE = ("min", "max", "mean")
+    Array = np.ndarray[Any, Any]
+
+MAX_VALUES_IN_TABLE: Final = 32
+"""Larger outputs are abbreviated in a table."""
+MAX_VALUES_IN_JSON: Final = 1000
+"""Larger outputs are abbreviated in JSON."""
+FIRST_VALUES: Final = 8
+"""The number of values printed of abbreviated outputs."""
+RANGE: Final = ("min", "max", "mean")
 """The statistics of an array that tables show."""
+
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        readable=False,
+        help="Write the outputs: an .npz file, or a folder of .dat files.",
+    ),
+]
+Reference = Annotated[
+    bool, typer.Option("--reference", help="Evaluate the float64 reference instead.")
+]
+Steps = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Run N cycles on the same inputs: variables that the graph updates keep their "
+        "values from one to the next. The outputs are those of the last cycle.",
+    ),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="ARCHIVE",
+        readable=False,
+        help="Write the model with the values that its variables have after the last cycle: a "
+        ".tgz or .tar file, a folder, or an artifact (.nnefc). Artifacts are saved as artifacts.",
+    ),
+]
 
 
 def run(
     context: typer.Context,
     model: ModelOrArtifact,
     input: Inputs = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            readable=False,
-            help="Write the outputs: an .npz file, or a folder of .dat files.",
-        ),
-    ] = None,
-    reference: Annotated[
-        bool, typer.Option("--reference", help="Evaluate in float64 with the reference instead.")
-    ] = False,
-    steps: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Run so many cycles on the same inputs: variables that the graph updates keep "
-            "their values from one to the next. The outputs are those of the last.",
-        ),
-    ] = 1,
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="ARCHIVE",
-            readable=False,
-            help="Write the model with its variables as they are after the last cycle: a .tgz or "
-            ".tar file, a folder, or an artifact (.nnefc), as which an artifact is written again.",
-        ),
-    ] = None,
+    output: Output = None,
+    reference: Reference = False,
+    steps: Steps = 1,
+    save: Save = None,
     random_inputs: RandomInputs = None,
     random_weights: RandomWeights = None,
     batch: Batch = None,
@@ -87,10 +99,10 @@ def run(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Run a model, and show or write its outputs.
+    """Run a model, and print or write its outputs.
 
-    Inputs whose shapes have symbols (in the dialect of tract) take the shapes of the given arrays,
-    or those of --shape.
+    Inputs with symbolic shapes (in the dialect of tract) take the shapes of their files, or those
+    of --shape.
 
     Examples:
 
@@ -110,39 +122,56 @@ def run(
     """
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
-    given = open_model(context)
-    if save is not None and isinstance(given, ArtifactModel):
+    opened = open_model(context)
+    if save is not None and isinstance(opened, ArtifactModel):
         require_suffix("--save", save)
-    inputs = read_inputs(given.inputs, input, random_inputs)
+    inputs = read_inputs(opened.inputs, input, random_inputs)
     if reference:
-        results = given.evaluated(inputs, steps)
+        results = opened.evaluate(inputs, steps)
     else:
-        compiled = given.running(threads)
-        results = compiled.run(inputs)
-        for _ in range(steps - 1):
-            results = compiled.run(inputs)
-        if save is not None:
-            _save(compiled, save)
+        results = _run_compiled(opened, inputs, threads, steps, save)
     if output is not None:
         write_outputs(output, results)
     if json:
         print_json({name: summary(array) for name, array in results.items()})
     elif output is None:
-        rows = table("output", "shape", "type", "min", "max", "mean", "values", fold=["values"])
-        for name, array in results.items():
-            facts = summary(array)
-            rows.add_row(
-                name,
-                "x".join(map(str, array.shape)),
-                str(array.dtype),
-                *("" if facts[key] is None else f"{facts[key]:.6g}" for key in RANGE),
-                _values(array),
-            )
-        print_table(console(), rows)
+        _print_outputs(results)
+
+
+def _run_compiled(
+    opened: OpenedModel,
+    inputs: Mapping[str, Array],
+    threads: int | None,
+    steps: int,
+    save: Path | None,
+) -> Mapping[str, Array]:
+    """The results of the last of `steps` calls; then write the model to `save`."""
+    compiled = opened.compile_stateful(threads)
+    results = compiled.run(inputs)
+    for _ in range(steps - 1):
+        results = compiled.run(inputs)
+    if save is not None:
+        _save(compiled, save)
+    return results
+
+
+def _print_outputs(results: Mapping[str, Array]) -> None:
+    """Print a row for each output."""
+    view = table("output", "shape", "type", "min", "max", "mean", "values", fold=["values"])
+    for name, array in results.items():
+        facts = summary(array)
+        view.add_row(
+            name,
+            "x".join(map(str, array.shape)),
+            str(array.dtype),
+            *("" if facts[key] is None else f"{facts[key]:.6g}" for key in RANGE),
+            _values(array),
+        )
+    print_table(console(), view)
 
 
 def _save(compiled: Model, path: Path) -> None:
-    """Write a model with its variables as they are."""
+    """Write a model with the present values of its variables."""
     from nnefc.dynamic.model import DynamicModel
 
     if isinstance(compiled, DynamicModel):
@@ -155,22 +184,23 @@ def _save(compiled: Model, path: Path) -> None:
     save_archive(path, compiled)
 
 
-def _values(array: np.ndarray[Any, Any]) -> str:
-    """The values in row-major order, all of them if they are few."""
-    shown = array.ravel()[: array.size if array.size <= SHOWN else FIRST].tolist()
-    text = " ".join(f"{v:.5g}" if isinstance(v, float) else str(v).lower() for v in shown)
-    return text + (" …" if array.size > len(shown) else "")
+def _values(array: Array) -> str:
+    """The values in row-major order; of large arrays the first ones."""
+    is_small = array.size <= MAX_VALUES_IN_TABLE
+    values = array.ravel()[: array.size if is_small else FIRST_VALUES].tolist()
+    text = " ".join(f"{v:.5g}" if isinstance(v, float) else str(v).lower() for v in values)
+    return text if is_small else f"{text} …"
 
 
-def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Shape, type, range and values of an array, in row-major order.
+def summary(array: Array) -> dict[str, Any]:
+    """Shape, type, range and values of an array, for JSON.
 
-    `values` are all of them, or `first` the first ones where there are many.  Where there are none
-    they have no range.
+    `values` lists all of them in row-major order; large arrays have `first` instead.  The range of
+    an empty array is None.
     """
     import numpy as np
 
-    whole = array.size <= LISTED
+    is_small = array.size <= MAX_VALUES_IN_JSON
     range_: dict[str, float | None] = dict.fromkeys(RANGE)
     if array.size:
         with np.errstate(all="ignore"):
@@ -180,12 +210,14 @@ def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
         "shape": list(array.shape),
         "dtype": str(array.dtype),
         **range_,
-        "values" if whole else "first": array.ravel()[: LISTED if whole else FIRST].tolist(),
+        "values" if is_small else "first": array.ravel()[
+            : array.size if is_small else FIRST_VALUES
+        ].tolist(),
     }
 
 
-def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """An .npz file, or a folder with one tensor file per output."""
+def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
+    """Write an .npz file, or a folder with a tensor file for each output."""
     from nnefc.formats.arrays import save_arrays
     from nnefc.formats.files import describe, printable, reason
     from nnefc.formats.tensor_file import write_tensor
@@ -194,17 +226,17 @@ def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> No
         save_arrays(path, results)
         return
     if path.suffix:
-        raise usage(f"--output {path}: an .npz file or a folder, not {path.suffix}")
+        raise usage(f"--output {path}: must be an .npz file or a folder, not {path.suffix}")
     place = Place(printable(str(path)))
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        kind = describe(path.stat().st_mode) if path.exists() else "a link to nowhere"
+        kind = describe(path.stat().st_mode) if path.exists() else "a broken link"
         raise NnefError.of(
             "data/write",
             f"this is {kind}, not a folder",
             place,
-            "outputs are written to an .npz file, or into a folder, each to a file of its own",
+            "outputs are written to an .npz file, or to a folder with a file for each",
         ) from None
     except OSError as error:
         raise NnefError.of("data/write", f"cannot make a folder: {reason(error)}", place) from None

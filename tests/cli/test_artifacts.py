@@ -175,7 +175,7 @@ def test_options_that_say_how_to_compile_are_refused(cli: Cli, made: Path, comma
         result = cli(command, made / "tiny.nnefc", *words)
         assert result.status == 1
         assert result.out == ""
-        assert "tiny.nnefc: error: this is compiled already: " in result.err
+        assert "tiny.nnefc: error: an artifact is compiled already: " in result.err
         (listed,) = re.findall(r"already: (.*) cannot apply", result.err)
         assert sorted(listed.split(", ")) == sorted(chosen)
         for name in chosen:
@@ -185,8 +185,8 @@ def test_options_that_say_how_to_compile_are_refused(cli: Cli, made: Path, comma
 def test_how_to_compile_is_told_with_all_values(cli: Cli, made: Path) -> None:
     result = cli("bench", made / "tiny.nnefc", "-b", "4", "-s", "x y=1", "-s", "z=2,3")
     assert (
-        "hint: they say how to compile: nnefc compile MODEL --batch 4 --shape 'x y=1' --shape z=2,3"
-        " -o tiny.nnefc" in result.err
+        "hint: compile the document with them: nnefc compile MODEL --batch 4 --shape 'x y=1' "
+        "--shape z=2,3 -o tiny.nnefc" in result.err
     )
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from nnefc import NnefError
 from nnefc.cli.bench.cold_start import STAGES, cold_start
-from nnefc.cli.bench.command import parse_threads, run_streams
+from nnefc.cli.bench.command import parse_threads
 from nnefc.cli.bench.comparison import compare_facts
+from nnefc.cli.bench.streams import run_streams
 from nnefc.cli.support.batch import batch_shapes
 from nnefc.cli.support.measurements import duration, histogram, percentile, ratio_interval
 from nnefc.cli.support.measurements import verdict as judge
@@ -59,7 +60,7 @@ def test_a_cold_start_is_shown(cli: Cli, quick: Path, monkeypatch: pytest.Monkey
     assert json.loads(cli(*arguments, "--json").out)["cold_start_ms"]["import"] == 250
     assert "cold start 250 ms: start Python 250 ms" in cli(*arguments).out
     monkeypatch.setenv("NNEFC_CACHE", "off")
-    assert "there is no cache" in cli(*arguments).out
+    assert "no kernel cache" in cli(*arguments).out
 
 
 def test_kernels_come_from_a_cache_that_can_be_used(
@@ -71,7 +72,7 @@ def test_kernels_come_from_a_cache_that_can_be_used(
     monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "kernels"))
     assert "with kernels from the cache" in cli(*arguments).out
     monkeypatch.setenv("NNEFC_CACHE", str(quick / "below"))  # a file is no folder
-    assert "the cache of kernels cannot be used" in cli(*arguments).out
+    assert "the kernel cache cannot be used" in cli(*arguments).out
 
 
 def test_options_that_make_no_sense(cli: Cli, small: Path, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_options_that_make_no_sense(cli: Cli, small: Path, tmp_path: Path) -> No
         (tmp_path / "odd.json").write_text(text)
         refused = cli("bench", small, "--compare", tmp_path / "odd.json")
         assert refused.status == 1
-        assert "no times of a model" in refused.err
+        assert "no output of nnefc bench --json" in refused.err
 
 
 def test_numbers_of_threads() -> None:

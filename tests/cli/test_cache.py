@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.cli.cache import tables
+from nnefc.cli.cache import listing
 from nnefc.cli.cache.command import parse_age
-from nnefc.cli.cache.tables import age
+from nnefc.cli.cache.listing import age
 from nnefc.cli.support import printing
 from nnefc.cli.support.printing import size
 from nnefc.kernels.target.isa import host
@@ -150,9 +150,9 @@ def test_long_lists_look_like_short_ones(
     for arguments in ("('a long', 'argument')", "(2,)", "(33,)"):
         cache.store_kernel(key(arguments), bytes(5000 * len(arguments)))
     now = time.time()
-    monkeypatch.setattr(tables, "time", SimpleNamespace(time=lambda: now))  # ages stay
+    monkeypatch.setattr(listing, "time", SimpleNamespace(time=lambda: now))  # ages stay
     short = cli("cache", "list").out
-    monkeypatch.setattr(printing, "_MANY", 2)
+    monkeypatch.setattr(printing, "_MAX_RICH_ROWS", 2)
     assert cli("cache", "list").out == short
     assert short.count("\n") == 8
 
@@ -164,7 +164,7 @@ def test_of_many_entries_the_last_used_are_listed(
         cache.store_kernel(key(arguments), b"code")
         wait_until_old(entry(folder, arguments), days * 86400)
     assert "more" not in cli("cache", "list").out
-    monkeypatch.setattr(tables, "_ROWS", 2)
+    monkeypatch.setattr(listing, "_ROWS", 2)
     short = cli("cache", "list").out
     assert "(3,)" in short
     assert "(1,)" not in short
@@ -260,7 +260,7 @@ def test_ages() -> None:
     texts = ("30s", "90 m", "1.5h", "2D", "1w")
     assert [parse_age(text) for text in texts] == [30, 5400, 5400, 172800, 604800]
     assert [age(s) for s in (-5, 0, 59, 61, 7200, 90000)] == [
-        "to come",
+        "in the future",
         "0 s",
         "59 s",
         "1 m",

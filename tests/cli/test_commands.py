@@ -58,7 +58,7 @@ def test_check_goes_on_after_a_file_that_cannot_be_read(
     monkeypatch.setattr(os, "access", lambda p, m: Path(p) != first and allowed(p, m))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     result = cli("check", first, "", "-", broken)
     assert result.status == 1
-    assert "the name of a model is empty" in result.err
+    assert "the path of the model is empty" in result.err
     assert "not read from standard input" in result.err
     assert "broken.nnef:8:18" in result.err
     assert "write it to a file" in cli("inspect", "-").err
@@ -226,7 +226,7 @@ def test_ops(cli: Cli) -> None:
     assert "did you mean 'conv'" in cli("ops", "conv2").err
     several = cli("ops", "conv2", "deconvv")
     assert several.status == 1
-    assert several.err.count("no such operation") == 2
+    assert several.err.count("unknown operation") == 2
 
 
 def test_ops_knows_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_compile_writes_an_artifact(cli: Cli, made: Path, tmp_path: Path) -> Non
     assert (target["isa"], target["fits"], target["chosen"]) == (host().name, True, True)
     assert net.read_bytes() == (made / "tiny.nnefc").read_bytes()
     shown = cli(*arguments).out
-    for text in (written["digest"], str(net), host().name, "taken", "1 launch of 1 kernel"):
+    for text in (written["digest"], str(net), host().name, "used", "1 launch of 1 kernel"):
         assert text in shown
 
 
@@ -71,11 +71,11 @@ def test_without_code_for_this_processor(cli: Cli, made: Path, tmp_path: Path) -
     ("options", "says"),
     [
         (("-o", "net.tgz"), "-o net.nnefc"),
-        (("-o", "net"), "ends in .nnefc"),
-        (("--target", "native"), "--target native: there is no file"),
+        (("-o", "net"), "end in .nnefc"),
+        (("--target", "native"), "--target native needs an artifact"),
         (("-o", "net.nnefc", "--target", "x87"), "no instruction set 'x87'"),
         (("-o", "net.nnefc", "--target", "native,"), "no instruction set ''"),
-        (("-o", "none/net.nnefc"), "no such folder"),
+        (("-o", "none/net.nnefc"), "the folder does not exist"),
     ],
 )
 def test_what_cannot_be_written_is_said_at_once(

@@ -29,7 +29,7 @@ def test_explain(cli: Cli, small: Path) -> None:
         "passes: 3 to",
         "for one core",
         "weights",
-        "at least needed",
+        "lower bound",
     ):
         assert text in shown
     facts = json.loads(cli(*arguments, "--json").out)
@@ -104,8 +104,8 @@ def test_changes_in_words() -> None:
     assert describe(before, stage(False, conv=3)) == "nothing"
     fused = stage(conv=3, fused=2, constant=1)
     assert describe(before, fused) == "12 relu, 3 constant, 2 add -> 2 fused"
-    assert describe(before, stage(conv=3, relu=12, add=2)) == "without 4 constant"
-    assert describe(before, stage(conv=3, relu=12, add=2, constant=5)) == "and 1 constant"
+    assert describe(before, stage(conv=3, relu=12, add=2)) == "removed 4 constant"
+    assert describe(before, stage(conv=3, relu=12, add=2, constant=5)) == "added 1 constant"
     assert describe(before, stage(conv=3, relu=12, add=2, constant=4)) == "operands or attributes"
 
 

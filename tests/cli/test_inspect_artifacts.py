@@ -40,7 +40,7 @@ def test_inspect(cli: Cli, made: Path) -> None:
     assert target["launches"] == sum(launch.times for launch in model.launches)
     assert artifact["states"] == []
     shown = cli("inspect", net).out
-    for text in ("name    mixed", artifact["digest"], "argmax_reduce", "taken", "MACs"):
+    for text in ("name    mixed", artifact["digest"], "argmax_reduce", "used", "MACs"):
         assert text in shown
 
 
@@ -89,7 +89,7 @@ def test_inspect_compares_checksums_when_asked(cli: Cli, tmp_path: Path) -> None
     net = tmp_path / "net.nnefc"
     compiled(tmp_path, LARGE).save(net)
     digest = open_file(net).digest
-    assert "all checksums are right" in cli("inspect", net, "--verify").out
+    assert "all checksums match" in cli("inspect", net, "--verify").out
     assert "checksums" not in cli("inspect", net).out
     facts = json.loads(inspected(cli, net, "--digest", digest.upper()))["artifact"]
     assert (facts["digest"], facts["verified"]) == (digest, True)

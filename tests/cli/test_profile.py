@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nnefc.cli.profile.icicle import colour, draw
-from nnefc.cli.profile.rows import GroupBy, Row, SortBy, arrange, rows
-from nnefc.cli.profile.trace_events import write_trace
+from nnefc.cli.profile.rows import GroupBy, Row, SortBy, arrange, launch_rows
+from nnefc.cli.profile.trace_events import trace_text
 from nnefc.program.program import LaunchWork
 from nnefc.runtime.machine.roofline import Roofline
 from nnefc.runtime.plan.launch_info import LaunchInfo
@@ -97,7 +97,7 @@ def test_options_that_make_no_sense(cli: Cli, net: Path, tmp_path: Path) -> None
 
 def test_limits_follow_from_the_work() -> None:
     """A launch of one tile has one thread; of several, all. The dearest of three needs counts."""
-    conv, relu = rows(LAUNCHES, FOUND, {1: ONE, 2: TWO})
+    conv, relu = launch_rows(LAUNCHES, FOUND, {1: ONE, 2: TWO})
     assert conv.seconds == pytest.approx(400e-9)
     assert conv.busy == pytest.approx(500e-9)
     assert conv.limit == pytest.approx(3000 / 15e9)
@@ -105,7 +105,7 @@ def test_limits_follow_from_the_work() -> None:
     assert conv.of_limit == pytest.approx(0.5)
     assert relu.limit == pytest.approx(80 / 6e9)
     assert relu.bound == "memory"
-    (double, _) = rows(LAUNCHES, FOUND, {1: ONE, 2: TWO}, itemsize=8)
+    (double, _) = launch_rows(LAUNCHES, FOUND, {1: ONE, 2: TWO}, itemsize=8)
     assert double.limit == pytest.approx(6000 / 15e9)
 
 
@@ -113,7 +113,7 @@ def test_the_best_of_all_runs() -> None:
     start = np.array([[1000, 1100, 1200, 1500], [1000, 1100, 1200, 1500]])
     end = start + np.array([[100, 100, 100, 50], [80, 80, 80, 70]])
     found = Profile(FOUND.step_of, FOUND.launch_of_step, 2, start, end, FOUND.thread[:2])
-    conv, relu = rows(LAUNCHES, found, {1: ONE, 2: TWO}, best=True)
+    conv, relu = launch_rows(LAUNCHES, found, {1: ONE, 2: TWO}, best=True)
     assert (conv.seconds, conv.busy) == (pytest.approx(280e-9), pytest.approx(240e-9))
     assert relu.seconds == pytest.approx(50e-9)
 
@@ -124,20 +124,20 @@ def test_the_times_that_a_launch_runs_are_a_row() -> None:
     start = np.array([[1000, 1100, 1200, 1500, 2000, 2000, 2000]])
     end = np.array([[1100, 1300, 1400, 1600, 2100, 2300, 2200]])
     found = Profile(steps, np.array([0, 1, 0]), 2, start, end, np.zeros((1, 7), np.int64))
-    conv, relu = rows([LAUNCHES[0]._replace(times=2), LAUNCHES[1]], found, {1: ONE, 2: TWO})
+    conv, relu = launch_rows([LAUNCHES[0]._replace(times=2), LAUNCHES[1]], found, {1: ONE, 2: TWO})
     assert (conv.launches, conv.tiles, relu.launches) == (2, 6, 1)
     assert conv.seconds == pytest.approx(700e-9)
     assert conv.busy == pytest.approx(1100e-9)
     assert (conv.flops, conv.nbytes) == (6000, 240)
     assert conv.limit == pytest.approx(2 * 3000 / 15e9)
-    events = json.loads(write_trace("net", LAUNCHES, found))["traceEvents"]
+    events = json.loads(trace_text("net", LAUNCHES, found))["traceEvents"]
     tiles = [(e["args"]["launch"], e["args"]["tile"]) for e in events if e["ph"] == "X"]
     assert tiles == [(0, 0), (0, 1), (0, 2), (1, 0), (0, 0), (0, 1), (0, 2)]
 
 
 def test_caches_are_faster_than_memory() -> None:
     slow = Roofline(threads=1, fma_gflops=1e6, read_gbps=0.1, copy_gbps=0.1)
-    for row in rows(LAUNCHES, FOUND, {1: slow, 2: slow}):
+    for row in launch_rows(LAUNCHES, FOUND, {1: slow, 2: slow}):
         assert row.bound == "caches"
         assert row.limit == row.seconds
         assert row.loss == 0
@@ -166,7 +166,7 @@ def test_groups_of_rows() -> None:
 
 
 def test_a_trace_has_an_event_for_each_tile() -> None:
-    events = json.loads(write_trace("net", LAUNCHES, FOUND))["traceEvents"]
+    events = json.loads(trace_text("net", LAUNCHES, FOUND))["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
     assert [(e["name"], e["args"]["tile"], e["tid"], e["ts"], e["dur"]) for e in spans] == [
         ("conv %a", 0, 0, 0.0, 0.1),

@@ -138,7 +138,7 @@ def test_run_ignores_arrays_that_are_no_inputs_but_says_so(cli: Cli, tmp_path: P
     np.savez(tmp_path / "none.npz", label=7)
     result = cli("run", DIGITS, "-i", tmp_path / "both.npz")
     assert result.status == 0
-    assert "no inputs have these names: label" in result.err
+    assert "without an input of that name are not used: label" in result.err
     assert "no input named label" in cli("run", DIGITS, "-i", tmp_path / "none.npz").err
 
 

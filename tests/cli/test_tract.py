@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.cli.cache.warm import graphs_of_models
+from nnefc.cli.cache.warm import graphs_to_warm
 from nnefc.cli.support.options import parse_import
 from tests.helpers.command_line import Cli
 
@@ -258,7 +258,7 @@ def test_results_that_a_run_counts(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "places.nnefc"
     found = cli("compile", path, "--shape", "x=4,4", "-o", out)
     assert found.status == 0
-    assert "'count:1:y' says how many are meant [tract/count]" in found.err
+    assert "'count:1:y' counts the valid ones [tract/count]" in found.err
 
 
 def test_contradictory_shapes(cli: Cli, text: str) -> None:
@@ -335,7 +335,7 @@ def test_ops_of_a_registry(cli: Cli) -> None:
     assert rows["tract_core_gather"]["parameters"].startswith("input, indices, axis")
     assert rows["tract_core_store"]["refused"]
     shown = cli("ops", "--registry", "tract_core", "tract_core_load").out
-    assert "not possible: tract has no such operator any more" in shown
+    assert "not supported: tract has no such operator any more" in shown
     assert "did you mean" in cli("ops", "--registry", "tract_core", "tract_core_gathr").err
     assert "one of tract_nnef" in cli("ops", "--registry", "tract_foo").err
 
@@ -400,12 +400,12 @@ def test_warm_for_several_shapes(cli: Cli, folder: Path, tmp_path: Path) -> None
     assert fixed(x(1, 8))[0].shape == (1, 8, 8)
     assert not any(missing)
     found = cli(*warm)
-    assert "kernels of text are those for B = 4, S = 8" in found.err
+    assert "kernels of text are compiled for B = 4, S = 8" in found.err
     assert "--shape NAME=EXTENTS" in found.err
 
 
 def test_warm_knows_plans_for_shapes_and_states(text: str) -> None:
-    needed = list(graphs_of_models([text], parse_import(shapes=["x=1,8,4"])))
+    needed = list(graphs_to_warm([text], parse_import(shapes=["x=1,8,4"])))
     assert [(len(each.graph.inputs), each.growing) for each in needed] == [
         (1, False),
         (1, True),

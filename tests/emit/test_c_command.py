@@ -42,13 +42,13 @@ def test_compile_emits_c(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--emit", "rust", "-o", "c"], "--emit rust: this is not known [input/option]"),
-        (["--emit", "c"], "there is no folder to write into [input/option]"),
-        (["--name", "net"], "--name net: nothing gets a name [input/option]"),
+        (["--emit", "rust", "-o", "c"], "--emit rust: unknown format [input/option]"),
+        (["--emit", "c"], "--emit c needs a folder to write [input/option]"),
+        (["--name", "net"], "--name net needs --emit [input/option]"),
         (["--emit", "c", "-o", "c", "--name", "1"], "cannot begin the names of C functions"),
-        (["--emit", "c", "-o", "no/c"], "its folder is not there [data/write]"),
-        (["--emit", "c", "-o", "full"], "this is there, and no empty folder [data/write]"),
-        (["--emit", "c", "-o", "c", "--target", "native,aarch64"], "an object has code for one"),
+        (["--emit", "c", "-o", "no/c"], "its parent folder does not exist [data/write]"),
+        (["--emit", "c", "-o", "full"], "this exists and is not an empty folder [data/write]"),
+        (["--emit", "c", "-o", "c", "--target", "native,aarch64"], "has code for one target"),
         (["--emit", "c", "-o", "c", "--target", "vax"], "no instruction set 'vax'"),
     ],
 )

@@ -49,7 +49,7 @@ def test_what_is_there_is_explained(tmp_path: Path, folder: Path, cli: Cli) -> N
     assert row["hit"]
     assert row["name"] == file.stem
     assert row["reasons"] == []
-    assert "the compiled model is there" in cli("cache", "explain", source, "-t", "1").out
+    assert "the compiled model is in the cache" in cli("cache", "explain", source, "-t", "1").out
     assert file.stat().st_mtime == 1e9, "that is no use of it"
 
 
@@ -83,7 +83,7 @@ def test_what_is_different_is_explained(
     (folder / "weights" / "README").write_text("no entry")
     assert explained(cli, copy, "-t", "1")["reasons"] == ["threads 2 -> 1"], "the nearest"
     shown = cli("cache", "explain", copy, "-t", "1").out
-    assert "the compiled model is not there: threads 2 -> 1" in shown
+    assert "the compiled model is not in the cache: threads 2 -> 1" in shown
 
 
 def test_what_is_never_kept_is_explained(
@@ -118,10 +118,10 @@ def test_warm_keeps_them(
     imported.clear()
     nnefc.compile(source, threads=1)
     assert not imported
-    assert "; 1 model kept" in cli("cache", "warm", source, "-t", "1").out
+    assert "; 1 model stored" in cli("cache", "warm", source, "-t", "1").out
     assert len(entries(folder)) == 1
     how = ("--shape", "x=2,3,28,24", "--dialect", "nnef")
-    assert "; 1 model kept" in cli("cache", "warm", source, "-t", "1", *how).out
+    assert "; 1 model stored" in cli("cache", "warm", source, "-t", "1", *how).out
     assert len(entries(folder)) == 2
     assert explained(cli, source, "-t", "1", *how)["hit"]
     imported.clear()

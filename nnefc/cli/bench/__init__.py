@@ -1,1 +1,1 @@
-"""`nnefc bench`: `command` measures, `tables` and `comparison` print."""
+"""`nnefc bench`: measure calls and cold starts, compare with earlier results."""

@@ -1,4 +1,4 @@
-"""How long a program takes from nothing to its first result, measured in a process of its own."""
+"""Measure the start of a fresh process up to the first result of a model."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from typing import Any, Final
 from nnefc.support.errors import NnefError
 
 STAGES: Final = ("python", "import", "read", "compile", "first_run")
-"""Until Python runs our first line; import numpy, nnefc; read the model; compile it; one run."""
+"""Start Python; import numpy and nnefc; read the model; compile it; run it once."""
 
 ARTIFACT_STAGES: Final = ("python", "import", "load", "first_run")
-"""The same for an artifact: load it; one run."""
+"""Start Python; import numpy and nnefc; load the artifact; run it once."""
 
 _BEGIN: Final = """
 import time
 marks = [time.monotonic()]
 import json, sys, warnings
 warnings.simplefilter("ignore")
-given = json.loads(sys.argv[1])
+options = json.loads(sys.argv[1])
 import numpy
 import nnefc
 marks.append(time.monotonic())
 """
 _COMPILE: Final = """
-limits = nnefc.Limits(**given["limits"])
-graph = nnefc.import_model(given["model"], limits=limits, **given["import"])
+limits = nnefc.Limits(**options["limits"])
+graph = nnefc.import_model(options["model"], limits=limits, **options["import"])
 marks.append(time.monotonic())
-model = nnefc.compile(graph, **given["compile"])
+model = nnefc.compile(graph, **options["compile"])
 """
 _LOAD: Final = """
-model = nnefc.load(given["model"], threads=given["threads"])
+model = nnefc.load(options["model"], threads=options["threads"])
 """
 _RUN: Final = """
 inputs = [numpy.ones(spec.shape, spec.dtype) for spec in model.inputs]
@@ -56,43 +56,43 @@ def cold_start(
 ) -> dict[str, float]:
     """Seconds of each of the `STAGES`, and their `total`.
 
-    Raises NnefError `internal/cold-start` with what the process said if it failed.
+    Raises NnefError `internal/cold-start` with the last line of the process if it failed.
     """
-    given = {
+    options = {
         "model": _absolute(model),
         "import": dict(import_options),
         "compile": dict(compile_options),
         "limits": dict(limits),
     }
-    return _stages(_COMPILE, STAGES, given)
+    return _stages(_COMPILE, STAGES, options)
 
 
 def cold_start_of_artifact(path: str, threads: int | None) -> dict[str, float]:
-    """The same of the `ARTIFACT_STAGES`."""
+    """Seconds of each of the `ARTIFACT_STAGES`, and their `total`."""
     return _stages(_LOAD, ARTIFACT_STAGES, {"model": _absolute(path), "threads": threads})
 
 
 def _absolute(path: str) -> str:
-    return os.path.abspath(path)  # noqa: PTH100 (a trailing slash means something)
+    return os.path.abspath(path)  # noqa: PTH100 (pathlib would drop a trailing slash)
 
 
-def _stages(program: str, stages: Sequence[str], given: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds of the stages of a process that gets a model by `program`, and runs it."""
-    # The clock is that of the system (CLOCK_MONOTONIC): the child's moments compare with ours.
+def _stages(program: str, stages: Sequence[str], options: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds of the stages of a process that loads a model with `program` and runs it once."""
+    # CLOCK_MONOTONIC is the same for all processes, so the times of the child compare with ours.
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-P", "-c", _BEGIN + program + _RUN, json.dumps(given)],
+        [sys.executable, "-P", "-c", _BEGIN + program + _RUN, json.dumps(options)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip() == line != ""]
+        lines = [line for line in done.stderr.splitlines() if line.strip() == line != ""]
         raise NnefError.of(
             "internal/cold-start",
-            f"a fresh process failed to run the model: {(said or ['it said nothing'])[-1]}",
-            hint="--no-cold leaves this measurement out",
+            f"a fresh process failed to run the model: {(lines or ['it printed nothing'])[-1]}",
+            hint="--no-cold skips this measurement",
         )
     marks = [start, *json.loads(done.stdout.splitlines()[-1])]
     seconds = [after - before for before, after in itertools.pairwise(marks)]

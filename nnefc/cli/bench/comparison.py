@@ -1,4 +1,4 @@
-"""Two measurements of a model side by side: faster, slower, or the same?"""
+"""Compare two measurements of a model: faster, slower, or the same."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nnefc.formats.files import open_regular, printable
 from nnefc.formats.json_text import parse_json
 from nnefc.support.errors import NnefError, Place
 
-_WORK: Final = ("model", "batch", "macs")
-"""Facts that make times incomparable if they differ."""
+_WORKLOAD: Final = ("model", "batch", "macs")
+"""Facts that must be equal for times to be comparable."""
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """What `nnefc bench --json` printed; NnefError `data/magic` if the file is something else."""
+    """Read the output of `nnefc bench --json`; raises NnefError `data/magic` for other files."""
     with open_regular(path) as file:
         text = file.read()
     try:
@@ -30,9 +30,9 @@ def read_facts(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         raise NnefError.of(
             "data/magic",
-            "these are no times of a model",
+            "this is no output of nnefc bench --json",
             Place(printable(str(path))),
-            hint="--compare takes what nnefc bench MODEL --json printed",
+            hint="nnefc bench MODEL --json > FILE.json writes one",
         ) from None
     return facts
 
@@ -40,17 +40,17 @@ def read_facts(path: Path) -> dict[str, Any]:
 def compare_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Ratios of medians for every number of threads and streams that both have.
 
-    Notes say what else differs.  There is no verdict (None) on different work.
+    `notes` names the other differences; verdicts are None if the workload differs.
     """
-    known = {_key(result): result for result in old["results"]}
+    earlier = {_key(result): result for result in old["results"]}
     rows: list[dict[str, Any]] = []
-    other = [what for what in (*_WORK, "machine") if _differ(what, old.get(what), new.get(what))]
-    notes = [f"{what} was {old.get(what)}, is {new.get(what)}" for what in other]
-    alike = not set(_WORK) & set(other)
-    if not alike:
-        notes.append("that is different work, of which no verdict is given")
+    differing = [key for key in (*_WORKLOAD, "machine") if _differ(key, old.get(key), new.get(key))]
+    notes = [f"{key} was {old.get(key)}, is {new.get(key)}" for key in differing]
+    comparable = not set(_WORKLOAD) & set(differing)
+    if not comparable:
+        notes.append("the workload differs, so there is no verdict")
     for result in new["results"]:
-        before = known.pop(_key(result), None)
+        before = earlier.pop(_key(result), None)
         name = _name(*_key(result))
         if before is None:
             notes.append(f"{name}: not measured earlier")
@@ -65,16 +65,16 @@ def compare_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, A
                 "ratio": ratio,
                 "low": low,
                 "high": high,
-                "verdict": verdict(ratio, low, high) if alike else None,
+                "verdict": verdict(ratio, low, high) if comparable else None,
             }
         )
-    notes += [f"{_name(*key)}: not measured now" for key in known]
+    notes += [f"{_name(*key)}: not measured now" for key in earlier]
     return {"rows": rows, "notes": notes}
 
 
-def _differ(what: str, old: Any, new: Any) -> bool:
-    """Whether two facts differ; ./net.nnef equals net.nnef."""
-    if what == "model" and isinstance(old, str) and isinstance(new, str):
+def _differ(key: str, old: Any, new: Any) -> bool:
+    """Whether two facts differ; as models, ./net.nnef equals net.nnef."""
+    if key == "model" and isinstance(old, str) and isinstance(new, str):
         return Path(old) != Path(new)
     return old != new
 
@@ -88,7 +88,7 @@ def _key(result: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def print_comparison(name: str, comparison: Mapping[str, Any]) -> None:
-    """Show what `compare_facts` found; `name`: of the earlier measurement."""
+    """Print the result of `compare_facts`; `name`: the file of the earlier measurement."""
     out = console()
     for note in comparison["notes"]:
         out.print(f"note: {note}")

@@ -9,13 +9,13 @@ from nnefc.cli.support.measurements import duration, histogram
 from nnefc.cli.support.printing import console, count, print_table, reported_warnings, size, table
 
 _STAGES = {"python": "start Python", "read": "read the model", "first_run": "first run"}
-"""Descriptions of the stages of a cold start; others are shown by name."""
-_USUAL = 0.95
-"""Share of the runs in a histogram; the slowest runs would stretch its axis."""
+"""Descriptions of the stages of a cold start; the others are described by their names."""
+_HISTOGRAM_SHARE = 0.95
+"""Share of the runs in a histogram: the slowest ones are left out, they would stretch its axis."""
 
 
 def print_facts(facts: dict[str, Any]) -> None:
-    """A table, a histogram for each row, memory and the cold start."""
+    """Print a table, a histogram for each row, memory and the cold start."""
     out = console()
     several = any(result["streams"] > 1 for result in facts["results"])
     columns = ["threads", *(["streams"] if several else []), "median", "p10", "p90", "p99", "min"]
@@ -37,11 +37,13 @@ def print_facts(facts: dict[str, Any]) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     for result in facts["results"]:
         ordered = sorted(result["samples_ms"])
-        usual = ordered[: int(len(ordered) * _USUAL) + 1]
-        bars = histogram(usual, 40, encoding)
-        low, high = duration(usual[0] / 1e3), duration(usual[-1] / 1e3)
+        fastest = ordered[: int(len(ordered) * _HISTOGRAM_SHARE) + 1]
+        bars = histogram(fastest, 40, encoding)
+        low, high = duration(fastest[0] / 1e3), duration(fastest[-1] / 1e3)
         name = count(result["threads"], "thread")
-        out.print(f"{name}: {low} |{bars}| {high} ({100 * _USUAL:.0f} % of the runs)")
+        out.print(
+            f"{name}: {low} |{bars}| {high} (fastest {100 * _HISTOGRAM_SHARE:.0f} % of the runs)"
+        )
     out.print(f"arena {size(facts['arena_bytes'])}, batch {facts['batch']}")
     if "cold_start_ms" in facts:
         stages = {stage: duration(ms / 1e3) for stage, ms in facts["cold_start_ms"].items()}
@@ -53,11 +55,11 @@ def print_facts(facts: dict[str, Any]) -> None:
 
 
 def _kernels() -> str:
-    """Where a fresh process gets the kernels that this process has compiled."""
+    """Whether a fresh process gets the kernels that this process has compiled from the cache."""
     from nnefc.runtime.cache.kernel_cache import is_writable, kernels_path
 
     if kernels_path() is None:
-        return "there is no cache of kernels"
+        return "no kernel cache"
     with reported_warnings():
-        found = is_writable()
-    return "with kernels from the cache" if found else "the cache of kernels cannot be used"
+        usable = is_writable()
+    return "with kernels from the cache" if usable else "the kernel cache cannot be used"

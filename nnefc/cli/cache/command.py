@@ -8,8 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from nnefc.cli.cache.tables import SECONDS, explain, list_entries, open_cache
-from nnefc.cli.cache.weights import folders, open_weights, survey_weights
+from nnefc.cli.cache.explain import explain
+from nnefc.cli.cache.folders import open_all, open_kernels, open_weights
+from nnefc.cli.cache.listing import SECONDS, list_entries
+from nnefc.cli.cache.weights import survey_weights
 from nnefc.cli.support.options import (
     Dialect,
     Json,
@@ -33,14 +35,14 @@ _SECONDS: Final = {**SECONDS, "w": 7 * SECONDS["d"]}
 
 
 def parse_age(text: str) -> float:
-    """Seconds of "30d", "12h", "1.5w"."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhdw])", text.strip(), re.IGNORECASE)
-    if found is None:
+    """Seconds of an age such as "30d", "12h" or "1.5w"."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhdw])", text.strip(), re.IGNORECASE)
+    if match is None:
         raise usage(
-            f"--older-than {text}: no age",
-            "a number and s, m, h, d or w: seconds, minutes, hours, days, weeks",
+            f"--older-than {text}: not an age",
+            "write a number and a unit: s, m, h, d or w, as in 30d",
         )
-    return float(found[1]) * _SECONDS[found[2].lower()]
+    return float(match[1]) * _SECONDS[match[2].lower()]
 
 
 @cache.command("path")
@@ -49,7 +51,7 @@ def path(json: Json = False) -> None:
 
     NNEFC_CACHE names another folder; NNEFC_CACHE=off turns the cache off. NNEFC_CACHE_LIMIT=512MB
     limits the size of the kernels (default 1 GB), and that of compiled models and their weights in
-    the folder below (default 8 GB).
+    a subfolder (default 8 GB).
 
     Examples:
 
@@ -59,26 +61,24 @@ def path(json: Json = False) -> None:
     """
     from nnefc.runtime.cache.kernel_cache import kernels_path, size_limit
 
-    where = kernels_path()
+    folder = kernels_path()
     if json:
-        print_json({"path": where, "limit_bytes": size_limit()})
-    elif where is None:
-        open_cache()  # which says so
+        print_json({"path": folder, "limit_bytes": size_limit()})
+    elif folder is None:
+        open_kernels()  # raises the error
     else:
-        typer.echo(where)
+        typer.echo(folder)
 
 
 @cache.command("verify")
 def verify(
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Remove the entries that are damaged.")
-    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Remove damaged entries.")] = False,
     json: Json = False,
 ) -> None:
     """Compare the checksums of all entries; status 1 if a damaged entry remains.
 
-    Damaged kernels are never used, so this is not needed before running models: it finds disks that
-    lose data. The weights of cached models are compared nowhere else.
+    Damaged kernels are never used, so models need no verified cache: this finds disks that lose
+    data. No other command verifies the weights of cached models.
 
     Examples:
 
@@ -88,7 +88,7 @@ def verify(
     """
     from nnefc.runtime.cache.survey import survey
 
-    kernels, weights = open_cache(), open_weights()
+    kernels, weights = open_kernels(), open_weights()
     with progress("reading") as advance:
         entries = [(kernels, entry.file, entry.state) for entry in survey(kernels, advance)]
         if weights is not None:
@@ -111,7 +111,7 @@ def verify(
         notes += [f"{removed:,} removed"] if removed else []
         typer.echo(f"{count(len(entries), 'entry', 'entries')}: {', '.join(notes)}")
     if len(damaged) > removed:
-        typer.echo("hint: nnefc cache verify --repair removes what is damaged", err=True)
+        typer.echo("hint: nnefc cache verify --repair removes damaged entries", err=True)
         raise typer.Exit(1)
 
 
@@ -121,14 +121,14 @@ def clear(
         str | None,
         typer.Option(
             metavar="AGE",
-            help="Remove only entries that were not used for this long: 30d, 12h (s, m, h, d, w).",
+            help="Remove only entries not used for this long: 30d, 12h (units: s, m, h, d, w).",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Remove all entries, or those not used lately; the results of tuning stay.
+    """Remove all entries, or those not used lately, but not the results of tuning.
 
-    Running processes are not affected. Compiled models in the cache are removed too.
+    Compiled models in the cache are removed too. Running processes are not affected.
 
     Examples:
 
@@ -136,34 +136,38 @@ def clear(
 
         nnefc cache clear --older-than 30d
     """
-    at_least = None if older_than is None else parse_age(older_than)
+    min_age = None if older_than is None else parse_age(older_than)
     now = time.time()
-    there = removed = nbytes = 0
-    for folder in folders(open_cache()):
+    total = removed = nbytes = 0
+    for folder in open_all():
         entries = list(folder.entries())
-        chosen = [entry for entry in entries if at_least is None or now - entry.used > at_least]
-        there += len(entries)
+        chosen = [entry for entry in entries if min_age is None or now - entry.used > min_age]
+        total += len(entries)
         removed += folder.remove(chosen)
         folder.sweep()
         nbytes += sum(entry.size for entry in chosen)
     if json:
-        print_json({"removed": removed, "removed_bytes": nbytes, "left": there - removed})
+        print_json({"removed": removed, "removed_bytes": nbytes, "left": total - removed})
         return
-    left = f", {there - removed:,} left" if there > removed else ""
+    left = f", {total - removed:,} left" if total > removed else ""
     typer.echo(f"removed {count(removed, 'entry', 'entries')}, {size(nbytes)}{left}")
+
+
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL",
+        help="Models whose kernels to compile, instead of the common ones.",
+        show_default=False,
+    ),
+]
+MoreModels = Annotated[list[str] | None, typer.Option("--models", "-m", hidden=True)]
 
 
 @cache.command("warm")
 def warm(
-    named: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Models whose kernels to compile, instead of the common ones.",
-            show_default=False,
-        ),
-    ] = None,
-    also: Annotated[list[str] | None, typer.Option("--models", "-m", hidden=True)] = None,
+    models: Models = None,
+    more_models: MoreModels = None,
     shape: Shapes = None,
     random_weights: RandomWeights = None,
     dialect: Dialect = "auto",
@@ -174,10 +178,10 @@ def warm(
 
     For a model, kernels for --threads and for one thread are compiled, and the compiled model is
     stored where nnefc.compile with the same path, shapes, dialect and number of threads finds it.
-    Artifacts contain their kernels: there is nothing to warm.
+    Artifacts contain their kernels and need no cache.
 
-    If inputs have symbols for extents (in the dialect of tract), kernels are compiled for the
-    shapes of --shape; symbols without a value get small values, which a note names.
+    For inputs with symbolic extents (in the dialect of tract), kernels are compiled for the shapes
+    of --shape; symbols without a value get small ones, which a note names.
 
     Examples:
 
@@ -188,30 +192,27 @@ def warm(
         nnefc cache warm text.nnef.tgz --shape tokens=1,128
     """
     from nnefc.cli.cache.models import store_model
-    from nnefc.cli.cache.warm import GraphToWarm, graphs_of_models, kernels_of, warm_up
-    from nnefc.driver import typical_graphs
+    from nnefc.cli.cache.warm import compile_missing, graphs_to_warm, kernels_of
     from nnefc.options.compile_config import CompileConfig
 
-    models = [*(named or ()), *(also or ())]
-    if shape and not models:
-        raise usage("--shape is for models", "name one: nnefc cache warm net.nnef.tgz")
-    folder = open_cache()
+    names = [*(models or ()), *(more_models or ())]
+    if shape and not names:
+        raise usage("--shape needs a model", "name one: nnefc cache warm net.nnef.tgz")
+    folder = open_kernels()
     start = time.perf_counter()
     importing = parse_import(shapes=shape, random_weights=random_weights, dialect=dialect)
-    config = CompileConfig.of(threads)
-    graphs = (
-        graphs_of_models(models, importing) if models else map(GraphToWarm, typical_graphs.graphs())
-    )
     with reported_warnings():
-        done = warm_up(kernels_of(graphs, threads))
-    kept = sum(store_model(model, importing, config) for model in models)
+        report = compile_missing(kernels_of(graphs_to_warm(names, importing), threads))
+    config = CompileConfig.of(threads)
+    stored = sum(store_model(name, importing, config) for name in names)
     seconds = time.perf_counter() - start
     if json:
-        facts = {"kernels": done.kernels, "compiled": done.compiled, "models_kept": kept}
+        facts = {"kernels": report.kernels, "compiled": report.compiled, "models_kept": stored}
         print_json({**facts, "seconds": seconds})
         return
-    whole = f"; {count(kept, 'model')} kept" if kept else ""
+    of_models = f"; {count(stored, 'model')} stored" if stored else ""
     typer.echo(
-        f"{count(done.kernels, 'kernel')}: {done.compiled:,} compiled, "
-        f"{done.kernels - done.compiled:,} were there{whole}; {seconds:.1f} s, in {folder.path}"
+        f"{count(report.kernels, 'kernel')}: {report.compiled:,} compiled, "
+        f"{report.kernels - report.compiled:,} were cached{of_models}; {seconds:.1f} s, "
+        f"in {folder.path}"
     )

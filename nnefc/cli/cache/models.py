@@ -1,4 +1,4 @@
-"""Compiled models in the model cache: found, made, explained."""
+"""Compiled models in the model cache: look them up, store them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from nnefc.options.import_config import ImportConfig
 
 
-class ModelAnswer(NamedTuple):
+class ModelLookup(NamedTuple):
     """Whether a compiled model is in the cache, and if not, why."""
 
     name: str | None
-    """Of its entry; None if it cannot be in the cache."""
+    """The name of its entry; None if it cannot be cached."""
     reasons: Sequence[str]
+    """Why it is missing; empty for a hit."""
 
 
-def explain_model(model: str, importing: ImportConfig, config: CompileConfig) -> ModelAnswer:
-    """Whether `nnefc.compile` would find the model; nothing is compiled."""
+def look_up_model(model: str, importing: ImportConfig, config: CompileConfig) -> ModelLookup:
+    """Whether `nnefc.compile` would find the model in the cache; nothing is compiled."""
     from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
     from nnefc.model_cache.survey import reasons_for_miss
     from nnefc.runtime.cache.kernel_cache import open_weight_folder
@@ -30,14 +31,14 @@ def explain_model(model: str, importing: ImportConfig, config: CompileConfig) ->
     try:
         entry = ModelCacheEntry.of(model_path(model), importing, config, open_weight_folder())
     except NotCacheable as error:
-        return ModelAnswer(None, [str(error)])
-    return ModelAnswer(entry.name, reasons_for_miss(entry))
+        return ModelLookup(None, [str(error)])
+    return ModelLookup(entry.name, reasons_for_miss(entry))
 
 
 def store_model(model: str, importing: ImportConfig, config: CompileConfig) -> bool:
-    """Compile a model into the cache unless it is there; whether it is there then.
+    """Compile a model into the cache unless it is there; returns whether it is there then.
 
-    Its warnings are not reported again: this comes after its kernels.
+    Warnings are not reported: importing the model for its kernels has reported them.
     """
     from nnefc.frontends.read_model import read_model
     from nnefc.ir import Graph
@@ -53,7 +54,7 @@ def store_model(model: str, importing: ImportConfig, config: CompileConfig) -> b
     with reading():
         graph = read_model(model_path(model), importing, diagnostics)
     if not isinstance(graph, Graph):
-        return False  # it is compiled for the shapes of a call
+        return False  # symbolic shapes: each call compiles for its own
     messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
     with progress("compiling") as advance:
         return entry.make(graph, messages, advance) is not None

@@ -1,4 +1,4 @@
-"""`nnefc cache warm`: collect the kernels that models need, and compile those that are missing."""
+"""`nnefc cache warm`: collect the kernels of models, and compile the missing ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnefc.formats.files import printable
 from nnefc.support.errors import Diagnostic, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WarmReport:
-    """The number of kernels that were needed, and of those that had to be compiled."""
+    """Numbers of kernels: all, and those that had to be compiled."""
 
     kernels: int
     compiled: int
@@ -29,74 +29,83 @@ class WarmReport:
 
 @dataclass(frozen=True, slots=True)
 class GraphToWarm:
-    """A graph whose kernels are needed; `growing`: in plans for other shapes, too."""
+    """A graph whose kernels to compile; `growing`: plans for other shapes follow its own."""
 
     graph: Graph
     growing: bool = False
 
 
-def graphs_of_models(models: Iterable[str], config: ImportConfig) -> Iterator[GraphToWarm]:
-    """The graphs that models become, one model after the other.
+def graphs_to_warm(models: Sequence[str], config: ImportConfig) -> Iterator[GraphToWarm]:
+    """The graphs of models, or without models those that most networks resemble."""
+    from nnefc.driver import typical_graphs
 
-    A model for several shapes or with states is compiled as `nnefc.compile` and as `nnefc run` do;
-    symbols that no shape tells have small values, which a note names.
+    return (
+        _graphs_of_models(models, config) if models else map(GraphToWarm, typical_graphs.graphs())
+    )
+
+
+def _graphs_of_models(models: Iterable[str], config: ImportConfig) -> Iterator[GraphToWarm]:
+    """The graphs to compile for each model.
+
+    A model with symbolic shapes or states has one graph for `nnefc.compile` and others for
+    `nnefc run`.  Symbols without a value get small ones, which a note names.
     """
     from nnefc.ir import Graph
 
     for model in models:
-        found = read(model, config, sources=True)
-        if isinstance(found, Graph):
-            yield GraphToWarm(found)
+        source = read(model, config, sources=True)
+        if isinstance(source, Graph):
+            yield GraphToWarm(source)
         else:
-            yield from _graphs_of(model, found, config.shapes)
+            yield from _graphs_of_source(model, source, config.shapes)
 
 
-def _graphs_of(model: str, found: GraphSource, shapes: Shapes) -> Iterator[GraphToWarm]:
+def _graphs_of_source(model: str, source: GraphSource, shapes: Shapes) -> Iterator[GraphToWarm]:
     from nnefc.frontends.common.graph_source import sample_graph
 
     with reported() as diagnostics:
-        trial = sample_graph(found, shapes, diagnostics)
-        if trial.values:
-            message = f"kernels of {found.name} are those for {trial}"
-            hint = "--shape NAME=EXTENTS is for others"
+        sample = sample_graph(source, shapes, diagnostics)
+        if sample.values:
+            message = f"kernels of {source.name} are compiled for {sample}"
+            hint = "--shape NAME=EXTENTS chooses other values"
             place = Place(printable(model))
             diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
-    yield GraphToWarm(trial.graph)
-    if found.free or trial.graph.needs_session:
-        yield GraphToWarm(trial.graph, growing=True)
-    if states := trial.graph.state_shapes:
-        yield GraphToWarm(found.graph(trial.shapes, states=states), growing=True)
+    yield GraphToWarm(sample.graph)
+    if source.free or sample.graph.needs_session:
+        yield GraphToWarm(sample.graph, growing=True)
+    if states := sample.graph.state_shapes:
+        yield GraphToWarm(source.graph(sample.shapes, states=states), growing=True)
 
 
-def kernels_of(needed: Iterable[GraphToWarm], threads: int | None) -> list[Kernel]:
-    """What graphs need, on one thread and on `threads` (None: one for each processor)."""
+def kernels_of(graphs: Iterable[GraphToWarm], threads: int | None) -> list[Kernel]:
+    """The kernels of graphs, for one thread and for `threads` (None: one for each processor)."""
     from nnefc.driver.lower import lower_graph
     from nnefc.options.compile_config import CompileConfig
 
-    found: dict[Kernel, None] = {}
-    for each in needed:
+    kernels: dict[Kernel, None] = {}
+    for each in graphs:
         for count in dict.fromkeys([threads, 1]):
             program = lower_graph(each.graph, CompileConfig(count), growing=each.growing)
-            found.update(dict.fromkeys(program.kernels))
-    return list(found)
+            kernels.update(dict.fromkeys(program.kernels))
+    return list(kernels)
 
 
-def warm_up(kernels: Iterable[Kernel]) -> WarmReport:
-    """Compile what is not in the cache; progress is shown on standard error."""
+def compile_missing(kernels: Iterable[Kernel]) -> WarmReport:
+    """Compile the kernels that are not in the cache, with a progress bar on standard error."""
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache import kernel_cache as cache
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import object_codes
     from nnefc.runtime.compile.unit import key_of
 
-    parts = (
+    support = (
         function
-        for part in support_code.SUPPORT_MODULES
-        for function in support_code.functions(part)
+        for module in support_code.SUPPORT_MODULES
+        for function in support_code.functions(module)
     )
-    wanted, isa = [*kernels, *parts], host()
-    keys = [key_of(source, isa) for source in wanted]
+    sources, isa = [*kernels, *support], host()
+    keys = [key_of(source, isa) for source in sources]
     missing = sum(key is None or cache.load_kernel(key) is None for key in keys)
     with progress("compiling") as advance:
-        object_codes(wanted, advance)
-    return WarmReport(len(wanted), missing)
+        object_codes(sources, advance)
+    return WarmReport(len(sources), missing)

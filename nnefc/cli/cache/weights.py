@@ -1,4 +1,4 @@
-"""`nnefc cache`: models that are kept, and weights that their artifacts do not hold packed."""
+"""Entries of the folder of models and weights: cached models, and weights packed for artifacts."""
 
 from __future__ import annotations
 
@@ -11,24 +11,10 @@ if TYPE_CHECKING:
     from nnefc.support.progress import Progress
 
 
-def folders(kernels: CacheFolder) -> list[CacheFolder]:
-    """The folder of kernels, and that of weights if there is one yet."""
-    weights = open_weights()
-    return [kernels] if weights is None else [kernels, weights]
-
-
-def open_weights() -> CacheFolder | None:
-    """The folder of weights if there is one yet; raises NnefError `internal/cache`."""
-    from nnefc.runtime.cache.kernel_cache import open_weight_folder
-
-    folder = open_weight_folder()
-    return folder if folder is not None and folder.is_there() else None
-
-
 def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[EntryFile, bool]]:
-    """All entries, and whether they are as they were written, in no order; that is no use of them.
+    """(entry, whether its checksums match) of all entries, in no order.
 
-    Reads all of each.
+    Reads every file in full; this does not count as a use of the entries.
     """
     import numpy as np
 
@@ -45,12 +31,12 @@ def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[En
                 yield file, survey.is_whole(mapping, file.name)
             else:
                 yield file, packed_weights.is_whole(np.frombuffer(mapping, np.uint8), file.name)
-        elif not file.size:  # which cannot be mapped
+        elif not file.size:  # an empty file cannot be mapped
             yield file, False
 
 
 def weights_record(file: EntryFile) -> dict[str, Any]:
-    """An entry for JSON; whether it is whole is not known, that takes reading it all."""
+    """An entry for JSON; its state is None, because only reading all of it would tell."""
     return {
         "kind": "weights",
         "name": file.name,

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from nnefc.cli.compile.emit_c import Emit, Name, check_emit, show_emitted, write_folder
+from nnefc.cli.compile.emit_c import write_folder
 from nnefc.cli.compile.explain import PassRecorder
-from nnefc.cli.compile.results import CompileResult, CrossCompiled, NativeModel
-from nnefc.cli.compile.tune import run_tuning, show_tuning, tuning_facts
-from nnefc.cli.support.artifacts import (
-    check_output,
-    check_results,
-    complete_targets,
-    show_targets,
-    written_facts,
+from nnefc.cli.compile.options import (
+    CodeOptions,
+    Destination,
+    Emit,
+    Explain,
+    Name,
+    Output,
+    Plan,
+    Targets,
+    Tune,
 )
-from nnefc.cli.support.batch import Batch, batch_shapes
+from nnefc.cli.compile.report import CompileReport, graph_facts, print_report, save_artifact
+from nnefc.cli.compile.results import CompileResult, CrossCompiled, NativeModel
+from nnefc.cli.compile.tune import run_tuning, tuning_facts
+from nnefc.cli.support.artifacts import check_results
+from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.models import compile_graph, load
 from nnefc.cli.support.options import (
     Accuracy,
+    Batch,
     Dialect,
     Json,
     LimitOptions,
@@ -32,55 +38,24 @@ from nnefc.cli.support.options import (
     Shapes,
     Strict,
     Threads,
-    parse_import,
-    usage,
 )
-from nnefc.cli.support.printing import console, count, print_json, print_table, size, table
+from nnefc.cli.support.printing import print_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from nnefc.driver.tuning import Tuning
     from nnefc.ir import Graph
 
 
 def compile_(
+    context: typer.Context,
     model: Model,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.nnefc",
-            readable=False,
-            help="Write the compiled model into a file, an artifact, whole or not at all: other "
-            "commands and nnefc.load take it, without a compiler. With --emit, the folder.",
-        ),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target",
-            metavar="NAME[,NAME...]",
-            help="Processors that the file has code for (default: native, this one with all that "
-            "it can do): instruction sets, such as x86-64-v3 or aarch64; repeatable. Weights are "
-            "stored as the first one wants them.",
-            autocompletion=complete_targets,
-        ),
-    ] = None,
+    output: Output = None,
+    target: Targets = None,
     emit: Emit = None,
     name: Name = None,
-    plan: Annotated[bool, typer.Option("--plan", help="List the launches of the plan.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say what each pass did, and what it gained.")
-    ] = False,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune",
-            help="Measure which method is fastest for each convolution on this machine, and keep "
-            "the answer for all commands and for nnefc.compile.",
-        ),
-    ] = False,
+    plan: Plan = False,
+    explain: Explain = False,
+    tune: Tune = False,
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
@@ -92,10 +67,10 @@ def compile_(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Compile a model and show the plan: launches, kernels, memory, time; -o keeps it.
+    """Compile a model and show its plan: launches, kernels, memory, time; -o saves it.
 
-    Without native among the targets the plan is that of the first one: nothing is compiled for
-    this processor, unless --explain or --tune ask about it.
+    If native is not among the targets, the plan is that of the first target: nothing is compiled
+    for this processor, except with --explain or --tune.
 
     --explain also shows the passes over the graph: the operations before and after each pass, the
     multiply-adds and the bytes between operations after it, and the estimated time of a call.
@@ -103,7 +78,7 @@ def compile_(
     --tune also shows where the measured method differs from the estimated one, and the gain. Use
     the number of threads and the shapes that the model will run with.
 
-    Set NNEFC_DUMP=FOLDER to have the graph written after every pass.
+    Set NNEFC_DUMP=FOLDER to write the graph after every pass.
 
     Examples:
 
@@ -121,117 +96,57 @@ def compile_(
 
         nnefc compile graph.nnef --random-weights 1 --batch 8 --plan
     """
-    from nnefc.kernels.target.isa import NATIVE
-
-    if tune and accuracy == "strict":
-        raise usage("--tune has nothing to choose with --accuracy strict: leave one out")
-    emission = check_emit(emit, output, name, target)
-    targets = check_output(output, target) if emission is None else [emission.target]
-    start = time.perf_counter()
-    importing = parse_import(
-        shapes=batch_shapes(model, batch, shape, limit, dialect),
-        random_weights=random_weights,
-        scalar=scalar,
-        strict=strict,
-        limits=limit,
-        dialect=dialect,
-    )
-    graph = load(model, importing)
-    read_seconds = time.perf_counter() - start
-    if output is not None:
-        check_results(graph)
-    tuning = run_tuning(graph, threads) if tune else None
-    recorder = PassRecorder() if explain else None
-    start = time.perf_counter()
-    result: CompileResult
-    if targets and NATIVE not in targets and not (tune or explain):
-        result = CrossCompiled.of(graph, targets, threads, accuracy)
+    options = CodeOptions.of(threads, accuracy, tune, explain)
+    destination = Destination.of(output, target, emit, name)
+    report = compile_document(DocumentOptions.of(context), options, destination)
+    if json:
+        print_json({**report.facts, "plan": report.plan} if plan else report.facts)
     else:
-        methods = None if tuning is None else tuning.methods
-        compiled = compile_graph(graph, threads, accuracy, methods=methods, hook=recorder)
-        result = NativeModel(compiled, targets)
+        print_report(report, plan=plan)
+
+
+def compile_document(
+    document: DocumentOptions, options: CodeOptions, destination: Destination
+) -> CompileReport:
+    """Import and compile a document, and write the result to its destination."""
+    start = time.perf_counter()
+    graph = load(document.model, document.import_config(document.shapes()))
+    import_seconds = time.perf_counter() - start
+    if destination.targets:
+        check_results(graph)
+    tuning = run_tuning(graph, options.threads) if options.tune else None
+    recorder = PassRecorder() if options.explain else None
+    start = time.perf_counter()
+    result = _generate_code(graph, options, destination, tuning, recorder)
     facts = {
-        **_facts(graph, result),
-        "import_seconds": read_seconds,
+        **graph_facts(graph, result),
+        "import_seconds": import_seconds,
         "compile_seconds": time.perf_counter() - start,
     }
-    if emission is not None:
-        facts["emitted"] = write_folder(result, emission)
-    elif output is not None:
-        facts["artifact"] = _save(result, output)
+    if destination.emission is not None:
+        facts["emitted"] = write_folder(result, destination.emission)
+    elif destination.artifact is not None:
+        facts["artifact"] = save_artifact(result, destination.artifact)
     if recorder is not None:
         facts["passes"] = recorder.facts()
     if tuning is not None:
         facts["tuning"] = tuning_facts(tuning)
-    if json:
-        print_json({**facts, "plan": _plan_rows(result)} if plan else facts)
-        return
-    out = console()
-    if tuning is not None:
-        show_tuning(out, tuning)
-    if recorder is not None:
-        recorder.show(out)
-    if plan:
-        view = table("launch", "kernel", "tiles", "times", numeric=["tiles", "times"])
-        for row in _plan_rows(result):
-            view.add_row(*map(str, row.values()))
-        print_table(out, view)
-    _show(out, facts)
+    return CompileReport(facts, result.launches, recorder, tuning)
 
 
-def _facts(graph: Graph, result: CompileResult) -> dict[str, Any]:
-    """Sizes of a graph and of its code, for JSON."""
-    from nnefc.ops.tools.cost import parameter_bytes
+def _generate_code(
+    graph: Graph,
+    options: CodeOptions,
+    destination: Destination,
+    tuning: Tuning | None,
+    recorder: PassRecorder | None,
+) -> CompileResult:
+    """Compile for this processor; for other targets only if that is all that was asked for."""
+    from nnefc.kernels.target.isa import NATIVE
 
-    return {
-        "operations": len(graph),
-        "launches": sum(launch.times for launch in result.launches),
-        "kernels": len({launch.kernel for launch in result.launches}),
-        "arena_bytes": result.arena_bytes,
-        "arena_lower_bound": result.arena_lower_bound,
-        "parameter_bytes": parameter_bytes(graph),
-        "constant_bytes": result.constant_bytes,
-    }
-
-
-def _save(result: CompileResult, output: Path) -> dict[str, Any]:
-    """Write the artifact; its facts, for JSON."""
-    start = time.perf_counter()
-    result.save(output)
-    seconds = time.perf_counter() - start
-    return {"path": str(output), "seconds": seconds, **written_facts(output)}
-
-
-def _plan_rows(result: CompileResult) -> list[dict[str, Any]]:
-    """A record for each launch of the plan."""
-    return [
-        {
-            "launch": launch.label,
-            "kernel": launch.kernel,
-            "tiles": launch.tiles,
-            "times": launch.times,
-        }
-        for launch in result.launches
-    ]
-
-
-def _show(out: Console, facts: dict[str, Any]) -> None:
-    """Print counts, sizes and times, and the files that were written."""
-    out.print(
-        f"{count(facts['operations'], 'operation')}, "
-        f"{count(facts['launches'], 'launch', 'launches')} of "
-        f"{count(facts['kernels'], 'kernel')}; import {facts['import_seconds']:.2f} s, "
-        f"compile {facts['compile_seconds']:.2f} s"
-    )
-    out.print(
-        f"arena {size(facts['arena_bytes'])}, at least needed "
-        f"{size(facts['arena_lower_bound'])}; weights {size(facts['parameter_bytes'])}, "
-        f"as kernels want them {size(facts['constant_bytes'])}"
-    )
-    if "emitted" in facts:
-        show_emitted(out, facts["emitted"])
-    if "artifact" in facts:
-        artifact = facts["artifact"]
-        out.print(f"{artifact['path']}: {size(artifact['bytes'])}")
-        out.print(f"digest {artifact['digest']}")
-        show_targets(out, artifact["targets"])
+    targets = destination.targets
+    if targets and NATIVE not in targets and tuning is None and recorder is None:
+        return CrossCompiled.of(graph, targets, options.threads, options.accuracy)
+    methods = None if tuning is None else tuning.methods
+    model = compile_graph(graph, options.threads, options.accuracy, methods=methods, hook=recorder)
+    return NativeModel(model, targets)

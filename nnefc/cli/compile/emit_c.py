@@ -1,13 +1,11 @@
-"""`nnefc compile --emit c`: a folder for programs in C."""
+"""`nnefc compile --emit c`: a folder for C programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import size
@@ -18,26 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.cli.compile.results import CompileResult
-
-Emit = Annotated[
-    str | None,
-    typer.Option(
-        "--emit",
-        metavar="c",
-        help="Write a folder for programs in C instead of an artifact: object, header, weights, "
-        "example; -o names the folder, which must not be there, or be empty.",
-        autocompletion=lambda: ["c"],
-    ),
-]
-Name = Annotated[
-    str | None,
-    typer.Option(
-        "--name",
-        metavar="NAME",
-        help="With --emit: what the names of functions and files begin with (default: the name of "
-        "the graph).",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +30,44 @@ class Emission:
 def check_emit(
     emit: str | None, output: Path | None, name: str | None, targets: Sequence[str] | None
 ) -> Emission | None:
-    """The checked options of `--emit`; None without it.  Errors are raised before compiling."""
+    """The checked options of `--emit`; None without it.
+
+    Raises NnefError for wrong options and for a folder that cannot be written.
+    """
     from nnefc.driver.targets import check_targets
     from nnefc.emit.names import check_name
     from nnefc.kernels.target.isa import NATIVE
 
     if emit is None:
         if name is not None:
-            raise usage(f"--name {name}: nothing gets a name", "add --emit c -o FOLDER")
+            raise usage(f"--name {name} needs --emit", "add --emit c -o FOLDER")
         return None
     if emit != "c":
-        raise usage(f"--emit {emit}: this is not known", "--emit c")
+        raise usage(f"--emit {emit}: unknown format", "--emit c")
     if output is None:
-        raise usage("--emit c: there is no folder to write into", "add -o FOLDER")
+        raise usage("--emit c needs a folder to write", "add -o FOLDER")
     if name is not None:
         check_name(name)
     place = Place(printable(str(output)))
     if not output.absolute().parent.is_dir():
-        raise NnefError.of("data/write", "its folder is not there", place, "make it first")
+        raise NnefError.of(
+            "data/write", "its parent folder does not exist", place, "create it first"
+        )
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise NnefError.of("data/write", "this is there, and no empty folder", place)
+        raise NnefError.of("data/write", "this exists and is not an empty folder", place)
     wanted = check_targets([each for text in targets or [NATIVE] for each in text.split(",")])
     if len(wanted) > 1:
         raise usage(
-            f"--target {','.join(wanted)}: an object has code for one", "give each a folder"
+            f"--target {','.join(wanted)}: an object file has code for one target",
+            "write a folder for each",
         )
     return Emission(output, name, wanted[0])
 
 
-def write_folder(made: CompileResult, emission: Emission) -> dict[str, Any]:
-    """Write the folder; its files with their sizes, as plain data."""
+def write_folder(result: CompileResult, emission: Emission) -> dict[str, Any]:
+    """Write the folder and return the sizes of its files, for JSON."""
     folder = emission.folder
-    names = made.emit_c(folder, emission.name)
+    names = result.emit_c(folder, emission.name)
     return {
         "path": str(folder),
         "target": emission.target,
@@ -91,7 +75,7 @@ def write_folder(made: CompileResult, emission: Emission) -> dict[str, Any]:
     }
 
 
-def show_emitted(out: Console, facts: dict[str, Any]) -> None:
-    """Print the folder and its files in a line."""
+def print_emitted(out: Console, facts: dict[str, Any]) -> None:
+    """Print the folder and its files on one line."""
     files = [f"{name} ({size(nbytes)})" for name, nbytes in facts["files"].items()]
     out.print(f"{facts['path']}: {', '.join(files)}")

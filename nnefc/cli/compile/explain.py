@@ -1,7 +1,7 @@
 """Explain what each pass changed in a graph and what it gained.
 
-Multiply-adds are those that are done, by the algorithm of a convolution.  Times of a call are
-estimated as for choices between algorithms, and so rough: to be compared with each other.
+Multiply-adds are counted for the chosen algorithm of each convolution.  Times of a call come from
+the cost model that chooses algorithms; they are rough, and only meant to be compared.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """The graph after a pass: how often it has which operations, and what they cost.
+    """Operations of the graph after a pass, and their cost.
 
-    `seconds` took the pass; `estimate` is that of a call on one core.
+    `seconds`: time of the pass; `estimate`: seconds of a call on one core.
     """
 
     name: str
@@ -44,14 +44,14 @@ class PassRecord:
 
 @dataclass(slots=True)
 class PassRecorder:
-    """A hook for `run_pipeline` that records each pass; `facts` and `show` report them."""
+    """A hook for `run_pipeline` that records each pass; `facts` and `print` report them."""
 
     stages: list[PassRecord] = field(default_factory=list[PassRecord])
     warm: bool = False
-    """Whether weights stay in the last cache."""
+    """Whether the weights fit into the last-level cache."""
 
     def __call__(self, graph: Graph, ran: Ran) -> None:
-        """Record the graph after a pass, or all of its stages together."""
+        """Record the graph after a pass; stages of one pass are added up."""
         from nnefc.ir.graph import walk
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
         from nnefc.passes.cost.graph import multiplied, nanoseconds
@@ -63,19 +63,19 @@ class PassRecorder:
             return
         if self.stages and not ran.changed:
             last = self.stages[-1]
-            same = last.operations, last.macs, last.traffic, last.estimate
-            self.stages.append(PassRecord(ran.name, False, ran.seconds, *same))
+            unchanged = last.operations, last.macs, last.traffic, last.estimate
+            self.stages.append(PassRecord(ran.name, False, ran.seconds, *unchanged))
             return
         operations = Counter(kind(op) for op in walk(graph))
-        work = ran.turns * sum(map(multiplied, graph.ops))
+        macs = ran.turns * sum(map(multiplied, graph.ops))
         traffic = ran.turns * traffic_bytes(graph)
         estimate = ran.turns * nanoseconds(graph, warm=self.warm) / 1e9
         if ran.stage:
-            others = self.stages.pop()
-            operations += others.operations
-            work, traffic = work + others.macs, traffic + others.traffic
-            estimate += others.estimate
-        cost = work, traffic, estimate
+            earlier = self.stages.pop()
+            operations += earlier.operations
+            macs, traffic = macs + earlier.macs, traffic + earlier.traffic
+            estimate += earlier.estimate
+        cost = macs, traffic, estimate
         self.stages.append(PassRecord(ran.name, ran.changed, ran.seconds, operations, *cost))
 
     def facts(self) -> list[dict[str, Any]]:
@@ -95,10 +95,10 @@ class PassRecorder:
             for before, stage in zip([self.stages[0], *self.stages], self.stages, strict=False)
         ]
 
-    def show(self, out: Console) -> None:
-        """Print a table."""
-        numeric = ["operations", "multiply-adds", "between them", "estimate", "time"]
-        view = table("pass", *numeric, "what it did", numeric=numeric, fold=["what it did"])
+    def print(self, out: Console) -> None:
+        """Print a row for each pass, then the whole pipeline."""
+        numeric = ["operations", "multiply-adds", "traffic", "estimate", "time"]
+        view = table("pass", *numeric, "changes", numeric=numeric, fold=["changes"])
         for before, stage in zip([self.stages[0], *self.stages], self.stages, strict=False):
             view.add_row(
                 stage.name,
@@ -113,14 +113,14 @@ class PassRecorder:
         first, last = self.stages[0], self.stages[-1]
         out.print(
             f"passes: {first.size:,} to {last.size:,} operations, {size(first.traffic)} to "
-            f"{size(last.traffic)} between them, {duration(first.estimate)} to "
-            f"{duration(last.estimate)} estimated for one core, in "
+            f"{size(last.traffic)} between them, estimate for one core "
+            f"{duration(first.estimate)} to {duration(last.estimate)}; took "
             f"{duration(sum(stage.seconds for stage in self.stages))}"
         )
 
 
 def kind(op: Op) -> str:
-    """The kind of an operation: its name, its algorithm, and whether results are blocked."""
+    """The name of an operation, with its algorithm and with "blocked" for blocked results."""
     notes = [str(op.attributes["algorithm"])] if "algorithm" in op.attributes else []
     if any(v.type.layout is not None for v in op.outputs):
         notes.append("blocked")
@@ -128,23 +128,24 @@ def kind(op: Op) -> str:
 
 
 def _change(before: float, after: float, text: str) -> str:
-    """`text` of a number, marked if it grew or shrank by half a percent or more of what it was."""
+    """`text`, preceded by the relative change of a number if that is half a percent or more."""
     percent = round(100 * (after - before) / before) if before else 0
     return f"{percent:+d} %, {text}" if percent else text
 
 
 def describe(before: PassRecord, after: PassRecord) -> str:
-    """The operations that a pass removed and added, as in `12 add, 33 relu -> 33 fused`."""
+    """The operations that a pass removed and added: `12 add, 33 relu -> 33 fused`."""
     if not after.changed:
         return "nothing"
     if before is after:
         return ", ".join(_listed(after.operations))
-    went, came = _listed(before.operations - after.operations), after.operations - before.operations
-    if went and came:
-        return f"{', '.join(went)} -> {', '.join(_listed(came))}"
-    if went:
-        return f"without {', '.join(went)}"
-    return f"and {', '.join(_listed(came))}" if came else "operands or attributes"
+    removed = ", ".join(_listed(before.operations - after.operations))
+    added = ", ".join(_listed(after.operations - before.operations))
+    if removed and added:
+        return f"{removed} -> {added}"
+    if removed:
+        return f"removed {removed}"
+    return f"added {added}" if added else "operands or attributes"
 
 
 def _listed(operations: Counter[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Results of `nnefc compile`: a model for this processor, or code for other processors only."""
+"""Results of `nnefc compile`: a model for this processor, or only code for other processors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CompileResult(Protocol):
-    """Generated code that is reported and saved."""
+    """Generated code: its sizes, and ways to save it."""
 
     @property
     def launches(self) -> Sequence[LaunchInfo]: ...
@@ -33,17 +33,17 @@ class CompileResult(Protocol):
     def constant_bytes(self) -> int: ...
 
     def save(self, path: Path) -> None:
-        """Write an artifact; progress is shown on standard error."""
+        """Write an artifact, with a progress bar on standard error."""
         ...
 
     def emit_c(self, folder: Path, name: str | None) -> list[str]:
-        """Write a folder for C programs; returns the names of its files."""
+        """Write a folder for C programs and return the names of its files."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NativeModel:
-    """A model for this processor, and maybe for others."""
+    """A model for this processor; `targets`: those to save code for."""
 
     model: CompiledModel
     targets: Sequence[str]
@@ -76,7 +76,7 @@ class NativeModel:
 
 @dataclass(frozen=True, slots=True)
 class CrossCompiled:
-    """Code for other processors; the facts are those of the first target."""
+    """Code for other processors; sizes and launches are those of the first target."""
 
     content: Content
 
@@ -84,7 +84,7 @@ class CrossCompiled:
     def of(
         cls, graph: Graph, targets: Sequence[str], threads: int | None, accuracy: str
     ) -> CrossCompiled:
-        """Compile for the targets and nothing else; progress is shown on standard error."""
+        """Compile for the targets only, with a progress bar on standard error."""
         from nnefc.artifacts.content import content_of_graph
         from nnefc.options.compile_config import CompileConfig
 

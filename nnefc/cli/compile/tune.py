@@ -1,4 +1,4 @@
-"""`nnefc compile --tune`: run the tuning and show its result."""
+"""`nnefc compile --tune`: run the tuning and print its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_tuning(graph: Graph, threads: int | None) -> Tuning:
-    """Tune; progress is shown on standard error."""
+    """Measure the methods of each convolution, with a progress bar on standard error."""
     from nnefc.driver.tuning import tune_graph
 
     with progress("tuning") as advance:
@@ -43,10 +43,10 @@ def tuning_facts(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def show_tuning(out: Console, tuning: Tuning) -> None:
-    """A row for each kind of convolution that changed; then the whole call."""
+def print_tuning(out: Console, tuning: Tuning) -> None:
+    """Print a row for each kind of convolution whose method changed, then the whole call."""
     if not tuning.choices:
-        out.print("tuning: there is one method only for each operation")
+        out.print("tuning: every operation has only one method")
         return
     if tuning.changed:
         columns = ("convolution", "estimated", "measured", "before", "after", "gain")
@@ -54,7 +54,7 @@ def show_tuning(out: Console, tuning: Tuning) -> None:
         for choice in tuning.changed:
             name, *others = choice.operations
             view.add_row(
-                name + (f" and {count(len(others), 'other')} alike" if others else ""),
+                name + (f" and {count(len(others), 'other')} like it" if others else ""),
                 choice.before,
                 choice.after,
                 duration(choice.before_seconds),
@@ -64,12 +64,12 @@ def show_tuning(out: Console, tuning: Tuning) -> None:
         print_table(out, view)
     out.print(
         f"tuning for {count(tuning.threads, 'thread')}: {len(tuning.changed)} of "
-        f"{count(len(tuning.choices), 'kind')} of convolutions changed; a call takes "
-        f"{duration(tuning.after_seconds)}, before {duration(tuning.before_seconds)} "
+        f"{count(len(tuning.choices), 'kind')} of convolutions changed; time of a call "
+        f"{duration(tuning.before_seconds)} -> {duration(tuning.after_seconds)} "
         f"({_gain(tuning.before_seconds, tuning.after_seconds)})"
     )
     if not tuning.kept:
-        out.print("the choices could not be kept: there is no cache to write to")
+        out.print("the choices could not be stored: no cache can be written")
 
 
 def _gain(before: float, after: float) -> str:

@@ -1,11 +1,10 @@
-"""Layered drawing of a directed acyclic graph (after Sugiyama, Tagawa, Toda, 1981).
+"""Layered drawing of a directed acyclic graph (Sugiyama, Tagawa & Toda, 1981).
 
-Nodes get a layer (longest path from a source; sources stand just above what follows
-them), edges that span layers get one bend per layer, layers are ordered by barycentres
-to avoid crossings, and x coordinates follow the neighbours as far as the distances
-within a layer allow.  The last sweep goes down, so that a chain hangs straight from its
-head; all nodes of a chain keep the distance of its widest, so that chains beside each
-other hang straight as well.
+Each node gets a layer: the longest path from a source; sources are just above their first user.
+Edges that span layers get a bend in each.  Layers are ordered by barycentres, to avoid crossings.
+The x coordinates follow the neighbours as far as the distances within a layer allow.  The last
+sweep goes down, so that chains are vertical below their heads; all nodes of a chain have the
+width of its widest one, so that neighbouring chains are vertical too.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SWEEPS = 9  # odd: the first and the last go down
-MAX_BENDS = 60_000  # beyond this many, long edges are drawn straight
+MAX_BENDS = 60_000  # with more, long edges are drawn straight
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +30,7 @@ class _Cell:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Centres of the nodes, bends of the edges, extent of it all; y is in layers."""
+    """Centres of nodes, bends of edges, width, number of layers; y is a layer number."""
 
     nodes: dict[Hashable, tuple[float, int]]
     edges: dict[tuple[Hashable, Hashable], list[tuple[float, int]]]
@@ -42,9 +41,9 @@ class Drawing:
 def layout(
     widths: Mapping[Hashable, float], edges: Sequence[tuple[Hashable, Hashable]], gap: float
 ) -> Drawing:
-    """Place nodes of the given widths; `widths` lists them in topological order.
+    """Lay out nodes of these widths, in topological order, at least `gap` apart.
 
-    Edges go from earlier to later nodes; repeated ones are drawn once.
+    Edges go from earlier nodes to later ones; repeated edges are drawn once.
     """
     edges = list(dict.fromkeys(edges))
     layer = dict.fromkeys(widths, 0)
@@ -65,7 +64,7 @@ def layout(
     bends = _connect(cells, edges, rows, gap)
     _order(rows)
     _widen(list(cells.values()))
-    _place(rows, gap)
+    _assign_x(rows, gap)
     left = min((cells[node].x - width / 2 for node, width in widths.items()), default=0.0)
     right = max((cells[node].x + width / 2 for node, width in widths.items()), default=0.0)
     for path in bends.values():
@@ -104,7 +103,7 @@ def _connect(
 
 
 def _order(rows: list[list[_Cell]]) -> None:
-    """Sort every layer by the mean position of its neighbours, downwards and upwards in turn."""
+    """Sort each layer by the mean position of its neighbours, in alternating directions."""
     for row in rows:
         for index, cell in enumerate(row):
             cell.x = index
@@ -122,7 +121,7 @@ def _mean(cells: list[_Cell], otherwise: float) -> float:
 
 
 def _widen(cells: Sequence[_Cell]) -> None:
-    """Let the nodes of a chain without branches take the room of the widest."""
+    """Give all nodes of a chain without branches the width of its widest."""
     nodes = set(cells)
     seen: set[_Cell] = set()
     for cell in cells:  # in topological order: the head of a chain comes first
@@ -140,8 +139,8 @@ def _widen(cells: Sequence[_Cell]) -> None:
             each.width = widest
 
 
-def _place(rows: list[list[_Cell]], gap: float) -> None:
-    """Coordinates: start packed, then let every cell move towards its neighbours."""
+def _assign_x(rows: list[list[_Cell]], gap: float) -> None:
+    """Assign x coordinates: pack the cells, then move each towards its neighbours."""
     for row in rows:
         x = 0.0
         for cell in row:
@@ -151,13 +150,13 @@ def _place(rows: list[list[_Cell]], gap: float) -> None:
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
             wanted = [_mean(cell.above if down else cell.below, cell.x) for cell in row]
-            _settle(row, wanted, gap)
+            _separate(row, wanted, gap)
 
 
-def _settle(row: list[_Cell], wanted: list[float], gap: float) -> None:
-    """Positions nearest to the wanted ones (least squares) that keep order and distance.
+def _separate(row: list[_Cell], wanted: list[float], gap: float) -> None:
+    """Move cells to the positions nearest to `wanted` (least squares) that keep order and distance.
 
-    Pool adjacent violators: cells that would overlap form a block that moves as one.
+    Pool adjacent violators: overlapping cells form a block that moves as one.
     """
     blocks: list[tuple[float, int]] = []  # (mean wanted start, cells)
     offsets: list[float] = []

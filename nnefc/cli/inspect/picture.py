@@ -1,4 +1,4 @@
-"""A picture of a graph: SVG, or a page with the tables; self-contained, no scripts."""
+"""A picture of a graph as SVG, or an HTML page with the tables; without scripts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 from nnefc.cli.inspect.layered_drawing import layout
-from nnefc.cli.support.printing import count, quantity, size
+from nnefc.cli.inspect.tables import totals
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Op, Value
 
-LAYER = 30  # between layers, pixels
+LAYER = 30  # vertical gap between layers, pixels
 LINE = 14  # height of a line of text
-GAP = 24  # between boxes of a layer
+GAP = 24  # horizontal gap between boxes
 MARGIN = 20
 LETTER = 6.7  # width of a character at 11 px
-MOST_BOXES = 5000  # a browser is still quick with
+MAX_BOXES = 5000  # that a browser shows quickly
 
 COLOURS = {
     "input": "#d9e8f6",
@@ -57,7 +57,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """The text of a box, with the CSS class of each line, and its style."""
+    """A box of the picture: its lines as (CSS class, text), its colour and tooltip."""
 
     lines: tuple[tuple[str, str], ...]
     colour: str
@@ -73,19 +73,19 @@ class _Box:
 
 
 def draw_svg(graph: Graph) -> str:
-    """The graph as an SVG document: operations as boxes, tensors as lines.
+    """The graph as an SVG document: operations are boxes, tensors are lines.
 
-    Variables and constants are a line in the box of the operation that takes them; variables
-    that the graph updates, and those that are outputs, are boxes of their own.
+    Variables and constants are lines of text in the boxes of their users; updated variables and
+    those that are outputs have boxes of their own.
 
     Raises NnefError `limit/picture` for graphs of more than 5,000 boxes.
     """
     boxes, edges = _boxes(graph)
-    if len(boxes) > MOST_BOXES:
+    if len(boxes) > MAX_BOXES:
         raise NnefError.of(
             "limit/picture",
-            f"the picture would have {len(boxes):,} boxes, more than {MOST_BOXES:,}",
-            hint="nnefc inspect without --svg and --html lists the operations, --json as data",
+            f"the picture would have {len(boxes):,} boxes, more than {MAX_BOXES:,}",
+            hint="nnefc inspect lists the operations without --svg and --html, also as --json",
         )
     drawing = layout({key: box.width for key, box in boxes.items()}, edges, GAP)
     heights = [0.0] * drawing.layers
@@ -136,7 +136,7 @@ def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Has
         boxes[op] = _stored_box(op, updated) if stored else _op_box(op, set(producer))
         for value in op.outputs:
             producer[value] = op
-        # the variable that is updated is named in the box
+        # the box of an update names its variable
         inputs = op.inputs[1:] if op.name == "update" else op.inputs
         edges += [(producer[v], op) for v in inputs if v in producer]
     for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
@@ -148,13 +148,13 @@ def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Has
 
 def _stored_box(op: Op, updated: Set[str]) -> _Box:
     label = _label(op.output) or op.output.name or op.name
-    what = "state" if _is_state(op, updated) else op.name
-    lines = (("name", _short(label)), ("tensor", what), ("shape", str(op.output.type)))
+    kind = "state" if _is_state(op, updated) else op.name
+    lines = (("name", _short(label)), ("tensor", kind), ("shape", str(op.output.type)))
     return _Box(lines, COLOURS["state"], _tooltip(op))
 
 
 def _op_box(op: Op, drawn: Set[Value]) -> _Box:
-    """Names of the results, the operation, their shapes, and what is stored among its operands."""
+    """A box with the names of the results, the operation, the shapes, and stored operands."""
     names = ", ".join(v.name for v in op.outputs[:3] if v.name)
     lines = [("tensor", _short(names))] if names else []
     lines += [("name", op.name), ("shape", _shapes(op))]
@@ -166,7 +166,7 @@ def _op_box(op: Op, drawn: Set[Value]) -> _Box:
 
 
 def _stored(op: Op, drawn: Set[Value]) -> str:
-    """Variables and constants without a box among the operands: `filter 32x1x3x3, bias 1x32`."""
+    """The operands that are variables or constants without a box: `filter 32x1x3x3, bias 1x32`."""
     import numpy as np
 
     from nnefc.ops.tools.table import declared
@@ -177,17 +177,17 @@ def _stored(op: Op, drawn: Set[Value]) -> str:
         names |= dict.fromkeys(
             cast("Any", operand) if isinstance(operand, list) else [operand], key
         )
-    parts: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for i, value in enumerate(op.inputs):
         if value in drawn or value.op is None:
             continue
         name = names.get(value, f"#{i + 1}")
         literal = np.asarray(value.op.attributes.get("value", ()))
         if value.op.name == "variable" or literal.size != 1:
-            parts.setdefault(f" {_extents(value)}", []).append(name)
-        elif not (name == "bias" and literal.item() == 0):  # which is that there is none
-            parts.setdefault(f" = {literal.item():g}", []).append(name)
-    return ", ".join(", ".join(names) + what for what, names in parts.items())
+            names_of.setdefault(f" {_extents(value)}", []).append(name)
+        elif not (name == "bias" and literal.item() == 0):  # a bias of 0 is no bias
+            names_of.setdefault(f" = {literal.item():g}", []).append(name)
+    return ", ".join(", ".join(names) + text for text, names in names_of.items())
 
 
 def _is_state(op: Op, updated: Set[str]) -> bool:
@@ -205,7 +205,7 @@ def _short(text: str) -> str:
 
 
 def _draw(box: _Box, x: float, y: float) -> str:
-    """A box around (x, y)."""
+    """The SVG of a box with the centre (x, y)."""
     left, top = x - box.width / 2, y - box.height / 2
     lines = "".join(
         f'<text class="{kind}" x="{x:.1f}" y="{top + 4 + LINE * (i + 0.8):.1f}" '
@@ -219,17 +219,17 @@ def _draw(box: _Box, x: float, y: float) -> str:
 
 
 def _edge(points: list[tuple[float, float, float]]) -> str:
-    """A line from box to box: upright beside the boxes of a layer, smooth between layers.
+    """The SVG of a line between boxes: vertical beside boxes of a layer, curved between layers.
 
-    A point is (x, y, half of the height that the line is upright).
+    A point is (x, y, half the height of its vertical segment).
     """
     x, y, _ = points[0]
     path = f"M{x + MARGIN:.1f} {y:.1f}"
-    for (x0, y0, upright0), (x1, y1, upright1) in itertools.pairwise(points):
-        start, end = y0 + upright0, y1 - upright1
+    for (x0, y0, vertical0), (x1, y1, vertical1) in itertools.pairwise(points):
+        start, end = y0 + vertical0, y1 - vertical1
         middle = (start + end) / 2
         from_, to = x0 + MARGIN, x1 + MARGIN
-        if upright0:
+        if vertical0:
             path += f"V{start:.1f}"
         if abs(x0 - x1) < 0.05:
             path += f"V{end:.1f}"
@@ -264,14 +264,7 @@ def _tooltip(op: Op) -> str:
 
 
 def draw_html(graph: Graph, facts: dict[str, Any]) -> str:
-    """A page: summary, picture, operations, and weights if `facts` has them."""
-    memory = facts["activation_bytes"]
-    summary = (
-        f"{count(len(facts['operations']), 'operation')}, "
-        f"{quantity(facts['parameters'])} parameters "
-        f"({size(facts['parameter_bytes'])}), {quantity(facts['macs'])} MACs"
-        + ("" if memory is None else f", {size(memory)} of activations alive at most")
-    )
+    """An HTML page: totals, picture, operations, and variables if `facts` has them."""
     rows = [
         [
             row["name"],
@@ -291,7 +284,7 @@ def draw_html(graph: Graph, facts: dict[str, Any]) -> str:
     name = escape(facts["name"])
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        f"<style>{PAGE_STYLE}</style></head><body><h1>{name}</h1><p>{escape(summary)}</p>"
+        f"<style>{PAGE_STYLE}</style></head><body><h1>{name}</h1><p>{escape(totals(facts))}</p>"
         f'<div class="picture">{draw_svg(graph)}</div>{"".join(tables)}</body></html>\n'
     )
 

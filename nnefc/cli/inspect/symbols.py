@@ -1,4 +1,4 @@
-"""The dialect, symbols and states of a document, as `nnefc inspect` shows them."""
+"""The dialect, symbols and states of a document, for `nnefc inspect`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
-    """The dialect, symbols and states of a document, as plain data."""
+    """The dialect, symbols and states of a document, for JSON."""
     graph = sample.graph
     shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
-    about = source.description()
-    readings = [{"operation": name, "reading": text} for name, text in about["deviations"]]
+    description = source.description()
+    readings = [{"operation": name, "reading": text} for name, text in description["deviations"]]
     states = [{"name": name, "shape": list(shape)} for name, shape in graph.state_shapes.items()]
     return {
-        "dialect": about["dialect"],
-        about["dialect"]: {
-            "registries": about["registries"],
-            "symbols": about["symbols"],
-            "assertions": about["assertions"],
+        "dialect": description["dialect"],
+        description["dialect"]: {
+            "registries": description["registries"],
+            "symbols": description["symbols"],
+            "assertions": description["assertions"],
             "shapes": {each.name: list(each.extents) for each in source.shapes()},
             "values": source.symbol_values(shapes),
             "tried": bool(sample.values),
@@ -47,12 +47,12 @@ def print_tract(out: Console, facts: Mapping[str, Any]) -> None:
         out.print(f"assert  {text}")
     for name, extents in facts["shapes"].items():
         if not all(extent.isdigit() for extent in extents):
-            out.print(f"written {name}: [{', '.join(extents)}]")
+            out.print(f"shape   {name}: [{', '.join(extents)}]")
     for state in facts["states"]:
         extents = "x".join(map(str, state["shape"]))
         out.print(f"state   {state['name']}: [{extents}] after a first call")
     if facts["readings"]:
-        view = table("operation", "as tract reads it", fold=["as tract reads it"])
+        view = table("operation", "meaning in tract", fold=["meaning in tract"])
         for row in facts["readings"]:
             view.add_row(row["operation"], row["reading"])
         print_table(out, view)

@@ -1,4 +1,7 @@
-"""A picture of where time goes: bars as wide as times, parts below the whole; SVG, no scripts."""
+"""An icicle chart of a profile (Kruskal & Landwehr 1983): SVG without scripts.
+
+The width of a bar is its time; launches lie below their kind of operation.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from html import escape
 from nnefc.cli.profile.rows import Row, operation
 from nnefc.cli.support.measurements import duration
 
-WIDTH = 1200  # of all bars, pixels
+WIDTH = 1200  # of the widest bar, pixels
 BAR = 22  # height of a bar
 MARGIN = 20
 LETTER = 6.7  # width of a character at 11 px
-LEAST = 0.2  # pixels: narrower bars are not drawn
+MIN_WIDTH = 0.2  # pixels: narrower bars are not drawn
 
 STYLE = """
 svg { font: 11px ui-monospace, Menlo, Consolas, monospace; }
@@ -24,10 +27,10 @@ rect { stroke: #fff; stroke-width: 0.5; }
 
 
 def draw(title: str, launches: Sequence[Row]) -> str:
-    """An SVG document.
+    """An SVG document: the whole call, the kinds of operations by time, the launches of each; then
+    all launches in the order of execution.
 
-    The whole, below it the kinds of operations by time, below each its launches; and all launches
-    in the order of execution.  Colours say how close to the limit of the machine a bar is.
+    The colour of a bar is its share of the machine's limit.
     """
     total = sum(row.seconds for row in launches) or 1.0
     groups: dict[str, list[Row]] = {}
@@ -48,7 +51,7 @@ def draw(title: str, launches: Sequence[Row]) -> str:
         out += _strip(x, y + 2 * BAR, inside, total)
         x += width
     y += 3 * BAR + 34
-    out.append(_text(MARGIN, y - 8, "note", "in the order of execution"))
+    out.append(_text(MARGIN, y - 8, "note", "in order of execution"))
     out += _strip(0.0, y, launches, total)
     y += BAR + 34
     out += _legend(y)
@@ -74,7 +77,7 @@ def _strip(x: float, y: float, launches: Sequence[Row], total: float) -> list[st
 
 
 def _bar(x: float, y: float, width: float, text: str, of_limit: float, tip: str) -> str:
-    if width < LEAST:
+    if width < MIN_WIDTH:
         return ""
     room = int((width - 6) / LETTER)
     if len(text) > room:
@@ -109,10 +112,12 @@ def _tip(name: str, members: Sequence[Row], total: float) -> str:
 
 
 def colour(of_limit: float) -> str:
-    """A colour from red, far from the limit, through yellow to green, at the limit."""
+    """A colour from red (0, far from the limit) through yellow to green (1, at the limit)."""
     share = min(max(of_limit, 0.0), 1.0)
-    # As digits: hsl(...) is black in some viewers of SVG.
-    return "#" + "".join(f"{round(255 * part):02x}" for part in hls_to_rgb(share / 3, 0.75, 0.6))
+    # hexadecimal, because some SVG viewers show hsl(...) as black
+    return "#" + "".join(
+        f"{round(255 * channel):02x}" for channel in hls_to_rgb(share / 3, 0.75, 0.6)
+    )
 
 
 def _legend(y: float) -> list[str]:

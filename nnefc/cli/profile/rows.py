@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ class SortBy(StrEnum):
 
 
 class GroupBy(StrEnum):
-    """What a row of the table stands for."""
+    """The launches that share a row of the table."""
 
     LAUNCH = "launch"
     OPERATION = "operation"
@@ -31,10 +31,11 @@ class GroupBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Time and work of a launch, or of several together.
+    """Time and work of a launch, or of several launches together.
 
-    `limit`: seconds that the work takes at least on this machine; `bound`: the resource that sets
-    this limit.  Data in caches may be faster than memory; then the limit is the measured time.
+    `limit`: the least seconds that the work can take on this machine (roofline model, Williams et
+    al. 2009); `bound`: the resource that sets the limit.  Where caches beat memory, the limit is
+    the measured time.
     """
 
     name: str
@@ -59,29 +60,29 @@ class Row:
         return self.limit / self.seconds if self.seconds else 0.0
 
 
-def rows(
+def launch_rows(
     launches: Sequence[LaunchInfo],
-    found: Profile,
-    machines: dict[int, Roofline],
+    profile: Profile,
+    rooflines: Mapping[int, Roofline],
     itemsize: int = 4,
     *,
     best: bool = False,
 ) -> list[Row]:
-    """A row for each launch; `machines`: the limits of one thread and of all, by their number.
+    """A row for each launch; `rooflines`: limits of one thread and of all, by number of threads.
 
     Times are medians over the runs, or those of the `best` run of each launch.
     """
     import numpy as np
 
-    every = max(machines)
+    all_threads = max(rooflines)
     if best:
-        quickest = found.wall.argmin(axis=0), np.arange(found.launches)
-        wall, busy = found.wall[quickest], found.busy[quickest]
+        fastest = profile.wall.argmin(axis=0), np.arange(profile.launches)
+        wall, busy = profile.wall[fastest], profile.busy[fastest]
     else:
-        wall, busy = np.median(found.wall, axis=0), np.median(found.busy, axis=0)
-    out: list[Row] = []
+        wall, busy = np.median(profile.wall, axis=0), np.median(profile.busy, axis=0)
+    rows: list[Row] = []
     for i, launch in enumerate(launches):
-        work, limits = launch.work, machines[every if launch.tiles > 1 else 1]
+        work, limits = launch.work, rooflines[all_threads if launch.tiles > 1 else 1]
         bounds = {
             "multiply-adds": work.flops / (limits.peak_gflops(itemsize) * 1e9),
             "memory": max(
@@ -92,8 +93,8 @@ def rows(
         bound = max(bounds, key=lambda key: bounds[key])
         limit, seconds = bounds[bound] * launch.times, float(wall[i])
         if bound == "memory" and limit > seconds:
-            bound = "caches"  # which were not measured
-        out.append(
+            bound = "caches"  # their bandwidth is not measured
+        rows.append(
             Row(
                 name=launch.label,
                 kernel=launch.kernel,
@@ -107,24 +108,24 @@ def rows(
                 bound=bound if limit else "",
             )
         )
-    return out
+    return rows
 
 
 def arrange(launches: Sequence[Row], by: GroupBy, sort: SortBy) -> list[Row]:
     """Rows of the table: grouped and sorted."""
-    found = list(launches)
+    rows = list(launches)
     if by is not GroupBy.LAUNCH:
         groups: dict[str, list[Row]] = {}
         for row in launches:
             groups.setdefault(
                 operation(row) if by is GroupBy.OPERATION else family(row), []
             ).append(row)
-        found = [_join(name, members) for name, members in groups.items()]
+        rows = [_sum(name, members) for name, members in groups.items()]
     if sort is SortBy.TIME:
-        found.sort(key=lambda row: -row.seconds)
+        rows.sort(key=lambda row: -row.seconds)
     elif sort is SortBy.LOSS:
-        found.sort(key=lambda row: -row.loss)
-    return found
+        rows.sort(key=lambda row: -row.loss)
+    return rows
 
 
 def operation(row: Row) -> str:
@@ -133,11 +134,11 @@ def operation(row: Row) -> str:
 
 
 def family(row: Row) -> str:
-    """The name of a kernel without its specialisation."""
+    """The kernel family: the name of a kernel without its specialisation."""
     return row.kernel.rpartition("_")[0] or row.kernel
 
 
-def _join(name: str, members: Sequence[Row]) -> Row:
+def _sum(name: str, members: Sequence[Row]) -> Row:
     heaviest = max(members, key=lambda row: row.limit)
     return Row(
         name=name,

@@ -1,7 +1,7 @@
 """A profile as trace events, which Perfetto and Chrome show as a time line of each thread.
 
-The format is that of "Trace Event Format" (Google): complete events ("X") with start and duration
-in microseconds.
+The format is Google's "Trace Event Format": complete events ("X") with start and duration in
+microseconds.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.profile import Profile
 
 
-def write_trace(name: str, launches: Sequence[LaunchInfo], found: Profile) -> bytes:
-    """The JSON text of the run that took the median time; an event is a tile."""
-    run = found.typical
-    start, end, thread = found.start[run], found.end[run], found.thread[run]
+def trace_text(name: str, launches: Sequence[LaunchInfo], profile: Profile) -> bytes:
+    """The JSON text of the run with the median time, with an event for each tile."""
+    run = profile.typical
+    start, end, thread = profile.start[run], profile.end[run], profile.thread[run]
     ran = end > 0
     begin = int(start[ran].min())
     events: list[dict[str, Any]] = [
         {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": name}}
     ]
-    for number in range(found.threads):
+    for number in range(profile.threads):
         label = f"worker {number}" if number else "caller"
         events.append(
             {
@@ -36,9 +36,9 @@ def write_trace(name: str, launches: Sequence[LaunchInfo], found: Profile) -> by
             }
         )
     first: dict[int, int] = {}
-    step_of: list[int] = found.step_of.tolist()
+    step_of: list[int] = profile.step_of.tolist()
     for i, step in enumerate(step_of):
-        tile, launch = i - first.setdefault(step, i), int(found.launch_of_step[step])
+        tile, launch = i - first.setdefault(step, i), int(profile.launch_of_step[step])
         if not ran[i]:
             continue
         info = launches[launch]

@@ -1,1 +1,1 @@
-"""Options, inputs, models, artifacts, tables and measurements that several commands share."""
+"""Options, inputs, models, artifacts, tables and measurements that commands share."""

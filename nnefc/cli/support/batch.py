@@ -1,11 +1,9 @@
-"""The option `--batch` of the commands that run or compile a model."""
+"""Shapes for `--batch`: the option of the commands that run or compile a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from nnefc.cli.support.models import read
 from nnefc.cli.support.options import parse_import, parse_shapes, usage
@@ -13,17 +11,6 @@ from nnefc.cli.support.options import parse_import, parse_shapes, usage
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph, Shape
-
-Batch = Annotated[
-    int | None,
-    typer.Option(
-        "--batch",
-        "-b",
-        metavar="N",
-        min=1,
-        help="Replace the first dimension of every external that --shape does not name.",
-    ),
-]
 
 
 def batch_shapes(
@@ -35,37 +22,41 @@ def batch_shapes(
 ) -> list[str]:
     """`--shape` options that make `batch` the first dimension of the externals of a model.
 
-    Those with a shape of their own in `shapes`, and those without dimensions, keep theirs.
+    Externals that `shapes` names, and those of rank 0, keep their shapes.  Raises NnefError if
+    another extent of an external is a symbol without a value, or if `shapes` names them all.
     """
-    given = list(shapes or ())
+    options = list(shapes or ())
     if batch is None:
-        return given
+        return options
     config = parse_import(shapes=shapes, limits=limits, data=False, dialect=dialect)
     outline = read(model, config, quiet=True)
-    own = parse_shapes(given) or {}
-    for name, extents in _shapes(outline, own).items():
-        if not extents or name in own:
+    typed = parse_shapes(options) or {}
+    for name, extents in _shapes(outline, typed).items():
+        if not extents or name in typed:
             continue
-        wanted = [str(batch), *extents[1:]]
-        if symbols := [extent for extent in wanted if not extent.isdecimal()]:
+        shape = [str(batch), *extents[1:]]
+        if symbols := [extent for extent in shape if not extent.isdecimal()]:
             raise usage(
                 f"--batch {batch} is one extent of {name}: [{','.join(extents)}]",
-                f"give them all, as --shape {name}={','.join(wanted)} with numbers for "
+                f"name them all, as in --shape {name}={','.join(shape)} with numbers for "
                 f"{', '.join(symbols)}",
             )
-        given.append(f"{name}={','.join(wanted)}")
-    if own and len(given) == len(own):
+        options.append(f"{name}={','.join(shape)}")
+    if typed and len(options) == len(typed):
         raise usage(
             f"--batch {batch} changes nothing: --shape names every external",
             "write the batch into the shape, and leave --batch out",
         )
-    return given
+    return options
 
 
-def _shapes(outline: Graph | GraphSource, own: Mapping[str, Shape]) -> dict[str, Sequence[str]]:
-    """Shapes of the externals of a model by name; extents may be symbols."""
+def _shapes(outline: Graph | GraphSource, typed: Mapping[str, Shape]) -> dict[str, Sequence[str]]:
+    """Shapes of the externals of a model by name; extents may be symbols.
+
+    `typed`: shapes from `--shape`, which give symbols their values.
+    """
     from nnefc.ir import Graph
 
     if isinstance(outline, Graph):
         return {value.name: [*map(str, value.type.dims)] for value in outline.inputs}
-    return {each.name: each.extents for each in outline.shapes(outline.symbol_values(own))}
+    return {each.name: each.extents for each in outline.shapes(outline.symbol_values(typed))}

@@ -1,11 +1,9 @@
-"""The options `--input` and `--random-inputs`: arrays for the inputs of a model."""
+"""Arrays for the inputs of a model, from the options `--input` and `--random-inputs`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import report
@@ -18,43 +16,28 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Value
 
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        "-i",
-        metavar="[NAME=]FILE",
-        help="A .npy, .dat, .png or .jpg file for one input, or an .npz that has them by name; "
-        "repeatable. Pictures are resized, get the channels of the input (1: grey, 3: RGB, "
-        "4: RGBA), and are scaled to 0..1 for scalars; integers get 0..255.",
-    ),
-]
-RandomInputs = Annotated[
-    int | None,
-    typer.Option(metavar="SEED", min=0, help="Fill inputs that are not given with random values."),
-]
-
 
 def read_inputs(
     wanted: Sequence[Value], options: Sequence[str] | None, seed: int | None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays for the inputs of a model: files by name, the rest random if there is a seed.
+    """The array for each of `wanted`, by name: from a file of `options`, else random with `seed`.
 
-    What is changed or ignored on the way is noted on standard error.
+    Notes on standard error tell which arrays are converted or not used.  Raises NnefError
+    `input/option` for inputs with neither.
     """
     from nnefc.runtime.memory.tensors import random_array
 
     notes = Diagnostics()
     names = [value.name for value in wanted]
-    given = _read_files(
+    loaded = _read_files(
         names, options, notes, lambda name, path: _read_image(wanted, name, path, notes)
     )
-    missing = [value for value in wanted if value.name not in given]
+    missing = [value for value in wanted if value.name not in loaded]
     if missing and seed is None:
         raise no_data([f"{value.name} ({value.type})" for value in missing])
     for value in missing:
-        given[value.name] = random_array(value.type, seed or 0, value.name)
-    arrays = {value.name: _as_type(given[value.name], value, notes) for value in wanted}
+        loaded[value.name] = random_array(value.type, seed or 0, value.name)
+    arrays = {value.name: _as_type(loaded[value.name], value, notes) for value in wanted}
     report(notes.warnings)
     return arrays
 
@@ -62,22 +45,22 @@ def read_inputs(
 def input_shapes(
     names: Sequence[str], options: Sequence[str] | None
 ) -> dict[str, tuple[int, ...] | None]:
-    """Shapes of the files given for inputs; None for pictures, which fit any shape."""
+    """Shapes of the files of `--input` options by input; None for pictures, which fit any shape."""
     pictures: list[str] = []
 
-    def see(name: str, path: str) -> Mapping[str, np.ndarray[Any, Any]]:
+    def skip_picture(name: str, path: str) -> Mapping[str, np.ndarray[Any, Any]]:
         pictures.append(name)
         return {}
 
-    given = _read_files(list(names), options, Diagnostics(), see)
-    return dict.fromkeys(pictures) | {name: array.shape for name, array in given.items()}
+    arrays = _read_files(list(names), options, Diagnostics(), skip_picture)
+    return dict.fromkeys(pictures) | {name: array.shape for name, array in arrays.items()}
 
 
 def no_data(listed: Sequence[str]) -> NnefError:
-    """The error of inputs for which there is neither a file nor a seed."""
+    """The error for inputs that have neither a file nor a seed."""
     return usage(
         f"no data for {', '.join(listed)}",
-        "give --input NAME=FILE, or --random-inputs SEED to try it out",
+        "add --input NAME=FILE, or --random-inputs SEED for random values",
     )
 
 
@@ -87,12 +70,13 @@ def _read_files(
     notes: Diagnostics,
     read_picture: Callable[[str, str], Mapping[str, np.ndarray[Any, Any]]],
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays that `--input` options name, by input; `read_picture(name, path)` gives those of
-    pictures.
+    """The arrays of the files of `--input` options, by input.
+
+    `read_picture(name, path)` returns those of a picture.
     """
     from nnefc.formats.arrays import load_array
 
-    given: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for option in options or ():
         name, equals, path = option.partition("=")
         if not equals:
@@ -100,20 +84,23 @@ def _read_files(
         elif name not in names:
             raise usage(f"--input {option}: no input named {name}", f"inputs: {', '.join(names)}")
         if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
-            given.update(read_picture(_only(name, names, given, option), path))
+            arrays.update(read_picture(_input_of(name, names, arrays, option), path))
             continue
         loaded = load_array(path)
         if isinstance(loaded, dict):
-            given.update(
+            arrays.update(
                 {name: _single(loaded, option)} if name else _known(loaded, names, path, notes)
             )
         else:
-            given[_only(name, names, given, option)] = loaded
-    return given
+            arrays[_input_of(name, names, arrays, option)] = loaded
+    return arrays
 
 
 def _as_type(array: np.ndarray[Any, Any], value: Value, notes: Diagnostics) -> np.ndarray[Any, Any]:
-    """Files often hold float64 or bytes; convert where that keeps the kind of number."""
+    """Convert an array to the item type of an input if it is of the same kind of number.
+
+    Files often hold float64 or bytes.  Other arrays are returned as they are.
+    """
     dtype = value.type.dtype.numpy
     kind = "f" if value.type.dtype.is_float else dtype.kind
     accepted = {"f": "fiu", "i": "iu", "u": "iu", "b": "iu"}
@@ -127,7 +114,7 @@ def _as_type(array: np.ndarray[Any, Any], value: Value, notes: Diagnostics) -> n
 
 
 def _holds(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> bool:
-    """Whether all of some integers are in the range of a type."""
+    """Whether an integer type can hold all items of an array."""
     import numpy as np
 
     bounds = np.iinfo(dtype)
@@ -137,25 +124,25 @@ def _holds(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> bool:
 def _known(
     arrays: Mapping[str, np.ndarray[Any, Any]], names: list[str], path: str, notes: Diagnostics
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a file that are inputs; there must be at least one."""
-    found = {name: array for name, array in arrays.items() if name in names}
+    """The arrays of a file that are named like inputs; raises NnefError if none is."""
+    known = {name: array for name, array in arrays.items() if name in names}
     strays = ", ".join(name for name in arrays if name not in names)
-    if not found:
+    if not known:
         raise usage(
             f"--input {path}: no input named {strays or 'in the file'}",
             f"inputs: {', '.join(names)}",
         )
     if strays:
-        message = f"not used, no inputs have these names: {strays}"
+        message = f"arrays without an input of that name are not used: {strays}"
         notes.add(Diagnostic("input/option", message, Place(path), "note"))
-    return found
+    return known
 
 
-def _only(name: str, names: list[str], given: Mapping[str, Any], option: str) -> str:
-    """The input that a file without a name is for."""
+def _input_of(name: str, names: list[str], loaded: Mapping[str, Any], option: str) -> str:
+    """The input that a file is for: `name`, or the only input without data."""
     if name:
         return name
-    left = [n for n in names if n not in given]
+    left = [n for n in names if n not in loaded]
     if len(left) != 1:
         listed = ", ".join(left or names)
         raise usage(f"--input {option}: for which input?", f"write NAME={option}, NAME: {listed}")

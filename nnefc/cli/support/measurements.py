@@ -1,4 +1,4 @@
-"""What the commands that measure share: batches, repeated runs, percentiles, verdicts, text."""
+"""Repeated runs, their statistics, and text for times: shared by commands that measure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def require_seconds(option: str, seconds: float, *, zero: bool = False) -> None:
-    """Raise NnefError for a duration that is not allowed."""
+    """Raise NnefError unless 0 < seconds <= 3600; `zero`: 0 is allowed too."""
     if zero and not 0 <= seconds <= 3600:
         raise usage(f"{option} {seconds:g}: must be between 0 and 3600 seconds")
     if not zero and not 0 < seconds <= 3600:
@@ -21,7 +21,7 @@ def require_seconds(option: str, seconds: float, *, zero: bool = False) -> None:
 
 
 def repeat(action: Callable[[], Any], seconds: float) -> list[float]:
-    """Durations in seconds of as many runs as fit into a time, at least one."""
+    """Seconds of each run of `action`; starts runs until `seconds` are over, at least one."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
@@ -37,7 +37,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it: 12.3 us, 1.23 ms, 4.56 s."""
+    """A time with three digits and its unit: 12.3 us, 1.23 ms, 4.56 s."""
     for factor, unit in ((1e6, "us"), (1e3, "ms")):
         if seconds * factor < 999.5:
             return f"{seconds * factor:.3g} {unit}"
@@ -47,10 +47,10 @@ def duration(seconds: float) -> str:
 def ratio_interval(
     old: Sequence[float], new: Sequence[float], confidence: float = 0.99
 ) -> tuple[float, float, float]:
-    """Ratio of medians, new to old, and where it lies with a confidence: bootstrap percentiles.
+    """(median(new) / median(old), lower bound, upper bound of its bootstrap confidence interval).
 
-    Runs one after the other are alike (a neighbour on the machine comes and goes), so blocks of
-    them are drawn, of about the square root of their number.  The draws are seeded.
+    Consecutive runs are correlated, because other load on the machine comes and goes; so the
+    bootstrap draws blocks of about the square root of the number of runs.  The draws are seeded.
     """
     import numpy as np
 
@@ -64,7 +64,7 @@ def ratio_interval(
 def _medians(
     samples: np.ndarray[Any, Any], generator: np.random.Generator, draws: int = 1000
 ) -> np.ndarray[Any, Any]:
-    """[draws]: medians of samples drawn in blocks that lie together (circular block bootstrap)."""
+    """[draws]: medians of resamples (circular block bootstrap, Politis & Romano 1992)."""
     import numpy as np
 
     n = len(samples)
@@ -74,30 +74,30 @@ def _medians(
     return np.median(samples[chosen], axis=1)
 
 
-_MEANT = 0.01
-"""Relative differences below this are noise between two measurements of the same thing."""
+_MIN_DIFFERENCE = 0.01
+"""Smaller relative differences occur between two measurements of the same program."""
 
 
 def verdict(ratio: float, low: float, high: float) -> str:
-    """faster, slower or same: of a ratio of times with its interval."""
-    if low <= 1 <= high or abs(ratio - 1) < _MEANT:
+    """faster, slower or same, for a ratio of times and its confidence interval."""
+    if low <= 1 <= high or abs(ratio - 1) < _MIN_DIFFERENCE:
         return "same"
     return "faster" if ratio < 1 else "slower"
 
 
 def histogram(samples: Sequence[float], width: int, encoding: str) -> str:
-    """How often which values occur, from the least to the greatest, in one line of characters."""
+    """A histogram as one line of `width` characters, from the least value to the greatest."""
     low, high = min(samples), max(samples)
     counts = [0] * width
     for sample in samples:
         counts[min(width - 1, int((sample - low) / ((high - low) or 1) * width))] += 1
-    most = max(counts)
+    highest = max(counts)
     levels = _levels(encoding)
-    return "".join(levels[-(-count * (len(levels) - 1) // most)] for count in counts)
+    return "".join(levels[-(-count * (len(levels) - 1) // highest)] for count in counts)
 
 
 def _levels(encoding: str) -> str:
-    """Characters from empty to full that the encoding has."""
+    """Characters from empty to full that the encoding can represent."""
     levels = " ▁▂▃▄▅▆▇█"
     try:
         levels.encode(encoding)

@@ -1,4 +1,4 @@
-"""Import and compile the models of commands; progress and warnings go to standard error."""
+"""Import and compile models, with progress bars and warnings on standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load(model: str | Path, config: ImportConfig | None = None) -> Graph:
-    """The graph of a model; all symbols in its shapes must have values."""
+    """The graph of a model; raises NnefError if a shape has a symbol without a value."""
     return cast("Graph", read(model, config, dynamic=False))
 
 
@@ -31,7 +31,7 @@ def read(
     dynamic: bool = True,
     sources: bool = False,
 ) -> Graph | GraphSource:
-    """`nnefc.frontends.read_model.read_model`; warnings are printed, unless `quiet`."""
+    """`nnefc.frontends.read_model.read_model`; prints warnings, unless `quiet`."""
     from nnefc.frontends.read_model import read_model
     from nnefc.options.import_config import DEFAULT
 
@@ -54,7 +54,7 @@ def compile_graph(
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
 ) -> CompiledModel:
-    """Compile a graph; see `CompileConfig` and `nnefc.driver.compile.compile_graph`."""
+    """`nnefc.driver.compile.compile_graph` with stored tuning results; prints warnings."""
     from nnefc.artifacts.provenance import FromGraph
     from nnefc.driver.compile import compile_graph
     from nnefc.driver.lower import with_tuned_methods

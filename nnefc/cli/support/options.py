@@ -1,4 +1,4 @@
-"""Options that several commands have, and what is typed for them."""
+"""Types of the options that several commands share, and the functions that parse them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ Model = Annotated[
         "in it, or a graph.nnef.",
     ),
 ]
+ModelOrArtifact = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
+        "in it, a graph.nnef, or an artifact (.nnefc), which needs no compiler and takes no "
+        "compile options. Loading an artifact runs the code in it.",
+    ),
+]
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
@@ -31,6 +40,31 @@ Shapes = Annotated[
         metavar="NAME=EXTENTS",
         help="Replace the shape of an external, as in -s input=8,3,224,224; repeatable.",
     ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        "--batch",
+        "-b",
+        metavar="N",
+        min=1,
+        help="Replace the first dimension of every external that --shape does not name.",
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="[NAME=]FILE",
+        help="A .npy, .dat, .png or .jpg file for one input, or an .npz with inputs by name; "
+        "repeatable. Pictures are resized, converted to the channels of the input (1: grey, 3: "
+        "RGB, 4: RGBA), and scaled to 0..1; integer inputs get 0..255.",
+    ),
+]
+RandomInputs = Annotated[
+    int | None,
+    typer.Option(metavar="SEED", min=0, help="Fill inputs without --input with random values."),
 ]
 RandomWeights = Annotated[
     int | None,
@@ -43,7 +77,7 @@ Scalar = Annotated[
     typer.Option(
         "--scalar",
         metavar="TYPE",
-        help="float32 or float64: type of scalars.",
+        help="Type of scalars: float32 or float64.",
         autocompletion=lambda: ["float32", "float64"],
     ),
 ]
@@ -56,8 +90,8 @@ Accuracy = Annotated[
     typer.Option(
         "--accuracy",
         metavar="fast|strict",
-        help="fast: convolutions may have rounding errors of up to 2e-4 of the largest result; "
-        "strict: sums of products only, below 1e-5.",
+        help="fast: rounding errors of convolutions are up to 2e-4 of the largest result; "
+        "strict: no Winograd convolutions, errors below 1e-5.",
         autocompletion=lambda: ["fast", "strict"],
     ),
 ]
@@ -71,10 +105,11 @@ Dialect = Annotated[
     typer.Option(
         "--dialect",
         metavar="auto|nnef|tract",
-        help="How the document is read: as NNEF 1.0, or as sonos/tract does; auto: as it declares.",
+        help="Read the document as NNEF 1.0 or as sonos/tract does; auto: as it declares.",
         autocompletion=lambda: ["auto", "nnef", "tract"],
     ),
 ]
+Duration = Annotated[float, typer.Option("--duration", help="Seconds to measure.")]
 LimitOptions = Annotated[
     list[str] | None,
     typer.Option(
@@ -88,17 +123,18 @@ LimitOptions = Annotated[
 
 
 def usage(message: str, hint: str = "") -> NnefError:
-    """The error for an option that makes no sense."""
+    """The error `input/option` for an option with a wrong value."""
     return NnefError.of("input/option", message, hint=hint)
 
 
 def model_path(name: str) -> Path:
-    """The path of a model as it was typed; NnefError for what would mean something else."""
+    """The path of a model as it was typed; raises NnefError for an empty name and for `-`."""
     if not name:
-        raise usage("the name of a model is empty", "write . for the present folder")
+        raise usage("the path of the model is empty", "write . for the current folder")
     if name == "-":
         raise usage(
-            "-: models are not read from standard input", "write it to a file, or ./- for that name"
+            "-: models are not read from standard input",
+            "write it to a file; ./- is a file with that name",
         )
     return Path(name)
 
@@ -113,7 +149,7 @@ def parse_import(
     limits: Sequence[str] | None = None,
     data: bool = True,
 ) -> ImportConfig:
-    """The import options of a command, checked."""
+    """Check the import options of a command; `data`: read the data of variables."""
     from nnefc.options.import_config import ImportOptions, import_config
 
     options = ImportOptions(
@@ -127,13 +163,13 @@ def parse_import(
 
 
 def parse_limits(options: Sequence[str] | None) -> Limits:
-    """`--limit NAME=VALUE` options applied to the defaults."""
+    """The default limits, changed by `--limit NAME=VALUE` options."""
     limits = Limits()
     names = [f.name for f in fields(Limits)]
     for option in options or ():
         name, _, text = option.partition("=")
         if name not in names:
-            raise usage(f"--limit {option}: no limit {name!r}", f"one of {', '.join(names)}")
+            raise usage(f"--limit {option}: unknown limit {name!r}", f"one of {', '.join(names)}")
         try:
             value = int(text)
         except ValueError:
@@ -145,7 +181,7 @@ def parse_limits(options: Sequence[str] | None) -> Limits:
 
 
 def parse_shapes(options: Sequence[str] | None) -> dict[str, tuple[int, ...]] | None:
-    """`--shape NAME=1,3,224,224` options by name."""
+    """Shapes by name, from `--shape NAME=1,3,224,224` options; None without options."""
     shapes: dict[str, tuple[int, ...]] = {}
     for option in options or ():
         name, equals, text = option.partition("=")
@@ -155,6 +191,6 @@ def parse_shapes(options: Sequence[str] | None) -> dict[str, tuple[int, ...]] | 
             equals = ""
             extents = ()
         if not equals or not name:
-            raise usage(f"--shape {option}: not of the form NAME=1,3,224,224")
+            raise usage(f"--shape {option}: expected NAME=EXTENTS, as in input=1,3,224,224")
         shapes[name] = extents
     return shapes or None

@@ -1,4 +1,4 @@
-"""How commands print: diagnostics, tables, JSON, quantities, progress."""
+"""Print diagnostics, tables, JSON, quantities and progress bars."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def report(diagnostics: Iterable[Diagnostic]) -> None:
-    """Print diagnostics to standard error, one after the other."""
+    """Print diagnostics to standard error."""
     for diagnostic in diagnostics:
         print(diagnostic, file=sys.stderr)
 
 
 @contextmanager
 def reported_warnings() -> Generator[None]:
-    """Warnings from inside go to standard error as diagnostics do, at the end."""
+    """Print the warnings that the body issues, as diagnostics on standard error, at its end."""
     diagnostics = Diagnostics()
     try:
         with collecting(diagnostics):
@@ -39,7 +39,7 @@ def reported_warnings() -> Generator[None]:
 
 @contextmanager
 def reported() -> Generator[Diagnostics]:
-    """Collects warnings, which go to standard error at the end."""
+    """Yield a collector whose warnings are printed to standard error at the end."""
     diagnostics = Diagnostics()
     try:
         yield diagnostics
@@ -48,9 +48,9 @@ def reported() -> Generator[Diagnostics]:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that neither wraps nor colours what is piped elsewhere.
+    """A console that neither wraps nor colours output to a file or pipe.
 
-    Text is printed as it is: names and shapes in square brackets are no markup.
+    Text is printed verbatim: names and shapes in square brackets are no markup.
     """
     from rich.console import Console
 
@@ -65,14 +65,14 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-_FOLDED = 24
-"""Characters that a column is folded to at the narrowest."""
-_MANY = 1000
-"""Rows of a table above which it is laid out here."""
+_MIN_FOLDED_WIDTH = 24
+"""The least width of a column that is folded, in characters."""
+_MAX_RICH_ROWS = 1000
+"""Larger tables are laid out by `plain_lines`: rich takes a second for each thousand rows."""
 
 
 def table(*columns: str, numeric: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:
-    """An empty table; numeric columns are aligned to the right, those in `fold` may be folded."""
+    """An empty table; `numeric` columns are right-aligned, those in `fold` may be folded."""
     from rich import box
     from rich.table import Table
 
@@ -89,29 +89,28 @@ def table(*columns: str, numeric: Iterable[str] = (), fold: Iterable[str] = ()) 
 
 
 def print_table(out: Console, view: Table) -> None:
-    """Print a table whole: on a narrow terminal some columns are folded, no cell is cut off.
+    """Print a table without cutting off cells: a narrow terminal folds some columns.
 
-    What is still too wide is left to the terminal, which breaks its lines; so are tables of many
-    rows, of which rich lays out a thousand in a second.
+    The terminal wraps lines that are still too wide, and those of tables with many rows.
     """
     from rich.measure import Measurement
 
-    if view.row_count > _MANY:
+    if view.row_count > _MAX_RICH_ROWS:
         out.file.writelines(f"{line}\n" for line in plain_lines(view))
         return
-    most = Measurement.get(out, out.options.update(max_width=100_000), view).maximum
+    needed = Measurement.get(out, out.options.update(max_width=100_000), view).maximum
     for column in view.columns:
         if not (column.no_wrap or out.soft_wrap):
             longest = max((len(str(cell)) for cell in column.cells), default=0)
-            most -= max(0, longest - _FOLDED)
+            needed -= max(0, longest - _MIN_FOLDED_WIDTH)
     width = out.width
-    out.width = max(width, most)
+    out.width = max(width, needed)
     out.print(view)
     out.width = width
 
 
 def plain_lines(view: Table) -> Iterator[str]:
-    """A table as it is printed, with nothing folded."""
+    """The lines of a table as rich prints it, with no column folded."""
     headers = [str(column.header) for column in view.columns]
     rows = zip(*(map(str, column.cells) for column in view.columns), strict=True)
     lines = [headers, *map(list, rows)]
@@ -119,8 +118,8 @@ def plain_lines(view: Table) -> Iterator[str]:
     right = [column.justify == "right" for column in view.columns]
 
     def line(cells: Iterable[str]) -> str:
-        each = zip(cells, widths, right, strict=True)
-        return f" {'   '.join(cell.rjust(n) if r else cell.ljust(n) for cell, n, r in each)} "
+        columns = zip(cells, widths, right, strict=True)
+        return f" {'   '.join(cell.rjust(n) if r else cell.ljust(n) for cell, n, r in columns)} "
 
     empty = line([""] * len(widths))
     yield empty
@@ -131,7 +130,7 @@ def plain_lines(view: Table) -> Iterator[str]:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON; what JSON cannot say (NaN, infinities) becomes null."""
+    """Print JSON; NaN and infinities become null."""
     import json
 
     typer.echo(json.dumps(_finite(value), indent=2))
@@ -162,6 +161,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def abbreviate(text: str, length: int = 72) -> str:
+    """A text of at most `length` characters; a longer one is cut off, with an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def size(nbytes: float) -> str:
     """Bytes with a binary prefix: 1.5 MiB."""
     for prefix in ("B", "KiB", "MiB", "GiB"):
@@ -173,20 +177,20 @@ def size(nbytes: float) -> str:
 
 @contextmanager
 def progress(description: str, *, late: bool = False) -> Generator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error, if that is a terminal.
+    """Yield `advance(done, total, label)`, which moves a progress bar on standard error.
 
-    Yields `advance(done, total, label)`.  `late`: there is none before that is called first, and it
-    shows no numbers but a percentage.
+    Without a terminal there is no bar.  `late`: the bar appears with the first call, and shows a
+    percentage instead of numbers.
     """
     if not sys.stderr.isatty():
         yield lambda done, total, label: None
         return
-    with ExitStack() as shown:
-        bar = None if late else shown.enter_context(_bar(description, late))
+    with ExitStack() as stack:
+        bar = None if late else stack.enter_context(_bar(description, late))
 
         def advance(done: int, total: int, label: str) -> None:
             nonlocal bar
-            bar = bar or shown.enter_context(_bar(description, late))
+            bar = bar or stack.enter_context(_bar(description, late))
             text = f"{description} {label}"
             bar.update(bar.task_ids[0], completed=done, total=total, description=text)
 
@@ -194,7 +198,7 @@ def progress(description: str, *, late: bool = False) -> Generator[Callable[[int
 
 
 def _bar(description: str, percentage: bool) -> Progress:
-    """A progress bar on standard error for one task, which goes when it ends."""
+    """A progress bar on standard error for one task; it disappears at the end."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -212,6 +216,6 @@ def _bar(description: str, percentage: bool) -> Progress:
 
 @contextmanager
 def reading() -> Generator[None]:
-    """Inside, a progress bar shows how far models are read, if that takes long."""
+    """Show a progress bar while the body reads a model, if that takes long."""
     with progress("reading", late=True) as advance, watched(advance):
         yield

@@ -1,0 +1,139 @@
+"""`nnefc cache explain`: whether a model and its kernels are in the cache, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from nnefc.cli.cache.folders import open_kernels
+from nnefc.cli.cache.models import ModelLookup, look_up_model
+from nnefc.cli.support.documents import DocumentOptions
+from nnefc.cli.support.models import load
+from nnefc.cli.support.options import (
+    Accuracy,
+    Dialect,
+    Json,
+    LimitOptions,
+    Model,
+    RandomWeights,
+    Scalar,
+    Shapes,
+    Threads,
+)
+from nnefc.cli.support.printing import (
+    abbreviate,
+    console,
+    count,
+    print_json,
+    print_table,
+    progress,
+    reported_warnings,
+    table,
+)
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
+    from nnefc.options.compile_config import CompileConfig
+    from nnefc.runtime.cache.survey import CacheLookup, EntryIndex
+
+
+def explain(
+    context: typer.Context,
+    model: Model,
+    random_weights: RandomWeights = None,
+    shape: Shapes = None,
+    dialect: Dialect = "auto",
+    scalar: Scalar = "float32",
+    threads: Threads = None,
+    accuracy: Accuracy = "fast",
+    json: Json = False,
+    limit: LimitOptions = None,
+) -> None:
+    """Show for each kernel of a model whether it is in the cache, and if not, why.
+
+    For a missing kernel, the differences to the nearest entry of the same kernel are shown, such
+    as another source, processor, or version of numba. The last line tells the same of the compiled
+    model, which needs no kernels if nnefc.compile has stored it. Nothing is compiled or written.
+    Artifacts contain their kernels and need no cache.
+
+    Examples:
+
+        nnefc cache explain net.nnef.tgz
+
+        nnefc cache explain graph.nnef --random-weights 1 --json
+    """
+    from nnefc.options.compile_config import CompileConfig
+    from nnefc.runtime.cache.survey import EntryIndex, survey
+
+    with progress("reading") as advance:
+        index = EntryIndex.of(survey(open_kernels(), advance))
+    options = DocumentOptions.of(context)
+    importing = options.import_config(options.shapes())
+    graph = load(model, importing)
+    config = CompileConfig.of(threads, accuracy)
+    kernels, uncacheable = _look_up_kernels(graph, config, index)
+    whole = look_up_model(model, importing, config)
+    if json:
+        print_json([*map(_kernel_record, kernels), _model_record(whole)])
+    else:
+        _print(kernels, uncacheable, whole)
+
+
+def _look_up_kernels(
+    graph: Graph, config: CompileConfig, index: EntryIndex
+) -> tuple[list[CacheLookup], int]:
+    """(a look-up for each kernel of a graph, the number of kernels that are never cached)"""
+    from nnefc.driver.lower import lower_graph
+    from nnefc.kernels.target.isa import host
+    from nnefc.runtime.compile import support_code
+    from nnefc.runtime.compile.unit import key_of
+
+    with reported_warnings():
+        program = lower_graph(graph, config)
+    isa = host()
+    sources = [*dict.fromkeys(program.kernels), *support_code.functions("executor")]
+    keys = [key_of(source, isa) for source in sources]
+    lookups = [index.explain(key) for key in keys if key is not None]
+    return lookups, len(keys) - len(lookups)
+
+
+def _print(kernels: Sequence[CacheLookup], uncacheable: int, whole: ModelLookup) -> None:
+    view = table("kernel", "arguments", "in the cache", fold=["arguments", "in the cache"])
+    for lookup in kernels:
+        answer = "yes" if lookup.hit else f"no: {'; '.join(lookup.reasons)}"
+        view.add_row(lookup.key.family, abbreviate(lookup.key.arguments), answer)
+    out = console()
+    print_table(out, view)
+    hits = sum(lookup.hit for lookup in kernels)
+    out.print(f"{hits} of {count(len(kernels), 'kernel')} in the cache")
+    if uncacheable:
+        out.print(f"{count(uncacheable, 'kernel')} of other packages, which are never cached")
+    out.print(
+        f"the compiled model is not in the cache: {'; '.join(whole.reasons)}"
+        if whole.reasons
+        else "the compiled model is in the cache, and needs none of the kernels"
+    )
+
+
+def _model_record(whole: ModelLookup) -> dict[str, Any]:
+    return {
+        "kind": "model",
+        "family": None,
+        "arguments": None,
+        "name": whole.name,
+        "hit": not whole.reasons,
+        "reasons": list(whole.reasons),
+    }
+
+
+def _kernel_record(lookup: CacheLookup) -> dict[str, Any]:
+    return {
+        "kind": "kernel",
+        "family": lookup.key.family,
+        "arguments": lookup.key.arguments,
+        "name": lookup.key.name,
+        "hit": lookup.hit,
+        "reasons": list(lookup.reasons),
+    }

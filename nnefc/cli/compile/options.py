@@ -1,0 +1,111 @@
+"""The options that only `nnefc compile` has, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnefc.cli.compile.emit_c import Emission, check_emit
+from nnefc.cli.support.artifacts import check_output, complete_targets
+from nnefc.cli.support.options import usage
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE.nnefc",
+        readable=False,
+        help="Write the compiled model to an artifact, which other commands and nnefc.load run "
+        "without a compiler. With --emit: the folder to write.",
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="NAME[,NAME...]",
+        help="Instruction sets to generate code for, such as x86-64-v3 or aarch64 (default: "
+        "native, this processor with all its features); repeatable. Weights are packed for the "
+        "first one.",
+        autocompletion=complete_targets,
+    ),
+]
+Emit = Annotated[
+    str | None,
+    typer.Option(
+        "--emit",
+        metavar="c",
+        help="Write a folder for C programs instead of an artifact: object file, header, "
+        "weights, example; -o names the folder, which must be new or empty.",
+        autocompletion=lambda: ["c"],
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="With --emit: prefix of the names of functions and files (default: the name of the "
+        "graph).",
+    ),
+]
+Plan = Annotated[bool, typer.Option("--plan", help="List the launches of the plan.")]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Show what each pass changed, and what it gained.")
+]
+Tune = Annotated[
+    bool,
+    typer.Option(
+        "--tune",
+        help="Measure which method is fastest for each convolution on this machine, and store "
+        "the choices for all commands and for nnefc.compile.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """What to write: an artifact, a folder for C programs, or nothing."""
+
+    targets: Sequence[str]
+    """Checked targets; empty if nothing is written."""
+    artifact: Path | None
+    emission: Emission | None
+
+    @classmethod
+    def of(
+        cls,
+        output: Path | None,
+        targets: Sequence[str] | None,
+        emit: str | None,
+        name: str | None,
+    ) -> Destination:
+        """The checked options; raises NnefError for wrong ones, before anything is compiled."""
+        emission = check_emit(emit, output, name, targets)
+        if emission is not None:
+            return cls([emission.target], None, emission)
+        return cls(check_output(output, targets), output, None)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeOptions:
+    """How a graph is compiled, and what is reported about it."""
+
+    threads: int | None
+    accuracy: str
+    tune: bool
+    explain: bool
+
+    @classmethod
+    def of(cls, threads: int | None, accuracy: str, tune: bool, explain: bool) -> CodeOptions:
+        """The checked options."""
+        if tune and accuracy == "strict":
+            raise usage(
+                "--tune has no methods to choose from with --accuracy strict", "leave one out"
+            )
+        return cls(threads, accuracy, tune, explain)

@@ -1,0 +1,95 @@
+"""Facts of a model, its weights and its artifact, as data for JSON and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.support.artifacts import file_facts
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph, Op
+    from nnefc.runtime.artifact.read import Artifact
+
+
+def describe(graph: Graph) -> dict[str, Any]:
+    """Inputs, outputs, operations and sizes of a graph."""
+    from nnefc.ops.tools.cost import largest_live_bytes, parameter_bytes, parameters
+
+    known = all(v.type.shape is not None for op in graph.ops for v in op.outputs)
+    operations = [_operation(op) for op in graph.ops if op.name not in ("constant", "variable")]
+    return {
+        "name": graph.name,
+        "inputs": [_tensor(v.name, v.type) for v in graph.inputs],
+        "outputs": [
+            _tensor(n, v.type) for n, v in zip(graph.output_names, graph.outputs, strict=True)
+        ],
+        "operations": operations,
+        "parameters": parameters(graph),
+        "parameter_bytes": parameter_bytes(graph),
+        "macs": sum(row["macs"] or 0 for row in operations),
+        "activation_bytes": largest_live_bytes(graph) if known else None,
+    }
+
+
+def describe_artifact(artifact: Artifact, verified: bool) -> dict[str, Any]:
+    """Facts of an artifact beside its graph; `verified`: its checksums were compared."""
+    import numpy as np
+
+    present = artifact.present()
+    states = [
+        {
+            **_tensor(variable.label, variable.type),
+            "changed": not np.array_equal(
+                np.asarray(variable.data), present[variable.label], equal_nan=True
+            ),
+        }
+        for variable in artifact.variables().values()
+    ]
+    return {**file_facts(artifact), "states": states, "verified": verified}
+
+
+def _tensor(name: str, type_: Any) -> dict[str, Any]:
+    shape = None if type_.shape is None else list(type_.shape)
+    return {"name": name, "dtype": str(type_.dtype), "shape": shape}
+
+
+def _operation(op: Op) -> dict[str, Any]:
+    from nnefc.ops.tools.cost import macs
+
+    known = all(v.type.shape is not None for v in (*op.inputs, *op.outputs))
+    stored = [v for v in op.inputs if v.op is not None and v.op.name == "variable"]
+    return {
+        "name": ", ".join(v.name for v in op.outputs if v.name),
+        "operation": op.name,
+        "inputs": [v.name for v in op.inputs if v.name],
+        "outputs": [_tensor(v.name, v.type) for v in op.outputs],
+        "parameters": sum(v.type.volume for v in stored),
+        "macs": macs(op) if known else None,
+        "line": op.location.place.line if op.location else None,
+    }
+
+
+def describe_weights(graph: Graph) -> list[dict[str, Any]]:
+    """Label, type, size and statistics of each variable."""
+    import numpy as np
+
+    rows: list[dict[str, Any]] = []
+    for variable in graph.variables.values():
+        row: dict[str, Any] = {
+            **_tensor(variable.label, variable.type),
+            "parameters": variable.type.volume,
+            "bytes": variable.type.nbytes,
+        }
+        if variable.data is not None:
+            data = variable.data
+            with np.errstate(all="ignore"):
+                row |= {
+                    "min": float(data.min()),
+                    "max": float(data.max()),
+                    "mean": float(data.mean(dtype=np.float64)),
+                    "std": float(data.std(dtype=np.float64)),
+                    "zeros": int(data.size - np.count_nonzero(data)),
+                    "not_finite": int(data.size - np.isfinite(data).sum()),
+                }
+        rows.append(row)
+    return rows

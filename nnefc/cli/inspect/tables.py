@@ -1,0 +1,88 @@
+"""The tables of `nnefc inspect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.support.artifacts import print_targets
+from nnefc.cli.support.printing import console, count, print_table, quantity, size, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def _print_artifact(out: Console, facts: dict[str, Any]) -> None:
+    """Print the states, sizes, digest and targets of an artifact."""
+    for state in facts["states"]:
+        changed = ", not its initial value" if state["changed"] else ""
+        out.print(f"state   {state['name']}: {state['dtype']}[{_extents(state)}]{changed}")
+    out.print(
+        f"file    {size(facts['bytes'])}: weights {size(facts['weights_bytes'])}, code, graph and "
+        f"tables {size(facts['head_bytes'])}; written by nnefc {facts['nnefc']}, format "
+        f"{facts['format']}, accuracy {facts['accuracy']}"
+    )
+    verified = ", all checksums match" if facts["verified"] else ""
+    out.print(f"digest  {facts['digest']}{verified}")
+    print_targets(out, facts["targets"])
+
+
+def _extents(tensor: dict[str, Any]) -> str:
+    return "?" if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
+
+
+def print_facts(facts: dict[str, Any], weights: bool) -> None:
+    """Print inputs, outputs, then the operations, or with `weights` the variables."""
+    out = console()
+    artifact = facts.get("artifact")
+    if "tract" in facts:
+        from nnefc.cli.inspect.symbols import print_tract
+
+        print_tract(out, facts["tract"])
+    if artifact is not None:
+        out.print(f"name    {facts['name']}")
+    for kind in ("inputs", "outputs"):
+        listed = ", ".join(f"{t['name']}: {t['dtype']}[{_extents(t)}]" for t in facts[kind])
+        out.print(f"{kind[:-1]:7} {listed}")
+    if artifact is not None:
+        _print_artifact(out, artifact)
+    if weights:
+        _print_variables(out, facts["variables"])
+    else:
+        _print_operations(out, facts["operations"])
+    out.print(totals(facts))
+
+
+def _print_variables(out: Console, variables: list[dict[str, Any]]) -> None:
+    columns = ("label", "shape", "type", "items", "min", "max", "mean", "std", "zeros")
+    view = table(*columns, numeric=columns[3:], fold=["label"])
+    for row in variables:
+        numbers = [f"{row[k]:.4g}" if k in row else "" for k in ("min", "max", "mean", "std")]
+        zeros = str(row.get("zeros", ""))
+        cells = (row["name"], _extents(row), row["dtype"], f"{row['parameters']:,}")
+        view.add_row(*cells, *numbers, zeros)
+    print_table(out, view)
+
+
+def _print_operations(out: Console, operations: list[dict[str, Any]]) -> None:
+    columns = ("name", "operation", "output", "parameters", "MACs")
+    view = table(*columns, numeric=columns[3:], fold=["name", "output"])
+    for row in operations:
+        view.add_row(
+            row["name"],
+            row["operation"],
+            ", ".join(_extents(t) for t in row["outputs"]),
+            f"{row['parameters']:,}" if row["parameters"] else "",
+            f"{row['macs']:,}" if row["macs"] else "",
+        )
+    print_table(out, view)
+
+
+def totals(facts: dict[str, Any]) -> str:
+    """A line: numbers of operations, parameters and MACs, and memory of activations if known."""
+    memory = facts["activation_bytes"]
+    return (
+        f"{count(len(facts['operations']), 'operation')}, "
+        f"{quantity(facts['parameters'])} parameters ({size(facts['parameter_bytes'])}), "
+        f"{quantity(facts['macs'])} MACs"
+        + ("" if memory is None else f", activations take {size(memory)} at most")
+    )

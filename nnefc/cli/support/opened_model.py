@@ -1,0 +1,260 @@
+"""The model that a command was given: a document or an artifact behind one interface."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from nnefc.cli.support.documents import DocumentOptions
+from nnefc.cli.support.inputs import input_shapes, no_data
+from nnefc.cli.support.models import compile_graph, read
+from nnefc.cli.support.options import model_path, parse_shapes, usage
+from nnefc.cli.support.printing import reported, reported_warnings
+from nnefc.formats.artifact import is_artifact
+from nnefc.formats.files import printable
+from nnefc.ir import Graph
+from nnefc.support.errors import NnefError, Place
+
+if TYPE_CHECKING:
+    import numpy as np
+    import typer
+
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.ir import Value
+    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.run.interface import Model
+    from nnefc.runtime.run.model import CompiledModel
+
+    Array = np.ndarray[Any, Any]
+
+_COMPILE_PARAMETERS: Final = frozenset(
+    {"shape", "batch", "random_weights", "scalar", "accuracy", "dialect", "limit"}
+)
+"""Parameters of commands that say how a document is compiled; they are errors for artifacts."""
+
+
+@dataclass(slots=True, eq=False)
+class DocumentModel:
+    """A model that was read from a document."""
+
+    graph: Graph
+    shapes: Sequence[str]
+    """Replaced shapes of externals, in the form of `--shape`."""
+    accuracy: str
+    source: GraphSource | None = None
+    """The source of graphs for other shapes; None if the document has a single graph."""
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    @property
+    def inputs(self) -> Sequence[Value]:
+        return self.graph.inputs
+
+    @property
+    def needs_session(self) -> bool:
+        """Whether operators keep states, or a run determines extents of results."""
+        return self.source is not None and self.graph.needs_session
+
+    def evaluate(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+        """The float64 reference results of the last of `steps` cycles."""
+        if self.source is None or not self.needs_session:
+            return _evaluate_cycles(self.graph, inputs, steps)
+        from nnefc.dynamic.states import split_outputs
+        from nnefc.ops.tools.reference import evaluate
+
+        shapes = self._input_shapes()
+        results: dict[str, Array] = {}
+        states: dict[str, Array] = {}
+        for _ in range(steps):
+            state_shapes = {name: array.shape for name, array in states.items()}
+            graph = self.source.graph(shapes, states=state_shapes, in_place=False)
+            state_inputs = {
+                graph.inputs[state.input].name: states[state.name]
+                for state in graph.states
+                if state.input is not None
+            }
+            outputs = evaluate(graph, {**inputs, **state_inputs}).outputs.values()
+            arrays, states = split_outputs(list(outputs), graph.states, graph.counts)
+            results = dict(zip(graph.output_names, arrays, strict=False))
+        return results
+
+    def compile(self, threads: int | None) -> CompiledModel:
+        """The model for `threads` threads; states are outputs like others."""
+        return compile_graph(self.graph, threads, self.accuracy)
+
+    def compile_stateful(self, threads: int | None) -> Model:
+        """The model for `threads` threads; it keeps its states from call to call."""
+        if self.source is None or not self.needs_session:
+            return self.compile(threads)
+        from nnefc.driver.lower import with_tuned_methods
+        from nnefc.dynamic.model import DynamicModel
+        from nnefc.options.compile_config import CompileConfig
+
+        config = with_tuned_methods(CompileConfig.of(threads, self.accuracy))
+        return DynamicModel(self.source, self._input_shapes(), config, None)
+
+    def _input_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {value.name: value.type.dims for value in self.inputs}
+
+
+@dataclass(eq=False)
+class ArtifactModel:
+    """A model in an artifact."""
+
+    artifact: Artifact
+
+    @property
+    def accuracy(self) -> str:
+        """The accuracy that its graph was compiled with."""
+        return str(self.artifact.accuracy)
+
+    @property
+    def name(self) -> str:
+        return self.artifact.name
+
+    @cached_property
+    def inputs(self) -> Sequence[Value]:
+        """Names and types of the inputs, read without the graph."""
+        from nnefc.ir import DType, TensorType, Value
+
+        return [
+            Value(TensorType(DType(spec.dtype.name), tuple(spec.shape)), spec.name)
+            for spec in self.artifact.inputs
+        ]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph in the file; its variables have their initial values."""
+        from dataclasses import replace
+
+        graph = self.artifact.graph.clone()
+        for label, value in self.artifact.present().items():
+            variable = graph.variables[label.lower()]
+            graph.variables[label.lower()] = replace(variable, data=value)
+        return graph
+
+    def evaluate(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+        """The float64 reference results of the last of `steps` cycles."""
+        return _evaluate_cycles(self.graph, inputs, steps)
+
+    def compile(self, threads: int | None) -> CompiledModel:
+        """The model for `threads` threads; the code of the file is loaded, none is generated."""
+        from nnefc.artifacts.load import model_of
+
+        with reported_warnings():
+            return model_of(self.artifact, threads)
+
+    compile_stateful = compile
+
+
+def _evaluate_cycles(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+    """The float64 reference results of the last cycle; variables keep their updated values."""
+    from nnefc.ops.custom import spec
+    from nnefc.ops.tools.reference import evaluate
+
+    evaluation = evaluate(graph, inputs, lookup=spec)
+    for _ in range(steps - 1):
+        evaluation = evaluate(graph, inputs, evaluation.variables, lookup=spec)
+    return dict(evaluation.outputs)
+
+
+OpenedModel = DocumentModel | ArtifactModel
+"""The model that a command was given."""
+
+
+def open_model(context: typer.Context) -> OpenedModel:
+    """Open the model that the command of `context` was given.
+
+    The import options of the command apply to a document and are errors for an artifact.  Inputs
+    of a document with symbolic shapes take the shapes of `--shape`, `--batch` and the files of
+    `--input`.
+    """
+    typed: Mapping[str, Any] = context.params
+    options = DocumentOptions.of(context)
+    if names_artifact(options.model):
+        return ArtifactModel(open_artifact(context, options.model))
+    shapes = options.shapes()
+    source = read(options.model, options.import_config(shapes))
+    accuracy: str = typed["accuracy"]
+    if isinstance(source, Graph):
+        return DocumentModel(source, shapes, accuracy)
+    of_files = input_shapes(source.inputs, typed.get("input"))
+    of_options = parse_shapes(shapes) or {}
+    missing = [name for name in source.inputs if name not in {**of_files, **of_options}]
+    if missing and not of_options and typed.get("random_inputs", 0) is None:
+        raise no_data([str(each) for each in source.shapes() if each.name in missing])
+    known = {name: shape for name, shape in of_files.items() if shape is not None}
+    _check_agreement(known, of_options)
+    shapes += [f"{n}={','.join(map(str, s))}" for n, s in known.items() if n not in of_options]
+    with reported() as diagnostics:
+        graph = source.graph({**known, **of_options}, diagnostics)
+    return DocumentModel(graph, shapes, accuracy, source)
+
+
+def _check_agreement(
+    of_files: Mapping[str, tuple[int, ...]], of_options: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise NnefError for inputs whose file and options have different shapes."""
+    problems = [
+        problem
+        for name, shape in of_files.items()
+        if of_options.get(name, shape) != shape
+        for problem in usage(
+            f"input {name!r}: the file has shape {list(shape)}, the options say "
+            f"{list(of_options[name])}",
+            "leave out --shape and --batch: the shape of the file applies",
+        ).errors
+    ]
+    if problems:
+        raise NnefError(problems)
+
+
+def names_artifact(model: str) -> bool:
+    """Whether a model, as it was typed, is an artifact: by its suffix or its content."""
+    return is_artifact(model_path(model))
+
+
+def open_artifact(
+    context: typer.Context, path: str, *, digest: str | None = None, verify: bool = False
+) -> Artifact:
+    """Open an artifact; compile options of the command are errors.
+
+    `digest`: the digest that the file must have; `verify`: compare all checksums.
+    """
+    from nnefc.runtime.artifact.file import open_file
+    from nnefc.runtime.artifact.read import Artifact
+
+    typed = {
+        max(parameter.opts, key=len): context.params[parameter.name]
+        for parameter in context.command.params
+        if parameter.name in _COMPILE_PARAMETERS and _is_typed(context, parameter.name)
+    }
+    if typed:
+        arguments = shlex.join(
+            argument for option, value in typed.items() for argument in _arguments(option, value)
+        )
+        raise NnefError.of(
+            "input/option",
+            f"an artifact is compiled already: {', '.join(typed)} cannot apply",
+            Place(printable(path)),
+            f"compile the document with them: nnefc compile MODEL {arguments} -o {Path(path).name}",
+        )
+    return Artifact(open_file(path, digest=digest, verify=verify))
+
+
+def _arguments(option: str, value: object) -> list[str]:
+    """An option as the user typed it, once for each value."""
+    values = cast(list[object], value) if isinstance(value, list) else [value]
+    return [argument for each in values for argument in (option, str(each))]
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    """Whether a parameter was given on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
