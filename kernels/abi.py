@@ -1,7 +1,7 @@
 """The binary interface of kernels, executor and runtime: the base table and the words of a launch.
 
-A kernel gets the address of a table of base addresses.  Its first entries are the same for every
-model; those of the constants, states, inputs and outputs of a model follow, in this order.
+A kernel receives the address of a table of base addresses.  The first entries have the same meaning
+in every model; the addresses of constants, states, inputs and outputs follow, in this order.
 A plan is an array of launches, laid out by `LAUNCH`.
 """
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from nnefc.kernels.codegen.object_file import Reference
 
 BASE_CODE: Final = 0
-"""Index in the base table: the code image."""
+"""Index of the code image in the base table."""
 BASE_PARAMS: Final = 1
-"""Parameters of all launches."""
+"""Index of the parameters of all launches."""
 BASE_LIBM: Final = 2
-"""Addresses of functions of the C library, see `nnefc.runtime.compile.libm`."""
+"""Index of the table of C library functions, see `nnefc.runtime.compile.libm`."""
 BASE_ARENA: Final = 3
-"""Memory for values between launches."""
+"""Index of the arena, the memory for values between launches."""
 BASES: Final = 4
 """Number of the fixed entries."""
 
@@ -29,8 +29,8 @@ PACKING_VERSION: Final = 2
 """Increases with every change of the order of packed weights (`nnefc.packing`)."""
 
 LAUNCH: Final = Layout("kernel params tiles unused")
-"""A launch: offset of the kernel in the code image, offset of its parameters in those of all
-launches (both in bytes), and number of tiles."""
+"""A launch: byte offset of the kernel in the code image, byte offset of its parameters in the
+parameters of all launches, and number of tiles."""
 LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES, _ = LAUNCH.offsets
 LAUNCH_BYTES: Final = LAUNCH.nbytes
 
@@ -42,7 +42,7 @@ LIBM: Final[tuple[tuple[str, int], ...]] = (
     ("pow", 2),
     ("fmod", 2),
 )
-"""Functions of the C library, over double, in the order of the table; with their arity."""
+"""(name, arity) of the C library functions over double, in the order of the table."""
 
 
 class Image(NamedTuple):
@@ -51,4 +51,4 @@ class Image(NamedTuple):
     code: bytes
     symbols: dict[str, int]
     references: tuple[Reference, ...] = ()
-    """References for another linker to resolve."""
+    """Unresolved references, for another linker."""

@@ -1,6 +1,6 @@
 """The parameters of kernels: 64-bit words laid out by a `Layout`.
 
-The kernel and the lowering that launches it share the layout, so that neither counts words.
+A kernel and the lowering that launches it share the layout.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Layout:
         """Size of the fixed part."""
 
     def pack(self, **values: Any) -> Words:
-        """The words for one launch; every field must be given; they may depend on symbols."""
+        """The words for one launch, from a value for every field; values may be symbolic."""
         # Imported here: loading an artifact needs offsets alone.
         from nnefc.symbolic.base import SymIntBase, float_bits
 

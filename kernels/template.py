@@ -1,11 +1,9 @@
-"""Kernels and their families: native functions, generic in shape, specialised by arguments.
+"""Kernels and kernel families: native functions, generic in shape, specialised by arguments.
 
-A kernel is compiled from a Python function `kernel(bases, params, first, last)`
-of four 64-bit integers: the address of a table of base addresses, the address of
-the launch's parameters, and the range of tiles to compute.  It reads raw memory, never
-touches Python, and does not know a shape before it runs.
-
-Parameters are 64-bit words: see `nnefc.kernels.parameters`.
+A kernel is compiled from a Python function `kernel(bases, params, first, last)` of four 64-bit
+integers: the address of the base table, the address of the launch's parameters, and the range of
+tiles to compute.  It reads raw memory and never calls Python.  Shapes are parameters: 64-bit words,
+see `nnefc.kernels.parameters`.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ _families: dict[str, Family[...]] = {}
 
 
 class Kernel(NamedTuple):
-    """One member of a family; equal kernels are compiled once.
+    """One member of a family, created by calling the `Family`; equal kernels are compiled once.
 
-    It holds the name of the family and not the family itself, so that it is hashed, pickled and
-    compared without an import; calling a `Family` makes it.
+    It holds the name of its family, so that it can be hashed, pickled and compared without
+    importing the family's module.
     """
 
     family: str
@@ -37,7 +35,7 @@ class Kernel(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """A C identifier that names this kernel: family and a digest of the arguments."""
+        """A C identifier for this kernel: its family and a digest of its arguments."""
         digest = blake2b(repr(self.arguments).encode(), digest_size=8).hexdigest()
         return f"nnefc_{self.family.replace('.', '_')}_{digest}"
 
@@ -47,11 +45,11 @@ class Kernel(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether it moves items and computes nothing; see `family`."""
+        """Whether the kernel only moves items; see `family`."""
         return _family_of(self).moves
 
     def relatives(self) -> list[Kernel]:
-        """Kernels that may be compiled along with it; see `family`."""
+        """Kernels that may be compiled along with this one; see `family`."""
         relatives = _family_of(self).relatives
         return [] if relatives is None else [k for k in relatives(*self.arguments) if k != self]
 
@@ -60,10 +58,10 @@ Relatives = Callable[..., Iterable[Kernel]]
 
 
 class Family(Generic[P]):
-    """A family of kernels: called with the arguments of its maker, it gives a member.
+    """A family of kernels; calling it with the arguments of its maker returns a `Kernel`.
 
-    Its name is `package.module.function` of the maker, below `nnefc.kernels`; an underscore at the
-    end, of a name that would hide a builtin, is left out.
+    The name is the maker's `package.module.function` relative to `nnefc.kernels`, without a
+    trailing underscore.
     """
 
     def __init__(
@@ -76,7 +74,7 @@ class Family(Generic[P]):
         self.__doc__ = make.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
-        """The member for these arguments, of which defaults and keywords are part in their order.
+        """The member for these arguments, with defaults and keywords in positional order.
 
         Raises TypeError if they do not fit the maker.
         """
@@ -89,11 +87,11 @@ class Family(Generic[P]):
 def family(
     relatives: Relatives | None = None, *, moves: bool = False
 ) -> Callable[[Callable[P, KernelFunction]], Family[P]]:
-    """Register a maker of kernel functions as a family: `@family()` makes a `Family` of it.
+    """Decorator `@family()`: turns a maker of kernel functions into a registered `Family`.
 
-    `relatives(*arguments)`: kernels that the next networks are likely to need, which may be
-    compiled with this one where there are processes for it.
-    `moves`: the kernels prepare operands or arrange results, and compute nothing.
+    `relatives(*arguments)`: kernels that other networks are likely to need; worker processes may
+    compile them along with this one.
+    `moves`: the kernels only move items, to prepare operands or arrange results.
     """
 
     def register(make: Callable[P, KernelFunction]) -> Family[P]:
@@ -110,9 +108,9 @@ def family(
 def _in_order(
     make: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Hashable, ...]:
-    """All arguments of a call of `make`, by position.
+    """All arguments of a call of `make`, in positional order.
 
-    `inspect.signature` would do it, and take longer to import than the kernels' modules.
+    `inspect.signature` takes longer to import than all kernel modules, so it is not used.
     """
     code = make.__code__
     names = code.co_varnames[: code.co_argcount]
@@ -125,9 +123,9 @@ def _in_order(
 
 
 def _family_of(kernel: Kernel) -> Family[...]:
-    """The family, which registers itself when its module is imported."""
+    """The family of a kernel; imports its module, which registers it, if necessary."""
     found = _families.get(kernel.family)
-    # a module whose import was interrupted may have registered some of its families
+    # an interrupted import may have registered some families of the module
     if found is None or found.make.__module__ not in sys.modules:
         importlib.import_module(_PACKAGE + kernel.family.rpartition(".")[0])
         found = _families[kernel.family]

@@ -1,12 +1,12 @@
 """Functions that kernels call: helpers and intrinsics.
 
-- `helper`: a function that kernels call, translated once for each combination of types;
-- `intrinsic`: a function that writes its LLVM instructions itself.
+- `helper`: a function in the language of kernels, translated once per combination of types;
+- `intrinsic`: a function that emits its LLVM instructions inline.
 
-They are plain objects here, which cost nothing if no kernel is compiled; `translate` turns their
+Here they are plain objects, so that defining them does not import numba; `translate` turns their
 calls into instructions.
 
-Types have the names of NumPy: `int64`, `float32`, `bool`; None is the type of no value.
+Types have NumPy's names: `int64`, `float32`, `bool`.  None stands for `void`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class Callee:
-    """A function that kernels can call and Python cannot."""
+    """A function that only kernels can call."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__name__ = function.__name__
@@ -44,23 +44,23 @@ class Definition:
 
     result: str | None
     parameters: tuple[str, ...]
-    """Arguments are converted to these."""
+    """Types that arguments are converted to."""
     emit: Callable[..., Any]
-    """`emit(builder, *llvm_values)` appends the instructions; the LLVM value of the result."""
+    """`emit(builder, *llvm_values)` appends the instructions and returns the LLVM result."""
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """Decorator: a function that kernels call; it is compiled with them and never raises."""
+    """Decorator: a function that kernels call.  It is compiled with them and cannot raise."""
     return Helper(function)
 
 
 def intrinsic(function: Callable[..., Definition]) -> Any:
-    """Decorator: `function(*types) -> Definition` of a call with arguments of these types."""
+    """Decorator: `function(*types)` returns the `Definition` for arguments of these types."""
     return Intrinsic(function)
 
 
 def native(result: str | None, *parameters: str) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator: `emit(builder, *llvm_values) -> llvm value` becomes an intrinsic."""
+    """Decorator: an intrinsic of fixed types from `emit(builder, *llvm_values) -> llvm value`."""
 
     def wrap(emit: Callable[..., Any]) -> Any:
         def define(*given: str) -> Definition:

@@ -1,11 +1,11 @@
-"""A linker for kernels: objects joined into one block of code that needs no relocation.
+"""A linker for kernels: joins objects into one block of code that needs no relocation.
 
-It supports the subset of ELF that our objects use: code and read-only constants, joined by
-PC-relative references.  Everything is resolved when the image is made, so that loading one is a
-mapping: no LLVM, no numba, no look-up of symbols.
+It supports the subset of ELF that our objects use: code and read-only constants with PC-relative
+references.  Linking resolves every reference, so that an image can be loaded by mapping it, without
+LLVM, numba or symbol lookup.
 
-Undefined symbols and writable data are errors: a call of the C library that the optimiser inserts
-fails here and not when the image runs elsewhere.
+Undefined symbols and writable data are errors.  A C library call inserted by the optimiser
+therefore fails here and not when the image runs on another machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Symbol:
 
 @dataclass(frozen=True, slots=True)
 class _Relocation:
-    """At image offset `place`: refer to `target`, an image offset or the name of a symbol."""
+    """A reference at image offset `place` to `target`, an image offset or a symbol name."""
 
     place: int
     kind: int
@@ -60,10 +60,10 @@ def _refuse(message: str) -> NnefError:
 
 
 def link(objects: Iterable[bytes], external: Collection[str] = ()) -> Image:
-    """Join ELF objects of one machine; references to `external` symbols are left to others.
+    """Join ELF objects for one machine; references to `external` symbols stay unresolved.
 
-    Raises NnefError `internal/link` for what an image cannot hold: undefined or doubly
-    defined symbols, writable data, other relocations than relative ones, malformed objects.
+    Raises NnefError `internal/link` for undefined or doubly defined symbols, writable data,
+    relocations that are not PC-relative, and malformed objects.
     """
     image = bytearray()
     symbols: dict[str, int] = {}
@@ -93,7 +93,7 @@ def link(objects: Iterable[bytes], external: Collection[str] = ()) -> Image:
 def _add(
     data: bytes, image: bytearray, symbols: dict[str, int], relocations: list[_Relocation]
 ) -> int:
-    """Append the sections of one object; returns its machine."""
+    """Append the sections of one object; returns its ELF machine."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise _refuse("not a 64-bit little-endian ELF object")
     kind, machine = struct.unpack_from("<HH", data, 16)
@@ -101,7 +101,7 @@ def _add(
         raise _refuse(f"not a relocatable object for x86-64 or aarch64 (machine {machine})")
     sections = _sections(data)
     at: dict[int, int] = {}
-    """Image offset of every section that is kept."""
+    """Image offset of every linked section, by its index in the object."""
     for i, s in enumerate(sections):
         if not s.flags & _SHF_ALLOC or s.size == 0:
             continue
@@ -134,7 +134,7 @@ def _add(
                 raise _refuse("malformed object: a relocation lies outside its section")
             target = at[symbol.section] + symbol.value if symbol.section in at else symbol.name
             if symbol.section and isinstance(target, str):
-                raise _refuse(f"a reference to {target or 'a section'}, which is not kept")
+                raise _refuse(f"a reference to {target or 'a section'}, which is not linked")
             relocations.append(_Relocation(at[s.info] + offset, kind, target, addend))
     return machine
 
@@ -178,7 +178,7 @@ def _symbols(data: bytes, sections: list[_Section]) -> list[_Symbol]:
 
 
 def _patch_x86_64(image: bytearray, place: int, kind: int, target: int) -> None:
-    """PC32 and PLT32: a signed 32-bit distance."""
+    """Apply PC32 or PLT32, a signed 32-bit distance."""
     if kind not in (2, 4):
         raise _refuse(f"x86-64 relocation {kind} is not relative to the place")
     distance = target - place
@@ -195,9 +195,9 @@ _PREL32 = 261
 
 
 def _patch_aarch64(image: bytearray, place: int, kind: int, target: int) -> None:
-    """PC-relative pages, offsets in a page, and calls.
+    """Apply a PC-relative page, an offset in a page, or a call.
 
-    Page offsets are those in the image, which is mapped at a page boundary.
+    An image is mapped at a page boundary, so page offsets in the image are final.
     """
     (word,) = struct.unpack_from("<I", image, place)
     if kind in (_ADR_PREL_PG_HI21, _ADR_PREL_PG_HI21_NC):

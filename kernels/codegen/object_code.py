@@ -1,11 +1,10 @@
 """Compiles a Python function to an object file that is independent of Python.
 
-The function and its helpers are translated one by one; a few lines of LLVM give it the plain C
-calling convention; everything else becomes internal.  LLVM optimises once, for the given
-instruction set, and writes the object.  It has one defined symbol and no undefined one.
+The function and its helpers are translated one by one.  A wrapper in LLVM text gives the function
+the C calling convention; every other function becomes internal.  LLVM optimises the module once,
+for one instruction set, and writes an object with one defined and no undefined symbol.
 
-Known to work with numba 0.62 to 0.68 and llvmlite 0.45 to 0.50; with other versions an error names
-those.
+numba 0.62 to 0.68 and llvmlite 0.45 to 0.50 are known to work; errors mention the installed ones.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -37,24 +36,24 @@ def _initialize() -> None:
 
 
 def emit(function: Callable[..., Any], symbol: str, isa: Isa) -> bytes:
-    """The ELF object of `function`, exporting `symbol`.
+    """Compile `function` for `isa` to an ELF object that exports `symbol`.
 
-    `function` takes 64-bit integers (or pointers) and returns one if its annotation of the
-    result is `int`, else nothing.  A `VectorKernel` has its instructions already.
-    Raises NnefError `internal/code-generation` if numba or LLVM refuses.
+    `function` takes 64-bit integers or pointers.  It returns a 64-bit integer if its return
+    annotation is `int`, else void.  A `VectorKernel` emits its own instructions.
+    Raises NnefError `internal/code-generation` if numba or LLVM fails.
     """
     machine, module = _generate(function, symbol, isa)
     return machine.emit_object(module)
 
 
 def emit_assembly(function: Callable[..., Any], symbol: str, isa: Isa) -> str:
-    """The same as assembly text, for people."""
+    """As `emit`, but assembly text."""
     machine, module = _generate(function, symbol, isa)
     return machine.emit_assembly(module)
 
 
 def _generate(function: Callable[..., Any], symbol: str, isa: Isa) -> tuple[Any, Any]:
-    """(target machine, optimised module)."""
+    """The LLVM target machine and the optimised module."""
     _initialize()
     try:
         machine = _target_machine(isa)
@@ -84,9 +83,9 @@ def _target_machine(isa: Isa) -> Any:
 
 
 def _entry(symbol: str, kernel: Translation, count: int, isa: Isa) -> str:
-    """LLVM text of `symbol`, which calls the kernel, and of functions specific to the machine.
+    """LLVM text of `symbol`, which calls the translated kernel, and of the `PAUSE` function.
 
-    numba's functions return a status, and their value through the first argument.
+    Functions of numba return a status, and their value through the first argument.
     """
     returns = kernel.result != numba_type(None)
     parameters = ", ".join(f"i64 %a{i}" for i in range(count))
@@ -131,9 +130,9 @@ def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any
 
 
 def _vector_module(kernel: VectorKernel, symbol: str, isa: Isa, machine: Any) -> Any:
-    """The module of a kernel that emits its own instructions.
+    """The optimised module of a kernel that emits its own instructions.
 
-    They need only light clean-up: a few passes take a tenth of the time of O3.
+    Its code needs only light clean-up, and a few passes take a tenth of the time of O3.
     """
     module = _parse(kernel.text(symbol), isa, machine)
     module.verify()
@@ -152,7 +151,7 @@ _DEFINITION = re.compile(r"^(define .*?)(\s*\{)$", re.M)
 
 
 def _parse(text: str, isa: Isa, machine: Any) -> Any:
-    # Otherwise LLVM turns loops into calls of memset and memcpy, which nobody would define.
+    # Otherwise LLVM turns loops into calls of memset and memcpy, which are undefined symbols here.
     module = llvm.parse_assembly(_DEFINITION.sub(r'\1 "no-builtins"\2', text))
     module.triple, module.data_layout = isa.triple, str(machine.target_data)
     return module

@@ -1,7 +1,6 @@
-"""Writes relocatable ELF objects for the linkers of the system.
+"""Writes relocatable ELF objects for the system's linker.
 
-The counterpart of `linker`, which reads the objects of LLVM.  Sections are given as bytes; symbols
-and unresolved references are added.
+Sections are bytes, with symbols and unresolved references.  `linker` reads such objects from LLVM.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NO_EXECUTABLE_STACK: Final = ".note.GNU-stack"
 
 
 class Reference(NamedTuple):
-    """At image offset `place`: refer to `symbol`, which is defined elsewhere."""
+    """A reference at image offset `place` to `symbol`, which another object defines."""
 
     place: int
     kind: int
@@ -38,7 +37,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Read-only bytes of a program."""
+    """A section of read-only bytes."""
 
     name: str
     data: bytes
@@ -49,7 +48,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Bytes of a section that have a name; other objects see it if it is `exported`."""
+    """A name for a byte range of a section; other objects see it if it is `exported`."""
 
     name: str
     section: str
@@ -60,7 +59,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A section as the file has it."""
+    """A section as it is written to the file."""
 
     name: str
     type: int
@@ -73,7 +72,7 @@ class _Entry:
 
 
 class _Strings:
-    """A table of names."""
+    """An ELF string table."""
 
     def __init__(self) -> None:
         self.data = bytearray(b"\0")
@@ -85,7 +84,7 @@ class _Strings:
 
 
 def object_file(machine: int, sections: Sequence[Section], symbols: Sequence[Symbol]) -> bytes:
-    """The file.  Names that sections refer to and `symbols` lacks are undefined."""
+    """An ELF file as bytes.  References to names outside `symbols` become undefined symbols."""
     number = {section.name: i for i, section in enumerate(sections, 1)}
     known = {symbol.name for symbol in symbols}
     wanted = {r.symbol for section in sections for r in section.references} - known
@@ -132,7 +131,7 @@ def object_file(machine: int, sections: Sequence[Section], symbols: Sequence[Sym
 
 
 def _file(machine: int, entries: Sequence[_Entry]) -> bytes:
-    """Header, contents, and the table of sections, whose names are the last of them."""
+    """The ELF header, the contents of sections, and the section headers, names last."""
     names = _Strings()
     labels = [names.add(entry.name) if entry.name else 0 for entry in entries]
     labels.append(names.add(".shstrtab"))

@@ -1,12 +1,12 @@
-"""Translates Python functions to LLVM text by the front end of numba.
+"""Translates Python functions to LLVM text with the front end of numba.
 
-numba reads the bytecode, infers types and lowers to LLVM.  Its default pipeline does more, for
-arrays, Python objects and just-in-time calls: rewrites, native code for every helper, wrappers,
-registries of NumPy and of containers.  That takes most of the time and is left out here.  Kernels
-use integers, floats and booleans, `range` loops, and the callees of `callee`.
+numba reads the bytecode, infers types and lowers to LLVM.  Its default pipeline also supports
+arrays, Python objects and just-in-time calls, with rewrites, native code for every helper, wrappers
+and the registries of NumPy and of containers.  These steps take most of the time and are omitted
+here: kernels use integers, floats, booleans, `range` loops, and the callees of `callee`.
 
-Only this module uses numba.  It takes a fifth of a second and 60 MB to load, and is imported only
-to compile a kernel.
+Only this module imports numba, which takes 0.2 s and 60 MB.  It is imported only to compile a
+kernel.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -49,7 +49,7 @@ from nnefc.kernels.codegen.callee import Callee, Definition, Helper, Intrinsic
 from nnefc.kernels.vector.item_types import SCALARS
 
 _lock = threading.RLock()
-"""numba keeps the state of a compilation in globals of the process."""
+"""Serialises compilations, because numba keeps their state in global variables."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +59,16 @@ class Translation:
     result: Any
     """numba type."""
     text: str
-    """LLVM module that defines it, not optimised."""
+    """LLVM module that defines the function, not optimised."""
     name: str
-    """Its name there; numba's calling convention."""
+    """Name of the function in the module, in numba's calling convention."""
     descriptor: Any
-    """numba's function descriptor, to declare it in other modules."""
+    """numba's function descriptor, to declare the function in other modules."""
     calls: tuple[Translation, ...]
-    """Helpers that it calls."""
+    """Helpers that the function calls."""
 
     def all(self) -> Iterator[Translation]:
-        """This and every helper that it needs, once."""
+        """This translation and those of all helpers that it reaches, each once."""
         seen: set[Translation] = {self}
         waiting: list[Translation] = [self]
         while waiting:
@@ -79,9 +79,9 @@ class Translation:
 
 
 def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: Any) -> Translation:
-    """`function` over numba types; `result` None: what it returns is inferred.
+    """Translate `function` for arguments of numba types; a `result` of None is inferred.
 
-    Raises what numba raises if it cannot.
+    Propagates numba's exceptions.
     """
     with _lock:
         typing_context, target = _contexts()
@@ -93,20 +93,19 @@ def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: 
         )
 
 
-# -- what kernels call
-
+# -- callees
 _NUMBERS = {name: types.boolean if name == "bool" else getattr(types, name) for name in SCALARS}
-"""numba's types by NumPy's names, which are those that numba prints."""
+"""numba's types by NumPy's names; `str` of a numba type gives the same name."""
 _count = itertools.count()
 
 
 def numba_type(name: str | None) -> Any:
-    """numba's type by NumPy's name; None is `void`."""
+    """numba's type for a NumPy type name; `void` for None."""
     return types.void if name is None else _NUMBERS[name]
 
 
 class _CalleeType(types.Callable, types.Dummy):
-    """A type of its own for each callee."""
+    """A numba type per callee."""
 
     def __init__(self, name: str) -> None:
         self._known: dict[tuple[Any, ...], Any] = {}
@@ -114,11 +113,11 @@ class _CalleeType(types.Callable, types.Dummy):
 
     @abstractmethod
     def signature(self, arguments: tuple[Any, ...]) -> Any:
-        """numba signature of a call."""
+        """The numba signature of a call with arguments of these types."""
 
     @abstractmethod
     def emit(self, context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        """The LLVM value of a call whose signature `signature` gave."""
+        """Emit a call with this signature; returns its LLVM value."""
 
     def get_call_type(self, context, args, kws):
         if kws:
@@ -133,7 +132,7 @@ class _CalleeType(types.Callable, types.Dummy):
 
 
 class _HelperType(_CalleeType):
-    """Translated once for each combination of argument types."""
+    """A helper, translated once per combination of argument types."""
 
     def __init__(self, callee: Helper) -> None:
         self._function = callee.function
@@ -157,7 +156,7 @@ class _HelperType(_CalleeType):
 
 
 class _IntrinsicType(_CalleeType):
-    """Emits its instructions inline."""
+    """An intrinsic, whose instructions are emitted inline."""
 
     def __init__(self, callee: Intrinsic) -> None:
         self._function = callee.function
@@ -180,7 +179,7 @@ class _IntrinsicType(_CalleeType):
 
 
 class _ConversionType(_CalleeType):
-    """A number to a type: `int`, `float`, NumPy's."""
+    """A conversion of a number by calling `int`, `float` or a NumPy type."""
 
     def __init__(self, result: str) -> None:
         self._result = numba_type(result)
@@ -206,7 +205,7 @@ def _type_of(callee: Callee) -> _CalleeType:
 
 
 def _extreme(name: str, sign: str) -> _CalleeType:
-    """Python's `min` and `max` of two numbers: the first, unless the second is beyond it."""
+    """Python's `min` or `max` of two numbers: the second if `second sign first`, else the first."""
 
     def define(x: str, y: str) -> Definition:
         kind = np.promote_types(x, y)
@@ -233,11 +232,11 @@ _BUILTINS = {
 """Builtins that become a few instructions instead of numba functions."""
 
 
-# -- numba without what kernels do not use
+# -- numba's contexts and pipeline, reduced to what kernels use
 
 
 class _Library:
-    """numba's code library of one function: keeps its LLVM module as text."""
+    """A numba code library for one function, which stores its LLVM module as text."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -250,14 +249,14 @@ class _Library:
         self.text = str(module)
 
     def add_linking_library(self, library: Any) -> None:
-        raise TypeError(f"kernels cannot use what numba compiles for itself: {library}")
+        raise TypeError(f"kernels cannot call functions of numba's library: {library}")
 
 
 class _Typing(BaseContext):
-    """Types of the built-in operators; nothing of NumPy, containers, strings."""
+    """A typing context with the built-in operators, but no NumPy, containers or strings."""
 
     def refresh(self):
-        """Everything there is was loaded when this was made."""
+        """Do nothing: the constructor has loaded all declarations."""
 
     def __init__(self):
         super().__init__()
@@ -266,7 +265,7 @@ class _Typing(BaseContext):
     def resolve_function_type(self, func, args, kws):
         if not isinstance(func, types.Function) or kws:
             return super().resolve_function_type(func, args, kws)
-        # What an operator gives depends on types, not on values.
+        # The result type of an operator depends on types, not on literal values.
         key = func, tuple(types.unliteral(a) for a in args)
         if key not in self._signatures:
             self._signatures[key] = super().resolve_function_type(*key, kws)
@@ -277,28 +276,28 @@ class _Typing(BaseContext):
             return _type_of(val)
         if isinstance(val, (BuiltinFunctionType, type)) and val in _BUILTINS:
             return _BUILTINS[val]
-        # numba's own way to the type of `range` imports the containers.
+        # numba's own look-up of `range` imports the containers.
         return self._lookup_global(val) if val is range else super().resolve_value_type(val)
 
 
 class _Target(cpu.CPUContext):
-    """How the same operators become LLVM instructions."""
+    """A target context that lowers the operators of `_Typing` to LLVM instructions."""
 
     def __init__(self, typing_context: Any) -> None:
         super().__init__(typing_context)
         self._sizes: dict[str, int] = {}
         for module in ("builtins", "numbers", "rangeobj", "tupleobj"):
-            importlib.import_module(f"numba.cpython.{module}")  # registers how to lower
+            importlib.import_module(f"numba.cpython.{module}")  # registers lowerings
         self.install_registry(imputils.builtin_registry)
 
     def refresh(self):
-        """As above."""
+        """Do nothing, as in `_Typing`."""
 
     def post_lowering(self, mod, library):
-        """Nothing: numba's run-time library is not used."""
+        """Do nothing: numba's run-time library is not used."""
 
     def get_abi_sizeof(self, ty):
-        # asked for every variable, of a handful of types
+        # numba calls this for every variable; the types are few
         name = str(ty)
         if name not in self._sizes:
             self._sizes[name] = super().get_abi_sizeof(ty)
@@ -322,14 +321,14 @@ class _Call:
 
 @cache
 def _contexts() -> tuple[Any, Any]:
-    """(typing context, target context)."""
+    """The typing context and the target context."""
     typing_context = _Typing()
     typing_context.install_registry(_operators())
     return typing_context, _Target(typing_context)
 
 
 def _operators() -> Any:
-    """numba's declarations but those that it compiles for its own target."""
+    """numba's declarations, except functions that numba itself implements in Python."""
 
     def ours(template: Any) -> bool:
         return not (hasattr(template, "_overload_func") or hasattr(template, "_definition_func"))
@@ -347,7 +346,7 @@ def _operators() -> Any:
 
 def _flags() -> Any:
     flags: Any = compiler.Flags()
-    flags.error_model = "numpy"  # division by zero raises nothing
+    flags.error_model = "numpy"  # division by zero does not raise
     flags.nrt = False
     flags.boundscheck = False
     return flags
@@ -355,9 +354,9 @@ def _flags() -> Any:
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _Lowering(FunctionPass):
-    """To LLVM, and no further: numba's own pass goes on to native code.
+    """Lowers to LLVM and stops there; numba's own pass goes on to native code.
 
-    No variable needs to be deleted where it is used last, as nothing is counted.
+    Kernels have no reference counts, so variables need not be deleted after their last use.
     """
 
     _name = "kernel_lowering"

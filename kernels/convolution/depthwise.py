@@ -1,13 +1,13 @@
-"""Depthwise convolution, and convolution by small groups, on channel-blocked tensors.
+"""Depthwise convolution, and convolution with small groups, on channel-blocked tensors.
 
-Rows of taps are a loop over a table of byte offsets.  Within a row, every pixel of the input is
-loaded once and multiplied with weights in registers, for all outputs of the piece.
+The kernel loops over rows of taps by a table of byte offsets.  Within a row, every input pixel is
+loaded once and multiplied with weights in registers, for all outputs of a piece.
 
-Outputs of a transposed convolution that are a stride apart read neighbouring pixels with the same
-taps: they form a piece.
+In a transposed convolution, outputs that are a stride apart read neighbouring pixels with the same
+taps, and form a piece.
 
-A lane of the result is an output channel.  For groups of several channels the lanes of a pixel are
-shuffled once per input channel of the group, so that each lane gets an input of its own group.
+A lane of the result is an output channel.  For groups of several channels, the lanes of a pixel are
+shuffled once per input channel of the group, so that each lane reads its own group.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -36,7 +36,7 @@ def row_fits(row: int) -> bool:
 
 
 class Group(NamedTuple):
-    """A group of channels, and the part of its input block that an output block reads."""
+    """Channels of a group, and the part of its input block that an output block reads."""
 
     inputs: int = 1
     outputs: int = 1
@@ -50,7 +50,7 @@ SINGLE: Final = Group()
 def _relatives(
     lanes: int, stride: int, taps: int, residual: bool, spacing: int, group: Group
 ) -> list[Kernel]:
-    """The same with the other stride: networks have both."""
+    """The kernels for strides 1 and 2, because most networks use both."""
     return [
         convolution(lanes, each, taps, residual=False, spacing=spacing, group=group)
         for each in ((1, 2) if spacing == 1 else (stride,))
@@ -66,9 +66,9 @@ def convolution(
     spacing: int = 1,
     group: Group = SINGLE,
 ) -> KernelFunction:
-    """The kind of a piece is its number of outputs, which are `stride` pixels apart in x and
-    `spacing` in y and the residual.
+    """Pieces whose kind is their number of outputs.
 
+    Neighbouring outputs are `stride` pixels apart in x, and `spacing` pixels in y and the residual.
     Taps come in rows of `taps` neighbouring pixels; the table has the offset of the weights, then
     an entry per row.  Weights of a channel block: bias, then for each row and each input channel
     of a group one vector per tap.

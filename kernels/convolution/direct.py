@@ -1,4 +1,4 @@
-"""Convolution on channel-blocked tensors: register tiles (`blocked_tile`) over its outputs."""
+"""Direct convolution on channel-blocked tensors, by the register tiles of `blocked_tile`."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -29,20 +29,21 @@ DIRECT = Layout(
 )
 """Parameters of `direct.convolution`.
 
-x, y, residual: blocked tensors, with the bytes between batch items (`_batch`), channel blocks
-(`_plane`) and groups of channels (`_group`).  x_pixels, y_pixels, residual_pixels: int32
-[pixels], offsets from the start of a plane.  filter: [groups, pieces of depth, group_tiles,
-depth_block, channels, panel_width], the last piece not padded; bias: [groups, group_tiles,
-panel_width].  Pixels of a run have the same taps: runs: int32 [run_count, 3 + pieces], its first
-pixel and its end, for each piece its first entry in taps, and the end of those of the last; taps:
-int32 [entries, 2], an offset that is added to those of pixels, and which weights of the piece are
-for it.
-mode: of RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two float32 in a word;
-last_channels: those of the last block of the last tile, if results of others must become zero,
-else 0.
-A unit is `pixel_block` pixels of `part_tiles` tiles of channels of one group and batch item, of
-which the reduction is done in pieces of `depth_block`; a tile of the launch is `unit_block` of
-`units`.
+- x, y, residual: blocked tensors, with the bytes between batch items (`_batch`), channel blocks
+  (`_plane`) and groups of channels (`_group`)
+- x_pixels, y_pixels, residual_pixels: int32 [pixels], byte offsets from the start of a plane
+- filter: [groups, pieces of depth, group_tiles, depth_block, channels, panel_width], where the last
+  piece is not padded; bias: [groups, group_tiles, panel_width]
+- taps: int32 [entries, 2], a byte offset relative to a pixel, and the number of its weights within
+  the piece of depth
+- runs: int32 [run_count, 3 + pieces].  Pixels of a run share their taps: first pixel, end, the
+  first entry in taps for each piece, and the end of the last piece's entries
+- mode: RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two float32 in a word
+- last_channels: channels of the last block of the last tile if padding channels must become zero,
+  else 0
+
+A unit is `pixel_block` pixels x `part_tiles` tiles of channels of one group and batch item, reduced
+in pieces of `depth_block`; a tile of the launch is `unit_block` of `units`.
 """
 (
     X,
@@ -80,7 +81,7 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
 
 
 def _relatives(vectors: int, channels: int, half: Half) -> Iterator[Kernel]:
-    """Kernels that most convolutional networks use; entries have 8 channels, or a whole block."""
+    """Kernels that most convolutional networks use; an entry is 8 channels or a whole block."""
     lanes = lanes_of("float32")
     for vectors in (1, 2, 3):
         yield convolution(vectors, min(lanes, 8))

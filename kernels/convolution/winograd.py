@@ -1,8 +1,8 @@
 """Winograd's convolution on channel-blocked tensors (Lavin and Gray, 2016).
 
-The outputs are cut into tiles of sizes that cover them exactly; see `winograd_matrices`.  The input
-of a tile is transformed to a vector per channel block for every element, a pair of points.  For
-every element, all tiles and channels are multiplied as matrices with the transformed filter, by the
+Outputs are cut into tiles of sizes that cover them exactly; see `winograd_matrices`.  The input of
+a tile is transformed to elements, one vector per channel block and pair of points.  For every
+element, a matrix product over all tiles and channels multiplies with the transformed filter, by the
 register tile of the direct convolution.  The products are transformed to outputs.
 
     input     x [batch, blocks, plane, lanes]        -> v [elements, in_blocks, capacity, lanes]
@@ -10,8 +10,8 @@ register tile of the direct convolution.  The products are transformed to output
     output    m, bias, residual                      -> y [batch, blocks, plane, lanes]
 
 Work is split into blocks of tiles.  A large convolution has many blocks, each computed by one
-thread in memory that stays in its second cache (`winograd.blocks`).  A small convolution is one
-block, and the threads share each of the three steps.
+thread in memory that stays in its L2 cache (`winograd.blocks`).  A small convolution is one block,
+and threads share each of the three steps.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -47,13 +47,13 @@ from nnefc.kernels.vector.memory import address, compare_and_swap, exchange, loa
 from nnefc.support.hardware import CACHE_LINE
 
 SLOT_BYTES = CACHE_LINE
-"""A lock word in a cache line of its own: whether a piece of memory is in use."""
+"""Bytes of a lock word, which has its own cache line; the lock is 1 while a slot is in use."""
 USUAL: Final[tuple[tuple[Taps, int], ...]] = (((3, 3), 6), ((5, 5), 4))
-"""Filters that most networks have, with the largest tiles of each."""
+"""Filter sizes of most networks, with the largest tile of each."""
 
 
 def _transform(transform: Any, at: int) -> KernelFunction:
-    """A kernel of one of the transforms; `at`: the parameter that is v or m."""
+    """The kernel of a transform; `at`: offset of the parameter v or m."""
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)

@@ -2,15 +2,15 @@
 
 See Winograd, Arithmetic Complexity of Computations (1980), and Lavin and Gray, Fast Algorithms for
 Convolutional Neural Networks (2016).  m outputs of a filter with r taps are coefficients of a
-polynomial product, which its values at n = m + r - 1 points determine:
+polynomial product, which is determined by its values at n = m + r - 1 points:
 
     y = A ((G w) * (B x))        y: m, w: r, x: n, *: item by item
 
 A is [m, n], G [n, r], B [n, n]; along two dimensions, Y = A ((G W G') * (B X B')) A'.
 
-Row i of all three belongs to point i, infinity first.  The points of a smaller m are a prefix of
-those of a larger one, and a row of G depends only on its point: tiles of all sizes share
-transformed filters.
+Row i of all three belongs to point i, infinity first.  The points for a smaller m are a prefix of
+the points for a larger m, and a row of G depends only on its point.  Tiles of all sizes therefore
+share transformed filters.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Final
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 POINTS: Final = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "3/2", "-3/2")))
-"""The finite points, small and simple ones first: rounding errors grow with them."""
+"""The finite points, simple ones first, because rounding errors grow with them."""
 
 
 def points(outputs: int, taps: int) -> int:
-    """n: items read, and products, for so many outputs."""
+    """n: number of items read, and of products, for m = `outputs`."""
     return outputs + taps - 1
 
 

@@ -19,11 +19,11 @@ from nnefc.kernels.vector.memory import address, helper, load_word
 
 
 class Panel(NamedTuple):
-    """Channel blocks of the output that a register tile computes."""
+    """The output channel blocks that a register tile computes."""
 
     vectors: int
     half: Half = ""
-    """The block that is half as long, if any."""
+    """The block of half length, if any."""
 
 
 WINOGRAD = Layout(
@@ -35,34 +35,34 @@ WINOGRAD = Layout(
     "class_count batch items item_tiles parts capacity v_element m_element v_slot m_slot "
     "slot_count clamp block units unit_block"
 )
-"""Parameters of all kernels of family `winograd`.
+"""Parameters of all `winograd` kernels.
 
-x, y, residual: blocked tensors, with the bytes between batch items, channel blocks and rows; in
-place of no residual, zeros that are no bytes apart.  bias: [out_blocks * lanes]; clamp: the lowest
-and the highest result, two float32 in a word; zeros: some vectors.  The `in_blocks` channel blocks
-that are summed are `tap_blocks` for each plane of taps, x_tap bytes apart in x.
+x, y, residual: blocked tensors, with the bytes between batch items, channel blocks and rows;
+without a residual, zeros with strides of 0.  bias: [out_blocks * lanes]; clamp: the lowest and the
+highest result, two float32 in a word; zeros: some vectors of zeros.  The reduction is over
+`in_blocks` channel blocks: `tap_blocks` for each plane of taps, the planes x_tap bytes apart in x.
 
-A batch item has `item_tiles` tiles, those of one size next to each other.  x_tiles, y_tiles,
+A batch item has `item_tiles` tiles; tiles of one size follow each other.  x_tiles, y_tiles,
 residual_tiles: int32, offsets of their first pixels from the start of a plane.  A block is one of
-`parts` parts of the tiles of `items` batch items, at most `capacity` tiles; it has its tiles in v
-and m item by item.  runs: int32 [parts, run_count, 4], first tile, end, rows and columns of
-outputs of tiles of equal size.
+`parts` ranges of tiles for `items` batch items, at most `capacity` tiles; v and m hold its tiles
+item by item.  runs: int32 [parts, run_count, 4]: first tile, end, and output rows and columns of
+the tiles of equal size.
 
 An element is a pair of points, numbered row by row with `columns` in a row; v_element and
-m_element are the bytes from one to the next.  Small tiles lack some.  The tiles that have an
-element are one of `class_count` classes: members: int32 [elements], its class; counts: int32
-[parts, class_count], tiles per item; classes: int32 [parts, class_count, capacity], the offsets
-of their vectors.
+m_element are the bytes between elements.  Small tiles lack some elements.  Elements that the same
+tiles have form one of `class_count` classes.  members: int32 [elements], the class of an element;
+counts: int32 [parts, class_count], tiles per item; classes: int32 [parts, class_count, capacity],
+offsets of the tiles' vectors.
 
-filter: [elements, panels, depth, channels, panel_width], then in each element `last_panels` of
-another number of vectors; taps: int32 [depth, 2], offsets in v of the entries of the reduction, and
-their numbers.
+filter: [elements, panels, depth, channels, panel_width]; each element then has `last_panels` panels
+with another number of vectors.  taps: int32 [depth, 2], offset in v and number of each entry of the
+reduction.
 
 A tile of the launch is `unit_block` of `units`.  A unit of `winograd.transform_input` and
-`winograd.transform_output` is a channel block of block `block`, one of `winograd.multiply` a panel
-of an element, one of `winograd.blocks` a block.  The latter has `slot_count` pieces of memory for v
-and m, `v_slot` and `m_slot` bytes apart; slots: for each a word in a cache line of its own, 0 if
-it is free.
+`winograd.transform_output` is a channel block of block `block`, a unit of `winograd.multiply` a
+panel of an element, a unit of `winograd.blocks` a block.  The last kernel has `slot_count` pieces
+of memory for v and m, `v_slot` and `m_slot` bytes apart; slots: a lock word for each piece in its
+own cache line, 0 if the piece is free.
 """
 (
     X,
@@ -133,13 +133,13 @@ def _item_count(params, block):
 
 @helper
 def _part_start(params, part):
-    """The first tile of a part; `part` may be the number of parts."""
+    """The first tile of a part; the end of all tiles if `part` is the number of parts."""
     return load_word(params + ITEM_TILES) * part // load_word(params + PARTS)
 
 
 @cache
 def transform_input(taps: Taps, largest: int) -> Any:
-    """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, into v."""
+    """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block into v."""
     transform = input_tiles(taps, largest)
     vector = lanes_of("float32") * 4
 
@@ -180,7 +180,7 @@ def transform_input(taps: Taps, largest: int) -> Any:
 
 @cache
 def transform_output(taps: Taps, largest: int) -> Any:
-    """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, from m."""
+    """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block from m."""
     transform = output_tiles(taps, largest)
     vector = lanes_of("float32") * 4
 
@@ -226,7 +226,7 @@ def transform_output(taps: Taps, largest: int) -> Any:
 
 @cache
 def _product(panel: Panel, channels: int) -> Any:
-    """Helper: a panel of a product, for tiles with the same offsets in v and m."""
+    """Helper that multiplies a panel for tiles with the same offsets in v and m."""
     vectors, half = panel
     run = cover(vectors, channels, half)
 
@@ -242,10 +242,10 @@ def _product(panel: Panel, channels: int) -> Any:
 
 @cache
 def multiply_panels(channels: int, each: Panel, last_ones: Panel) -> Any:
-    """Helper: panels `first` to `end` - 1, element by element, of the tiles of a block.
+    """Helper that multiplies panels `first` to `end` - 1, element by element, for a block of tiles.
 
-    A panel is `each`, the last ones of an element are `last_ones` (of no channel blocks: there are
-    none); an entry of the reduction is `channels` of the input.
+    The panels of an element are of shape `each`, then of shape `last_ones`, unless the latter has 0
+    vectors.  An entry of the reduction is `channels` input channels.
     """
     vector = lanes_of("float32") * 4
     (vectors, _), (last_vectors, _) = each, last_ones

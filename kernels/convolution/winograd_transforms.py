@@ -1,7 +1,7 @@
-"""The transforms of Winograd's convolution, one dimension after the other.
+"""The transforms of Winograd's convolution, one dimension at a time.
 
-Every number of outputs along a dimension has straight-line code, so that a tile may differ in size
-along the two.  A dimension in which the filter has one tap is not transformed.
+Every number of outputs along a dimension has straight-line code, so that the height and width of a
+tile may differ.  A dimension in which the filter has one tap is not transformed.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -33,12 +33,12 @@ Taps = tuple[int, int]
 """Rows and columns of the filter."""
 ROWS, COLUMNS = 0, 1
 AHEAD: Final = 4
-"""Distance of prefetches in tiles: hardware prefetchers do not follow rows of a tile."""
+"""Prefetch distance in tiles; hardware prefetchers do not follow rows of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Vectors in memory, and the bytes from one to the next along rows and along columns."""
+    """A grid of vectors in memory: its start, and the bytes between rows and between columns."""
 
     start: Any
     down: Any
@@ -47,15 +47,15 @@ class _Grid:
     """Prefetch distance in bytes, or None."""
 
     def pitches(self, axis: int) -> tuple[Any, Any]:
-        """(along `axis`, along the other one)"""
+        """The byte strides along `axis` and along the other axis."""
         return (self.down, self.right) if axis == ROWS else (self.right, self.down)
 
 
 @cache
 def input_tiles(taps: Taps, largest: int) -> Any:
-    """Intrinsic: tiles of one size, of one channel block of the input, to their elements.
+    """Intrinsic that transforms input tiles of one size and channel block to elements.
 
-    There are tiles of up to `largest` outputs along each dimension.
+    Tiles have up to `largest` outputs along each dimension.
 
     `input_tiles(rows, columns, count, offsets, x, x_row, v, v_row, v_column)`: rows and columns of
     outputs; offsets: int32 [count], from x to the first pixel that each tile reads; x_row: bytes
@@ -84,11 +84,11 @@ def input_tiles(taps: Taps, largest: int) -> Any:
 
 @cache
 def output_tiles(taps: Taps, largest: int) -> Any:
-    """Intrinsic: the elements of tiles of one size to one channel block of outputs.
+    """Intrinsic that transforms elements of tiles of one size to outputs of one channel block.
 
     `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, other_offsets, other,
-    other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector at bias and those of
-    `other` are added, the results clamped between the two float32 at `clamp`.
+    other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector at `bias` and the
+    vectors of `other` are added; results are clamped between the two float32 at `clamp`.
     """
 
     @vector_intrinsic("float32", lanes_of("float32"), 15, apart=True)
@@ -147,7 +147,7 @@ class _Finish:
     def apply(self, v: Vector, value: Any, at: Any) -> Any:
         value = value + self.bias + v.load(at)
         low, high = self.bounds
-        # one instruction each, of which the second operand is the result if one is NaN
+        # one instruction each; if an operand is NaN, the result is the second one
         value = select(low > value, low, value)
         return select(high < value, high, value)
 
@@ -164,7 +164,7 @@ def _transform(
     compute: Callable[[Vector, int, int, Sequence[Any]], list[Any]],
     finish: _Finish | None = None,
 ) -> None:
-    """`lines` lines of vectors along `axis`: code for each number of outputs."""
+    """Transform `lines` lines of vectors along `axis`, with code for each number of outputs."""
     builder = v.builder
     out = builder.append_basic_block("out")
     switch = builder.switch(outputs, out)
@@ -202,14 +202,14 @@ def _item(v: Vector, pointer: Any, step: Any, index: int) -> Any:
 
 
 def _ahead(v: Vector, columns: Any) -> Any:
-    """Bytes from a tile to one that is `AHEAD` tiles further to the right."""
+    """Bytes from a tile to the tile `AHEAD` columns to the right."""
     return v.builder.mul(columns, v.word(AHEAD * v.nbytes))
 
 
 def _fetch(v: Vector, places: Sequence[Any], ahead: Any) -> None:
-    """Prefetches the lines `ahead` of `places` into the second cache.
+    """Prefetch the lines `ahead` of `places` into the L2 cache.
 
-    Lines to be written are prefetched as for reading: the hint for writing helps less.
+    Lines to be written are prefetched for reading too, because the hint for writing helps less.
     """
     for at in places:
         v.prefetch(at, ahead)
@@ -220,13 +220,13 @@ def _plus(v: Vector, value: Any, more: int) -> Any:
 
 
 def _moved(v: Vector, base: Any, offsets: Any, index: Any) -> Any:
-    """`base` moved by an int32 of a table."""
+    """`base` advanced by entry `index` of the int32 table `offsets`, in bytes."""
     entry = v.at(v.pointer(offsets), v.builder.mul(index, v.word(4)))
     return v.at(v.pointer(base), v.builder.sext(v.builder.load(entry, typ=I32, align=4), I64))
 
 
 def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
-    """Memory for a tile between the two dimensions."""
+    """Memory on the stack for a tile that is transformed along one dimension."""
     width = points(largest, max(taps))
     with v.builder.goto_entry_block():
         room = v.builder.alloca(ir.ArrayType(v.type, width * width))
@@ -240,7 +240,7 @@ def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
 
 
 def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
-    """B x.  Rows that differ only in the signs of some columns share two partial sums."""
+    """The product B x.  Rows that differ only in the signs of some columns share two sums."""
     matrix = input_matrix(outputs, taps)
     results: list[Any] = [None] * len(matrix)
     for i, row in enumerate(matrix):
@@ -259,7 +259,7 @@ def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]
 
 
 def _backward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
-    """A x.  Items whose columns differ only in signs are added and subtracted first."""
+    """The product A x.  Items whose columns differ only in signs are added and subtracted first."""
     matrix = output_matrix(outputs, taps)
     columns = list(zip(*matrix))
     terms: list[list[tuple[Fraction, Any]]] = [[] for _ in matrix]
@@ -285,7 +285,7 @@ def _same_but_signs(x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
 
 
 def _sum(v: Vector, terms: Any) -> Any:
-    """The sum of factor * value: a multiply-add each, or less for factors of one size."""
+    """The sum of factor * value, by multiply-adds, or additions for factors of 1 and -1."""
     used = [(factor, value) for factor, value in terms if factor]
     used.sort(key=lambda term: (term[0] != 1, abs(term[0]) == 1))  # the cheapest first
     (factor, total), *rest = used

@@ -1,4 +1,4 @@
-"""The kernel that copies bytes, as vector IR."""
+"""The body of the kernel that copies bytes, as vector IR."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -18,7 +18,7 @@ from nnefc.kernels.vector.vector_kernel import address, load_word
 
 
 def emit_copy(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
-    """Emits loops over several vectors at a time, single vectors, words, and bytes."""
+    """Emit loops over several vectors at a time, single vectors, groups of 4 bytes, and bytes."""
     x_at, y_at, nbytes_at, tile_at = (builder.add(params, I64(at)) for at in COPY.offsets)
     x, y = address(builder, bases, x_at), address(builder, bases, y_at)
     nbytes, tile = load_word(builder, nbytes_at), load_word(builder, tile_at)

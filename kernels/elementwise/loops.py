@@ -1,7 +1,7 @@
 """The loop nest of an element-wise kernel, as vector IR.
 
-Tiles, groups of rows that share the outer index, rows; along a row several vectors at a time to
-hide latency, then single vectors, then a masked one.
+The outer loops run over tiles, groups of rows that share the outer index, and rows.  Along a row,
+the code takes several vectors at a time to hide latency, then single vectors, then a masked one.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -39,19 +39,19 @@ from nnefc.kernels.vector.vector_kernel import address, load_word
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row, or a part of it."""
+    """A row or a range of its columns."""
 
     inputs: list[Any]
-    """Pointers: to the first item (that of the first column)."""
+    """Pointers to the item of the first column."""
     outputs: list[Any]
     count: Any
-    """Columns."""
+    """Number of columns."""
     fixed: dict[tuple[int, int], Lanes]
-    """(input, lanes) -> its vector for the whole row."""
+    """The vector of an input that is constant along the row, by (input, lanes)."""
 
 
 class Loops:
-    """The kernel of `expression`, over parameters laid out by `parameters.layout`."""
+    """Emits the kernel of `expression`, with parameters laid out by `parameters.layout`."""
 
     def __init__(self, builder: Any, expression: Expression, walk: Walk) -> None:
         self._builder = builder
@@ -70,7 +70,7 @@ class Loops:
             BITS[d] // 8
             for d in (*expression.inputs, *(self._types[r] for r in expression.results))
         ]
-        # Groups of this many vectors begin at a whole item of a stretched operand.
+        # Vectors of a group, which begins at a whole item of a stretched operand.
         self._group = walk.factor // math.gcd(walk.factor, self._lanes)
         self._in_flight = max(IN_FLIGHT // self._group, 1)
         self._v = self._vector(1)
@@ -89,7 +89,7 @@ class Loops:
     # -- from tiles to rows
 
     def emit(self, bases: Any, params: Any, first: Any, last: Any) -> None:
-        """The body of the kernel."""
+        """Emit the body of the kernel."""
         b, v = self._builder, self._v
         self._params = params
         pointers = [
@@ -133,7 +133,7 @@ class Loops:
         return self._builder.select(self._builder.icmp_signed("<", x, y), x, y)
 
     def _starts(self, pointers: list[Any], group: Any, line: Any, column: Any) -> list[Any]:
-        """Pointers to the first items of a row: line `line` of outer index `group`."""
+        """Pointers to the items of column `column` in row `line` of outer index `group`."""
         b, v = self._builder, self._v
         strides = [I64(self._at[f"strides_{name}"]) for name in self._names]
         offsets = [b.mul(line, self._parameter(f"strides_{name}", OUTER)) for name in self._names]
@@ -163,7 +163,7 @@ class Loops:
     # -- along a row
 
     def _row(self, pointers: list[Any], count: Any, column: Any) -> None:
-        """`count` columns from `column` on, which the pointers point to."""
+        """Compute `count` columns; the pointers point to the first one, number `column`."""
         b, v, inputs = self._builder, self._v, pointers[: self._inputs]
         row = _Row(inputs, pointers[self._inputs :], count, self._fixed(inputs))
         phase = []
@@ -180,7 +180,7 @@ class Loops:
             self._group_of_vectors(row, turn, self._vector(1), masked=True)
 
     def _whole_vectors(self, row: _Row, start: Loop, step: int) -> Loop:
-        """All whole groups of vectors of `step` times the lanes; the (index, phase) after them."""
+        """Compute all whole groups of vectors of `step` * lanes; returns the loop after them."""
         b, vector = self._builder, self._vector(step)
         width = self._group * vector.lanes
         left = b.sub(row.count, start.index)
@@ -190,7 +190,7 @@ class Loops:
         return Loop(stop, turn.values)
 
     def _head(self, row: _Row) -> Any:
-        """Computes the columns before the first one aligned to a vector; returns their number."""
+        """Compute the columns before the first vector-aligned one; returns their number."""
         b, v, size = self._builder, self._v, self._sizes[-1]
         address = b.ptrtoint(row.outputs[0], I64)
         behind = b.and_(b.neg(address), I64(self._lanes * size - 1))
@@ -202,7 +202,7 @@ class Loops:
     def _group_of_vectors(
         self, row: _Row, turn: Loop, vector: Vector, masked: bool = False
     ) -> None:
-        """One iteration of a loop along a row; advances the phase."""
+        """Emit one iteration of a loop along a row; advances the phase."""
         b = self._builder
         columns = [b.add(turn.index, I64(j * vector.lanes)) for j in range(self._group)]
         masks: list[Any] = [None] * self._group
@@ -234,7 +234,7 @@ class Loops:
         masks: Sequence[Any],
         phases: Sequence[Any],
     ) -> list[Lanes]:
-        """Input `i` for each vector of a group."""
+        """The vectors of input `i` for a group."""
         b, dtype, size = self._builder, self._expression.inputs[i], I64(self._sizes[i])
         match self._walk.access[i]:
             case Access.REPEATED | Access.BLOCK:
@@ -254,7 +254,7 @@ class Loops:
     def _stretched(
         self, row: _Row, i: int, vector: Vector, column: Any, masked: bool
     ) -> list[Lanes]:
-        """Vectors that repeat each item `factor` times."""
+        """The vectors of a `STRETCHED` input, which repeat each item `factor` times."""
         b, factor, dtype = self._builder, self._walk.factor, self._expression.inputs[i]
         items = self._group * vector.lanes // factor
         few = Vector(b, "float32", items)
@@ -272,7 +272,7 @@ class Loops:
         ]
 
     def _fixed(self, inputs: list[Any]) -> dict[tuple[int, int], Lanes]:
-        """Vectors that are the same all along a row."""
+        """The vectors of inputs that are constant along a row."""
         found: dict[tuple[int, int], Lanes] = {}
         for i, access in enumerate(self._walk.access):
             dtype = self._expression.inputs[i]
@@ -291,7 +291,7 @@ class Loops:
     # -- periodic operands
 
     def _fill_tables(self, inputs: list[Any]) -> None:
-        """Copy each periodic operand, repeated so that a vector can start anywhere in it."""
+        """Copy each periodic operand repeatedly, so that a vector can start at any item."""
         b, v = self._builder, self._v
         for i, table in self._tables.items():
             kind, size = memory_type(self._expression.inputs[i]), I64(self._sizes[i])
@@ -302,13 +302,13 @@ class Loops:
                 k.next = [self._advance(item, I64(1))]
 
     def _advance(self, phase: Any, step: Any) -> Any:
-        """phase + step without a period, given that both are less than that."""
+        """(phase + step) modulo the period, for a phase and a step below the period."""
         b = self._builder
         moved = b.add(phase, step)
         return b.select(b.icmp_signed(">=", moved, self._period), b.sub(moved, self._period), moved)
 
     def _phases(self, values: list[Any], vector: Vector) -> tuple[list[Any], list[Any]]:
-        """The phase of each vector of a group, and that of the next group."""
+        """The phase of each vector of a group, and the phase of the next group."""
         if not values:
             return [None] * self._group, []
         step = self._builder.srem(I64(vector.lanes), self._period)

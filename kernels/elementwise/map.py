@@ -17,13 +17,13 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 @family(moves=True)
 def copy() -> KernelFunction:
-    """`nbytes` bytes, `tile` of them a tile."""
+    """Copy `nbytes` bytes; a tile is `tile` bytes."""
     return VectorKernel(emit_copy)
 
 
 @family()
 def expression(expression: Expression, walk: Walk) -> KernelFunction:
-    """`expression` of the operands, which are read along a row as `walk` says."""
+    """Evaluate `expression`; `walk` says how operands are read along a row."""
 
     def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
         Loops(builder, expression, walk).emit(bases, params, first, last)

@@ -1,13 +1,12 @@
 """The iteration space of element-wise kernels, and their parameters.
 
-A kernel is generic in shape.  Its iteration space, after neighbouring dimensions are joined, is
-seen as
+A kernel is generic in shape.  After neighbouring dimensions are joined, its iteration space is
 
     rows = outer (up to 6 dimensions) x middle,   columns = inner
 
-and cut into tiles of whole or partial rows.  Along a row results are contiguous and an operand
-is read in one of the ways of `Access`, which is known when the kernel is generated; from row to
-row operands and results have any strides.
+cut into tiles of whole or partial rows.  Along a row, results are contiguous and the `Access` of
+each operand is known when the kernel is generated.  From row to row, operands and results have any
+strides.
 """
 
 from __future__ import annotations
@@ -21,40 +20,40 @@ from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.scalar import Expression
 
 IN_FLIGHT = 4
-"""Vectors of columns that are worked on at the same time."""
+"""Vectors of columns computed at a time."""
 
 OUTER = 6
-"""Outer dimensions: rank 8 without the middle and the inner one."""
+"""Most outer dimensions: rank 8 less the middle and the inner dimension."""
 
 MAX_PERIOD = 64
-"""Items of a `PERIODIC` operand."""
+"""Most items of a `PERIODIC` operand."""
 
 
 class Access(StrEnum):
-    """Which item of an operand belongs to column c of a row."""
+    """The item of an operand that column c of a row reads."""
 
     CONTIGUOUS = "contiguous"
     """Item c."""
     REPEATED = "repeated"
     """Item 0."""
     STRETCHED = "stretched"
-    """Item c // factor: the factor is part of the kernel."""
+    """Item c // factor, where the factor is an argument of the kernel."""
     PERIODIC = "periodic"
-    """Item c % period: the period is a parameter, up to `MAX_PERIOD`."""
+    """Item c % period, where the period is a parameter of at most `MAX_PERIOD`."""
     BLOCK = "block"
-    """Item c % lanes: a vector that is loaded once a row."""
+    """Item c % lanes: a vector that is loaded once per row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How a kernel goes along a row."""
+    """How a kernel reads and writes along a row."""
 
     access: tuple[Access, ...]
-    """Of each input."""
+    """The access of each input."""
     factor: int = 1
     """Columns that share an item of a `STRETCHED` input."""
     stream: bool = False
-    """Whether results go past the caches; for one result and inputs that are contiguous or
+    """Whether stores bypass the caches; requires one result and inputs that are contiguous or
     repeated."""
 
 
@@ -65,10 +64,10 @@ def fields(inputs: int, outputs: int) -> str:
     """Parameters of an expression, for `Layout`.
 
     `x0..`, `y0..`: operands and results.  `rows`, `columns`: the iteration space.  `tile_rows`,
-    `tile_columns`: size of a tile.  `column_tiles`: tiles in a row of tiles.  `middle`: rows
-    before the outer index moves.  `outer`: number of outer dimensions, `extents`: theirs,
-    innermost first.  `period`: of `PERIODIC` inputs.  `strides_x0..`, `strides_y0..`: those of
-    the outer dimensions, innermost first, and that of the middle one last; in bytes.
+    `tile_columns`: size of a tile.  `column_tiles`: tiles in a row of tiles.  `middle`: rows per
+    outer index.  `outer`, `extents`: number and extents of the outer dimensions, innermost first.
+    `period`: period of `PERIODIC` inputs.  `strides_x0..`, `strides_y0..`: strides in bytes, of the
+    outer dimensions, innermost first, then of the middle one.
     """
     names = [f"x{i}" for i in range(inputs)] + [f"y{i}" for i in range(outputs)]
     references = [f"{name}:ref" for name in names]
@@ -82,15 +81,15 @@ def layout(inputs: int, outputs: int) -> Layout:
 
 
 def offsets(inputs: int, outputs: int) -> dict[str, int]:
-    """Where each of them is, in bytes."""
+    """The byte offset of each parameter by name."""
     names = [field.partition(":")[0] for field in fields(inputs, outputs).split()]
     return dict(zip(names, layout(inputs, outputs).offsets, strict=True))
 
 
 def lanes(expression: Expression) -> int:
-    """Columns of one vector: the widest item fills a register."""
+    """Columns of one vector, such that the widest item type fills a register."""
     return isa.host().vector_bits // max(BITS[dtype] for dtype in expression.types)
 
 
 COPY = Layout("x:ref y:ref nbytes tile")
-"""Parameters of `map.copy`: `nbytes` bytes from x to y, `tile` of them a tile."""
+"""Parameters of `map.copy`: copies `nbytes` bytes from x to y; a tile is `tile` bytes."""

@@ -1,1 +1,1 @@
-"""The same executor for C programs, without Python."""
+"""Code and data layout of models embedded in C programs."""

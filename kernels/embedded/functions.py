@@ -1,8 +1,8 @@
-"""The functions of an embedded model, which a C program calls.
+"""The functions of an embedded model that a C program calls.
 
-They are the same for all models, which differ in the data at `DATA`.  All mutable state is in the
-instance, one block of memory: several instances in one process are independent.  Pointers of C are
-words here, and an `int` is the low half of a word.
+All models share this code and differ in the data at `DATA`.  The mutable state of an instance is
+one block of memory, so that the instances of a process are independent.  C pointers are words here,
+and a C `int` is the low half of a word.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _END_OF_FILE = 2
 _HUGE_PAGES = 14
 
 _LARGE = 1 << 22
-"""Bytes of memory from which huge pages pay."""
+"""Least bytes of an instance for which huge pages pay."""
 _STATUSES = len(STATUS)
 
 _three, _four = procedure(3), procedure(4)
@@ -93,7 +93,7 @@ _three, _four = procedure(3), procedure(4)
 
 @helper
 def _int(word: int):
-    """An `int` argument, which is the low half of a register."""
+    """The value of an `int` argument: the low half of a register, sign-extended."""
     return word << 32 >> 32
 
 
@@ -102,7 +102,7 @@ def _int(word: int):
 
 @helper
 def _map_weights(net: int, data: int, path: int):
-    """Maps the file of weights, if the model has one; returns a status."""
+    """Map the weights file, if the model has one; returns a status."""
     nbytes = _load(data + WEIGHTS_SIZE)
     if nbytes == 0:
         return OK
@@ -112,8 +112,8 @@ def _map_weights(net: int, data: int, path: int):
     found = _lseek(file, 0, _END_OF_FILE)
     mapped = 0
     if found == nbytes:
-        # All pages at once: page faults would cost the first inference, which reads all of them,
-        # several times as much.
+        # Populate all pages at once: the first inference reads all of them, and page faults would
+        # cost it several times as much.
         mapped = _mmap(0, nbytes, _READ, _PRIVATE | _POPULATE, file, 0)
     _close(file)
     if found < 0:
@@ -131,7 +131,7 @@ def _map_weights(net: int, data: int, path: int):
 
 @helper
 def _place(net: int, data: int, row: int):
-    """The address of a `PIECE`."""
+    """The address of the data that a `PIECE` describes."""
     start = _load(net + MAPPED) if _load(row + IN_WEIGHTS) != 0 else data
     return start + _load(row + OFFSET)
 
@@ -141,7 +141,7 @@ def _place(net: int, data: int, row: int):
 
 @helper
 def _fill_table(net: int, code: int, data: int):
-    """Fills the table of bases, except inputs and outputs."""
+    """Fill the base table, except inputs and outputs."""
     _store_mathematics(net + MATHEMATICS)
     bases = net + TABLE
     _store(bases + 8 * BASE_CODE, code)
@@ -169,7 +169,7 @@ def _set_states(net: int, data: int):
 
 @helper
 def _free(net: int, data: int):
-    """Stop the workers, and give all memory back."""
+    """Stop the workers and unmap all memory."""
     stop_threads(net)
     if _load(net + MAPPED) != 0:
         _munmap(_load(net + MAPPED), _load(data + WEIGHTS_SIZE))
@@ -208,7 +208,7 @@ def create(path: int, threads: int, status: int) -> int:
 def run(net: int, inputs: int, outputs: int) -> int:
     """`NAME_status NAME_run(NAME_model *net, const NAME_inputs *, const NAME_outputs *)`.
 
-    The structures are pointers, in the order of the model.
+    The structures hold pointers to tensors, in the order of the model.
     """
     code, data = _code(), _data()
     taken, given = _load(data + INPUTS), _load(data + OUTPUTS)

@@ -1,6 +1,6 @@
-"""References from code that is linked into other programs: functions of libc, and its own data.
+"""References from code that is linked into C programs: to libc functions and to its own data.
 
-Kernels have no such references, as they are mapped without a linker.
+Kernels have no such references, because they are mapped without a linker.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -21,14 +21,14 @@ _WORD: Final = "int64"
 _INT, _LONG, _VOID, _BYTE = ir.IntType(32), ir.IntType(64), ir.VoidType(), ir.IntType(8)
 
 EXTERNAL: Final[set[str]] = set()
-"""Names that code may refer to."""
+"""Symbols that embedded code may refer to."""
 
 
 def function(name: str, parameters: int, result: str | None = "long", fixed: int = -1) -> Any:
-    """Intrinsic that calls a C function of so many integers or pointers.
+    """Intrinsic that calls a C function with `parameters` integers or pointers.
 
-    result: "long" (or a pointer), "int", or None.  `fixed`: parameters before `...`, if there are
-    such.  An `int` parameter takes the low half of the word that is given.
+    `result`: "long" (or a pointer), "int", or None.  `fixed`: number of parameters before `...`,
+    or -1 for a function that is not variadic.  An `int` parameter takes the low half of its word.
     """
     EXTERNAL.add(name)
     kinds: dict[str | None, Any] = {"long": _LONG, "int": _INT, None: _VOID}
@@ -44,7 +44,7 @@ def function(name: str, parameters: int, result: str | None = "long", fixed: int
 
 
 def store_addresses(names: Sequence[str]) -> Any:
-    """Intrinsic that stores the addresses of C functions as words, one after the other."""
+    """Intrinsic `store(address)` that stores the addresses of C functions as consecutive words."""
     EXTERNAL.update(names)
 
     def store(builder, place):
@@ -58,7 +58,7 @@ def store_addresses(names: Sequence[str]) -> Any:
 
 
 def symbol_address(name: str) -> Any:
-    """Intrinsic that gives the address of a symbol of the same object, which no other one sees."""
+    """Intrinsic that returns the address of a hidden symbol of the same object."""
     EXTERNAL.add(name)
 
     def address(builder):

@@ -14,8 +14,8 @@ _HWCAP, _HWCAP2 = 16, 26
 
 @helper
 def _find_features(code: int, data: int, found: int):
-    """`FEATURE_WORDS` words that say what this processor can do; `found` has room for 16 bytes
-    more.
+    """Store the `FEATURE_WORDS` words of this processor at `found`, which has 16 bytes of scratch
+    behind them.
     """
     if _load(data + CPUID) == 0:
         _store(found, _getauxval(_HWCAP))
@@ -36,13 +36,13 @@ def _find_features(code: int, data: int, found: int):
         _store(found + 32, _load(answer) & 0xFFFFFFFF)
     _three(cpuid, 0x80000001, 0, answer)
     _store(found + 40, _load(answer + 8) & 0xFFFFFFFF)
-    if basic >> 27 & 1 != 0:  # the system lets programs ask which registers it saves
+    if basic >> 27 & 1 != 0:  # OSXSAVE: programs may execute XGETBV
         _one(code + _load(data + XGETBV), found + 48)
 
 
 @helper
 def can_execute(code: int, data: int, found: int):
-    """1 if this processor has all that the code needs."""
+    """1 if this processor has all features that the code needs, else 0."""
     _find_features(code, data, found)
     for i in range(FEATURE_WORDS):
         needed = _load(data + FEATURES + 8 * i)

@@ -1,7 +1,7 @@
-"""An embedded model in memory: byte offsets for native code and Python.
+"""Memory layout of an embedded model: byte offsets for native code and Python.
 
-An object for C programs has code, from the symbol `CODE` on, and read-only data that begin with the
-words of `MODEL`, at the symbol `DATA`.  Offsets of code and data count from these.
+An object for C programs has code at the symbol `CODE` and read-only data at the symbol `DATA`; the
+data begin with the words of `MODEL`.  Offsets into code and data are relative to these symbols.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STATUS: Final = {
     "ARGUMENT": "an argument is null or out of range",
     "PROCESSOR": "the processor lacks instructions that the model is compiled for",
     "NO_FILE": "the file of weights cannot be read",
-    "WRONG_WEIGHTS": "the file is not that of the weights of this model",
+    "WRONG_WEIGHTS": "the file does not hold the weights of this model",
     "NO_MEMORY": "the system gives no memory",
     "NO_THREADS": "the system gives no threads",
 }
@@ -29,11 +29,11 @@ OK, ARGUMENT, PROCESSOR, NO_FILE, WRONG_WEIGHTS, NO_MEMORY, NO_THREADS = range(l
 UNKNOWN_STATUS: Final = "no such status"
 
 FEATURE_WORDS: Final = 7
-"""Words that say what a processor can do: on x86-64 ECX of CPUID leaf 1, EBX, ECX and EDX of leaf
-7, EAX of leaf 7 part 1, ECX of leaf 0x80000001, and XCR0; on others what Linux has as AT_HWCAP and
-AT_HWCAP2."""
+"""Words that describe the features of a processor.  On x86-64: ECX of CPUID leaf 1, EBX, ECX and
+EDX of leaf 7, EAX of leaf 7 subleaf 1, ECX of leaf 0x80000001, and XCR0.  On aarch64: AT_HWCAP and
+AT_HWCAP2 of Linux."""
 HEADER_WORDS: Final = 7
-"""What the file of weights begins with: magic (2 words), its size, a digest of the rest (4)."""
+"""Words of the header of the weights file: magic (2), size of the file, digest of the rest (4)."""
 MAGIC: Final = b"nnefc weights 1\n"
 
 MODEL: Final = Layout(
@@ -43,12 +43,22 @@ MODEL: Final = Layout(
     "first_input inputs outputs arena launches launch_count params parallel "
     f"texts:{len(STATUS) + 1}"
 )
-"""The header of the file of weights, whose size is 0 if there is none; what the processor must be
-able to do; where its code asks for that (0: not x86-64), and that of the executor; what
-`team_state` lists.  Bytes of an instance.  Of constants and
-states the first entry in the table of bases, how many, where a table of them is; of inputs and
-outputs the first entry, how many.
-Where the arena is in an instance.  The plan.  Texts of `STATUS`, and of what is none."""
+"""The words of a model.
+
+- `weights`: header of the weights file; its size is 0 if the model has no weights file
+- `features`: features that the processor must have
+- `cpuid`, `xgetbv`: code offsets of these functions, 0 except on x86-64
+- `alone`, `together`, `work`: code offsets of the executor's functions
+- `futex` to `spins`: fields of `team_state`
+- `block`: bytes of an instance
+- `first_...`: first entry in the base table; outputs follow the inputs
+- `constants`, `states`, `inputs`, `outputs`: their numbers
+- `constant_table`, `state_table`: data offsets of tables of `PIECE` and of `STATE`
+- `arena`: offset of the arena in an instance
+- `launches`, `launch_count`, `params`: the plan; `parallel`: whether it has work for several
+  threads
+- `texts`: data offsets of the messages of `STATUS`, then of `UNKNOWN_STATUS`
+"""
 (
     WEIGHTS,
     FEATURES,
@@ -82,22 +92,22 @@ Where the arena is in an instance.  The plan.  Texts of `STATUS`, and of what is
 WEIGHTS_SIZE: Final = WEIGHTS + 16
 
 PIECE: Final = Layout("in_weights offset")
-"""A constant: 1 if it is in the file of weights, 0 if it is in the data; where."""
+"""A constant: whether it is in the weights file (1) or in the data (0), and its offset there."""
 IN_WEIGHTS, OFFSET = PIECE.offsets
 PIECE_BYTES: Final = PIECE.nbytes
 STATE: Final = Layout("in_weights offset nbytes place")
-"""A state: where its initial value is, as of a constant; its size; where it is in an instance."""
+"""A state: its initial value as in `PIECE`, its size, and its offset in an instance."""
 _, _, STATE_NBYTES, STATE_PLACE = STATE.offsets
 STATE_ROW: Final = STATE.nbytes
 
 _WORDS: Final = Layout(
     f"mapped threads mutex:8 libm:{len(LIBM)} blocked:16 before:16 handles:{MAX_WORKERS} found:10"
 )
-"""An instance begins with these: the address of the file of weights; threads, the caller included;
-a `pthread_mutex_t`; addresses as `abi.LIBM` lists them; two `sigset_t`; a `pthread_t` for each
-worker; room."""
+"""The first words of an instance: address of the mapped weights file; number of threads including
+the caller; a `pthread_mutex_t`; addresses of the functions of `abi.LIBM`; two `sigset_t`; a
+`pthread_t` per worker; features of the processor and scratch."""
 MAPPED, THREADS, MUTEX, MATHEMATICS, BLOCKED, BEFORE, HANDLES, FOUND = _WORDS.offsets
 TEAM: Final = -(-_WORDS.nbytes // 128) * 128
-"""The state of the team, see `team_state`."""
+"""Offset of the state of the team, see `team_state`."""
 TABLE: Final = TEAM + STATE_BYTES
-"""The table of bases; states and the arena follow where the model says."""
+"""Offset of the base table; states and the arena follow at offsets that the model holds."""

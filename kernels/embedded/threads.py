@@ -1,4 +1,4 @@
-"""The workers of an instance of an embedded model: started once, stopped with it."""
+"""The worker threads of an instance of an embedded model."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _ALL = -1
 
 @helper
 def start_threads(net: int, code: int, data: int, wanted: int):
-    """Starts the workers, if the model has work for several; returns OK or NO_THREADS.
+    """Start the workers if the model has work for several threads; returns OK or NO_THREADS.
 
-    wanted: threads, the caller included; 0: as many as processors that may be used.
+    `wanted`: number of threads including the caller; 0 for one per usable processor.
     """
     _store(net + THREADS, 1)
     if _load(data + PARALLEL) == 0:
@@ -73,7 +73,7 @@ def start_threads(net: int, code: int, data: int, wanted: int):
     _store(team + SETAFFINITY, _load(data + MODEL_SETAFFINITY))
     _store(team + GETAFFINITY, _load(data + MODEL_GETAFFINITY))
     _store(team + GETTID, _load(data + MODEL_GETTID))
-    # Signals of the program are for its own threads.
+    # Workers block all signals, so that the program's own threads receive them.
     for i in range(0, MASK_BYTES, 8):
         _store(net + BLOCKED + i, _ALL)
     _set_signals(_SET_MASK, net + BLOCKED, net + BEFORE)
@@ -83,7 +83,7 @@ def start_threads(net: int, code: int, data: int, wanted: int):
         if failed != 0:
             break
         _store(net + THREADS, i + 2)
-        while acquire(team + WORKERS) <= i:  # it takes its own slot
+        while acquire(team + WORKERS) <= i:  # workers take their slots in order
             _yield()
     _set_signals(_SET_MASK, net + BEFORE, 0)
     return OK if failed == 0 else NO_THREADS
@@ -91,7 +91,7 @@ def start_threads(net: int, code: int, data: int, wanted: int):
 
 @helper
 def stop_threads(net: int):
-    """Stop the workers that were started, and wait for them."""
+    """Stop and join the workers."""
     workers = _load(net + THREADS) - 1
     if workers > 0:
         team = net + TEAM

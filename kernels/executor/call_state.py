@@ -1,4 +1,4 @@
-"""The state of a native call of a small model: byte offsets for native code and Python."""
+"""Memory layout of the state of a native call: byte offsets for native code and Python."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ STATE: Final = Layout(
     "run launches count bases inputs output_slot new_array output_type output_descr "
     "output_rank output_dims array_type increment declined data rank dims descr flags ready"
 )
-"""The state of a model, in words: the address of `nnefc_run_alone` and its
-arguments (bases: the table); the number of inputs; which base is that of the output;
-`PyArray_NewFromDescr` and its arguments, references to be incremented by `Py_IncRef` first; the
-object to return if the arguments do not fit.  Then the byte offsets of fields in an array object,
-and the flags that it must have.  The inputs follow, each laid out by `INPUT`."""
+"""The words of the state of a model.
+
+- `run` to `bases`: address of `nnefc_run_alone` and its arguments
+- `inputs`: number of inputs; each follows the state, laid out by `INPUT`
+- `output_slot`: index of the output in the base table
+- `new_array` to `output_dims`: address of `PyArray_NewFromDescr` and its arguments
+- `array_type`: address of the type `numpy.ndarray`
+- `increment`: address of `Py_IncRef`
+- `declined`: the object to return if the arguments do not fit
+- `data` to `flags`: byte offsets of fields of an array object
+- `ready`: the flags that an array must have
+"""
 INPUT: Final = Layout("slot rank dims descr")
-"""The base of the input, and the required type and rank of the array; dims: address of extents."""
+"""An input: its index in the base table, and the required rank, extents (an address) and dtype."""
 (
     RUN,
     LAUNCHES,
@@ -45,6 +52,6 @@ INPUT_BYTES: Final = INPUT.nbytes
 OBJECT_TYPE: Final = 8
 """Offset of the type in a Python object."""
 TYPE_NUMBER: Final = 24
-"""Offset in a type of items of a word that holds kind, letter, byte order and number."""
+"""Offset in a dtype object of a word that holds kind, letter, byte order and type number."""
 CAPSULE_POINTER: Final = 16
 """Offset of the pointer in a capsule."""

@@ -1,4 +1,4 @@
-"""Runs several kernels over each tile in turn, while the results of one are still in the cache."""
+"""Runs a chain of kernels tile by tile, so that intermediate results stay in the cache."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -18,8 +18,10 @@ _load = LOAD["int64"]
 
 
 def chain_words(links: list[tuple[Kernel, Words]]) -> Words:
-    """Parameters of `chain.tiles`: the number of kernels; for each the kernel and the offset of its
-    parameters from the start of these; then the parameters, of all in order.
+    """The parameters of `chain.tiles` for kernels with their parameters.
+
+    The number of kernels; for each kernel its code offset and the byte offset of its parameters
+    from the start; then the parameters of all kernels in order.
     """
     heads: Words = [len(links)]
     bodies: Words = []

@@ -1,13 +1,14 @@
 """The executor: runs the launches of a plan, alone or as one thread of a team.
 
-A team shares a launch by one word, the ticket, which holds the launch and its remaining tiles.  A
-thread takes a tile by compare-and-swap of the ticket: the caller and every second worker from the
-front, the others from the end.  Corresponding tiles of successive launches then run on the same
-thread, whose cache holds their data.  The thread that completes the last tile of a launch publishes
-the next one.  No thread waits at a barrier: a thread without a tile delays nobody, so a preempted
-thread costs nothing unless it holds a tile.  The sequence only grows, so that a thread that slept
-through a whole run cannot take a tile of the wrong one; and a thread reads the plan only after it
-has won a tile, so that it never reads a plan that was freed.
+A team shares one word, the ticket, which holds the sequence number of the launch and the range of
+its remaining tiles.  A thread takes a tile by compare-and-swap of the ticket: the caller and every
+second worker from the front, the other workers from the end.  Corresponding tiles of successive
+launches then run on the same thread, whose cache holds their data.  The thread that completes the
+last tile of a launch publishes the next launch.
+
+No thread waits at a barrier, so a preempted thread costs nothing unless it holds a tile.  Sequence
+numbers only grow, so a thread that slept through a run cannot take a tile of another run.  A thread
+reads the plan only after it has taken a tile, so it never reads a plan that was freed.
 """
 
 from __future__ import annotations
@@ -96,13 +97,12 @@ def run_alone(launches: int, count: int, bases: int) -> None:
 
 @helper
 def _steer(team: int):
-    """Before a wake-up, excludes this processor from the affinity of sleeping workers.
+    """Remove this processor from the affinity masks of sleeping workers, before a wake-up.
 
-    The system puts a thread that a futex wakes on the waker's processor, where it queues behind
-    the very thread that wants its help, and load balancing takes many milliseconds to
-    move it.  A woken worker lifts the restriction itself, so that it can still be moved
-    away from a processor that is busy with something else.  Its mask is read every time, as
-    other programs such as `taskset` change it.
+    Linux places a thread that a futex wakes on the waker's processor.  There it queues behind the
+    waker, and load balancing moves it only after many milliseconds.  A woken worker restores its
+    mask itself (`_awake`), so that it can still leave a processor that becomes busy.  The mask is
+    read every time, because other programs such as `taskset` change it.
     """
     cpu = call_int(_load(team + GETCPU))
     if cpu < 0 or cpu >= 8 * MASK_BYTES:
@@ -132,10 +132,11 @@ def _is_worker(team: int, thread: int):
 
 @helper
 def _awake(team: int, worker: int):
-    """Lets a woken worker run on the waker's processor again.
+    """Restore the waker's processor in the affinity mask of a woken worker.
 
-    Unless the waker may not run there: then both were moved elsewhere meanwhile.  The mask of a
-    waker that is a worker proves nothing: it may itself be steered away at the moment.
+    The mask stays as it is if the waker itself may no longer run there: both threads have then been
+    moved elsewhere.  The mask of a waker that is a worker is not evidence, because that worker may
+    be steered away too.
     """
     place, mask = team + PLACES + 8 * worker, team + MASKS + MASK_BYTES * worker
     while compare_and_swap(place, ASLEEP, AWAKE) == 0:
@@ -157,7 +158,7 @@ def _awake(team: int, worker: int):
 
 @helper
 def _rouse(team: int):
-    """Wakes the caller, if it sleeps: new tiles are ready, or the run is complete."""
+    """Wake the caller if it sleeps, for new tiles or because the run is complete."""
     if acquire(team + PARKED) != 0 and exchange(team + PARKED, 0) != 0:
         fetch_add(team + END, 1)
         system_call(_load(team + SYSCALL), _load(team + FUTEX), team + END, FUTEX_WAKE, EVERYBODY)
@@ -170,7 +171,7 @@ def _ticket(sequence: int, first: int, end: int):
 
 @helper
 def _left(ticket: int):
-    """The number of tiles that are not taken."""
+    """Number of tiles that are not taken."""
     return (ticket & MAX_TILES) - (ticket >> TILE_BITS & MAX_TILES)
 
 
@@ -178,8 +179,8 @@ def _left(ticket: int):
 def _publish(team: int, sequence: int, first: int, end: int):
     tiles = end - first
     exchange(team + TICKET, _ticket(sequence, first, end))
-    # One wake-up per sleep: the counter is cleared here, not by the sleeper, or a worker that
-    # cannot get a processor would be woken again, in vain, by every launch that follows.
+    # One wake-up per sleep: the waker clears the counter.  If the sleeper did, every later launch
+    # would wake a worker again that waits for a processor.
     if tiles > 0 and acquire(team + SLEEPERS) > 0 and exchange(team + SLEEPERS, 0) > 0:
         _steer(team)
         fetch_add(team + WAKE, 1)
@@ -190,7 +191,7 @@ def _publish(team: int, sequence: int, first: int, end: int):
 
 @helper
 def _take(team: int, back: int):
-    """Takes and runs one tile, and publishes the launches that follow; 0 if no tile was left.
+    """Take and run one tile, and publish the next launch if it was the last; 0 if none was left.
 
     `back`: 1 to take tiles from the end, 0 from the front.
     """
@@ -216,14 +217,14 @@ def _take(team: int, back: int):
             exchange(team + FINISHED, sequence)
             _rouse(team)
             return 1
-        # of the next launch keep one tile for ourselves
+        # reserve one tile of the next launch for this thread
         last = _load(at + LAUNCH_BYTES + LAUNCH_TILES) - 1
         tile = last if back else 0
         _publish(team, sequence, 1 - back, last + 1 - back)
 
 
 def run_together(team: int, launches: int, count: int, bases: int) -> None:
-    """The caller's part of a run of at least one launch; returns when all are complete."""
+    """Run at least one launch as the caller of a team; returns when all launches are complete."""
     sequence = acquire(team + TICKET) >> 2 * TILE_BITS
     _store(team + LAUNCHES, launches)
     _store(team + COUNT, count)
@@ -254,7 +255,7 @@ def run_together(team: int, launches: int, count: int, bases: int) -> None:
 
 
 def work(team: int) -> int:
-    """A worker's life: take tiles, spin a little, sleep, until STOP."""
+    """The main function of a worker: take tiles, spin, then sleep, until STOP."""
     libc = _load(team + SYSCALL)
     thread = system_call(libc, _load(team + GETTID), 0, 0, 0)
     worker = _load(team + WORKERS)  # they start one by one

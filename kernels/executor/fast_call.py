@@ -1,7 +1,7 @@
-"""Native calls of small models: a function that Python calls directly.
+"""The native function that Python calls to run a small model.
 
-It reads fields of arrays at the offsets of NumPy's C API.  Arguments that do not match exactly are
-left to the caller, who gets `DECLINED`.
+It reads fields of arrays at the offsets of NumPy's C structures.  If an argument does not match the
+model exactly, it returns the object `DECLINED` and the caller takes the general path.
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -68,7 +68,7 @@ _new_array = _function(8)
 
 @helper
 def _fits(state: int, array: int, expected: int):
-    """Whether kernels can read `array` in place."""
+    """1 if kernels can read `array` in place as the input `expected`, else 0."""
     if _load(array + OBJECT_TYPE) != _load(state + ARRAY_TYPE):
         return 0
     ready = _load(state + READY)
@@ -88,7 +88,7 @@ def _fits(state: int, array: int, expected: int):
 
 
 def call(capsule: int, arguments: int, count: int) -> int:
-    """A Python function of positional arguments; `capsule` holds the address of the state."""
+    """A `METH_FASTCALL` function; `capsule` holds the address of the state."""
     state = _load(capsule + CAPSULE_POINTER)
     bases, data = _load(state + BASES), _load(state + DATA)
     fits = 1 if count == _load(state + INPUTS) else 0

@@ -1,7 +1,7 @@
-"""Slices of tensors for launches that repeat: entries of the base table that advance.
+"""Slices of tensors in loops: entries of the base table that advance from iteration to iteration.
 
-Between two iterations, `slices.move` sets the address of every slice for the next one; the kernels
-and their parameters are the same in all iterations.
+`slices.move` runs between iterations and sets the address of every slice.  Kernels and their
+parameters are the same in all iterations.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -16,13 +16,13 @@ from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, STORE, load_word
 
 SLICES = Layout("count")
-"""Parameters: the number of moves; that many `MOVE` records follow.  One tile."""
+"""Parameters of `slices.move`: the number of `MOVE` records that follow.  A launch has one tile."""
 (COUNT,) = SLICES.offsets
 FIRST = SLICES.nbytes
 
 MOVE = Layout("slice:ref at:ref")
-"""The entry of the base table that is set, and its new address: an offset from another entry, that
-of a tensor or of a slice, perhaps itself.  Moves apply in order."""
+"""A move: the entry of the base table to set, and its new address, relative to an entry for a
+tensor or a slice (possibly the same one).  Moves apply in order."""
 BASE, AT = MOVE.offsets
 OFFSET = AT + 8
 ROW = MOVE.nbytes
@@ -32,13 +32,13 @@ _load, _store = LOAD["int64"], STORE["int64"]
 
 
 def pack(moves: list[Words]) -> Words:
-    """The parameters for some moves, each packed as a `MOVE`."""
+    """The parameters of `slices.move` for moves that are packed as `MOVE`."""
     return [*SLICES.pack(count=len(moves)), *(word for words in moves for word in words)]
 
 
 @family(moves=True)
 def move() -> KernelFunction:
-    """Sets the addresses of slices."""
+    """Set the addresses of slices."""
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:
         for i in range(load_word(params + COUNT)):

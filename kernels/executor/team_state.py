@@ -1,7 +1,7 @@
-"""The state that the threads of a team share: byte offsets for native code and Python.
+"""Memory layout of the state of a thread team: byte offsets for native code and Python.
 
-Fields written by different threads lie on different cache lines (128 bytes: lines are prefetched in
-pairs).
+Fields written by different threads are 128 bytes apart, because cache lines are prefetched in
+pairs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ DONE: Final = 128
 WAKE: Final = 256
 """Futex word of the workers."""
 SLEEPERS: Final = 264
-"""Number of workers that sleep, or are about to."""
+"""Number of workers that sleep or are about to."""
 FINISHED: Final = 384
-"""The sequence after the last launch of a run, once it is complete."""
+"""The sequence number after the last launch of a run, once the run is complete."""
 PARKED: Final = 392
-"""1 while the caller sleeps, or is about to."""
+"""1 while the caller sleeps or is about to."""
 END: Final = 400
 """Futex word of the caller."""
 
@@ -27,10 +27,10 @@ LAUNCHES: Final = 512
 COUNT: Final = 520
 BASES: Final = 528
 FIRST: Final = 536
-"""The plan that is run: address and number of launches, bases, sequence of the first launch."""
+"""The current plan: address and number of launches, base table, first sequence number."""
 
 STOP: Final = 640
-"""Not 0: workers return."""
+"""Workers return if this is not 0."""
 SPINS: Final = 648
 """Number of polls for work before a thread sleeps."""
 SYSCALL: Final = 656
@@ -44,23 +44,23 @@ GETTID: Final = 696
 WORKERS: Final = 704
 """Number of workers that have registered."""
 TIDS: Final = 768
-"""Their thread ids."""
+"""Thread id of each worker."""
 PLACES: Final = 1280
-"""Of each worker `AWAKE`, `ASLEEP`, `CLAIMED`, or `STEERED` + waker << CPU_BITS | CPU."""
+"""Status of each worker: `AWAKE`, `ASLEEP`, `CLAIMED`, or `STEERED` + waker << CPU_BITS | CPU."""
 
 MAX_WORKERS: Final = (PLACES - TIDS) // 8
 MASK_BYTES: Final = 128
 MASKS: Final = PLACES + 8 * MAX_WORKERS
-"""For each worker, memory for the mask of its CPUs."""
+"""Memory for the affinity mask of each worker."""
 STATE_BYTES: Final = MASKS + MASK_BYTES * MAX_WORKERS
 
 AWAKE, ASLEEP, CLAIMED, STEERED = range(4)
-"""`CLAIMED`: its mask is being changed.  `STEERED`: it is kept from the CPU of the waker, another
-thread."""
+"""`CLAIMED`: another thread is changing the worker's mask.  `STEERED`: the CPU of the waker is
+excluded from the mask."""
 CPU_BITS: Final = 10
 TILE_BITS: Final = 10
-"""Bits of the number of a tile in the ticket."""
+"""Bits of a tile number in the ticket."""
 MAX_TILES: Final = (1 << TILE_BITS) - 1
-"""Tiles of one launch at most: the capacity of the ticket."""
+"""Most tiles of one launch: the capacity of the ticket."""
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # private to the process
 EVERYBODY: Final = 1 << 30

@@ -1,1 +1,1 @@
-"""Fourier transforms: `transform` drives `stages`; `lanes` moves signals into vectors."""
+"""Fourier transforms: `transform` runs `stages`; `lanes` moves signals into vectors."""

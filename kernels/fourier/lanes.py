@@ -18,18 +18,17 @@ from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 def _rows(v: Vector, table: Any) -> list[Any]:
-    """The pointer of each lane, from a table of addresses."""
+    """A pointer per lane, from a table of addresses."""
     b = v.builder
     return [v.pointer(b.load(v.at(table, 8 * lane), typ=I64, align=8)) for lane in range(v.lanes)]
 
 
 @cache
 def collect(item: str, swapped: bool) -> Any:
-    """Intrinsic `collect(sources, weights, count, target, pitch)`: items of signals into lanes.
+    """Intrinsic `collect(sources, weights, count, target, pitch)`: signals from memory into lanes.
 
-    Item i of the signal of every lane, times weight i, becomes the vector at target + i * pitch;
-    up to a vector's lanes of vectors after the last one are written too.  `swapped`: items 2 i
-    and 2 i + 1 change places.
+    Item i of each lane's signal, times weight i, becomes the vector at target + i * pitch.  Up to
+    `lanes` - 1 further vectors are overwritten.  `swapped`: items 2 i and 2 i + 1 are exchanged.
     """
     turn_around = 1 if swapped else 0
 
@@ -55,9 +54,9 @@ def collect(item: str, swapped: bool) -> Any:
 
 @cache
 def deliver(item: str, swapped: bool) -> Any:
-    """Intrinsic `deliver(source, count, targets)`: the vectors at `source` as items of each lane.
+    """Intrinsic `deliver(source, count, targets)`: transforms from lanes to memory.
 
-    Up to a vector's lanes of vectors after the last one are read.  `swapped` as of `collect`.
+    Up to `lanes` - 1 vectors after the last one are read.  `swapped`: as in `collect`.
     """
     turn_around = 1 if swapped else 0
 
@@ -82,8 +81,8 @@ def deliver(item: str, swapped: bool) -> Any:
 def separate(item: str) -> Any:
     """Intrinsic `separate(z, a, b, length, bins)`: the transforms of two real signals.
 
-    Z, that of one as real and the other as imaginary parts, is A + iB, where A and B are hermitian:
-    A[e] = (Z[e] + conj Z[-e]) / 2 and B[e] = (Z[e] - conj Z[-e]) / 2i.
+    z holds Z = A + iB, the transform of one signal as real and the other as imaginary parts.  A and
+    B are Hermitian: A[e] = (Z[e] + conj Z[-e]) / 2 and B[e] = (Z[e] - conj Z[-e]) / 2i.
     """
 
     @vector_intrinsic(item, lanes_of(item), 5, apart=True)

@@ -1,6 +1,6 @@
-"""The stages of a Fourier transform, on one transform per lane of a vector.
+"""The stages of a Fourier transform, with one transform per lane of a vector.
 
-Element e of all transforms is two vectors, the real and the imaginary parts.
+Element e of the transforms is two vectors: real parts, then imaginary parts.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -21,7 +21,7 @@ Complex = tuple[Lanes, Lanes]
 
 
 class Numbers:
-    """Complex vectors, and complex numbers in tables, at addresses."""
+    """Loads and stores of complex vectors, and of complex numbers in tables."""
 
     def __init__(self, v: Vector) -> None:
         self.v = v
@@ -39,7 +39,7 @@ class Numbers:
         value[1].store(at, self.v.nbytes)
 
     def number(self, table: Any, index: Any) -> Complex:
-        """A number of a table, in every lane."""
+        """Complex number `index` of a table, in every lane."""
         at = self._at(table, index, 2 * self.v.itemsize)
         return self.v.load_splat(at), self.v.load_splat(at, self.v.itemsize)
 
@@ -57,7 +57,7 @@ def _mul(a: Complex, b: Complex) -> Complex:
 
 
 def _add_product(total: Complex, factor: Lanes, b: Complex) -> Complex:
-    """total + factor * b, with a real factor."""
+    """total + factor * b, where `factor` is real."""
     return fma(factor, b[0], total[0]), fma(factor, b[1], total[1])
 
 
@@ -86,7 +86,7 @@ _BUTTERFLIES = {2: _two, 4: _four}
 
 @cache
 def butterflies(item: str, radix: int) -> Any:
-    """Intrinsic `stage(x, y, m, s, table)` of a radix that is 2 or 4.
+    """Intrinsic `stage(x, y, m, s, table)` of radix 2 or 4.
 
     For k < m and q < s: y[q + s (radix k + r)] = w[k, r] * (butterfly of x[q + s (k + m j)])[r],
     where w[k, r] = exp(-2 pi i k r / (m radix)).
@@ -122,7 +122,7 @@ def butterflies(item: str, radix: int) -> Any:
 def sums(item: str) -> Any:
     """Intrinsic `stage(x, y, m, s, table, radix)` of any radix.
 
-    `table`: the powers of exp(-2 pi i / radix), then the twiddle factors as for butterflies.
+    `table`: the powers of exp(-2 pi i / radix), then the twiddle factors as in `butterflies`.
     """
 
     @vector_intrinsic(item, lanes_of(item), 6, apart=True)

@@ -1,9 +1,9 @@
 """Discrete Fourier transforms of any length: Stockham's autosort algorithm with mixed radices.
 
-Each lane of a vector computes a transform of its own, so that butterflies of any radix are
-arithmetic on whole vectors, without shuffles.  A prime radix is a sum over all of its items; powers
-of two use radix 4.  (Stockham, 1966; Van Loan, Computational Frameworks for the Fast Fourier
-Transform, 1992, sections 1.7 and 2.3.)
+Each lane of a vector computes its own transform, so that butterflies of any radix are arithmetic on
+whole vectors, without shuffles.  An odd prime radix is a direct sum; powers of two use radix 4.
+(Stockham, 1966; Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, sections
+1.7 and 2.3.)
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,7 +26,7 @@ from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 
 STAGES = 40
-"""More stages than any length has."""
+"""Capacity of the tables of stages; no length has more."""
 
 FOURIER = Layout(
     "x:ref y:ref window:ref twiddles:ref scratch:ref length bins inner extent frames step "
@@ -35,14 +35,14 @@ FOURIER = Layout(
 )
 """Parameters of `fourier.transform`.
 
-x: [outer, extent, inner, 2], or without the last dimension if it is real; y: [outer, frames, bins,
-inner, 2]; frame f of x begins at item f * step.  A frame is multiplied by the window: from its
-item `window_begin` on `window_count` items of it, `window_step` apart; 0 elsewhere.  `units`:
-transforms, outer * frames * inner; a group is as many as a vector has lanes, twice as many if x is
-real; a tile is `group_block` of the `groups`, and has `tile_bytes` of scratch memory: a weight for
-every item of a frame (`weights_bytes`), and three buffers of `buffer_bytes`, for length + lanes
-complex vectors each.
-Stage i has the radix `radices`[i], and its twiddle factors `tables`[i] bytes on (see
+x: [outer, extent, inner, 2], without the last dimension if real; y: [outer, frames, bins, inner,
+2].  Frame f of x begins at item f * step.  A frame is multiplied by the window: its items from
+`window_begin` on by `window_count` items of the window, `window_step` apart; all others by 0.
+`units`: number of transforms, outer * frames * inner.  A group is one transform per lane, or two if
+x is real; a tile is `group_block` of the `groups`.  A tile has `tile_bytes` of scratch memory: a
+weight for every item of a frame (`weights_bytes`), and three buffers of `buffer_bytes` for length +
+lanes complex vectors each.
+Stage i has radix `radices`[i]; its twiddle factors are at byte `tables`[i] of `twiddles` (see
 `nnefc.lower.movement.fourier`).
 """
 (
@@ -99,7 +99,7 @@ def _weigh(item: str, parts: int) -> Any:
 def _locate(group_units: int, taken: int, pair: int) -> Any:
     """Helper `locate(bases, params, group, lane_source, lane_target)`.
 
-    `taken`, `pair`: bytes of an item of the signals, and of the transforms.
+    `taken`, `pair`: bytes of an item of the signals and of the transforms.
     """
 
     @helper
@@ -108,7 +108,7 @@ def _locate(group_units: int, taken: int, pair: int) -> Any:
         x, y = address(bases, params + X), address(bases, params + Y)
         inner, frames = load_word(params + INNER), load_word(params + FRAMES)
         for lane in range(group_units):
-            # spare lanes repeat the last transform
+            # unused lanes repeat the last transform
             unit = min(group * group_units + lane, load_word(params + UNITS) - 1)
             frame, i = unit // inner, unit % inner
             begin = frame // frames * load_word(params + EXTENT)
@@ -132,7 +132,7 @@ def _fill(item: str, kind: str, contiguous: bool) -> Any:
 
     @helper
     def fill(params, weights, lane_source, values):
-        """Loads the signals of a group into lanes."""
+        """Load the signals of a group into lanes."""
         length, pitch = load_word(params + LENGTH), load_word(params + INNER) * taken
         if contiguous and real:
             collect_items(lane_source, weights, length, values, row)
@@ -165,7 +165,7 @@ def _empty(item: str, inverse: bool, contiguous: bool) -> Any:
 
     @helper
     def empty(params, values, lane_target):
-        """Stores the transforms of a group from lanes."""
+        """Store the transforms of a group from lanes."""
         bins, pitch = load_word(params + BINS), load_word(params + INNER) * pair
         if contiguous:
             deliver_items(values, 2 * bins, lane_target)
@@ -181,7 +181,7 @@ def _empty(item: str, inverse: bool, contiguous: bool) -> Any:
 
 @family()
 def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
-    """`kind`: forward, inverse, or real: two real frames are the parts of a complex one.
+    """`kind`: forward, inverse or real; real transforms two real frames as one complex frame.
 
     The inverse is the transform with real and imaginary parts exchanged.  `contiguous`: inner is 1.
     """

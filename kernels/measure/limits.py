@@ -1,6 +1,6 @@
-"""Kernels that measure the limits of a machine: multiply-adds, reading, copying.
+"""Kernels that measure the limits of a machine: multiply-adds, reading and copying memory.
 
-No kernel can be faster than these on the same processor at the same time.
+They are upper bounds for the speed of all other kernels on the same machine.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -22,7 +22,7 @@ from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 CHAIN = Layout("sums:ref steps")
-"""Parameters of `limits.multiply_add`: a tile does `steps` steps and writes a vector of sums."""
+"""Parameters of `limits.multiply_add`: a tile runs `steps` steps and writes a vector of sums."""
 SUMS, STEPS = CHAIN.offsets
 
 STREAM = Layout("x:ref y:ref nbytes")
@@ -33,16 +33,16 @@ STREAM = Layout("x:ref y:ref nbytes")
 X, Y, NBYTES = STREAM.offsets
 
 SLOT: Final = 64
-"""Bytes of a vector of sums: no vector is longer."""
+"""Bytes of a vector of sums; no vector is longer."""
 GROUP: Final = 512
 """Bytes per iteration of a loop over memory."""
 
 
 def chains() -> int:
-    """Independent multiply-adds in flight: more than their latency times the number of units.
+    """Number of independent chains of multiply-adds: more than latency times number of units.
 
-    Every chain holds a register, the factor takes one, and without fused multiply-adds so does
-    the product.
+    Every chain takes a register.  The factor takes one more, and so does the product on machines
+    without fused multiply-adds.
     """
     return host().registers * 3 // 4
 
@@ -56,13 +56,14 @@ def step_flops(item: str) -> int:
 def _multiply_add(item: str) -> Any:
     """Intrinsic `run(steps, sums)`: `chains()` chains of x = x * 2^-14 + x, and their sum.
 
-    Machines differ in which operand the result may replace; here it replaces all but the factor.
+    x is both operands besides the factor, because machines differ in which operand a result may
+    overwrite.
     """
 
     @vector_intrinsic(item, lanes_of(item), 2, apart=True)
     def run(v: Vector, steps, sums):
         factor = v.constant(2.0**-14)
-        # different starts, or the chains would be one
+        # different starts; LLVM would merge equal chains
         starts = [v.constant(i + 1.0) for i in range(chains())]
         with v.loop(0, steps, 1, starts) as turn:
             turn.next = [fma(x, factor, x) for x in turn.values]
@@ -129,7 +130,7 @@ def multiply_add(item: str) -> KernelFunction:
 
 @family()
 def read() -> KernelFunction:
-    """Read memory and add it up."""
+    """Read memory and sum its items."""
     run = _read()
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:
@@ -143,7 +144,7 @@ def read() -> KernelFunction:
 
 @family(moves=True)
 def copy() -> KernelFunction:
-    """Copy memory."""
+    """Copy memory past the caches."""
     run = _copy()
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:

@@ -1,7 +1,7 @@
-"""A kernel around another kernel that records when a tile starts and ends, and on which stack.
+"""A kernel that runs another kernel, and records when tiles start and end and on which stack.
 
-A plan of probes runs like the plan itself, alone or in a team, so that profiling needs no other
-support.
+A plan of probes runs like any plan, alone or in a team, so profiling needs no support by the
+executor.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -21,14 +21,14 @@ from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import LOAD, STORE, WORD, call_kernel, load_word, native
 
 PROBE = Layout("kernel params clock clock_id records")
-"""Parameters: kernel and parameters as in the launch that is watched; the address of the C
-library's `clock_gettime` and the clock to ask; the address of the record of tile 0."""
+"""Parameters of `probe.stamp`: kernel and parameters of the profiled launch; the address of
+`clock_gettime` and its clock; the address of the record of tile 0."""
 KERNEL, PARAMS, CLOCK, CLOCK_ID, RECORDS = PROBE.offsets
 
 RECORD = Layout("start end stack unused:5")
-"""The record of a tile (or of tile 0, if a thread runs all tiles at once): nanoseconds of the
-clock, and an address on the stack of the thread.  It is a
-cache line, as another thread may write the next."""
+"""The record of a tile, or of tile 0 if one call runs all tiles: start and end in nanoseconds, and
+an address on the stack of the thread.  A record fills a cache line, because another thread may
+write the next one."""
 START, END, STACK, _ = RECORD.offsets
 RECORD_BYTES = RECORD.nbytes
 
@@ -38,7 +38,7 @@ _TIMESPEC_BYTES = 16  # two words, seconds and nanoseconds
 
 @native(WORD, WORD, WORD, WORD)
 def _now(builder, clock, clock_id, timespec):
-    """Nanoseconds; `timespec` is memory for the answer."""
+    """The time in nanoseconds; `timespec` is memory for the result of `clock_gettime`."""
     kind = ir.FunctionType(I32, [I32, I64])
     function = builder.inttoptr(clock, kind.as_pointer())
     builder.call(function, [builder.trunc(clock_id, I32), timespec])
@@ -50,7 +50,7 @@ def _now(builder, clock, clock_id, timespec):
 
 @family()
 def stamp() -> KernelFunction:
-    """Runs the kernel given by the parameters between two readings of the clock."""
+    """Run a kernel between two readings of the clock."""
     local = local_bytes(_TIMESPEC_BYTES)
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:

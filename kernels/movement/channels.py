@@ -1,8 +1,8 @@
 """Permutes, selects and joins channels of channel-blocked tensors.
 
-A block of the result is assembled from blocks of the sources, two at a time, by shuffles that are
-the same for all pixels and come from a table.  If an operation needs too many different shuffles,
-items are moved one by one.
+A block of the result is assembled from source blocks, two at a time, by shuffles from a table.  The
+shuffles are the same for all pixels.  An operation that needs too many different shuffles moves
+items one by one.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,27 +26,32 @@ from nnefc.kernels.vector.permute import permute
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 Pattern = tuple[int, ...]
-"""The item of two blocks, one after the other, that each lane takes; -1: zero."""
+"""For each lane, the number of its item in two consecutive blocks; -1 for zero."""
 
 NO_SOURCE: Final = -1
-"""Instead of the number of a source: the result so far, or, of a lane, zero."""
+"""In place of the number of a source: the result so far in a `shuffle` step, zero in `lanes`."""
 
 STEP_WORDS: Final = 5
+"""Words of a step of `channels.shuffle`."""
 LANE_WORDS: Final = 2
+"""Words of a lane of `channels.lanes`."""
 
 
 @cache
 def channels_layout(sources: int) -> Layout:
     """Parameters of the `channels` kernels.
 
-    y, x0...: blocked tensors.  y_batch, y_plane, batches: bytes between batch items, of y also
-    between blocks.  The `count` blocks numbered in `blocks` are made; block i of these by `steps`
-    from `starts[i]` to `starts[i + 1]`.  A step of `channels.shuffle` is (byte offset of a
-    `Pattern` of int32 in patterns, tensor, byte offset of the plane, second tensor, its plane);
-    `channels.lanes` has one for every lane: (tensor, byte offset of the item).
-    runs: int32 [run_count, 2 + sources]: pixels, byte offsets from the starts of planes in y and
-    in the sources.  A unit is `run_block` runs of a block of a batch item, and those of all blocks
-    follow each other; a tile is `unit_block` of `units`.
+    - y, x0...: blocked tensors, with the bytes between batch items in `y_batch` and `batches`, and
+      between blocks of y in `y_plane`
+    - blocks: the numbers of the `count` blocks to compute; block i takes the `steps` from
+      `starts[i]` to `starts[i + 1]`
+    - a step of `channels.shuffle`: byte offset of a `Pattern` of int32 in `patterns`, tensor, byte
+      offset of its plane, second tensor, byte offset of its plane
+    - a step of `channels.lanes`, one for every lane: tensor, byte offset of the item
+    - runs: int32 [run_count, 2 + sources]: number of pixels, and byte offsets from the starts of
+      planes in y and in the sources
+
+    A unit is `run_block` runs of a block of a batch item; a tile is `unit_block` of `units`.
     """
     refs = " ".join(f"x{i}:ref" for i in range(sources))
     return Layout(
@@ -77,7 +82,7 @@ def channels_layout(sources: int) -> Layout:
 
 @cache
 def shuffle_run(block: int) -> Any:
-    """Intrinsic `run(pattern, target, first, second, pixels)`; pattern: its address."""
+    """Intrinsic `run(pattern, target, first, second, pixels)`; `pattern` is an address."""
 
     @vector_intrinsic("float32", block, 5, apart=True)
     def run(v: Vector, pattern, target, first, second, pixels):
@@ -104,7 +109,10 @@ def _run_of(bases, params, number, n, record):
 
 
 def _kernel(make: Any) -> KernelFunction:
-    """`make(bases, params, target, n, steps, count, record)` makes a run of a block."""
+    """The kernel that calls `make(bases, params, target, n, low, high, record)` for every run.
+
+    `make` computes a run of a block, by steps `low` to `high` - 1.
+    """
 
     def channels(bases, params, first, last):
         y, runs = address(bases, params + Y), address(bases, params + RUNS)

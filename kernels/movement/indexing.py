@@ -1,7 +1,7 @@
-"""Gathers and scatters items at positions given by a tensor of indices.
+"""Gathers and scatters items at positions in a tensor of indices.
 
-Negative indices count from the end, and indices are clamped to the tensor, so that no data makes a
-kernel access memory outside it.  Of several updates of one item the last one wins, or they are
+Negative indices count from the end.  All indices are clamped to the tensor, so that no data makes a
+kernel access memory outside it.  If several updates hit one item, the last one wins, or they are
 combined in order.
 """
 
@@ -26,9 +26,10 @@ ELEMENTS = Layout(
 )
 """Parameters of `gather_elements` and `scatter_elements`.
 
-indices and items are rows of `width`, over `rank` dimensions of `extents`; item i of a row belongs
-to item `base + i * step + index * axis_pitch` of the tensor, where `base` is by `pitches` (0 along
-the indexed axis, of `extent` items).  A unit is `unit_rows` rows, a tile `unit_block` units.
+indices and items are rows of `width` items over `rank` dimensions of `extents`.  Item i of a row
+corresponds to item `base + i * step + index * axis_pitch` of the tensor; `base` follows from the
+row's coordinates and `pitches`, which is 0 along the indexed axis of `extent` items.  A unit is
+`unit_rows` rows, a tile `unit_block` units.
 """
 (
     TENSOR,
@@ -49,7 +50,7 @@ the indexed axis, of `extent` items).  A unit is `unit_rows` rows, a tile `unit_
 
 @helper
 def _row_base(params, row):
-    """The item of the tensor at which a row begins, without the index."""
+    """The number of the first item of a row in the tensor, at index 0."""
     base = 0
     for d in range(load_word(params + RANK) - 1, -1, -1):
         extent = load_word(params + EXTENTS + 8 * d)
@@ -80,7 +81,7 @@ def _each_element(index: str, move) -> KernelFunction:
 
 @family()
 def gather_elements(item: str, index: str) -> KernelFunction:
-    """items = tensor[indices], item by item."""
+    """items = tensor[indices], item by item (`torch.gather`)."""
     load, store = LOAD[item], STORE[item]
 
     @helper
@@ -92,7 +93,7 @@ def gather_elements(item: str, index: str) -> KernelFunction:
 
 @family()
 def scatter_elements(reduction: str, item: str, index: str) -> KernelFunction:
-    """tensor[indices] = items, or combined with the old items."""
+    """tensor[indices] = items, or combined with the old items (`torch.scatter_reduce`)."""
     load, store, combine = LOAD[item], STORE[item], _combination(reduction, item)
 
     @helper
@@ -103,7 +104,7 @@ def scatter_elements(reduction: str, item: str, index: str) -> KernelFunction:
 
 
 def _combination(reduction: str, item: str):
-    """Helper of the old and the new item; NaN is larger and smaller than any number."""
+    """Helper `combine(old, new)`; max and min of a NaN are NaN."""
     number = NUMBER[item]
     if reduction == "none":
 
@@ -142,9 +143,10 @@ SLICES = Layout(
 )
 """Parameters of `gather_slices` and `scatter_slices`.
 
-Row r of indices are `depth` numbers, along dimensions of the tensor with such `extents` and
-`pitches`, counted from item `r // batch_rows * batch_pitch`: there begin the `inner` items that
-belong to those from r * inner on.  A tile is `row_block` rows, or `column_block` columns.
+Row r of indices holds `depth` numbers, along dimensions of the tensor with `extents` and `pitches`,
+relative to item `r // batch_rows * batch_pitch`.  They select `inner` consecutive items of the
+tensor, which correspond to items r * inner and following of `items`.  A tile is `row_block` rows of
+`gather_slices`, or `column_block` columns of `scatter_slices`.
 """
 (
     S_TENSOR,
@@ -181,7 +183,7 @@ def _slice_place(index: str):
 
 @family()
 def gather_slices(item: str, index: str) -> KernelFunction:
-    """items = tensor[indices], `inner` items at a time."""
+    """items = tensor[indices], `inner` items at a time (ONNX `GatherND`)."""
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
 
     def gather_slices(bases, params, first, last):
@@ -199,7 +201,10 @@ def gather_slices(item: str, index: str) -> KernelFunction:
 
 @family()
 def scatter_slices(reduction: str, item: str, index: str) -> KernelFunction:
-    """tensor[indices] = items, or combined with the old items; tiles have disjoint columns."""
+    """tensor[indices] = items, or combined with the old items; tiles have disjoint columns.
+
+    See ONNX `ScatterND`.
+    """
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
     combine = _combination(reduction, item)
 

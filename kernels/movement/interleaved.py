@@ -1,4 +1,4 @@
-"""Between planes and interleaved items, such as the colours of an image."""
+"""Splits and joins interleaved planes, such as the colours of an image."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -19,7 +19,7 @@ from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 PLANES: Final = (2, 3, 4)
-"""Numbers of planes that have code."""
+"""Numbers of planes for which code is generated."""
 
 
 @cache
@@ -76,7 +76,7 @@ def join_planes(itemsize: int) -> Any:
 
 
 def _for_each(v: Vector, planes: Any, emit: Callable[[int], None]) -> None:
-    """Emits code for each of `PLANES`, and a switch over the number of planes."""
+    """Emit a switch over the number of planes, with code for each of `PLANES`."""
     out = v.builder.append_basic_block("out")
     switch = v.builder.switch(planes, out)
     for number in PLANES:
@@ -88,7 +88,7 @@ def _for_each(v: Vector, planes: Any, emit: Callable[[int], None]) -> None:
 
 
 def _chosen(v: Vector, vectors: Sequence[Lanes], order: Sequence[int]) -> Lanes:
-    """A vector of items of some vectors, numbered one vector after the other."""
+    """The vector whose lane i is item order[i] of the concatenated `vectors`."""
     parts = list(vectors)
     while len(parts) > 1:
         if len(parts) % 2:

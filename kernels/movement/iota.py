@@ -1,4 +1,4 @@
-"""Integers at equal distances, and triangles."""
+"""Ranges of integers, and triangular masks."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -12,7 +12,7 @@ from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import WRITE, address, load_word
 
 IOTA = Layout("y:ref count start step block")
-"""`count` integers from `start` on, at a distance of `step`; a tile is `block` of them."""
+"""Parameters of `iota.integers`: y[i] = start + i * step for i < count; a tile is `block` items."""
 Y, COUNT, START, STEP, BLOCK = IOTA.offsets
 
 
@@ -31,7 +31,8 @@ def integers(dtype: str) -> KernelFunction:
 
 
 TRI = Layout("y:ref rows columns k above block")
-"""A matrix of bytes: whether `column <= row + k` is other than `above`; a tile is `block` rows."""
+"""Parameters of `iota.tri`: a matrix of bytes, `(column <= row + k) != above`; a tile is `block`
+rows."""
 TRI_Y, TRI_ROWS, TRI_COLUMNS, TRI_K, TRI_ABOVE, TRI_BLOCK = TRI.offsets
 
 

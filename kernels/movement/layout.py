@@ -1,8 +1,8 @@
 """Changes of layout between row-major and channel-blocked (NeoCPU: Liu et al., 2019).
 
-Squares of channels x pixels are transposed in registers.  The row-major side is one run of pixels
-per channel; a table holds the offsets of pixels on the blocked side, so that the kernels are
-independent of rows, halos and rank.
+Squares of channels x pixels are transposed in registers.  On the row-major side, pixels of a
+channel are contiguous.  A table holds the offsets of pixels on the blocked side, so that the
+kernels are independent of rows, halos and rank.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -30,9 +30,10 @@ LAYOUT = Layout(
 )
 """Parameters of `layout.block` and `layout.unblock`.
 
-dense: channels of `pixels` contiguous items, at distances of `dense_batch` and `dense_channel`
-bytes.  blocked: see `nnefc.kernels.tile.blocked`; offsets: int32 [pixels].  A unit is `pixel_block`
-pixels of one channel block of one batch item, a tile `unit_block` of `units`.
+dense: channels of `pixels` contiguous items; `dense_batch` and `dense_channel` are the bytes
+between batch items and channels.  blocked: see `nnefc.kernels.tile.blocked`; offsets: int32
+[pixels].  A unit is `pixel_block` pixels of one channel block of one batch item, a tile
+`unit_block` of `units`.
 """
 (
     DENSE,
@@ -59,14 +60,12 @@ def _pixel(v: Vector, blocked: Any, offsets: Any, first: Any, i: int) -> Any:
 
 
 def _squares(v: Vector, pixels: Any) -> Any:
-    """A loop over the first pixels of squares that cover `pixels`, which fill at least one square.
-
-    The last square overlaps with the one before.
-    """
+    """A loop over squares that cover `pixels`, at least one square; see `_first`."""
     return v.loop(0, pixels, v.lanes)
 
 
 def _first(v: Vector, index: Any, pixels: Any) -> Any:
+    """The first pixel of the square at `index`; the last square overlaps the one before."""
     last = v.builder.sub(pixels, v.word(v.lanes))
     return v.builder.select(v.builder.icmp_signed("<", index, last), index, last)
 
@@ -103,9 +102,9 @@ def block_squares(lanes: int, whole: bool) -> Any:
 
 @cache
 def unblock_squares(lanes: int, whole: bool) -> Any:
-    """Intrinsic `unblock(dense, channel_bytes, channels, blocked, offsets, pixels)`: the reverse.
+    """Intrinsic `unblock(dense, channel_bytes, channels, blocked, offsets, pixels)`.
 
-    pixels >= lanes.  `whole`: channels >= lanes; otherwise only so many are stored.
+    pixels >= lanes.  `whole`: channels >= lanes; otherwise `channels` channels are stored.
     """
 
     @vector_intrinsic("float32", lanes, 6, apart=True)
@@ -184,7 +183,7 @@ def _kernel(lanes: int, squares: Any, few: Any) -> KernelFunction:
 
 @family(moves=True)
 def block(lanes: int) -> KernelFunction:
-    """Row-major to blocks of `lanes` channels; the padding of the last block is zero."""
+    """Row-major to blocks of `lanes` channels; padding channels of the last block become zero."""
     return _kernel(lanes, block_squares, _block_few)
 
 

@@ -1,4 +1,4 @@
-"""Transposing in memory, square by square in registers."""
+"""Transposes matrices in memory, square by square in registers."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -19,15 +19,15 @@ from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
 
 MOVED_AS: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
-"""The type as which items are moved, by their size in bytes."""
+"""The item type that moves items of a size in bytes."""
 MOST_LANES: Final = 16
-"""Lanes of a square at most: more vectors do not fit into the registers."""
+"""Most lanes of a square: more vectors do not fit into the registers."""
 _LONG: Final = 256
-"""Rows above which squares follow the rows if results bypass the caches."""
+"""Number of rows above which squares follow the rows if results bypass the caches."""
 
 
 def square_lanes(itemsize: int) -> int:
-    """Rows and columns of a square of items of so many bytes."""
+    """Number of rows and of columns of a square of items of `itemsize` bytes."""
     return min(host().vector_bits // (8 * itemsize), MOST_LANES)
 
 
@@ -35,12 +35,13 @@ def square_lanes(itemsize: int) -> int:
 def transpose_squares(itemsize: int) -> Any:
     """Intrinsic `move(x, x_step, y, y_row, rows, width, stream)`: y[r, i] = x[i, r].
 
-    Items of x are contiguous along r, those of y along i; the others are `x_step` and `y_row` bytes
-    apart.  There are as many rows and columns as a square has, or more.  `stream`: y goes past the
-    caches; its rows start with cache lines, and are whole squares.
+    x is contiguous along r, with `x_step` bytes between columns; y is contiguous along i, with
+    `y_row` bytes between rows.  `rows` and `width` are at least `square_lanes`.  `stream`: stores
+    bypass the caches; rows of y start at cache lines and consist of whole squares.
 
-    Squares follow the longer side, so that most memory is read or written as long streams.  If the
-    result bypasses the caches they follow long rows of x: the hardware prefetches only reads.
+    Squares follow the longer side, so that most memory is read or written as long streams.  If
+    stores bypass the caches, squares follow long rows of x, because the hardware prefetches only
+    reads.
     """
     lanes = square_lanes(itemsize)
     line = max(CACHE_LINE // itemsize, lanes)
@@ -55,7 +56,7 @@ def transpose_squares(itemsize: int) -> Any:
 
         @contextmanager
         def squares(first: Any, end: Any) -> Generator[Any]:
-            """The first items of squares in a part of a side; the last one may overlap."""
+            """Loop over the first items of squares in a range of a side; the last may overlap."""
             if line == lanes:
                 yield smaller(first, builder.sub(end, v.word(lanes)))
                 return

@@ -1,7 +1,4 @@
-"""Moving items without computing: strided copies, transposition, gathering.
-
-Items are moved by their size (1, 2, 4 or 8 bytes), whatever their type.
-"""
+"""Strided copies, transposes and gathers, for items of 1, 2, 4 or 8 bytes of any type."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -20,8 +17,9 @@ from nnefc.kernels.vector.memory import LOAD, READ, WRITE, address, helper, load
 from nnefc.support.hardware import CACHE_LINE
 
 OUTER = 14
+"""Most outer dimensions."""
 ITEM = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}
-"""The type as which items are moved, by their size in bytes."""
+"""The item type that moves items of a size in bytes."""
 
 STRIDED = Layout(
     "x:ref y:ref rank extents:14 x_pitches:14 y_pitches:14 rows x_row y_row width x_step y_step "
@@ -29,10 +27,10 @@ STRIDED = Layout(
 )
 """Parameters of the strided copies.
 
-rows x width items, at distances of x_row and x_step bytes in x, y_row and y_step in y, repeated
-over `rank` dimensions of `extents`.  A unit is `row_block` rows, a tile `unit_block` units.
-`strided.copy`: both steps are the item size.  `strided.transpose`: x_row and y_step are; if
-`stream`, results may go past the caches.
+rows x width items, `x_row` and `x_step` bytes apart in x, `y_row` and `y_step` in y, repeated over
+`rank` dimensions of `extents`.  A unit is `row_block` rows, a tile `unit_block` units.
+`strided.copy`: both steps are the item size.  `strided.transpose`: x_row and y_step are the item
+size; if `stream`, stores may bypass the caches.
 """
 (
     X,
@@ -67,7 +65,7 @@ def _offset(params, pitches, number):
 def _strided(move, least: int = 1) -> KernelFunction:
     """The kernel that calls `move(params, x, y, rows)` for every unit.
 
-    A unit has at least `least` rows, if x has: the last one may overlap with the one before.
+    A unit has at least `least` rows if x has them; the last unit may then overlap the one before.
     """
 
     def strided(bases, params, first, last):
@@ -126,8 +124,9 @@ def strided(itemsize: int) -> KernelFunction:
 
 @family(moves=True)
 def transpose(itemsize: int) -> KernelFunction:
-    """In squares of registers; where there are too few rows or columns for one, item by item, or
-    several items of each of a few planes at a time.
+    """Transposes squares in registers.
+
+    2 to 4 rows or columns are split or joined by shuffles; other short sides move item by item.
     """
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
     lanes, squares = square_lanes(itemsize), transpose_squares(itemsize)
@@ -136,7 +135,7 @@ def transpose(itemsize: int) -> KernelFunction:
 
     @helper
     def stream(x, x_step, y, y_row, rows, width):
-        """Columns from one that is at the start of a cache line, and those at both ends apart."""
+        """Stream whole cache lines of columns; store the columns at both ends as usual."""
         first = -y % CACHE_LINE // itemsize
         whole = (width - first) // lanes * lanes
         if first > 0:
@@ -177,15 +176,15 @@ def transpose(itemsize: int) -> KernelFunction:
 GATHER = Layout("x:ref y:ref indices:ref extent count inner rows row_block")
 """Parameters of `strided.gather`: y[o, i, inner] = x[o, indices[i], inner].
 
-x: [outer, extent, inner], y: [outer, count, inner]; `rows` = outer * count, a tile is `row_block`
-of them.  Negative indices count from the end, what is still outside is moved to the nearest end.
+x: [outer, extent, inner], y: [outer, count, inner]; `rows` = outer * count; a tile is `row_block`
+rows.  Negative indices count from the end; indices are then clamped.
 """
 G_X, G_Y, INDICES, EXTENT, COUNT, INNER, G_ROWS, G_ROW_BLOCK = GATHER.offsets
 
 
 @helper
 def within(number, extent):
-    """An index along `extent` items: from the end if it is negative, then moved inside."""
+    """An index along `extent` items: counted from the end if negative, then clamped."""
     return min(max(number + extent if number < 0 else number, 0), extent - 1)
 
 

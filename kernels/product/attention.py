@@ -1,12 +1,11 @@
 """Attention, softmax(expression(Q K^T)) V, without a matrix of scores in memory.
 
-Blocks and online softmax are those of FlashAttention (Dao et al., 2022; Milakov and Gimelshein,
+The algorithm is FlashAttention (Dao et al., 2022) with online softmax (Milakov and Gimelshein,
 2018).  A unit of work is a block of rows of one batch item.  Its scores against a block of keys
-stay in the thread's own memory: products by the register tile, the expression (scale, mask),
+stay in memory of the thread: products by the register tile, the expression (scale, mask),
 exponentials (`nnefc.kernels.product.online_softmax`), and products with V into the result.  K^T and
-V are packed into panels, or read in place if few rows use them.  They may come in several parts,
-such as those of a cache and of the newest tokens.  Causal attention skips the tiles, and the items,
-beyond the diagonal.
+V are packed into panels, or read in place if few rows use them.  They may have several parts, such
+as a cache and the newest tokens.  Causal attention skips tiles and items beyond the diagonal.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -37,31 +36,32 @@ from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
 
 SCORES_BYTES = 128 << 10
-"""Bytes for the scores of a block of rows: about the size of the second cache."""
+"""Bytes for the scores of a block of rows; they fit into the L2 cache."""
 MAX_ROWS = 128
-"""Rows of a block, at most."""
+"""Most rows of a block."""
 DOT_ROWS = 4
 """Keys multiplied with a row at a time."""
 
 
 PART = Layout(" ".join([*operand_fields("k", "v"), "keys panels block"]))
-"""A part of the keys, and of the values: `keys` of them, in `panels`; `block` panels at a time."""
+"""A part with `keys` keys and values, in `panels` panels; a block is `block` panels."""
 
 
 def attention_layout(operands: int, parts: int) -> Layout:
     """Parameters of `attention.rows`: q [rows, depth], k^T [depth, keys], v [keys, width], y.
 
-    There are `batch_rank` batch dimensions of extents `batch`; bytes from row to row, item to item
-    (1 item for y) and along the batch are in `q_row`, `q_step`, `q_batch` and so on.
-    The rows are in `m_parts` parts, as high as a tile at most, keys and columns of v in panels.
-    A unit is `m_block` parts of rows of a batch item, a tile `unit_block` of `units`; the scores
-    of a block of panels of keys are `pitch` bytes from row to row.
-    If `k_rows`, k is not in panels; items of q and k are contiguous.  If `v_rows`, v is not in
-    panels; its rows are contiguous, and whole vectors.
-    Row i attends to keys up to number i + `diagonal` of all, and at least to the first one.
-    If `empty`, rows whose scores are all -inf are 0, and not NaN.
-    `k0`, `v0` and the other fields of `PART`, and so on: the `parts` of keys and values.
-    `x0`, `x1`, ...: the `operands` of the expression, laid out like the scores.
+    - `batch_rank`, `batch`: number and extents of batch dimensions; `q_row`, `q_step`, `q_batch`
+      and so on: bytes between rows, between items (the item size for y) and along the batch
+      dimensions
+    - `m_parts`: parts of the rows, at most as high as a tile; `width_parts`: panels of v
+    - `m_block`: parts of the rows of a unit; a tile is `unit_block` of `units`
+    - `pitch`: bytes between rows of the scores of a block of keys
+    - `k_rows`: k is not in panels, and items of q and k are contiguous
+    - `v_rows`: v is not in panels; its rows are contiguous and whole vectors
+    - `diagonal`: row i attends to keys up to number i + diagonal, and at least to key 0
+    - `empty`: rows whose scores are all -inf become 0 instead of NaN
+    - `parts`: number of parts of keys and values, with the fields of `PART`: `k0`, `v0`, ...
+    - `operands`: operands of the expression, `x0`, `x1`, ..., laid out like the scores
     """
     fields = [
         *operand_fields("q", "y"),
@@ -110,7 +110,7 @@ K, K_ROW, _, K_BATCH, V, V_ROW, _, V_BATCH, KEYS, PANELS, BLOCK = PART.offsets
 def rows(
     item: str, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
 ) -> KernelFunction:
-    """Tiles of any of the `heights` and `widths`; `epilogue` is applied to the scores."""
+    """Attention with tiles of the `heights` and `widths`; `epilogue` is applied to the scores."""
     drive = _driver(item)
     tile = product_tile(item, heights, widths)
     scores, state = local_bytes(SCORES_BYTES), local_bytes(16 * MAX_ROWS)
@@ -154,10 +154,10 @@ def _panel_product() -> Any:
         first_seen,
         depth_seen,
     ):
-        """Rows of parts `i_first` to `i_end` - 1 times one panel of n columns, in pieces.
+        """Multiply the rows of parts `i_first` to `i_end` - 1 by one panel of n columns.
 
-        Of row i only the first `first_seen` + i + 1 columns are needed, and as many items of A are
-        not zero as `depth_seen` + i + 1; at least one.
+        Only the first `first_seen` + i + 1 columns of row i are needed, and only the first
+        `depth_seen` + i + 1 items (at least one) of row i of A are not zero.
         """
         for k in range(0, depth, CHAIN):
             row = 0
@@ -193,7 +193,7 @@ def _rows_product(item: str) -> Any:
 
     @helper
     def multiply_rows(rows, keys, depth, q, q_row, k, k_row, scores, pitch):
-        """Rows of q times rows of k, of which each is read once."""
+        """Multiply rows of q by rows of k, reading each row of k once from memory."""
         for key in range(0, keys, DOT_ROWS):
             count = min(DOT_ROWS, keys - key)
             for row in range(rows):
@@ -207,8 +207,8 @@ def _rows_product(item: str) -> Any:
 def _driver(item: str) -> Any:
     """Helper `drive(bases, params, first, last, tile, finish, table, scores, state)`.
 
-    `tile` and `finish` are the addresses of `product_tile` and `apply_rows` (or 0); the others of
-    memory of the thread.
+    `tile` and `finish` are the addresses of `product_tile` and `apply_rows` (or 0); `table`,
+    `scores` and `state` are addresses of memory of the thread.
     """
     size, lanes = ITEMSIZE[item], lanes_of(item)
     call_finish = procedure(APPLY_ARGUMENTS)

@@ -1,4 +1,4 @@
-"""Blocks of quantized items in registers, as float32."""
+"""Decodes a block of quantized items to float32 in registers."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false

@@ -1,4 +1,4 @@
-"""Block-quantized items to float32, as vector IR; `nnefc.support.block_formats` has the formats."""
+"""Dequantizes block-quantized items; `nnefc.support.block_formats` has the formats."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -17,8 +17,8 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 
 DEQUANTIZE = Layout("x:ref y:ref blocks tile_blocks")
-"""Parameters of `block_quantized.dequantize`: `blocks` of `nnefc.support.block_formats` one behind
-the other at x, their items at y; a tile is `tile_blocks` of them."""
+"""Parameters of `block_quantized.dequantize`: `blocks` consecutive blocks at x, their float32 items
+at y; a tile is `tile_blocks` blocks."""
 
 
 @family()

@@ -2,8 +2,8 @@
 
     sum[lane] = start[lane] + sum over terms, and over j < 4, of codes[lane][j] * digits[lane][j]
 
-Codes are below 16, digits signed; both are bytes in vectors of int32.  Sums are exact: with up to
-`TERMS` terms they fit into 16 bits, in which machines add that have no instruction for 32.
+Codes are below 16, digits are signed; both are bytes in vectors of int32.  Sums are exact: up to
+`TERMS` terms fit into 16 bits, in which machines without a 32-bit dot product add.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -27,7 +27,7 @@ TERMS: Final = 8
 
 
 class ByteSum(Protocol):
-    """A sum that grows by terms."""
+    """A sum to which terms are added."""
 
     def add(self, codes: Lanes, digits: Lanes) -> None:
         """Add the products of two vectors of bytes."""
@@ -39,7 +39,7 @@ class ByteSum(Protocol):
 
 
 def byte_sum(start: Lanes) -> ByteSum:
-    """A sum that begins at `start`, int32, by the best instructions of the machine."""
+    """A sum that begins at `start` (int32), with the best instructions of the machine."""
     isa = host()
     if isa.byte_dot:
         return _Dots(start, isa.byte_dot)
@@ -47,7 +47,7 @@ def byte_sum(start: Lanes) -> ByteSum:
 
 
 class _Dots:
-    """Sums by an instruction that adds four products to 32 bits."""
+    """A sum by an instruction that adds four products to 32 bits."""
 
     def __init__(self, start: Lanes, name: str) -> None:
         self._sum, self._name = start, name
@@ -64,7 +64,7 @@ class _Dots:
 
 
 class _Pairs:
-    """Sums by an instruction that adds two products in 16 bits."""
+    """A sum by an instruction that adds two products in 16 bits."""
 
     def __init__(self, start: Lanes, name: str) -> None:
         self._start, self._name = start, name
@@ -80,7 +80,7 @@ class _Pairs:
 
 
 class _Halves:
-    """Sums by products of 16 bits, separately for the two halves of the bytes."""
+    """A sum by multiplications of 16 bits, one for each half of the bytes."""
 
     def __init__(self, start: Lanes) -> None:
         self._start = start
@@ -103,22 +103,22 @@ class _Halves:
 
 
 def _sums_of_pairs(like: Lanes, items: Any) -> Lanes:
-    """The sum of the two integers of 16 bits of each lane."""
+    """The sum of the two 16-bit integers of each lane."""
     pairs = like.same(_items(like.v, items, 32))
     return ((pairs << 16) >> 16) + (pairs >> 16)
 
 
 def _kind(v: LaneBuilder, bits: int) -> Any:
-    """LLVM type of the bits of a vector of 32-bit items, as integers of so many."""
+    """LLVM type of a vector of 32-bit items as integers of `bits` bits."""
     return ir.VectorType(ir.IntType(bits), 32 * v.lanes // bits)
 
 
 def _items(v: LaneBuilder, value: Any, bits: int) -> Any:
-    """The bits of a vector as integers of so many."""
+    """A vector bitcast to integers of `bits` bits."""
     return v.builder.bitcast(value, _kind(v, bits))
 
 
 def _chosen(v: LaneBuilder, x: Any, y: Any, order: Iterable[int]) -> Any:
-    """Items of x and then y, in an order."""
+    """The vector of items order[i] of the concatenation of x and y."""
     numbers = list(order)
     return v.builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(numbers)), numbers))

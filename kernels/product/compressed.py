@@ -2,10 +2,10 @@
 
     C[m, n] (+)= A[m, depth] B[depth, n]
 
-B is in panels of one vector of columns, over the whole depth, and is widened to float32 in
-registers: with few rows the time is that of reading the weights.  Codes of 4 bits are not widened:
-they are multiplied as integers with rows of A in fixed point.  For many rows `widen_panel` writes
-pieces of B to memory that stays in the cache, for the tile of `float32`.
+B is in panels of one vector of columns over the whole depth, and is widened to float32 in
+registers.  With few rows, the time of a product is the time to read the weights.  Codes of 4 bits
+are not widened, but multiplied as integers with rows of A in fixed point.  For many rows,
+`widen_panel` writes pieces of B as float32 to memory that stays in the cache.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -22,7 +22,7 @@ from typing import Any, Final
 from nnefc.kernels.product.byte_products import byte_sum
 from nnefc.kernels.product.fixed_point import BLOCK, CORRECTION, DIGITS, GROUP, SCALE
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, Walk
+from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, TileEmitter
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import HALVES
@@ -31,24 +31,23 @@ from nnefc.kernels.vector.permute import lookup
 from nnefc.kernels.vector.vector import Vector, vector_function
 
 ITEM: Final = "float32"
-"""The type of the arithmetic."""
+"""The item type of the arithmetic."""
 STORED: Final = {"float16": 64, "bfloat16": 64, "q4_0": 18, "q8_1": 34}
-"""Bytes of a block of one column, by how it is stored: items of 16 bits, or as
-`nnefc.packing.blocks` arranges them."""
+"""Bytes of a block of one column by storage format; `nnefc.packing.blocks` arranges blocks."""
 IN_FIXED_POINT: Final = "q4_0"
-"""The format for which rows of A are in fixed point: see `nnefc.kernels.product.fixed_point`."""
+"""The format for which rows of A are in fixed point, see `nnefc.kernels.product.fixed_point`."""
 WIDEN_ARGUMENTS: Final = 5
 _AHEAD: Final = 12 << 10
-"""Prefetch distance in bytes: hardware prefetchers stop at the end of a page."""
+"""Prefetch distance in bytes; hardware prefetchers stop at the end of a page."""
 _LINE: Final = 64
 _IN_PLACE: Final = 5
-"""Codes of 4 bits that are in the fraction of a float32."""
+"""Codes of 4 bits that fit into the fraction of a float32."""
 _CHAINS: Final = 4
-"""Chains of sums, at least: as many as hide the latency of a multiply-add."""
+"""Least number of chains of sums, to hide the latency of a multiply-add."""
 
 
 def compressed_rows() -> int:
-    """Rows of A of a tile, at most: each takes a sum over all blocks, and one over a block."""
+    """Most rows of A of a tile: a row takes a register for all blocks and one for each block."""
     return 8 if host().registers >= 32 else 4
 
 
@@ -56,9 +55,8 @@ def compressed_rows() -> int:
 def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
     """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
 
-    As `nnefc.kernels.tile.register_tile.product_tile`, but B is compressed, and `b_row` bytes from
-    panel to panel; there are any number of these.  Rows of A are contiguous, and in fixed point for
-    `IN_FIXED_POINT`.
+    As `nnefc.kernels.tile.register_tile.product_tile`, but B is any number of compressed panels,
+    `b_row` bytes apart.  Rows of A are contiguous, and in fixed point for `IN_FIXED_POINT`.
     """
     products = _integer_products if stored == IN_FIXED_POINT else partial(_products, stored)
     lanes = lanes_of(ITEM)
@@ -73,14 +71,14 @@ def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
             block = builder.append_basic_block(f"rows{height}")
             switch.add_case(v.word(height), block)
             builder.position_at_end(block)
-            walk = Walk(v, height, 1)
+            code = TileEmitter(v, height, 1)
             with v.loop(0, n, lanes, [b, c]) as panel:
                 at_b, at_c = panel.values
                 sums = products(v, height, depth, a, a_row, at_b)
                 left = builder.sub(n, panel.index)
                 is_last = builder.icmp_signed("<", left, v.word(lanes))
                 some = builder.select(is_last, left, v.word(lanes))
-                walk.finish(sums, some, at_c, c_row, bias, bias_row, fresh)
+                code.finish(sums, some, at_c, c_row, bias, bias_row, fresh)
                 panel.next = [v.at(at_b, b_row), v.at(at_c, v.nbytes)]
             builder.branch(out)
         builder.position_at_end(out)
@@ -89,7 +87,7 @@ def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
 
 
 def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
-    """Sums of products of `height` rows with the columns of a panel."""
+    """Sums of products of `height` rows of A with the columns of a panel."""
     builder = v.builder
     offsets = [builder.mul(a_row, v.word(i)) for i in range(height)]
     chains = max(_CHAINS // height, 1)
@@ -127,12 +125,12 @@ def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[A
 
 
 def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
-    """The same for codes of 4 bits, and rows in fixed point."""
+    """As `_products`, for codes of 4 bits and rows of A in fixed point."""
     offsets = [v.builder.mul(a_row, v.word(i)) for i in range(height)]
     nbytes = STORED[IN_FIXED_POINT] * v.lanes
     with v.loop(0, depth, BLOCK, [*[v.zero()] * height, a, b]) as turn:
         *totals, at_a, at_b = turn.values
-        # all lines: under this load the hardware prefetches little
+        # every line, because the hardware prefetches little under this load
         for line in range(0, nbytes, _LINE):
             v.prefetch(at_b, _AHEAD + line)
         rows = [_RowSums(v, v.at(at_a, offset)) for offset in offsets]
@@ -152,7 +150,7 @@ def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
 
 
 class _RowSums:
-    """Sums of products of a block of a row in fixed point with codes, digit by digit."""
+    """Sums of products of a block of a row in fixed point with codes, one per digit."""
 
     def __init__(self, v: Vector, block: Any) -> None:
         self._v, self._block = v, block
@@ -163,12 +161,12 @@ class _RowSums:
         return self._v.of("int32").load_splat(self._v.at(self._block, place))
 
     def add(self, group: int, codes: Lanes) -> None:
-        """Add the products with four numbers."""
+        """Add the products of codes with four numbers of the row."""
         for digit, sum_ in enumerate(self._sums):
             sum_.add(codes, self._word(GROUP * group + 4 * digit))
 
     def total(self) -> Lanes:
-        """The sums of products with codes less 8, float32, without any scale."""
+        """The sums of products with (codes - 8), as float32, without scales."""
         first, *lower = (sum_.total() for sum_ in reversed(self._sums))
         for sum_ in lower:
             first = (first << 8) + sum_
@@ -179,20 +177,20 @@ class _RowSums:
 
 
 def _groups_of_codes(v: Vector, block: Any) -> Iterator[Lanes]:
-    """The codes of each four rows of a block, as bytes."""
+    """The codes of a block as bytes, four rows at a time."""
     for words in _words_of_codes(v, block):
         yield words & 0x0F0F0F0F
         yield (words >> 4) & 0x0F0F0F0F
 
 
 def _words_of_codes(v: Vector, block: Any) -> list[Lanes]:
-    """Vectors of 8 codes of a column each."""
+    """Vectors whose lanes hold 8 codes of a column."""
     places = (v.at(block, (2 + 4 * number) * v.lanes) for number in range(4))
     return [v.of("int32").load(place) for place in places]
 
 
 def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
-    """The rows of a block, without the scale of their columns."""
+    """The rows of a block as float32, without the scales of their columns."""
     if stored == "q4_0":
         widen = _codes_of_4_bits(v)
         for words in _words_of_codes(v, block):
@@ -204,19 +202,19 @@ def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
 
 
 def _row(v: Vector, stored: str, block: Any, number: int = 0) -> Lanes:
-    """A row of items in 16 or 8 bits."""
+    """Row `number` of a block of 16-bit or 8-bit items, as float32."""
     if stored in HALVES:
         return convert(v.of(stored).load(v.at(block, 2 * number * v.lanes)), ITEM)
     return convert(v.of("int8").load(v.at(block, (2 + number) * v.lanes)), ITEM)
 
 
 def _scale(v: Vector, stored: str, block: Any) -> Lanes | None:
-    """The factor of the rows of a block, if it has one."""
+    """The scales of the columns of a block, or None if the format has none."""
     return None if stored in HALVES else convert(v.of("float16").load(block), ITEM)
 
 
 def _codes_of_4_bits(v: Vector) -> Any:
-    """`widen(words, number)`: the codes in bits 4 * number to 4 * number + 3, less 8, as floats."""
+    """`widen(words, number)`: (codes in bits 4 * number to 4 * number + 3) - 8, as float32."""
     find = lookup(v, [code - 8.0 for code in range(16)])
 
     def by_table(words: Lanes, number: int) -> Lanes:
@@ -224,8 +222,8 @@ def _codes_of_4_bits(v: Vector) -> Any:
         return find(words >> 4 * number if number else words)
 
     def in_place(words: Lanes, number: int) -> Lanes:
-        # four bits of the fraction of a float are an integer added to 2 ** e, for the e at which
-        # the last of them counts 1: they need no shift to the end and no conversion
+        # With the exponent at which the last of four fraction bits counts 1, a float is 2 ** e plus
+        # their integer value.  This needs neither a shift nor a conversion.
         if number >= _IN_PLACE:
             words, number = words >> 4 * _IN_PLACE, number - _IN_PLACE
         base = 2.0 ** (23 - 4 * number)
@@ -237,9 +235,10 @@ def _codes_of_4_bits(v: Vector) -> Any:
 
 @cache
 def widen_panel(stored: str) -> Any:
-    """Function `widen(depth, n, b, b_row, target)`: columns of compressed panels as float32.
+    """Function `widen(depth, n, b, b_row, target)`: columns of compressed panels to float32.
 
-    n is in whole vectors, `b_row` the bytes from panel to panel; target is dense, [depth, n].
+    n is a multiple of a vector's lanes, `b_row` the bytes between panels; target is dense
+    [depth, n].
     """
     lanes = lanes_of(ITEM)
 

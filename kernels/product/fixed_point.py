@@ -1,13 +1,14 @@
 """Rows of float32 in fixed point, for integer products with weights of 4 bits.
 
 A block of 32 numbers is integers X of 23 bits with a scale: x = X * 2^(e - 21), where 2^e is the
-power of two of the largest |x|.  No x is rounded by more than 2^-22 of the largest, four times
-the rounding of float32.  X has three digits, signed bytes:
+power of two of the largest |x|.  No x is rounded by more than 2^-22 of the largest, four times the
+rounding of float32.  X has three digits, which are signed bytes:
 
     X = (d2 * 256 + d1) * 256 + d0
 
-A block takes as many bytes as before, 8 groups of 4 words: digits d0 of 4 numbers, their d1, their
-d2, and a word.  The words of the first two groups are `CORRECTION` and `SCALE`.
+A block takes as many bytes as 32 float32: 8 groups of 4 words.  The words of a group are the digits
+d0, d1 and d2 of 4 numbers, and an extra word: `CORRECTION` in the first group, `SCALE` in the
+second.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -31,35 +32,35 @@ BLOCK: Final = 32
 """Numbers of a block."""
 DIGITS: Final = 3
 GROUP: Final = 16
-"""Bytes of a group of 4 numbers: a word of each digit, and another one."""
+"""Bytes of a group of 4 numbers: a word per digit and an extra word."""
 CORRECTION: Final = 12
-"""Offset in a block of -8 times the sum of X, int32: codes of weights are 8 too large."""
+"""Byte offset in a block of -8 * sum(X), int32, because codes of weights are 8 too large."""
 SCALE: Final = GROUP + 12
-"""Offset in a block of its scale, float32; NaN if a number is infinite or NaN."""
+"""Byte offset in a block of its scale, float32; NaN if a number is infinite or NaN."""
 FIX_ARGUMENTS: Final = 5
 MOST_BYTES: Final = 64 << 10
-"""Bytes of the rows of a tile at most: they lie on the stack and stay in the second cache."""
+"""Most bytes of the rows of a tile: they are on the stack and stay in the L2 cache."""
 
 _BITS: Final = 22
-"""Bits of |X|: sums of 32 products with weights of up to 8 are below 2^31."""
+"""Bits of |X|, so that sums of 32 products with weights of up to 8 are below 2^31."""
 _EXPONENT: Final = 0x7F800000
 _FRACTION_BITS: Final = 23
 _NEAR: Final = 1.5 * 2.0**_FRACTION_BITS
-"""Added to a float below 2^22 it gives one whose last bit counts 1."""
+"""The last bit of x + _NEAR counts 1 for |x| < 2^22, so the sum is rounded to an integer."""
 _NEAR_WORD: Final = 0x4B400000
-"""Its bits: those of a sum are as many more as was added."""
+"""The bits of `_NEAR`: bits(x + _NEAR) - _NEAR_WORD is the rounded x."""
 _CARRY: Final = 0x8080
-"""Added to X, it carries into the next digit where a digit is 128 or more; an exclusive or removes
-it from the digits again.
+"""Added to X, carries into the next digit where a digit is 128 or more; an exclusive or then
+removes it from the digits.
 """
 _NAN: Final = 0x7FC00000
 
 
 @cache
 def fix_rows() -> Any:
-    """Function `fix(rows, depth, a, a_row, target)`: rows of float32 in fixed point.
+    """Function `fix(rows, depth, a, a_row, target)`: rows of float32 to fixed point.
 
-    depth is in whole blocks; `a_row` are bytes from row to row of a, the target is dense.
+    depth is a multiple of `BLOCK`, `a_row` the bytes between rows of a; the target is dense.
     """
 
     @vector_function("float32", min(lanes_of("float32"), BLOCK), FIX_ARGUMENTS)
@@ -80,10 +81,10 @@ def _fix_block(v: Vector, source: Any, target: Any) -> None:
     largest, *others = (x.bits() & 0x7FFFFFFF for x in xs)
     for size in others:
         largest = select(largest > size, largest, size)
-    most = _reduced(largest, "smax")  # bits of floats that are not negative grow with them
+    most = _reduced(largest, "smax")  # the order of positive floats is that of their bits
     exponent = b.and_(most, I32(_EXPONENT))
     is_special = b.icmp_signed("==", exponent, I32(_EXPONENT))
-    # 2^-126 and more, so that the scale is a normal number, too
+    # large enough that the scale is a normal number
     least = I32(_BITS << _FRACTION_BITS)
     exponent = b.select(b.icmp_signed(">", exponent, least), exponent, least)
     shift = (_BITS - 1) << _FRACTION_BITS
@@ -104,12 +105,12 @@ def _fix_block(v: Vector, source: Any, target: Any) -> None:
 
 
 def _reduced(x: Lanes, operation: str) -> Any:
-    """All lanes of int32 together."""
+    """All int32 lanes reduced by LLVM's `vector.reduce.{operation}`."""
     return x.v.call(f"llvm.vector.reduce.{operation}.v{x.v.lanes}i32", I32, x.value)
 
 
 def _by_digit(x: Lanes) -> Lanes:
-    """Bytes of each 4 lanes: the first of all of them, the second, ..."""
+    """The bytes of every 4 lanes transposed: their first bytes, their second bytes, ..."""
     b, count = x.v.builder, 4 * x.v.lanes
     bytes_ = b.bitcast(x.value, ir.VectorType(I8, count))
     order = [

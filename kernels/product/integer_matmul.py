@@ -1,7 +1,7 @@
 """Matrix products of integers, which wrap around in their type.
 
-A tile of C stays in registers along the depth: an item of A in all lanes, times vectors of a row of
-B.  Rows of B and C are contiguous; A and the batches have strides.
+A tile of C stays in registers along the depth; a step multiplies an item of A in all lanes by
+vectors of a row of B.  Rows of B and C are contiguous; A and batches have strides.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -35,8 +35,7 @@ PRODUCT = Layout(
         ]
     )
 )
-"""Parameters of `integer_matmul.product`: as of `nnefc.kernels.product.matmul.DOTS`, without a
-bias.
+"""Parameters of `integer_matmul.product`: as `nnefc.kernels.product.matmul.DOTS`, without bias.
 
 b_step and c_step are the item size.  A unit of work is `m_block` rows of a batch item, a tile
 `unit_block` of `units`.
@@ -95,21 +94,21 @@ def product(item: str) -> KernelFunction:
 
 @cache
 def rows_product(item: str) -> Any:
-    """Intrinsic `multiply(a, b, c, rows, params)`: some rows of C, whose addresses are given."""
+    """Intrinsic `multiply(a, b, c, rows, params)` for `rows` rows of A and C at these addresses."""
     lanes = isa.host().vector_bits // BITS[item]
 
     @vector_intrinsic(item, lanes, 5, apart=True)
     def multiply(v: Vector, a, b, c, rows, params):
-        walk = _Walk(v, a, b, c, params)
+        loops = _TileLoops(v, a, b, c, params)
         whole = v.builder.sub(rows, v.builder.srem(rows, v.word(HEIGHT)))
-        walk.rows(v.word(0), whole, HEIGHT)
-        walk.rows(whole, rows, 1)
+        loops.rows(v.word(0), whole, HEIGHT)
+        loops.rows(whole, rows, 1)
 
     return multiply
 
 
-class _Walk:
-    """The loops over tiles of C."""
+class _TileLoops:
+    """Emits the loops over tiles of C."""
 
     def __init__(self, v: Vector, a: Any, b: Any, c: Any, params: Any) -> None:
         self._v = v
@@ -123,7 +122,7 @@ class _Walk:
         return v.builder.load(v.pointer(v.builder.add(params, v.word(field))), typ=v.word(0).type)
 
     def rows(self, start: Any, stop: Any, height: int) -> None:
-        """Rows from `start` to `stop`, `height` at a time."""
+        """Compute rows `start` to `stop` - 1, `height` at a time."""
         v, b = self._v, self._v.builder
         width = WIDTH * v.lanes
         whole = b.sub(self._n, b.srem(self._n, v.word(width)))
@@ -137,7 +136,7 @@ class _Walk:
     def _tile(
         self, row: Any, column: Any, height: int, width: int, mask: Lanes | None = None
     ) -> None:
-        """Compute a tile of C; `mask`: of the columns of its only vector."""
+        """Compute a tile of C; `mask` selects columns of its only vector."""
         v, b = self._v, self._v.builder
         across = b.mul(column, v.word(v.itemsize))
         rows = [b.add(row, v.word(i)) for i in range(height)]

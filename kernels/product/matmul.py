@@ -1,8 +1,8 @@
 """Matrix products over batches: blocked on the register tile, or as dot products.
 
-Operands have strides, so that transposition and broadcasting are data.  The rows and
-columns of C are cut into nearly equal parts of the height and width of a tile, so that no tile is
-nearly empty: 197 rows are 22 times 8 and 3 times 7.
+Operands have strides, so that transposition and broadcasting are data.  Rows and columns of C are
+cut into nearly equal parts, at most as large as a tile, so that no tile is nearly empty: 197 rows
+are 22 parts of 8 and 3 of 7.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -46,9 +46,9 @@ _SHARED = [
 DOTS = Layout(" ".join(_SHARED))
 """Parameters of `matmul.dots`: C[m, n] = bias[m] + A[m, depth] B[depth, n].
 
-`x_row` and `x_step` are the distances of rows and columns in bytes (those of bias are 0 where it is
-repeated).  There are `batch_rank` batch dimensions of extents `batch`, in which the operands
-advance by `x_batch` bytes.  a_step and b_row are the item size.  A unit of work is `m_block` rows
+For each operand x, `x_row`, `x_step` and `x_batch` are the bytes between rows, between columns and
+along the batch dimensions; 0 where bias is repeated.  `batch_rank` and `batch` are the number and
+extents of batch dimensions.  a_step and b_row are the item size.  A unit of work is `m_block` rows
 of a batch item, a tile `unit_block` of `units`.
 """
 
@@ -56,13 +56,14 @@ of a batch item, a tile `unit_block` of `units`.
 def gemm_layout(operands: int) -> Layout:
     """Parameters of `matmul.gemm`: those of `DOTS`, the tiling of C, and operands of an epilogue.
 
-    Rows of C are in `m_parts` parts, columns in `n_parts`, of as many rows and vectors as a tile
-    may have.  If `a_packed`, A is in panels of those columns of its transpose.  Rows of B are
-    contiguous, and whole vectors, unless `b_packed` says that B is in panels (`PANELS`), see
-    `nnefc.kernels.tile.panels`, or in compressed ones (`COMPRESSED`), see
-    `nnefc.kernels.product.compressed`: of these b_row is the size of a block of all columns of a
-    panel, b_step that of a panel. The tile walks `k_block` of the depth at a time.  A unit is
-    `m_block` x `n_block` parts. `x0`, `x1`, ...: the `operands` of the epilogue, laid out like C.
+    - `m_parts`, `n_parts`: parts of the rows and columns of C, at most as large as a tile; a unit
+      is `m_block` x `n_block` parts
+    - `a_packed`: A is in panels, each the columns of its transpose that are a part of the rows
+    - `b_packed`: 0 if rows of B are contiguous and whole vectors; `PANELS` for panels of
+      `nnefc.kernels.tile.panels`; `COMPRESSED` for panels of `nnefc.kernels.product.compressed`,
+      with the bytes of a block of all columns of a panel in b_row and of a panel in b_step
+    - `k_block`: depth of the products of a tile
+    - `operands`: operands of the epilogue, `x0`, `x1`, ..., laid out like C
     """
     cut = "n_block m_parts n_parts a_packed b_packed k_block operands"
     return Layout(" ".join([*_SHARED, cut, *operand_fields(*(f"x{i}" for i in range(operands)))]))
@@ -105,7 +106,7 @@ def gemm_layout(operands: int) -> Layout:
 
 PANELS: Final = 1
 COMPRESSED: Final = 2
-"""Values of `b_packed`."""
+"""Values of `b_packed`, besides 0."""
 K_BLOCK_COMPRESSED: Final = 256
 """Most rows of compressed panels that are widened at a time."""
 
@@ -118,10 +119,10 @@ def gemm(
     epilogue: Epilogue | None = None,
     stored: str | None = None,
 ) -> KernelFunction:
-    """Tiles of any of the `heights` and `widths`.
+    """Matrix product with tiles of the `heights` and `widths`.
 
-    `stored`: how compressed weights are, which the tile reads if there are no `widths`, or which
-    are widened before.
+    `stored`: storage format of compressed weights (`STORED`).  The tile reads them directly if
+    `widths` is empty; otherwise they are widened first.
     """
     drive = _driver(item)
     if stored is not None and not widths:
@@ -145,17 +146,17 @@ def gemm(
 
 @helper
 def _nothing():
-    """The address of what there is not."""
+    """Stands for an absent function or buffer; its address is 0."""
     return 0
 
 
 @cache
 def _driver(item: str):
-    """Helper `drive(bases, params, first, last, tile, finish, table, fix, widen, memory)`: loops.
+    """Helper `drive(bases, params, first, last, tile, finish, table, fix, widen, memory)`.
 
-    It is translated once for all kernels: what they differ in are the addresses of `product_tile`,
-    `apply_rows` (or 0), `table`, memory for operands, `fix_rows` and `widen_panel` (or 0), and
-    memory for what one of these two writes.
+    The loops of `gemm`, translated once per item type.  Kernels differ in the addresses of
+    `product_tile`, `apply_rows` (or 0), a table for its operands, `fix_rows` and `widen_panel` (or
+    0), and memory for the results of these two.
     """
     size, lanes = ITEMSIZE[item], lanes_of(item)
     call_tile, call_finish = procedure(TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
@@ -194,7 +195,7 @@ def _driver(item: str):
             bottom = i_end * height0 + min(i_end, higher)
             for k in range(0, depth, k_block):
                 some = min(k_block, depth - k)
-                # unless the unit before has left the same there
+                # unless the unit before has left these rows in memory
                 part = (number * m_blocks + t % m_blocks) * depth + k
                 if fix != 0 and fixed != part:
                     fixed = part
@@ -257,7 +258,7 @@ DOT_ROWS = 4
 
 @family()
 def dots(item: str) -> KernelFunction:
-    """For a few columns: rows of A and columns of B are contiguous."""
+    """Matrix product for few columns, as dot products of contiguous rows of A and columns of B."""
     load, store = LOAD[item], STORE[item]
     multiply, local = register_tile.dots(item, DOT_ROWS), local_bytes(DOT_ROWS * 8)
 

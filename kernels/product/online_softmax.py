@@ -1,4 +1,4 @@
-"""Softmax over rows in blocks: the sum so far is rescaled to each new maximum.
+"""Online softmax over rows in blocks: sums are rescaled to each new maximum.
 
 See Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 """
@@ -25,10 +25,10 @@ from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 def exponentials(item: str) -> Any:
     """Intrinsic `run(rows, n, seen, x, pitch, state, y, y_row, width, fresh, libm)`.
 
-    Rows of n items at x become exp(item - largest so far).  Of row i the first `seen` + i count,
-    if there are any; the others become 0.  `state` holds, for each row, a word for the largest
-    item and one for the sum of exponentials so far; if not `fresh`, the sum and the row of `width`
-    items at y are scaled to the new maximum first.
+    Rows of n items at x become exp(item - largest so far).  Only the first `seen` + i items of row
+    i count, the others become 0.  `state` holds two words per row, the largest item and the sum of
+    exponentials so far.  If not `fresh`, the sum and the row of `width` items at y are first scaled
+    to the new maximum.
     """
 
     @vector_intrinsic(item, lanes_of(item), 11, apart=True)
@@ -54,7 +54,7 @@ def exponentials(item: str) -> Any:
 
             (tops,) = along(v, count, [old], top_items)
             top = v.splat(maximum(tops))
-            # of a row without any finite item so far: exp(-inf - 0) is 0
+            # a row without finite items so far: exp(-inf - 0) is 0
             base = select(top.equals(-math.inf), 0.0, top)
 
             def powers(index, mask, carried):
@@ -96,7 +96,7 @@ def _scale(v: Vector, row: Any, width: Any, factor: Lanes) -> None:
 def divide_rows(item: str) -> Any:
     """Intrinsic `divide(rows, width, y, y_row, state, empty)`: rows by the sums of `exponentials`.
 
-    Those whose sum is 0 are kept, if `empty`; otherwise they become NaN.
+    Rows whose sum is 0 stay unchanged if `empty`, else they become NaN.
     """
 
     @vector_intrinsic(item, lanes_of(item), 6, apart=True)

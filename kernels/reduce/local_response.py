@@ -1,7 +1,7 @@
 """Local response normalisation: y = expression(x, sum of x * x over a window).
 
-The window lies along one dimension of a tensor [outer, extent, inner].  In rows of extent * inner
-items, tap t of item j is item j + t * inner of the row, or absent if that is outside the row.
+The window extends along one dimension of a tensor [outer, extent, inner].  In rows of extent *
+inner items, tap t of item j is item j + t * inner of the row; taps outside the row are absent.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -27,8 +27,8 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel
 WINDOWED = Layout("x:ref y:ref row inner chunk chunks units unit_block")
 """Parameters of `local_response.windowed`.
 
-x, y: rows of `row` items, cut into `chunks` of `chunk` items each.  `inner`: items from one tap to
-the next.  `units`: chunks of all rows, `unit_block` of them a tile.
+x, y: rows of `row` items, cut into `chunks` of `chunk` items each.  `inner`: items between taps.
+`units`: chunks of all rows; a tile is `unit_block` of them.
 """
 X, Y, ROW, INNER, CHUNK, CHUNKS, UNITS, UNIT_BLOCK = WINDOWED.offsets
 
@@ -38,7 +38,7 @@ IN_FLIGHT = 2
 
 @family()
 def windowed(expression: Expression, before: int, after: int) -> KernelFunction:
-    """`expression` of an item, and of the sum of squares of those from `before` to `after` it."""
+    """`expression` of an item and of the sum of squares from `before` taps to `after` taps."""
 
     def kernel(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
         _Windowed(builder, expression, before, after).emit(bases, params, first, last)
@@ -86,7 +86,7 @@ class _Windowed:
             self._chunk(v.at(x, place), v.at(y, place), start, end)
 
     def _chunk(self, x: Any, y: Any, start: Any, end: Any) -> None:
-        """Items `start` to `end` of a row; the middle, with all taps in the row, has no masks."""
+        """Compute items `start` to `end` - 1 of a row; only items with taps outside need masks."""
         b, v = self._b, self._v
         wide = v.resized(IN_FLIGHT * v.lanes)
         low = self._between(start, b.mul(I64(self._before), self._inner), end)
@@ -104,7 +104,7 @@ class _Windowed:
             self._items(self._v, x, y, turn.index, end)
 
     def _items(self, v: Vector, x: Any, y: Any, index: Any, end: Any) -> None:
-        """A vector of results; `end` None: all of its taps are in the row."""
+        """Compute a vector of results; `end` is None if all of its taps are in the row."""
         b = self._b
         center = v.at(x, b.mul(index, self._size))
         mask = None if end is None else v.wide_mask(b.sub(end, index))

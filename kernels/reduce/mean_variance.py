@@ -1,6 +1,6 @@
 """Normalisation by mean and variance: y = expression((x - mean) / sqrt(variance + epsilon), ...).
 
-Items that share their mean are a row, which need not be contiguous.
+A row is the items that share a mean; it need not be contiguous.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 @family()
 def rows(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> KernelFunction:
-    """The innermost dimension is reduced.
+    """Normalisation over the innermost dimension, and possibly others.
 
-    `repeated`: of each further operand, whether it is the same along that dimension.  `centred`:
-    whether the mean is subtracted, and not 0.
+    `repeated`: for each further operand, whether it is constant along that dimension.  `centred`:
+    whether the mean is subtracted.
     """
 
     def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
@@ -29,7 +29,7 @@ def rows(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> K
 
 @family()
 def columns(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> KernelFunction:
-    """The innermost dimension is kept: each of its items belongs to another row."""
+    """Normalisation over other dimensions: items along the innermost one are in different rows."""
 
     def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
         Columns(builder, params, expression, repeated, centred).emit(bases, first, last)

@@ -6,10 +6,10 @@ A row is read from memory once, and then from the cache:
     variance = mean((x - top)^2) - rest^2
     y = expression(((x - top) - rest) / sqrt(variance + epsilon), ...)
 
-x - top is exact, however large the mean is compared with the deviation.  The variance loses digits
-if the first item is many deviations away from the mean; then `top` becomes top + rest, the mean but
-for rounding, and everything is computed again.  (Shifted data: Chan, Golub and LeVeque, 1983.)  If
-the mean is not subtracted, `top` and `rest` are 0.
+x - top is exact even if the mean is large compared with the deviation.  The variance loses digits
+if the first item is many deviations away from the mean.  In this case `top` becomes top + rest, the
+mean up to rounding, and the moments are computed again (shifted data: Chan, Golub and LeVeque,
+1983).  If the mean is not subtracted, `top` and `rest` are 0.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -47,17 +47,17 @@ Terms = Callable[[Lanes, list[Lanes]], list[Lanes]]
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that are normalised at the same time: one, or those of a vector of columns."""
+    """Rows that are normalised together: a single row, or a vector of columns."""
 
     v: Vector
     starts: list[Any]
-    """Pointers to the first items, of all tensors."""
+    """Pointers to the first items in all tensors."""
     mask: Lanes | None = None
-    """Of the columns."""
+    """Mask of the columns."""
 
 
 class Normalisation(ABC):
-    """A kernel; subclasses loop over rows."""
+    """Emits a normalisation kernel; subclasses have the loops over rows."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Normalisation(ABC):
         self._libm: Any = None
 
     def emit(self, bases: Any, first: Any, last: Any) -> None:
-        """The body of the kernel."""
+        """Emit the body of the kernel."""
         b, v = self._b, self._v
         pointers = [
             v.pointer(address(b, bases, b.add(self._params, I64(self._at[name]))))
@@ -100,15 +100,15 @@ class Normalisation(ABC):
 
     @abstractmethod
     def _first(self, group: Group) -> Lanes:
-        """The first items: one for each row."""
+        """The first item of each row."""
 
     @abstractmethod
     def _sums(self, group: Group, terms: Terms, count: int) -> list[Lanes]:
-        """`count` sums in float64: one for each row."""
+        """`count` float64 sums per row."""
 
     @abstractmethod
     def _spread(self, x: Lanes, v: LaneBuilder) -> Lanes:
-        """A value per row as one per lane of `v`, for the rows of these lanes."""
+        """A value per row as the vector of the values for the rows of the lanes of `v`."""
 
     @abstractmethod
     def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
@@ -138,19 +138,19 @@ class Normalisation(ABC):
         self._each(group, result)
 
     def _moments(self, group: Group, top: Lanes) -> list[Lanes]:
-        """The mean of x - top, and the variance, in float64."""
+        """The mean of x - top and the variance, in float64."""
         part = convert(self._number("part", self._single), self._item)
 
         def terms(x: Lanes, sums: list[Lanes]) -> list[Lanes]:
             d = x - self._spread(top, x.v)
-            # a sum of quotients does not overflow
+            # unlike a sum of items, a sum of quotients does not overflow
             return [fma(d, splat_lane(part, x.v), sums[0]), fma(d, d, sums[1])]
 
         rest, squares = self._sums(group, terms, 2)
         return [rest, squares * self._number("part", squares.v) - rest * rest]
 
     def _is_far(self, rest: Lanes, variance: Lanes) -> Any:
-        """1 if the mean of x - top is far from 0 in any row, otherwise 0."""
+        """1 if the mean of x - top is far from 0 in any row, else 0."""
         far = (rest * rest > variance * FAR).value
         bit = rest.v.call(f"llvm.vector.reduce.or.v{rest.v.lanes}i1", BIT, far)
         return self._b.zext(bit, I64)
@@ -164,7 +164,7 @@ class Normalisation(ABC):
         return load_word(self._b, self._b.add(self._params, I64(self._at[name])))
 
     def _number(self, name: str, v: LaneBuilder) -> Lanes:
-        """A parameter in float64."""
+        """A float64 parameter in every lane."""
         place = v.pointer(self._b.add(self._params, I64(self._at[name])))
         return Vector.on(v, "float64").load_splat(place)
 
@@ -196,13 +196,13 @@ class Normalisation(ABC):
         ]
 
     def _added(self, held: list[Lanes], found: list[Lanes]) -> list[Lanes]:
-        """float64 sums with sums of the item type added."""
+        """The float64 sums `held` plus sums of the item type."""
         return [x + convert(y, "float64") for x, y in zip(held, found)]
 
     def _write(
         self, v: Vector, places: list[Any], mask: Lanes | None, result: Callable[[Lanes], Lanes]
     ) -> None:
-        """The results for a vector of items."""
+        """Compute and store the results for a vector of items."""
         x, y, *others = places
         given = [result(v.load(x, mask=mask))]
         types = self._expression.inputs[1:]
@@ -216,5 +216,5 @@ class Normalisation(ABC):
 
 
 def splat_lane(x: Lanes, v: LaneBuilder) -> Lanes:
-    """The only lane of x in every lane of v."""
+    """Lane 0 of x in every lane of v."""
     return Vector.on(v, x.dtype).splat(v.builder.extract_element(x.value, I64(0)))

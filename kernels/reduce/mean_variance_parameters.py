@@ -17,13 +17,15 @@ _FIXED = (
 def fields(operands: int) -> str:
     """Parameters, for `Layout`.
 
-    `x`, `y`, `o0`..: input, result and further operands of the expression.  `kept`, `reduced`:
-    extents of the outer dimensions across rows and along rows, innermost first; `volume`: the
-    product of the latter.  `width`: extent of the innermost dimension, along which x and y are
-    contiguous.  `depth`: extent of the innermost reduced dimension, if that is another one.
-    `chunk`: columns of a unit of work, `chunks` of them in a width.  `units`: of work, `unit_block`
-    of them a tile.  `part`: the weight of an item in the mean of its row.  `kept_x`, `reduced_x`,
-    `depth_x`, and so on: bytes from one item to the next along those dimensions.
+    - `x`, `y`, `o0`, ...: input, result and further operands of the expression
+    - `kept`, `reduced`: extents of outer dimensions that are kept or reduced, innermost first;
+      `volume`: the product of `reduced`
+    - `width`: extent of the innermost dimension, along which x and y are contiguous
+    - `depth`: extent of the innermost reduced dimension, if it differs from the innermost one
+    - `chunk`: columns of a unit of work; `chunks`: units in a width
+    - `units`: units of work; a tile is `unit_block` of them
+    - `part`: the weight of an item in the mean of its row
+    - `kept_x`, `reduced_x`, `depth_x`, and so on: byte strides along these dimensions
     """
     names = tensors(operands)
     references = [f"{name}:ref" for name in names]
@@ -39,7 +41,7 @@ def tensors(operands: int) -> list[str]:
 
 
 def offsets(operands: int) -> dict[str, int]:
-    """Where each parameter is, in bytes."""
+    """The byte offset of each parameter by name."""
     layout = fields(operands)
     names = [field.partition(":")[0] for field in layout.split()]
     return dict(zip(names, Layout(layout).offsets, strict=True))

@@ -1,6 +1,6 @@
 """The loops of `nnefc.kernels.reduce.mean_variance` over rows.
 
-Up to `BLOCK` items of a lane are summed in their own type, and such sums in float64.
+Up to `BLOCK` items of a lane are summed in the item type, and these sums in float64.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -52,7 +52,7 @@ class Rows(Normalisation):
         return [self._single.of("float64").splat(total) for total in totals]
 
     def _block(self, start: Any, count: Any, terms: Terms, sums: int) -> list[Lanes]:
-        """Sums of so many items, in lanes."""
+        """`sums` vectors whose lanes are partial sums over `count` items."""
         b, v, wide = self._b, self._v, self._wide
 
         def added(v: Vector, place: Any, mask: Lanes | None, held: list[Lanes]) -> list[Lanes]:
@@ -130,7 +130,7 @@ class Columns(Normalisation):
     def _block(
         self, group: Group, start: Any, steps: tuple[Any, Any], terms: Terms, count: int
     ) -> list[Lanes]:
-        """Sums over some steps of the depth; single vectors take several steps at a time."""
+        """Sums over a range of steps of the depth; single vectors take several steps at a time."""
         b, v, pitch = self._b, group.v, self._word("depth_x")
         first, stop = steps
         turns = self._wide.lanes // v.lanes
@@ -161,7 +161,7 @@ class Columns(Normalisation):
 
 
 def _folded(x: Lanes, v: Vector) -> Lanes:
-    """The sum of the parts of x, each as long as v."""
+    """The sum of the pieces of x that are as long as v."""
     return _total([shuffle(x, v, range(i, i + v.lanes)) for i in range(0, x.v.lanes, v.lanes)])
 
 

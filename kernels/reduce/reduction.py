@@ -1,8 +1,8 @@
 """Reductions along any set of axes.
 
-The lowering joins dimensions into kept and reduced ones.  If the innermost one is reduced, an
+The lowering joins dimensions into kept and reduced ones.  If the innermost dimension is reduced, an
 output is the reduction of rows; if it is kept, rows are combined item by item.  Floats are summed
-in float64, so that the error does not grow with the length; integers in 64 bits.
+in float64, so that the error does not grow with the length, and integers in 64 bits.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -36,7 +36,7 @@ from nnefc.kernels.vector.memory import (
 CHUNK = 512
 """Items of a row computed at a time."""
 LANES = 32
-"""Independent partial results along a row."""
+"""Number of independent partial results along a row."""
 
 
 REDUCE = Layout(
@@ -46,9 +46,9 @@ REDUCE = Layout(
 """Parameters of the `reduce` and `softmax` kernels.
 
 x has `kept` and `reduced` dimensions (extents, and pitches in bytes) around rows of `width`
-contiguous items.  `outputs`: combinations of the kept ones, `volume`: of the reduced
-ones.  y is dense: [outputs] for the `rows` kernels, where the row is reduced, [outputs, width]
-for the `columns` kernels, where it is kept.  A tile is `unit_block` outputs.
+contiguous items.  `outputs` is the product of the kept extents, `volume` of the reduced extents.  y
+is dense: [outputs] for the `rows` kernels, which reduce the row, [outputs, width] for the `columns`
+kernels, which keep it.  A tile is `unit_block` outputs.
 """
 (
     X,
@@ -71,7 +71,7 @@ load_double, load_local, store_word = LOAD["float64"], LOAD["int64"], STORE["int
 
 @helper
 def place(params, rank, extents, pitches, number):
-    """Byte offset of combination `number` of some dimensions."""
+    """Byte offset of the item with linear index `number` in some dimensions."""
     offset = 0
     for d in range(load_word(params + rank) - 1, -1, -1):
         extent = load_word(params + extents + 8 * d)
@@ -91,9 +91,9 @@ def reduced_place(params, number):
 
 
 def combination(kind: str, item: str) -> tuple[str, Any, Any]:
-    """(type of partial results, neutral value, combining helper) of a reduction.
+    """A reduction's type of partial results, neutral value and combining helper.
 
-    NaN is larger and smaller than any number.
+    max and min propagate NaN.
     """
     wide = "uint64" if item.startswith("u") else "int64"
     if kind == "sum":
@@ -136,7 +136,7 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
 
 
 def ending(kind: str, item: str) -> Any:
-    """A helper (combined partial results, divisor) -> result."""
+    """Helper `finish(total, divisor) -> result` of a reduction."""
     if kind == "sum" and item in FLOATS:
 
         @helper
@@ -155,7 +155,7 @@ def ending(kind: str, item: str) -> Any:
 
 
 def _integer_mean(item: str) -> Any:
-    """total / divisor towards zero; the divisor is a positive whole number."""
+    """Helper for total / divisor, rounded towards zero; `divisor` is a positive whole number."""
     signed = not item.startswith("u")
     wide = NUMBER["int64" if signed else "uint64"]
 
@@ -165,7 +165,7 @@ def _integer_mean(item: str) -> Any:
             return total
         quotient = total // wide(divisor)
         if signed and quotient < 0 and quotient * wide(divisor) != total:
-            quotient += 1  # division in kernels rounds down
+            quotient += 1  # // rounds down
         return quotient
 
     return mean
@@ -173,7 +173,7 @@ def _integer_mean(item: str) -> Any:
 
 @family()
 def rows(kind: str, item: str) -> KernelFunction:
-    """`kind`: sum, product, max, min of numbers, all, any of bools; the row is reduced too."""
+    """Reduction of rows; `kind`: sum, product, max or min of numbers, all or any of bools."""
     partial, start, combine = combination(kind, item)
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
@@ -212,7 +212,7 @@ def rows(kind: str, item: str) -> KernelFunction:
 
 @family()
 def columns(kind: str, item: str) -> KernelFunction:
-    """The same where the row is kept: rows are combined item by item."""
+    """Reduction that keeps the row: rows are combined item by item.  `kind` as in `rows`."""
     partial, start, combine = combination(kind, item)
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
@@ -246,9 +246,9 @@ def columns(kind: str, item: str) -> KernelFunction:
 def _better(largest: bool, last: bool):
     @helper
     def better(value, best):
-        """Whether `value` replaces `best`: NaN is better than any number.
+        """Whether `value` replaces `best`; NaN replaces any number.
 
-        Of equal items the first one wins, or the last one if `last`.
+        The first of equal items wins, or the last if `last`.
         """
         if last:
             return (value >= best if largest else value <= best) | (value != value)
@@ -260,9 +260,9 @@ def _better(largest: bool, last: bool):
 
 @family()
 def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
-    """Row-major index, among the reduced items, of the first maximum (`kind` max) or minimum.
+    """Row-major index among the reduced items of the maximum (`kind` max) or minimum.
 
-    With `last`, of the last one.
+    The first of equal items wins, or the last if `last`.
     """
     better, load = _better(kind == "max", last), LOAD[item]
     store, number = STORE[index], NUMBER[index]
@@ -287,7 +287,7 @@ def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFu
 
 @family()
 def index_columns(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
-    """The same where the row is kept."""
+    """As `index_rows`, but the row is kept."""
     better, load, keep, size = _better(kind == "max", last), LOAD[item], STORE[item], ITEMSIZE[item]
     store, number = STORE[index], NUMBER[index]
     index_size = ITEMSIZE[index]

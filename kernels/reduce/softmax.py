@@ -1,7 +1,6 @@
 """Softmax over any set of axes: exp(x - max), divided by its sum.
 
-Parameters are those of `nnefc.kernels.reduce.reduction`; y has the shape of x.  Sums are in
-float64.
+Parameters are as in `nnefc.kernels.reduce.reduction`; y has the shape of x.  Sums are in float64.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -52,7 +51,7 @@ def exponential(x: Lanes, libm: Any) -> Lanes:
 
 
 def maximum(x: Lanes) -> Any:
-    """The largest item of a vector, an LLVM item; NaN may be left out."""
+    """The largest item of a vector, an LLVM item; NaN may be ignored."""
     b = x.v.builder
     items = [b.extract_element(x.value, I64(i)) for i in range(x.v.lanes)]
     while len(items) > 1:
@@ -64,7 +63,7 @@ def maximum(x: Lanes) -> Any:
 
 
 def larger(x: Lanes, y: Lanes) -> Lanes:
-    """The larger items; those of y where either is NaN."""
+    """The larger items; the item of y if either is NaN."""
     return select(x > y, x, y)
 
 
@@ -78,12 +77,12 @@ def kept(mask: Lanes | None, x: Lanes, other: float) -> Lanes:
     return x if mask is None else select(mask, x, other)
 
 
-# -- a row that is reduced: `state` holds its largest item, and 8 bytes on the sum in float64
+# -- reduction of rows; `state` holds the largest item, and 8 bytes further the float64 sum
 
 
 @cache
 def row_largest(item: str) -> Any:
-    """Intrinsic `largest(x, n, state)`: the largest of n items and the one in the state."""
+    """Intrinsic `largest(x, n, state)`: updates the largest item in the state by n items."""
 
     @vector_intrinsic(item, lanes_of(item), 3)
     def largest(v: Vector, x, n, state):
@@ -148,7 +147,7 @@ def row_scale(item: str) -> Any:
 
 @cache
 def column_largest(item: str) -> Any:
-    """Intrinsic `largest(tops, x, n)`: the larger items, into the tops."""
+    """Intrinsic `largest(tops, x, n)`: tops = the larger items of tops and x."""
 
     @vector_intrinsic(item, lanes_of(item), 3)
     def largest(v: Vector, tops, x, n):
@@ -210,7 +209,7 @@ def column_scale(item: str) -> Any:
 
 @family()
 def rows(item: str) -> KernelFunction:
-    """The row is one of the dimensions summed over."""
+    """Softmax over the innermost dimension, and possibly others."""
     largest, powers, scale = row_largest(item), row_powers(item), row_scale(item)
     put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
     local = local_bytes(16)
@@ -237,16 +236,14 @@ def rows(item: str) -> KernelFunction:
 
 
 FOLDED = 4
-"""Vectors that shorter rows are folded into: several rows are combined as if they were one; fewer
-items than `CHUNK`."""
+"""Vectors up to which short rows are joined and combined as one row; fewer items than `CHUNK`."""
 
 
 @helper
 def following_rows(params):
-    """The number of rows that are reduced together and follow each other in memory.
+    """Number of consecutive rows in memory that are reduced together.
 
-    Dimensions are joined with neighbours of their kind, so that the innermost reduced dimension
-    steps from row to row.
+    Neighbouring reduced dimensions are joined, so the innermost one steps from row to row.
     """
     rank = load_word(params + REDUCED_RANK)
     return load_word(params + REDUCED + 8 * (rank - 1)) if rank > 0 else 1
@@ -254,9 +251,9 @@ def following_rows(params):
 
 @cache
 def walk(item: str, step: Any) -> Any:
-    """Helper: `step(x, y, tops, sums, n, libm)` for all that is reduced, `rows` rows at a time.
+    """Helper that calls `step(x, y, tops, sums, n, libm)` for all reduced rows, `rows` at a time.
 
-    Of each row `count` items; x and y are where those of the first row are.
+    A row has `count` items; x and y are the addresses of the first row.
     """
     size = ITEMSIZE[item]
 
@@ -275,7 +272,7 @@ def walk(item: str, step: Any) -> Any:
 
 @cache
 def column_walks(item: str) -> Any:
-    """Helpers (largest, powers, scale): the three passes over columns, each made by `walk`."""
+    """Helpers for the three passes over columns: largest, powers, scale; see `walk`."""
     largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
 
     @helper
@@ -295,9 +292,9 @@ def column_walks(item: str) -> Any:
 
 @cache
 def fold(item: str) -> Any:
-    """Helpers (largest, total) that fold `rows` rows of `count` items by columns.
+    """Helpers `largest(tops, rows, count)` and `total(sums, rows, count)`.
 
-    Every row becomes the largest items, or the sums, which are in float64.
+    They reduce each column of `rows` rows of `count` items, and store the result in every row.
     """
     load, put = LOAD[item], STORE[item]
     load_sum, put_sum = LOAD["float64"], STORE["float64"]
@@ -327,7 +324,7 @@ def fold(item: str) -> Any:
 
 @family()
 def columns(item: str) -> KernelFunction:
-    """The row is kept: its items are independent.
+    """Softmax over other dimensions than the innermost.
 
     Neighbouring short rows are reduced together as one longer row.
     """

@@ -1,7 +1,7 @@
 """Instruction sets: the facts about the machine that code generation uses.
 
-A kernel never tests for an architecture by name.  It reads the vector length, the
-number of registers and the register tile from one of these rows.
+A kernel never tests for an architecture by name.  It reads vector length, number of registers,
+register tile and intrinsics from one of these rows.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from nnefc.kernels.target.processor import arm_features, has_half_units, x86_fea
 from nnefc.support.errors import NnefError
 
 NATIVE: Final = "native"
-"""As `cpu`: the processor of this machine with all of its features."""
+"""Value of `Isa.cpu`: the processor of this machine with all of its features."""
 
 
 class Isa(NamedTuple):
-    """One row: the options of LLVM, and the features that kernels may use."""
+    """An instruction set: options for LLVM, and features that kernels may use."""
 
     name: str
     triple: str
-    """LLVM target triple; the object format is ELF on every system, the linker is ours."""
+    """LLVM target triple; the object format is ELF on every system, as `codegen.linker` expects."""
     cpu: str
-    """LLVM processor: scheduling model and base features; or `NATIVE`."""
+    """LLVM processor, i.e. scheduling model and base features, or `NATIVE`."""
     vector_bits: int
     """Width of the vectors that kernels emit."""
     registers: int
@@ -38,21 +38,21 @@ class Isa(NamedTuple):
     permute: str
     """Intrinsic that permutes lanes or bytes of one or two vectors: `vector.permute`."""
     features: str = ""
-    """LLVM feature string, added to those of the processor."""
+    """LLVM feature string, in addition to the features of the processor."""
     fma: bool = True
-    """Whether a multiply-add is one instruction, and rounds once."""
+    """Whether a multiply-add is one instruction that rounds once."""
     float16: bool = True
-    """Whether vectors of float16 convert to float32 and back by one instruction."""
+    """Whether one instruction converts a vector of float16 to float32 or back."""
     halves: bool = False
-    """Whether arithmetic on half a vector takes half the time of a whole one."""
+    """Whether arithmetic on half a vector takes half the time of a whole vector."""
     lookup: str = ""
-    """Intrinsic that looks up 16 lanes of a vector by the last four bits of indices, or empty."""
+    """Intrinsic that looks up 16 lanes of a vector by the low four bits of indices, or empty."""
     byte_pairs: str = ""
     """Intrinsic that multiplies unsigned with signed bytes and adds pairs of products in 16 bits,
     or empty."""
     byte_dot: str = ""
-    """Intrinsic that adds groups of four products of bytes to 32 bits, or empty; an extension that
-    only `host` sets."""
+    """Intrinsic that adds groups of four products of bytes to 32 bits, or empty.  It is an optional
+    extension, which only `host` sets."""
 
     @property
     def float32_lanes(self) -> int:
@@ -109,7 +109,7 @@ X86_64_V4_256 = X86_64_V4._replace(
     lookup="",
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
 )
-"""The same with vectors of 256 bits, for processors on which those of 512 are no faster."""
+"""AVX-512 with vectors of 256 bits, for processors on which vectors of 512 bits are no faster."""
 AARCH64 = Isa(
     name="aarch64",
     triple="aarch64-unknown-linux-gnu",
@@ -129,18 +129,18 @@ BUILD: Final = "build:"
 
 
 def row_of(name: str) -> Isa:
-    """A row by its name; raises NnefError `input/option` if there is none."""
+    """The row of that name; raises NnefError `input/option` for an unknown name."""
     if name not in TABLE:
         raise NnefError.of(
             "input/option",
-            f"there is no instruction set {name!r}",
+            f"unknown instruction set {name!r}",
             hint=f"one of {', '.join(TABLE)}, or {NATIVE} for this processor",
         )
     return TABLE[name]
 
 
 def setting(isa: Isa) -> str:
-    """The NNEFC_ISA with which other processes compile for `isa` as this one does."""
+    """The value of NNEFC_ISA with which another process compiles for `isa` as this one does."""
     own = os.environ.get("NNEFC_ISA", "")
     return own if own.startswith(BUILD) else isa.name
 
@@ -149,11 +149,11 @@ def setting(isa: Isa) -> str:
 def host() -> Isa:
     """The row for this machine, tuned for its processor.
 
-    `NNEFC_ISA` names another row that the machine can execute: older ones, for tests and
-    comparisons, or `x86-64-v4-256`.  Raises NnefError `input/environment` if it names none of them,
-    `internal/machine` where there is none.
+    `NNEFC_ISA` may name another row that this machine can execute, for tests and comparisons.  In
+    a process that only compiles for other machines it may name any row, see `BUILD`.
 
-    In a process that only compiles for other machines, any row (`BUILD`).
+    Raises NnefError `input/environment` if `NNEFC_ISA` names no such row, and `internal/machine` if
+    no row fits this machine.
     """
     wanted = os.environ.get("NNEFC_ISA", "")
     if wanted.startswith(BUILD):
@@ -168,7 +168,7 @@ def host() -> Isa:
 
 
 def executable() -> list[Isa]:
-    """The rows whose code runs on this machine, best first; `host` is the first."""
+    """The rows whose code runs on this machine, best first; the first is `host()`."""
     best = host()
     able = [isa for isa in TABLE.values() if isa.triple == best.triple]
     names = [isa.name for isa in able]
@@ -176,7 +176,7 @@ def executable() -> list[Isa]:
 
 
 def _other(name: str, best: Isa) -> Isa:
-    """The row `name`, if a machine of the row `best` can execute it."""
+    """The row `name`, if a machine with the row `best` can execute it."""
     able = [isa for isa in TABLE.values() if isa.triple == best.triple]
     able = able[: able.index(best) + 1]
     for isa in able:

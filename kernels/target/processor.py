@@ -1,6 +1,6 @@
 """The processor of this machine: its name and features, from the system or from LLVM.
 
-LLVM takes 40 MB, so it is loaded only to generate code, or if the system gives no answer.
+LLVM takes 40 MB of memory, so it is loaded only if the system does not list the features.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Final
 
 _LIST: Final = "/proc/cpuinfo"
 _FIRST: Final = 8192
-"""Bytes of Linux's list of processors, enough for the first; to list all of many takes long."""
+"""Bytes of the list that are read: enough for the first processor, as listing many takes long."""
 _IDENTITY: Final = {
     "x86_64": ("vendor_id", "cpu family", "model", "stepping", "flags"),
     "aarch64": ("CPU implementer", "CPU variant", "CPU part", "CPU revision", "Features"),
 }
-"""By machine: fields that identify a processor, and the field of its enabled features."""
+"""Fields that identify a processor, the last of them its enabled features, by architecture."""
 
 
 @cache
@@ -36,14 +36,14 @@ def described() -> dict[str, str]:
 
 
 def model_name() -> str:
-    """The name under which it is sold, if the system knows it."""
+    """The product name of the processor, or else the name of its architecture."""
     return described().get("model name") or platform.processor() or platform.machine()
 
 
 def x86_features() -> set[str]:
-    """Features of an x86-64 processor by LLVM's names, those that the system does not enable not.
+    """LLVM names of the features of an x86-64 processor that the system has enabled.
 
-    Names that Linux spells otherwise are missing, but for SSE 4, LZCNT and products of bytes.
+    Features that Linux names differently are missing, except SSE 4, LZCNT and VNNI.
     """
     flags = described().get("flags")
     if flags is None:
@@ -54,7 +54,7 @@ def x86_features() -> set[str]:
 
 
 def arm_features() -> set[str]:
-    """Likewise of an aarch64 processor; Linux' names are other ones, but for products of bytes."""
+    """Linux names of the features of an aarch64 processor; only `dotprod` has LLVM's name."""
     features = described().get("Features")
     if features is None:
         return {name for name, present in _llvm_features().items() if present}
@@ -62,16 +62,17 @@ def arm_features() -> set[str]:
 
 
 def has_half_units() -> bool:
-    """Whether vectors of 512 bits take two passes of units for 256 bits.
+    """Whether vectors of 512 bits take two passes through units for 256 bits.
 
-    They do in AMD's Zen 4.  Later ones have units of either kind; treating them alike is free.
+    AMD's Zen 4 does so.  Some later AMD processors have full-width units; on these the answer True
+    costs nothing.
     """
     return described().get("vendor_id") == "AuthenticAMD"
 
 
 @cache
 def identity() -> str:
-    """A text that is equal for processors for which LLVM generates the same code."""
+    """A text that is equal for two processors if LLVM generates the same code for them."""
     fields = described()
     wanted = _IDENTITY.get(platform.machine(), ())
     if not wanted or not fields.keys() >= set(wanted):
@@ -81,7 +82,7 @@ def identity() -> str:
 
 @cache
 def llvm_target() -> tuple[str, str]:
-    """(name, features) of this processor as LLVM's target machine takes them."""
+    """Name and features of this processor, as LLVM's target machine takes them."""
     import llvmlite.binding as llvm
 
     name = str(llvm.get_host_cpu_name())  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]

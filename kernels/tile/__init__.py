@@ -1,1 +1,1 @@
-"""Building blocks of kernels: register tiles, panels, epilogues, pieces of planes."""
+"""Building blocks of kernels: register tiles, packed panels, epilogues, pieces of planes."""

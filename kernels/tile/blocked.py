@@ -1,8 +1,8 @@
-"""Channel-blocked tensors: helpers shared by all kernels on them, and their halo.
+"""Helpers for kernels on channel-blocked tensors, and the kernel that clears a halo.
 
 A tensor is [batch, blocks, plane, block], as in NeoCPU (Liu et al., 2019); see `nnefc.ir.layout`.
-Parameters `x_batch` and `x_plane` are the bytes from one batch item and from one channel block to
-the next.  Tables hold byte offsets of pixels from the start of a plane, int32.
+Parameters `x_batch` and `x_plane` are the bytes between batch items and between channel blocks.
+Tables hold int32 byte offsets of pixels from the start of a plane.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -27,8 +27,8 @@ from nnefc.kernels.vector.rows import fill_row
 HALO = Layout("y:ref gaps:ref blocks plane_bytes batch_bytes count planes plane_block")
 """Parameters of `blocked.zero_halo`.
 
-`gaps`: int64, `count` pairs of byte offset from the start of a plane and number of bytes, multiples
-of 4.  A tile is `plane_block` of `planes` (batch x blocks) planes.
+`gaps`: int64, `count` pairs of byte offset from the start of a plane and number of bytes, both
+multiples of 4.  A tile is `plane_block` of `planes` (batch x blocks) planes.
 """
 
 
@@ -40,17 +40,17 @@ def _load_offset(builder: Any, table: Any) -> Any:
 
 
 load_offset: Any = native(WORD, WORD)(_load_offset)
-"""`load_offset(address)`: an int32 of a table."""
+"""`load_offset(address)`: the int32 of a table at `address`, as a word."""
 
 
 def table_offset(v: LaneBuilder, table: Any, index: Any) -> Any:
-    """Item `index`, a number or a word, of the table of int32 at a pointer, as a word."""
+    """Item `index` (a Python number or a word) of the int32 table at a pointer, as a word."""
     step = 4 * index if isinstance(index, int) else v.builder.mul(index, v.word(4))
     return v.builder.sext(v.builder.load(v.at(table, step), typ=I32, align=4), I64)
 
 
 def clamp(x: Lanes, low: Lanes, high: Lanes | None) -> Lanes:
-    """x within the bounds, by one instruction each; NaN stays NaN."""
+    """x clamped to the bounds, one instruction each; NaN stays NaN."""
     x = select(low > x, low, x)
     return x if high is None else select(high < x, high, x)
 

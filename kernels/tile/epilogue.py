@@ -1,4 +1,4 @@
-"""Epilogues: an expression applied to a block of a result while it is in the first cache."""
+"""Epilogues: an expression applied to a block of a result while it is in the L1 cache."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -28,9 +28,9 @@ store_word = STORE["int64"]
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """`expression` over a result, its first input, and operands with row strides of their own.
+    """An expression whose first input is the result of a product; other operands have row strides.
 
-    `repeated`: for each operand, whether one item serves a whole row.
+    `repeated`: for each operand, whether its item is constant along a row.
     """
 
     expression: Expression
@@ -41,7 +41,7 @@ _OPERAND = f"row step batch:{BATCH}"
 
 
 def operand_fields(*names: str) -> list[str]:
-    """Parameters `x:ref x_row x_step x_batch` of matrices: address, and strides in bytes."""
+    """Fields `x:ref x_row x_step x_batch` per matrix: reference, and strides in bytes."""
     return [f"{x}:ref {' '.join(f'{x}_{field}' for field in _OPERAND.split())}" for x in names]
 
 
@@ -51,10 +51,11 @@ OPERAND_BYTES = Layout(operand_fields("x")[0]).nbytes
 
 @helper
 def place_operands(bases, params, operands, rank, number, row, column, table):
-    """Fills the table of operands for `apply_rows`, for a block from (row, column) on.
+    """Fill the table of operands for `apply_rows`, for the block of batch item `number` that starts
+    at (row, column).
 
-    The parameters have the number of operands at `operands`, followed by their fields, and the rank
-    of the batch at `rank`, followed by its extents; the block is of batch item `number`.
+    The parameters have the number of operands at `operands`, followed by their fields, and the
+    batch rank at `rank`, followed by the batch extents.
     """
     for x in range(load_word(params + operands)):
         at = operands + 8 + x * OPERAND_BYTES
@@ -67,10 +68,10 @@ def place_operands(bases, params, operands, rank, number, row, column, table):
 
 @cache
 def apply_rows(item: str, epilogue: Epilogue) -> Any:
-    """Function `apply(rows, n, c, c_row, operands, libm)`: over the block at c, in place.
+    """Function `apply(rows, n, c, c_row, operands, libm)`: applies an epilogue at c, in place.
 
-    The n items of each row become those of the expression.  `operands` has two words for each
-    operand: the address of its first item, and the bytes from row to row.
+    The block has rows of n items, `c_row` bytes apart.  `operands` has two words per operand, the
+    address of its first item and the bytes between rows.
     """
 
     @vector_function(item, lanes_of(item), APPLY_ARGUMENTS)

@@ -1,8 +1,8 @@
 """Matrices packed into panels.
 
-A panel is some columns of a matrix, row after row, so that a product reads memory in order.  The
-columns are cut into units of one vector, or of one column; panels have nearly equal numbers of
-units, so that none is nearly empty.
+A panel is some columns of a matrix stored row by row, so that a product reads memory in order.
+Columns are cut into units of one vector or one column; panels have nearly equal numbers of units,
+so that no panel is nearly empty.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -29,11 +29,11 @@ PACK = Layout(
     "x:ref y:ref depth count row step unit panels "
     "batch_rank batch:6 x_batch:6 y_batch:6 tiles tile_block"
 )
-"""Parameters of `panels.panels`: x [depth, count] in panels at y.
+"""Parameters of `panels.panels`: packs x [depth, count] into panels at y.
 
-x has rows `row` and columns `step` bytes apart.  y has `panels` panels, in units of `unit` columns;
-if a unit has more than one column, the padding of the last one is finite.  There are
-`batch_rank` batch dimensions of extents `batch`; a tile is `tile_block` of `tiles` panels.
+x has rows `row` bytes and columns `step` bytes apart.  y has `panels` panels in units of `unit`
+columns; padding columns of the last unit hold finite values.  `batch_rank` and `batch` are the
+number and extents of batch dimensions; a tile is `tile_block` of `tiles` panels.
 """
 (
     X,
@@ -55,13 +55,13 @@ if a unit has more than one column, the padding of the last one is finite.  Ther
 
 @helper
 def part_start(part, count, parts):
-    """The start of part `part` of `count` items in nearly equal parts."""
+    """The first item of part `part` of `count` items cut into `parts` nearly equal parts."""
     return part * (count // parts) + min(part, count % parts)
 
 
 @helper
 def batch_offset(params, rank, extents, pitches, number):
-    """Byte offset of batch item `number`; the other arguments are offsets of parameters."""
+    """Byte offset of batch item `number`; `rank`, `extents`, `pitches`: offsets of parameters."""
     offset = 0
     for d in range(load_word(params + rank) - 1, -1, -1):
         extent = load_word(params + extents + 8 * d)
@@ -72,9 +72,9 @@ def batch_offset(params, rank, extents, pitches, number):
 
 @cache
 def copy_rows(item: str) -> Any:
-    """Intrinsic `copy(y, x, row, depth, count, width)`: rows of `count` items to dense ones.
+    """Intrinsic `copy(y, x, row, depth, count, width)`: copies `depth` rows of `count` items.
 
-    Rows of y have `width` items, zeros after the `count` of x.
+    Rows of x are `row` bytes apart; rows of y are dense, with zeros up to `width` items.
     """
 
     @vector_intrinsic(item, lanes_of(item), 6)
@@ -104,8 +104,8 @@ def copy_rows(item: str) -> Any:
 def transpose_rows(item: str, lanes: int) -> Any:
     """Intrinsic `transpose(y, x, step, depth, count, width)`: y[k, j] = x[j, k].
 
-    Rows of x are contiguous and `step` bytes apart.  y is dense [depth, width]; after `count` the
-    last row is repeated.  `lanes` of a vector that is about as long as the panels are wide.
+    Rows of x are contiguous and `step` bytes apart.  y is dense [depth, width]; columns from
+    `count` on repeat the last one.  `lanes`: lanes of a vector, at most the usual width of panels.
     """
 
     @vector_intrinsic(item, lanes, 6, apart=True)
@@ -140,7 +140,7 @@ def transpose_rows(item: str, lanes: int) -> Any:
 
 @cache
 def pack_panel(item: str, lanes: int) -> Any:
-    """Helper `pack(y, x, row, step, depth, count, width)`: one panel of `width` columns."""
+    """Helper `pack(y, x, row, step, depth, count, width)` of one panel of `width` columns."""
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     copy, transpose = copy_rows(item), transpose_rows(item, lanes)
 
@@ -160,7 +160,7 @@ def pack_panel(item: str, lanes: int) -> Any:
 
 @family(moves=True)
 def panels(item: str, lanes: int) -> KernelFunction:
-    """`lanes`: items of the vectors that are transposed, not more than a panel is wide."""
+    """Pack a matrix into panels; `lanes`: lanes of transposed vectors, at most a panel's width."""
     size, pack = ITEMSIZE[item], pack_panel(item, lanes)
 
     def panels(bases, params, first, last):

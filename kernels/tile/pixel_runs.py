@@ -1,4 +1,4 @@
-"""Element-wise expressions over runs of pixels, tile by tile after another kernel."""
+"""Element-wise expressions over runs of pixels, chained tile by tile to another kernel."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -21,15 +21,15 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 ITEM: Final = "float32"
 IN_FLIGHT: Final = 4
-"""Pixels computed at the same time, to hide latency."""
+"""Pixels computed at a time, to hide latency."""
 
 
 def layout(operands: int) -> Layout:
     """Parameters of `pixel_runs.expression`.
 
-    x0: the blocked tensor, changed in place; x1..: further operands.  starts: int64
-    [tiles + 1], the first run of each tile.  runs: int64, for each the number of pixels and the
-    byte offset of the first one in every operand.
+    x0: the blocked tensor, updated in place; x1..: further operands.  starts: int64 [tiles + 1],
+    the first run of each tile.  runs: int64 [runs, 1 + operands], the number of pixels and the byte
+    offset of the first pixel in every operand.
     """
     names = " ".join(f"x{i}:ref" for i in range(operands))
     return Layout(f"{names} starts:ref runs:ref")

@@ -1,12 +1,13 @@
 """Kernels over pieces of planes of channel-blocked tensors.
 
-A piece is some neighbouring pixels of a row of the output, kept in registers while the kernel
-loops over their taps.  Position and taps are data, one record per piece:
+A piece is some neighbouring pixels of an output row, held in registers while the kernel loops over
+their taps.  Position and taps are data, one record per piece:
 
     int32 [FIELDS]: kind, x, y, other, first tap, taps, number
 
-kind: selects the code; x, y, other: byte offsets from the starts of planes; taps: a range of a
-table of byte offsets; number: the bits of a float32.  All planes of a tensor have the same pieces.
+`kind` selects the code.  `x`, `y`, `other` are byte offsets from the start of a plane, `first tap`
+and `taps` a range of a table of byte offsets, `number` the bits of a float32.  All planes of a
+tensor have the same pieces.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -41,9 +42,9 @@ PIECES = Layout(
 """Parameters of kernels over pieces.
 
 x, y, other: blocked tensors with the bytes between batch items and planes.  pieces: `count`
-records, taps: int32.  weights: `weights_plane` bytes for each of the `blocks` channel blocks.
+records; taps: int32.  weights: `weights_plane` bytes for each of the `blocks` channel blocks.
 clamp: the lowest and the highest result, two float32 in a word.  A unit is `band` pieces of a
-plane, and those of all planes of a batch item follow each other; a tile is `unit_block` of `units`.
+plane; units of neighbouring planes follow each other.  A tile is `unit_block` of `units`.
 """
 (
     X,
@@ -68,12 +69,12 @@ plane, and those of all planes of a batch item follow each other; a tile is `uni
 ) = PIECES.offsets
 
 Emit = Callable[["Piece"], None]
-"""Emits the code of a piece of one kind."""
+"""Emits the code for pieces of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The operands of the code of a piece: pointers and words."""
+    """The operands of a piece's code: pointers and words."""
 
     v: Vector
     x: Any
@@ -81,7 +82,7 @@ class Piece:
     other: Any
     weights: Any
     taps: Any
-    """The first of its taps in the table."""
+    """Pointer to the first tap of the piece in the table."""
     count: Any
     """Number of taps."""
     number: Any
@@ -89,15 +90,15 @@ class Piece:
     clamp: Any
 
     def tap(self, index: Any) -> Any:
-        """Byte offset number `index` of the taps."""
+        """Item `index` of the taps, a byte offset."""
         return table_offset(self.v, self.taps, index)
 
 
 def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[int]:
-    """Numbers of pixels of a piece that have code: all small ones, and one large one.
+    """Numbers of pixels for which pieces have code: 1 to 8, and 14, if the registers suffice.
 
-    `columns`: registers that so many pixels take, `others`: further registers in use.  A piece of
-    one pixel always has code.
+    `columns(pixels)`: registers for a piece; `others`: further registers in use.  1 is always
+    included.
     """
     return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= isa.registers - others]
 

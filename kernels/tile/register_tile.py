@@ -2,9 +2,9 @@
 
     C[m, n] (+)= A[m, depth] B[depth, n]
 
-One tile keeps up to `rows` x `vectors` vectors of C in registers along `depth`, as in GotoBLAS
-(Goto and van de Geijn, 2008).  A has two strides and B one: its columns are contiguous, in whole
-vectors.  Only the first n columns of C are read and written.
+One tile holds up to `rows` x `vectors` vectors of C in registers along `depth`, as in GotoBLAS
+(Goto and van de Geijn, 2008).  A has strides for rows and columns, B only for rows: its rows are
+contiguous whole vectors.  Only the first n columns of C are read and written.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -29,19 +29,19 @@ from nnefc.kernels.vector.memory import WORD, helper, native
 from nnefc.kernels.vector.vector import Vector, vector_function, vector_intrinsic
 
 PANEL_BYTES = 24 << 10
-"""Bytes of a piece of B that is reused and should stay in the first cache."""
+"""Bytes of a piece of B that is reused and should stay in the L1 cache."""
 
 CHAIN = 256
 """Most products in one chain of additions.
 
-The sums of such chains are added in a second one, so that the error grows with the longer chain
-and not with the depth (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+The sums of chains are added in a second chain, so that the error grows with the longer chain and
+not with the depth (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
 """
 TILE_ARGUMENTS = 13
 CASE = 64
-"""More rows than any tile has; separates the switch cases of one width from the next."""
+"""Distance of switch cases of neighbouring widths; no tile has as many rows."""
 DOTS_CHAIN = 32
-"""`CHAIN` in dot products, which add to several vectors of sums at a time."""
+"""As `CHAIN`, for dot products, which add to several vectors of sums at a time."""
 
 
 def tile_rows() -> int:
@@ -54,18 +54,18 @@ def panel_columns(item: str) -> int:
 
 
 def panel_depth(item: str) -> int:
-    """Rows of B per tile: they fit into the first cache and into a `CHAIN`."""
+    """Rows of B per tile, such that they fit into the L1 cache and into a `CHAIN`."""
     return min(PANEL_BYTES // (panel_columns(item) * ITEMSIZE[item]), CHAIN)
 
 
 def heights(rows: int) -> list[int]:
-    """Numbers of rows that have code: few, as few are used and each costs compile time."""
+    """Numbers of rows for which tiles have code; few, because each costs compile time."""
     return sorted({1, 2, 4, rows})
 
 
 @cache
 def tile_height() -> Any:
-    """Helper `height(rows)`: the most rows, of so many, that one tile can do."""
+    """Helper `height(rows)`: the height of the largest tile with at most `rows` rows."""
     most = tile_rows()
 
     @helper
@@ -81,13 +81,13 @@ def tile_height() -> Any:
 
 @cache
 def register_tile(item: str, rows: int, vectors: int) -> Any:
-    """Intrinsic: `product_tile` for the `heights` of `rows`, one vector wide or `vectors`."""
+    """`product_tile` as an intrinsic, for heights `heights(rows)` and widths 1 and `vectors`."""
     emit = _product_tile(item, tuple(heights(rows)), tuple(sorted({1, vectors})))
     return vector_intrinsic(item, lanes_of(item), TILE_ARGUMENTS, apart=True)(emit)
 
 
 def tile_width(height: int) -> int:
-    """The most vectors that `height` rows can be wide: sums, operands and all in registers."""
+    """Most vectors of a tile of `height` rows whose sums and operands fit into the registers."""
     registers = host().registers
     fitting = [w for w in range(1, 9) if height * w + min(height, w) + 1 <= registers]
     return fitting[-1]
@@ -97,10 +97,9 @@ def tile_width(height: int) -> int:
 def product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
     """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
 
-    m is one of `heights`, n items fit into the largest of `widths`, in vectors; strides are in
-    bytes.  B must be readable in whole vectors, as many as the smallest width that n fits into.
-    If `fresh`, C starts from the item at bias + i * bias_row in row i, else from what C holds; the
-    products are summed before they are added to it.  depth may be 0.
+    m is one of `heights`; n items fit into the largest of `widths` (vectors); strides are in bytes.
+    Rows of B must be readable up to the smallest of `widths` that n fits into.  The sum of products
+    is added to the item at bias + i * bias_row in row i if `fresh`, else to C.  depth may be 0.
     """
     emit = _product_tile(item, heights, widths)
     return vector_function(item, lanes_of(item), TILE_ARGUMENTS)(emit)
@@ -123,9 +122,9 @@ def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) 
                 block = builder.append_basic_block(f"tile{height}x{width}")
                 switch.add_case(ir.Constant(I64, height + CASE * number), block)
                 builder.position_at_end(block)
-                walk = Walk(v, height, width)
-                values = walk.products(depth, a, a_row, a_step, b, b_row)
-                walk.finish(values, n, c, c_row, bias, bias_row, fresh)
+                code = TileEmitter(v, height, width)
+                values = code.products(depth, a, a_row, a_step, b, b_row)
+                code.finish(values, n, c, c_row, bias, bias_row, fresh)
                 builder.branch(out)
         builder.position_at_end(out)
 
@@ -133,15 +132,15 @@ def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) 
 
 
 @dataclass(frozen=True)
-class Walk:
-    """One shape of a tile: `height` rows, `width` vectors."""
+class TileEmitter:
+    """Emits the code of tiles of `height` rows and `width` vectors."""
 
     v: Vector
     height: int
     width: int
 
     def products(self, depth, a, a_row, a_step, b, b_row):
-        """Sums of products, row by row."""
+        """The sums of products, row by row."""
         v, builder = self.v, self.v.builder
         offsets = [builder.mul(a_row, v.word(i)) for i in range(self.height)]
         count = self.height * self.width
@@ -195,7 +194,7 @@ class Walk:
                             self._store(values, rows, masks, None)
 
     def _masks(self, n):
-        """For each vector, the mask of the first n columns."""
+        """The mask of the first n columns for each vector."""
         v = self.v
         return [v.mask(v.builder.sub(n, v.word(v.lanes * j))) for j in range(self.width)]
 
@@ -215,9 +214,9 @@ class Walk:
 
 @cache
 def dots(item: str, rows: int = 4) -> Any:
-    """Intrinsic `dots(m, depth, a, a_row, b, sums)`: products of m <= rows rows of A with one b.
+    """Intrinsic `dots(m, depth, a, a_row, b, sums)`: dot products of m <= rows rows of A with b.
 
-    Rows and b are contiguous; the m sums are written one after the other.
+    Rows of A and b are contiguous; the m sums are stored consecutively.
     """
 
     @vector_intrinsic(item, lanes_of(item), 6)
@@ -271,9 +270,9 @@ def dots(item: str, rows: int = 4) -> Any:
 
 @cache
 def local_bytes(size: int) -> Any:
-    """Intrinsic `local() -> address`: `size` bytes of the thread's own stack, 64-byte aligned.
+    """Intrinsic `local() -> address`: `size` bytes on the stack of the thread, 64-byte aligned.
 
-    The scratch belongs to the thread and not to a tile: it stays in the cache and takes no arena.
+    Unlike memory of the arena, such scratch stays in the cache from tile to tile.
     """
 
     def local(builder):

@@ -1,1 +1,1 @@
-"""The vector language: `builder`, `lanes`, `vector`, then functions over them."""
+"""The vector language that kernels are written in: `builder`, `lanes`, `vector`, and functions."""

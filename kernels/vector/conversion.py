@@ -3,9 +3,9 @@
 to            from
 ------------  ------------------------------------------------------------------
 bool          any: whether it is not 0
-an integer    a float: towards zero, saturated; NaN gives 0
+an integer    a float: rounded towards zero and saturated; NaN gives 0
               an integer: the lowest bits
-a float       any: the nearest, ties to even
+a float       any: rounded to nearest, ties to even
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -46,7 +46,7 @@ def convert(x: Lanes, dtype: str) -> Lanes:
 
 
 def _resized(x: Lanes, dtype: str) -> Lanes:
-    """A float as another float, an integer as another integer."""
+    """A float as a float, or an integer as an integer, of another size."""
     builder, kind = x.v.builder, vector_type(x.v, dtype)
     change = BITS[dtype] - BITS[x.dtype]
     if not change:
@@ -88,8 +88,8 @@ def _widen(x: Lanes) -> Lanes:
         return Lanes(x.v, "float32", builder.fpext(halves, vector_type(x.v, "float32")))
     bits = _resized(Lanes(x.v, "uint16", x.value), "int32")
     sign, size = (bits & 0x8000) << 16, bits & 0x7FFF
-    # exponent and fraction are in place but for the bias: scaling by 2**112 corrects it, and
-    # makes subnormal numbers normal
+    # exponent and fraction are in place; scaling by 2**112 corrects the bias and makes subnormal
+    # numbers normal
     finite = (size << 13).from_bits() * 2.0**112
     special = (size << 13) | 0x7F800000
     return (select(size < 0x7C00, finite.bits(), special) | sign).from_bits()
@@ -113,7 +113,7 @@ def _narrow(x: Lanes, dtype: str) -> Lanes:
 
 
 def _logical_shift(x: Lanes, count: int) -> Lanes:
-    """To the right, with zeros."""
+    """x shifted to the right, filled with zeros."""
     return x.same((Lanes(x.v, "uint32", x.value) >> count).value)
 
 
@@ -124,10 +124,10 @@ def _bfloat16_bits(size: Lanes) -> Lanes:
 
 
 def _float16_bits(size: Lanes) -> Lanes:
-    """The bits of float16 for those of a float32 without sign."""
-    # normal: another bias, 13 bits less; a carry of rounding goes into the exponent
+    """The bits of a float32 without sign as bits of float16, rounded."""
+    # normal: change the bias and drop 13 bits; rounding may carry into the exponent
     normal = (size - (112 << 23) + 0xFFF + ((size >> 13) & 1)) >> 13
-    # subnormal, below 2**-14: added to 2**-1, whose last bit is 2**-24, the sum is rounded to that
+    # subnormal, below 2**-14: a sum with 2**-1 is rounded to its last bit, 2**-24
     subnormal = (size.from_bits() + 0.5).bits() - 0x3F000000
     finite = select(size < 0x38800000, subnormal, normal)
     finite = select(finite > 0x7C00, 0x7C00, finite)

@@ -1,8 +1,4 @@
-"""Element-wise expressions as vector IR.
-
-`emit` puts a whole expression, the steps of an `ir.Expression`, into a kernel, for any number of
-lanes; `nnefc.kernels.vector.instructions` has the operations.
-"""
+"""Emits element-wise expressions by the operations of `nnefc.kernels.vector.instructions`."""
 
 from __future__ import annotations
 
@@ -18,9 +14,9 @@ from nnefc.kernels.vector.scalar import Expression, Number
 def emit(
     v: LaneBuilder, expression: Expression, inputs: Sequence[Lanes], libm: Any = None
 ) -> list[Lanes]:
-    """The results, given vectors of the inputs.
+    """Emit all steps of an expression for vectors of its inputs; returns its results.
 
-    `libm`: address of the table of the C library, an LLVM word; needed if the expression
+    `libm`: address of the table of the C library, an LLVM word; required if the expression
     `calls_library`.
     """
     values = list(inputs)

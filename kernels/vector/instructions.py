@@ -1,10 +1,10 @@
-"""Element-wise operations on vectors: one table, an entry for each.
+"""The table of element-wise operations on vectors.
 
-Functions on float32 are those of `nnefc.kernels.vector.math`; on float64 they are calls of the C
-library, lane by lane, through a table of addresses, so that a kernel has no undefined symbol.
+Elementary functions of float32 are those of `nnefc.kernels.vector.math`.  For float64 they call the
+C library lane by lane, through a table of addresses, so that a kernel has no undefined symbol.
 
-Operands have the type of the result, but for comparisons, `select` (first operand bool) and
-`cast`.  `min`, `max`, `relu` of a NaN are NaN.
+Operands have the type of the result, except in comparisons, `select` (first operand bool) and
+`cast`.  `min`, `max` and `relu` propagate NaN.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -29,11 +29,11 @@ from nnefc.kernels.vector.scalar import ELEMENTARY, Number
 
 
 class Call(NamedTuple):
-    """An operation on vectors, as a step of an expression."""
+    """A step of an expression on vectors."""
 
     operands: list[Lanes]
     numbers: list[Number | None]
-    """Operands that are literals."""
+    """The values of operands that are literals, None for others."""
     dtype: str
     """Type of the result."""
     libm: Any
@@ -41,19 +41,19 @@ class Call(NamedTuple):
 
 
 Emit = Callable[[Call], Lanes]
-"""`emit(call)`: the result."""
+"""`emit(call)` emits an operation and returns its result."""
 
 
 class Instruction(NamedTuple):
     """An element-wise operation."""
 
     types: tuple[str, ...]
-    """Types that the result may have; those of the operands for comparisons."""
+    """Item types of the result; for comparisons, item types of the operands."""
     emit: Emit
 
 
 def _unary(types: tuple[str, ...], function: Callable[[Lanes], Lanes]) -> Instruction:
-    """An operation that depends on nothing but its operand."""
+    """An operation of one vector."""
 
     def emit(call: Call) -> Lanes:
         return function(*call.operands)
@@ -62,7 +62,7 @@ def _unary(types: tuple[str, ...], function: Callable[[Lanes], Lanes]) -> Instru
 
 
 def _binary(types: tuple[str, ...], function: Callable[[Lanes, Lanes], Lanes]) -> Instruction:
-    """An operation that depends on nothing but its operands."""
+    """An operation of two vectors."""
 
     def emit(call: Call) -> Lanes:
         return function(*call.operands)
@@ -71,7 +71,7 @@ def _binary(types: tuple[str, ...], function: Callable[[Lanes, Lanes], Lanes]) -
 
 
 def _elementary(name: str) -> Emit:
-    """A function of `vector.math`, or of the C library on float64."""
+    """An elementary function: of `vector.math` for float32, of the C library for float64."""
     wide, narrow = _COMPOSED.get(name), getattr(vector_math, name)
 
     def emit(call: Call) -> Lanes:
@@ -85,7 +85,7 @@ def _elementary(name: str) -> Emit:
 
 
 MAX_PRODUCT: Final = 4
-"""Powers up to this one are products: within 2 ulp, at a fraction of the cost."""
+"""Powers up to this one are computed as products, within 2 ulp."""
 
 
 def _product(x: Lanes, exponent: int) -> Lanes:
@@ -129,7 +129,7 @@ def _min_or_max(op: str) -> Emit:
     def emit(call: Call) -> Lanes:
         x, y = call.operands
         first, second = call.numbers
-        # one instruction on x86: if the other operand is NaN, it is what this selects
+        # a number as first operand: one instruction on x86, which selects the other if it is NaN
         if second is not None and second == second:
             return _extreme(op, y, x)
         if first is not None and first == first:
@@ -141,7 +141,7 @@ def _min_or_max(op: str) -> Emit:
 
 
 def _extreme(op: str, x: Lanes, y: Lanes) -> Lanes:
-    """The smaller or larger; y if one is NaN."""
+    """The smaller or larger item; y if either is NaN."""
     return select(x < y if op == "min" else x > y, x, y)
 
 
@@ -155,7 +155,7 @@ def _relu(x: Lanes) -> Lanes:
 
 
 def _rsqr(x: Lanes) -> Lanes:
-    # 1 / (x * x) would underflow although the result is a number.
+    # 1 / (x * x) may be infinite or 0 although the result is neither
     y = 1 / x
     return y * y
 
@@ -202,7 +202,7 @@ _COMPOSED: Final[Mapping[str, Callable[..., Lanes]]] = {
     "sigmoid": _sigmoid64,
     "softplus": _softplus64,
 }
-"""Functions on float64 that are made of those of the C library."""
+"""Functions of float64 that are composed of functions of the C library."""
 
 _NUMBERS: Final = (*FLOATS, *INTEGERS)
 _ANY: Final = (*SCALARS, *HALVES)

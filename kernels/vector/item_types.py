@@ -12,13 +12,13 @@ class ItemType(NamedTuple):
 
     name: str
     kind: Kind
-    """`half`: a float of 16 bits, held as an integer; it is moved, selected and converted."""
+    """`half` is a float of 16 bits in an integer register; it is moved, selected and converted."""
     bits: int
-    """Of an item in memory."""
+    """Size of an item in memory."""
 
     @property
     def nbytes(self) -> int:
-        """Of an item in memory."""
+        """Size of an item in memory in bytes."""
         return self.bits // 8
 
 
@@ -43,8 +43,8 @@ INTEGERS: Final = _of("signed", "unsigned")
 UNSIGNED: Final = _of("unsigned")
 HALVES: Final = _of("half")
 SCALARS: Final = _of("float", "signed", "unsigned", "bool")
-"""Types that kernels have arithmetic for, item by item."""
+"""Item types with arithmetic in kernels."""
 BITS: Final = {row.name: row.bits for row in _ROWS}
-"""Size of an item in memory."""
+"""Size of an item in memory in bits."""
 ITEMSIZE: Final = {row.name: row.nbytes for row in _ROWS}
-"""The same in bytes."""
+"""Size of an item in memory in bytes."""

@@ -1,4 +1,4 @@
-"""LLVM types: words, pointers, and items in memory and in registers."""
+"""LLVM types of words, pointers, and items in memory and in registers."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -25,10 +25,10 @@ _MEMORY: Final[dict[str, Any]] = {
 
 
 def memory_type(item: str) -> Any:
-    """LLVM type of an item in memory: a bool is a byte."""
+    """LLVM type of an item in memory, where a bool is a byte."""
     return _MEMORY[item]
 
 
 def register_type(item: str) -> Any:
-    """LLVM type of an item in a register: a bool is a bit."""
+    """LLVM type of an item in a register, where a bool is a bit."""
     return I1 if item == "bool" else _MEMORY[item]

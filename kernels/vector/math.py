@@ -1,14 +1,14 @@
 """Elementary functions on vectors of float32.
 
-No tables, no calls, hardly a branch: range reduction, a polynomial, selects for the ends.
-What is used most computes in float32, and is here; the rest is in `vector_math_wide`.
-Infinities, NaN, signed zeros and denormals come out as in C.  Errors over the whole range are
-asserted in `tests/kernels/vector/test_scalar.py` and `tests/kernels/vector/test_math.py`.
+A function is a range reduction, a polynomial, and selects for special cases, without tables or
+calls and almost without branches.  Frequent functions compute in float32 and are defined here;
+`math_wide` has the others, which compute in float64.  Infinities, NaN, signed zeros and denormals
+are treated as in C.  Errors over the whole range are asserted in
+`tests/kernels/vector/test_scalar.py` and `tests/kernels/vector/test_math.py`.
 
-Two tricks recur.  Adding 1.5 * 2**23 (2**52 in float64) rounds to the nearest integer and leaves
-that integer in the low bits of the sum, without a conversion that is undefined for NaN.
-And `select(a < b, a, b)` gives b when a comparison with NaN fails, so the operand that
-may be NaN stands last.
+Two idioms recur.  Adding 1.5 * 2**23 (1.5 * 2**52 in float64) rounds to the nearest integer and
+leaves that integer in the low bits of the sum; a conversion to int would be undefined for NaN.
+`select(a < b, a, b)` is b if either is NaN, so the operand that may be NaN is the last one.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ _LOG2E: Final = math.log2(math.e)
 
 _ROUND = 1.5 * 2.0**23
 _LN2_HI, _LN2_LO = 0.693359375, 2.12194440e-4
-"""ln(2) is the first, whose products with small integers are exact, less the second."""
+"""ln(2) = _LN2_HI - _LN2_LO; products of _LN2_HI with small integers are exact."""
 _BIAS = 127
-"""Of the exponent."""
+"""Bias of the exponent of float32."""
 
 
 def _reduce(x: Lanes, bias: int = 0) -> tuple[Lanes, Lanes]:
-    """(2**(n + bias) as bits but for the bias of floats, e**r): e**x = 2**n * e**r.
+    """(n + bias, shifted into the exponent field, and e**r), where e**x = 2**n * e**r.
 
     n is the nearest integer to x / ln(2).
     """
@@ -96,11 +96,11 @@ def _reduce(x: Lanes, bias: int = 0) -> tuple[Lanes, Lanes]:
 
 
 def exp(x: Lanes) -> Lanes:
-    """e**x, within 1 ulp; here and below, 1.2 without a fused multiply-add."""
+    """e**x, within 1 ulp, or 1.2 ulp without fused multiply-adds (as all bounds of 1 ulp here)."""
     r = select(x < -104.0, -104.0, x)
     r = select(r > 89.0, 89.0, r)
     n, y = _reduce(r)
-    # 2**n in two halves, so that denormal results are rounded once
+    # multiply by 2**n in two steps, so that denormal results are rounded once
     half = (n >> 1) & -(1 << 23)
     one = _BIAS << 23
     return y * (half + one).from_bits() * (n - half + one).from_bits()
@@ -148,10 +148,10 @@ def log(x: Lanes) -> Lanes:
 
 
 def _saturating(x: Lanes, top: float, over: Sequence[float], under: Sequence[float]) -> Lanes:
-    """2 h / (1 + h**2) with h = x over(x**2) / under(x**2), for abs(x) up to `top`.
+    """2 h / (1 + h**2) with h = x over(x**2) / under(x**2), for x clamped to abs(x) <= top.
 
-    An odd function that tends to 1 is that of an h that tends to 1 too.  Where it is close,
-    errors of h hardly matter, so polynomials of low degree do.
+    An odd function with limit 1 has this form for an h with limit 1.  Near the limit the errors of
+    h hardly matter, so polynomials of low degree suffice.
     """
     a = select(x < -top, -top, x)
     a = select(a > top, top, a)
@@ -164,7 +164,7 @@ def tanh(x: Lanes) -> Lanes:
     """Hyperbolic tangent, within 4 ulp."""
     over = (0.00010327417112421244, 0.026927398517727852, 0.904521644115448)
     under = (2.2207407255336875e-06, 0.0021819572430104017, 0.20460832118988037, 1.809043288230896)
-    # no further: sums that are rounded twice would give more than 1 from 8.8245 on
+    # from 8.8245 on, sums that are rounded twice would give results above 1
     return _saturating(x, 8.824374, over, under)
 
 
@@ -182,26 +182,26 @@ def erf(x: Lanes) -> Lanes:
 
 
 def _exp_of_size(x: Lanes) -> Lanes:
-    """e**-abs(x), within 1 ulp, small results included."""
+    """e**-abs(x), within 1 ulp, denormal results included."""
     r = (x.bits() | -(1 << 31)).from_bits()  # -abs(x)
     r = select(r < -104.0, -104.0, r)
-    # denormal results are 2**64 times as large until the last step
+    # scaled by 2**64 until the last step, for denormal results
     n, y = _reduce(r, _BIAS + 64)
     return y * n.from_bits() * 2.0**-64
 
 
 def sigmoid(x: Lanes) -> Lanes:
-    """1 / (1 + e**-x), within 3 ulp, small results included."""
+    """1 / (1 + e**-x), within 3 ulp, denormal results included."""
     return sigmoid_of_exp(x, _exp_of_size(x))
 
 
 def sigmoid_of_exp(x: Lanes, e: Lanes) -> Lanes:
-    """1 / (1 + e**-x), given e = e**-abs(x)."""
+    """1 / (1 + e**-x) from e = e**-abs(x)."""
     return select(x < 0.0, e, 1.0) / (1.0 + e)
 
 
 def softplus(x: Lanes) -> Lanes:
-    """log(1 + e**x) = max(x, 0) + log(1 + e**-abs(x)), within 3 ulp, small results included."""
+    """log(1 + e**x) = max(x, 0) + log(1 + e**-abs(x)), within 3 ulp, denormal results included."""
     e = _exp_of_size(x)
     # log(1 + e) = 2 artanh(e / (2 + e)); minimax for e in [0, 1]
     s = e / (2.0 + e)
@@ -211,13 +211,13 @@ def softplus(x: Lanes) -> Lanes:
 
 
 _PI_HALF = (1.5707963705062866, -4.3711390001862427e-8, -1.7151245100058819e-15)
-"""pi/2 in three parts."""
+"""pi/2 as a sum of three float32."""
 _SMALL_ANGLE = 2.0**20
-"""Up to which an integer number of pi/2 leaves a remainder that is right to the last place."""
+"""Largest angle for which reduction by multiples of `_PI_HALF` is accurate to the last place."""
 
 
 def _sine(x: Lanes, quadrant: int) -> Lanes:
-    """sin(x + quadrant * pi/2) for small angles, on machines with a fused multiply-add."""
+    """sin(x + quadrant * pi/2) for small angles, on machines with fused multiply-adds."""
     t = fma(x, 2.0 / math.pi, _ROUND)
     q = t - _ROUND
     r = x

@@ -1,7 +1,7 @@
 """Elementary functions on vectors of float32 that compute in float64.
 
-Short series give all the accuracy that float32 has, where that matters more than speed.
-`nnefc.kernels.vector.math` has the others, and says what they have in common.
+Short series are accurate to float32 here; these functions are less frequent, so speed matters less.
+`nnefc.kernels.vector.math` has the other functions and describes the common method.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXP_SERIES = [1 / math.factorial(k) for k in range(12, -1, -1)]
 
 
 def _through_float64(function: Callable[..., Lanes], *operands: Lanes) -> Lanes:
-    """`function` of float64, rounded."""
+    """`function` computed in float64 and rounded to float32."""
 
     def part(*given: Lanes) -> Lanes:
         return convert(function(*(convert(x, "float64") for x in given)), "float32")
@@ -42,7 +42,7 @@ def _through_float64(function: Callable[..., Lanes], *operands: Lanes) -> Lanes:
 
 
 def _exp64(x: Lanes) -> Lanes:
-    """e**x for abs(x) <= 700, clamped there; relative error 1e-15."""
+    """e**x for x clamped to abs(x) <= 700; relative error 1e-15."""
     r = select(x < -700.0, -700.0, x)
     r = select(r > 700.0, 700.0, r)
     t = fma(r, _LOG2E, _ROUND)
@@ -57,7 +57,7 @@ _LOG_SERIES = [2 / (2 * k + 1) for k in range(9, -1, -1)]
 
 
 def _split64(x: Lanes) -> tuple[Lanes, Lanes]:
-    """(e, f): x = 2**e * (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)); x is normal, > 0."""
+    """(e, f) such that x = 2**e * (1 + f) and 1 + f in [sqrt(1/2), sqrt(2)), for normal x > 0."""
     i = x.bits()
     t = i - _SQRT_HALF_BITS
     e = ((t >> 52) + _ROUND_BITS).from_bits() - _ROUND
@@ -71,7 +71,7 @@ def _log1p_small(f: Lanes) -> Lanes:
 
 
 def log_ends(x: Lanes, y: Lanes) -> Lanes:
-    """`y`, or what a logarithm is at infinity, zero, and below."""
+    """A logarithm y of x, with its special values at infinity, zero, negative numbers and NaN."""
     y = select(x.equals(math.inf), x, y)
     y = select(x.equals(0.0), -math.inf, y)
     return select(x >= 0.0, y, math.nan)
@@ -89,8 +89,8 @@ def log2(x: Lanes) -> Lanes:
     return log_ends(x, convert(fma(_log1p_small(f), _LOG2E, e), "float32"))
 
 
-# 2 / pi in parts of 28 bits: a float32 times a part is exact in float64.  The product of the
-# largest float32 and the last part still has 69 bits behind the point.
+# 2 / pi as a sum of numbers of 28 bits: a float32 times such a number is exact in float64.  The
+# product of the largest float32 and the last one still has 69 fraction bits.
 _TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E
 """floor(2 / pi * 2**316)."""
 _PARTS = [
@@ -100,15 +100,15 @@ _PARTS = [
 
 
 def _modulo4(x: Lanes) -> Lanes:
-    """x without a multiple of 4: in [-2, 2], exact."""
+    """x minus the nearest multiple of 4, in [-2, 2]; exact."""
     return x - 4.0 * rint(x * 0.25)
 
 
 def _quadrant(x: Lanes) -> tuple[Lanes, Lanes]:
-    """(q, r): x = q * pi/2 + r modulo 2 pi, abs(r) <= pi/4, in float64; for every finite float32.
+    """(q, r) such that x = q * pi/2 + r modulo 2 pi, abs(r) <= pi/4, for every finite float32.
 
-    Payne and Hanek's reduction without integers: each part of 2/pi times x is exact, and so is
-    what remains of it modulo 4 quadrants.
+    Payne and Hanek's reduction in float64: the product of x with each part of 2/pi is exact, and so
+    is its remainder modulo 4 quadrants.
     """
     d = convert(x, "float64")
     t = [_modulo4(d * part) for part in _PARTS]
@@ -123,7 +123,7 @@ _COS_SERIES = [(-1) ** k / math.factorial(2 * k) for k in range(7, -1, -1)]
 
 
 def _is_odd(q: Lanes) -> Lanes:
-    """Of a whole number; false for infinity."""
+    """Whether a whole number is odd; false for infinity."""
     return (2.0 * floor(q * 0.5)).differs(q)
 
 

@@ -2,11 +2,11 @@
 
 Addresses, offsets and indices are 64-bit integers.  Items are aligned to their size.
 
-LLVM's loop vectoriser follows an index, not an address: write `LOAD["float32"](base, i)` with
-a `base` that does not change in the loop, not `LOAD["float32"](base + 4 * i)`.
-`READ` and `WRITE` are `LOAD` and `STORE` with a promise: a WRITE never hits an item that a READ of
-the same kernel reads, except the item it was computed from.  Without the promise the vectoriser
-compares all ranges at run time, and gives up beyond a few.
+LLVM's loop vectoriser follows an index, not an address: write `LOAD["float32"](base, i)` with a
+`base` that is invariant in the loop, not `LOAD["float32"](base + 4 * i)`.
+`READ` and `WRITE` are `LOAD` and `STORE` with `noalias` metadata.  They promise that a WRITE never
+hits an item that a READ of the same kernel reads, except the item it was computed from.  Without
+the promise the vectoriser compares all ranges at run time, and gives up if they are many.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -41,7 +41,7 @@ def _pointer(builder, address):
 
 @native(WORD, WORD)
 def load_word(builder, address):
-    """Loads a word that nothing writes while the kernel runs: bases, parameters, tables."""
+    """Load a word that is constant while the kernel runs: base table, parameters, tables."""
     value = builder.load(_pointer(builder, address), typ=I64, align=8)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
@@ -49,18 +49,18 @@ def load_word(builder, address):
 
 @helper
 def address(bases, reference):
-    """The address that the `ref` field at `reference` of the parameters names."""
+    """The address that the `ref` field at the address `reference` refers to."""
     return load_word(bases + 8 * load_word(reference)) + load_word(reference + 8)
 
 
 # -- items
 
 NUMBER: dict[str, Any] = {name: np.dtype(name).type for name in SCALARS}
-"""`NUMBER[dtype](x)`: x as a number of that type, in kernels and where they are made."""
+"""`NUMBER[dtype](x)`: x as a number of that type, in kernels and in Python."""
 
 
 def _scope(builder):
-    """Metadata for the scope that every WRITE is in."""
+    """Metadata of the alias scope of every WRITE."""
     module = builder.module
     domain = module.add_metadata(["nnefc"])
     return module.add_metadata([module.add_metadata(["nnefc.written", domain])])
@@ -108,13 +108,13 @@ def _storer(name: str, promise: bool) -> Any:
 
 
 LOAD: dict[str, Any] = {name: _loader(name, False) for name in SCALARS}
-"""`LOAD[dtype](address)` or `LOAD[dtype](base, index)`: one item; bool is one byte, 0 or not."""
+"""`LOAD[dtype](address)` or `LOAD[dtype](base, index)`: one item; a bool is a byte, 0 or not."""
 STORE: dict[str, Any] = {name: _storer(name, False) for name in SCALARS}
 """`STORE[dtype](address, value)` or `STORE[dtype](base, index, value)`."""
 READ: dict[str, Any] = {name: _loader(name, True) for name in SCALARS}
-"""`LOAD` of items that no WRITE of the kernel changes."""
+"""`LOAD`, of items that no WRITE of the kernel changes."""
 WRITE: dict[str, Any] = {name: _storer(name, True) for name in SCALARS}
-"""`STORE` of items that no READ of the kernel reads."""
+"""`STORE`, to items that no READ of the kernel reads."""
 
 
 # -- values
@@ -122,7 +122,7 @@ WRITE: dict[str, Any] = {name: _storer(name, True) for name in SCALARS}
 
 @intrinsic
 def select(condition, yes, no):
-    """`select(condition, yes, no)`: both are computed, nothing branches."""
+    """`select(condition, yes, no)`: computes both, without a branch."""
     kind = np.promote_types(yes, no).name
 
     def emit(builder, *values):
@@ -153,7 +153,7 @@ def _floating(name: str, arity: int) -> Any:
 
 
 fma = _floating("fmuladd", 3)
-"""x * y + z, rounded once where the machine can (not in SSE4.2), of the type of x."""
+"""x * y + z in the type of x, rounded once on machines with fused multiply-adds (not SSE4.2)."""
 floor = _floating("floor", 1)
 copysign = _floating("copysign", 2)
 
@@ -173,32 +173,32 @@ def bits_float64(builder, x):
 
 @native(WORD, WORD)
 def acquire(builder, address):
-    """Loads a word that other threads write."""
+    """Load a word that other threads write."""
     return builder.load_atomic(_pointer(builder, address), "acquire", 8, typ=I64)
 
 
 @native(WORD, WORD, WORD)
 def fetch_add(builder, address, value):
-    """Adds to a word; returns the old value."""
+    """Add to a word; returns the old value."""
     return builder.atomic_rmw("add", _pointer(builder, address), value, "seq_cst")
 
 
 @native(WORD, WORD, WORD)
 def exchange(builder, address, value):
-    """Stores a word with a full fence; returns the old value."""
+    """Store a word with a full fence; returns the old value."""
     return builder.atomic_rmw("xchg", _pointer(builder, address), value, "seq_cst")
 
 
 @native(WORD, WORD, WORD, WORD)
 def compare_and_swap(builder, address, old, new):
-    """1 if the word was `old` and is `new` now, else 0."""
+    """Replace a word by `new` if it is `old`; returns 1 if it was, else 0."""
     done = builder.cmpxchg(_pointer(builder, address), old, new, "seq_cst", "monotonic")
     return builder.zext(builder.extract_value(done, 1), I64)
 
 
 @native(None)
 def pause(builder):
-    """Hints that this thread spins, by a function that codegen defines for the target."""
+    """Hint that this thread spins, by a function that `codegen` defines for the target."""
     module = builder.module
     function = module.globals.get(PAUSE)
     if function is None:
@@ -223,7 +223,7 @@ def call_kernel(builder, function, bases, params, first, last):
 
 
 def procedure(arguments: int) -> Any:
-    """Intrinsic `call(function, *words)` of an address and so many 64-bit integers."""
+    """Intrinsic `call(function, *words)`: calls an address with `arguments` 64-bit integers."""
 
     def call(builder, function, *words):
         builder.call(_function(builder, function, ir.VoidType(), [I64] * arguments), words)
@@ -233,12 +233,12 @@ def procedure(arguments: int) -> Any:
 
 @native(WORD, WORD)
 def call_int(builder, function):
-    """`int f(void)`."""
+    """Call `int f(void)`."""
     return builder.sext(builder.call(_function(builder, function, I32, []), []), I64)
 
 
 @native(WORD, *_integers(5))
 def system_call(builder, syscall, number, a, b, c):
-    """`syscall(number, a, b, c, 0, 0)` through the address of the C library's function."""
+    """Call `syscall(number, a, b, c, 0, 0)` through the address of the C library's function."""
     function = _function(builder, syscall, I64, [I64] * 6)
     return builder.call(function, [number, a, b, c, I64(0), I64(0)])

@@ -1,4 +1,4 @@
-"""Permutes the lanes of two vectors by an order that is data."""
+"""Permutes the lanes of two vectors by an order that is known at run time."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -17,13 +17,13 @@ from nnefc.kernels.vector.llvm_types import I8, I32, I64
 from nnefc.kernels.vector.vector import Vector
 
 Permute = Callable[[Lanes, Lanes], Lanes]
-"""`permute(x, y)`: lane i is item order[i] of those of x and then y, or 0 if that is negative."""
+"""`permute(x, y)`: lane i is item order[i] of the concatenation of x and y, 0 if order[i] < 0."""
 
 
 def permute(v: Vector, order: Any) -> Permute:
-    """A permutation of float32 vectors; `order` is an LLVM vector of int32, each below 2 * lanes.
+    """A permutation of float32 vectors; `order` is an LLVM vector of int32 below 2 * lanes.
 
-    Vectors of another length than the machine's are permuted through memory.
+    Vectors that are not as long as the machine's are permuted through memory.
     """
     isa = host()
     if v.lanes != isa.float32_lanes:
@@ -35,7 +35,7 @@ def permute(v: Vector, order: Any) -> Permute:
 
 
 def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
-    """Permutes by an instruction on the lanes of two vectors, or of one.
+    """A permutation by an instruction on the lanes of two vectors, or of one.
 
     The instruction reads only the low bits of an index.
     """
@@ -58,9 +58,9 @@ def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
 
 
 def _of_bytes(v: Vector, order: Any, name: str) -> Permute:
-    """Permutes by an instruction on the bytes of two vectors, or of one.
+    """A permutation by an instruction on the bytes of two vectors, or of one.
 
-    An index out of range gives 0: on x86 one whose highest bit is set, other indices wrap.
+    An index out of range gives 0.  On x86 that is an index with the highest bit set; others wrap.
     """
     builder, kind = v.builder, ir.VectorType(I8, 4 * v.lanes)
     negative = builder.ashr(order, ir.Constant(order.type, [31] * v.lanes))
@@ -73,7 +73,7 @@ def _of_bytes(v: Vector, order: Any, name: str) -> Permute:
         moved = builder.add(bytes_, ir.Constant(kind, [distance % 256] * kind.count))
         return builder.or_(moved, absent)
 
-    # the highest bit marks bytes that come from the other vector
+    # the highest bit marks bytes of the other vector
     first, second = shifted(128 - v.nbytes), shifted(-v.nbytes)
 
     def permuted(x: Lanes, y: Lanes) -> Lanes:
@@ -105,9 +105,9 @@ def _in_memory(v: Vector, order: Any) -> Permute:
 
 
 def lookup(v: Vector, table: Sequence[float]) -> Callable[[Lanes], Lanes] | None:
-    """`find(numbers)`: item `number % 16` of a table of 16 for each lane of int32.
+    """A function `find(numbers)`: item `number % 16` of a table of 16 items, for each int32 lane.
 
-    None if no instruction of this machine takes a table of that length.
+    None if this machine has no such instruction.
     """
     name = host().lookup
     if not name or v.lanes != len(table):

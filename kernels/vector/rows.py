@@ -1,8 +1,8 @@
-"""Operations on short rows of items: whole vectors, then a masked one.
+"""Operations on short rows of items: loops over whole vectors, then a masked vector.
 
-Rows of feature maps are 7 to 112 items long.  At such lengths the loops that LLVM vectorises spend
-most of their time in prologues and epilogues.  These loops have one path for every length and touch
-no other items.
+Rows of feature maps are 7 to 112 items long.  At such lengths, loops that LLVM vectorises spend
+most of their time in prologues and epilogues.  These loops have one path for all lengths and access
+no items outside the row.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,9 +23,9 @@ from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
-    """Loops over n items by vectors: `body(index of the first item, mask, carried) -> carried`.
+    """Loop over n items by vectors: `body(index of the first item, mask, carried) -> carried`.
 
-    `mask` is None, except for the last items if they do not fill a vector.
+    `mask` is None for whole vectors.
     """
     builder = v.builder
     whole = builder.and_(n, v.word(-v.lanes))
@@ -43,7 +43,7 @@ def _item(v: Vector, pointer: Any, index: Any) -> Any:
 
 @cache
 def copy_row(item: str) -> Any:
-    """Callee `copy(target, source, count)`: contiguous items."""
+    """Callee `copy(target, source, count)` of contiguous items."""
     if item not in FLOATS:
         read, write = READ[item], WRITE[item]
 
@@ -70,7 +70,7 @@ def copy_row(item: str) -> Any:
 
 @cache
 def fill_row(item: str) -> Any:
-    """Intrinsic `fill(target, count)`: zeros."""
+    """Intrinsic `fill(target, count)` with zeros."""
 
     @vector_intrinsic(item, lanes_of(item), 2)
     def fill(v: Vector, target, count):
@@ -87,10 +87,10 @@ def fill_row(item: str) -> Any:
 
 @cache
 def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
-    """Intrinsic `combine(target, source, count, weight)`: combines source items into the target's.
+    """Intrinsic `combine(target, source, count, weight)`: combines source items into the target.
 
-    max: the larger item, or NaN if either is; fma: target + weight * source, where `weight` is the
-    address of one item.  Source items are `step` (1 or 2) items apart.
+    max: the larger item, or NaN if either is NaN; fma: target + weight * source, where `weight` is
+    the address of one item.  Source items are `step` (1 or 2) items apart.
     """
 
     @vector_intrinsic(item, lanes_of(item), 4)

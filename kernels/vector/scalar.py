@@ -1,7 +1,6 @@
-"""What element-wise kernels compute: expressions of operations, as keys of kernels.
+"""Element-wise expressions as hashable arguments of kernels.
 
-`nnefc.kernels.vector.expression` makes vector IR of these.  The C library is called through a table
-of addresses, so that a kernel has no undefined symbol.
+`nnefc.kernels.vector.expression` emits vector IR for them.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ StepKey = tuple[str, tuple[int, ...], str, Number | None]
 
 _UNARY: Final = {name for name, arity in LIBM if arity == 1}
 ELEMENTARY: Final = frozenset(_UNARY - {"log1p"} | {"pow", "sigmoid", "softplus"})
-"""Operations of `nnefc.kernels.vector.math` on float32, of the C library on float64."""
+"""Operations that call `nnefc.kernels.vector.math` for float32 and the C library for float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """An `nnefc.ir.Expression` in plain, hashable words: the computation for each item.
+    """The computation for each item: a hashable form of `nnefc.ir.Expression`.
 
-    Operand i < len(inputs) is an input, operand len(inputs) + j the result of step j.  Equal
-    expressions have the same text: 0.0 differs from -0.0, as their code does.
+    Operand i < len(inputs) is an input, operand len(inputs) + j the result of step j.  Expressions
+    are equal if their text is, because 0.0 and -0.0 have different code.
     """
 
     inputs: tuple[str, ...]
-    """Types."""
+    """Item types of the inputs."""
     steps: tuple[StepKey, ...]
     results: tuple[int, ...]
-    """Operands that are the outputs."""
+    """Numbers of the operands that are results."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and repr(self) == repr(other)
@@ -44,12 +43,12 @@ class Expression:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Of all operands."""
+        """Item types of all operands."""
         return (*self.inputs, *(dtype for _, _, dtype, _ in self.steps))
 
     @property
     def calls_library(self) -> bool:
-        """Whether it needs the table of the C library."""
+        """Whether the code needs the table of the C library."""
         return any(
             (op == "remainder" and dtype in FLOATS) or (op in ELEMENTARY and dtype == "float64")
             for op, _, dtype, _ in self.steps

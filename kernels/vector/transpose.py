@@ -1,4 +1,4 @@
-"""Squares of vectors, transposed in registers."""
+"""Transposes squares of vectors in registers."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -14,16 +14,16 @@ from nnefc.kernels.vector.vector import Vector
 
 
 def transpose(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:
-    """The transpose: vector j holds item j of every row; there are as many rows as lanes.
+    """The transpose of as many rows as lanes: vector j holds item j of every row.
 
-    Items are interleaved within quarters of 128 bits, then the quarters are exchanged: each shuffle
-    is one instruction on every machine.
+    Items are interleaved within quarters of 128 bits, then quarters are exchanged, so that each
+    shuffle is one instruction on every machine.
     """
     lanes = v.lanes
     assert len(rows) == lanes and lanes & (lanes - 1) == 0
     quarter = min(lanes, 16 // v.itemsize)
     groups = [_interleaved(v, rows[first : first + quarter]) for first in range(0, lanes, quarter)]
-    # vector c of group g: quarter k has item 4k + c of the rows of the group
+    # vector c of group g: quarter k holds item 4k + c of the group's rows
     columns: list[Any] = [None] * lanes
     for c in range(quarter):
         for k, column in enumerate(_gathered(v, [group[c] for group in groups], quarter)):
@@ -32,7 +32,7 @@ def transpose(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:
 
 
 def _interleaved(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:
-    """Vector c: the items c of the rows, in every quarter."""
+    """Vectors whose number c holds, in every quarter, item c of the rows."""
     width, vectors = 1, list(rows)
     while width < len(rows):
         # pairs at a distance of `width`, pieces of `width` items
@@ -46,7 +46,7 @@ def _interleaved(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:
 
 
 def _zip(v: Vector, low: Lanes, high: Lanes, width: int, half: int, quarter: int) -> Lanes:
-    """Pieces of `width` items in turn, from the lower or upper half of every quarter."""
+    """Interleaved pieces of `width` items of the lower or upper half of every quarter."""
     order: list[int] = []
     for start in range(0, v.lanes, quarter):
         for piece in range(quarter // width // 2):
@@ -57,7 +57,7 @@ def _zip(v: Vector, low: Lanes, high: Lanes, width: int, half: int, quarter: int
 
 
 def _gathered(v: Vector, vectors: Sequence[Lanes], quarter: int) -> list[Lanes]:
-    """Vector k: the quarters k of all vectors, one after the other."""
+    """Vectors whose number k is the concatenation of quarter k of all vectors."""
     if len(vectors) == 1:
         return list(vectors)
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))

@@ -1,7 +1,7 @@
-"""Vectors of one item type: what register-tiled kernels are written with.
+"""Builders for vectors of one item type, and intrinsics that are written with them.
 
-A `Vector` loads, broadcasts and builds `Lanes`, whose operators are the arithmetic.  Tails are
-masked, so that no load or store touches memory beyond the items that were asked for.
+A `Vector` loads, broadcasts and creates `Lanes`, whose operators are the arithmetic.  Tails are
+masked, so that loads and stores access no memory outside the items.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -44,11 +44,11 @@ class Vector(LaneBuilder):
         return cls(v.builder, dtype, v.lanes)
 
     def of(self, dtype: str) -> Vector:
-        """Vectors of as many items of another type."""
+        """Vectors of another item type with the same number of lanes."""
         return self if dtype == self.dtype else Vector(self.builder, dtype, self.lanes)
 
     def resized(self, lanes: int) -> Vector:
-        """Vectors of another number of items of the same type."""
+        """Vectors of the same item type with another number of lanes."""
         return Vector(self.builder, self.dtype, lanes)
 
     # -- values
@@ -74,21 +74,21 @@ class Vector(LaneBuilder):
         return self.value(self.builder.shuffle_vector(first, undefined, zeros))
 
     def gather(self, items: Iterable[Any]) -> Lanes:
-        """LLVM items, one for each lane."""
+        """A vector of LLVM items, one per lane."""
         value = ir.Constant(self.type, ir.Undefined)
         for lane, item in enumerate(items):
             value = self.builder.insert_element(value, item, I32(lane))
         return self.value(value)
 
     def mask(self, count: Any) -> Lanes:
-        """Lanes with a number less than `count` (a 64-bit integer, any value)."""
+        """The mask of lanes below `count` (a 64-bit integer of any value)."""
         kind = ir.VectorType(I64, self.lanes)
         counts = self.of("int64").splat(count).value
         numbers = ir.Constant(kind, list(range(self.lanes)))
         return Lanes(self, "bool", self.builder.icmp_signed("<", numbers, counts))
 
     def wide_mask(self, count: Any) -> Lanes:
-        """The same by a comparison of 32 bits, which is less work for vectors of several registers.
+        """As `mask`, by a comparison of 32 bits, which is cheaper for vectors of several registers.
 
         `count` is clamped to the number of lanes first.
         """
@@ -102,9 +102,9 @@ class Vector(LaneBuilder):
     # -- memory
 
     def load(self, pointer: Any, offset: Any = 0, mask: Lanes | None = None) -> Lanes:
-        """Contiguous items; only those of `mask` are read, the others are 0.
+        """Contiguous items; lanes outside `mask` are not read and become 0.
 
-        A bool is any byte that is not 0.
+        A bool is true for any byte that is not 0.
         """
         kind = ir.VectorType(memory_type(self.dtype), self.lanes)
         pointer = self.at(pointer, offset)
@@ -134,7 +134,7 @@ class Vector(LaneBuilder):
 def in_parts(function: Callable[..., Lanes], lanes: int, *operands: Lanes) -> Lanes:
     """`function(*operands)`, a float32 vector, by a loop over vectors of `lanes` items.
 
-    For long functions of vectors that are several registers wide: less code, and less to spill.
+    For vectors of several registers, long functions take less code and fewer spills in this way.
     """
     v = operands[0].v
     if v.lanes <= lanes:
@@ -155,7 +155,7 @@ def in_parts(function: Callable[..., Lanes], lanes: int, *operands: Lanes) -> La
 
 
 def _local(v: LaneBuilder, dtype: str) -> Any:
-    """Pointer to memory for a vector."""
+    """Pointer to stack memory for a vector."""
     with v.builder.goto_entry_block():
         memory = v.builder.alloca(ir.VectorType(memory_type(dtype), v.lanes))
     return v.pointer(v.builder.ptrtoint(memory, I64))
@@ -164,10 +164,10 @@ def _local(v: LaneBuilder, dtype: str) -> Any:
 def vector_intrinsic(
     item: str, lanes: int, arguments: int, *, apart: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator: `emit(v: Vector, *words)` becomes a numba intrinsic of so many 64-bit integers.
+    """Decorator: an intrinsic of `arguments` 64-bit integers from `emit(v: Vector, *words)`.
 
-    `apart`: a function of its own, for code that needs all registers.  Inlined, it would share
-    them with constants that LLVM moves out of the loops around it.
+    `apart`: the code becomes a separate function because it needs all registers.  Inlined, it would
+    share them with constants that LLVM hoists out of surrounding loops.
     """
 
     def wrap(emit: Callable[..., Any]) -> Any:
@@ -184,10 +184,10 @@ def vector_intrinsic(
 
 
 def vector_function(item: str, lanes: int, arguments: int) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator: `emit(v: Vector, *words)` becomes an intrinsic that gives a function's address.
+    """Decorator: an intrinsic that returns the address of the function `emit(v: Vector, *words)`.
 
-    To be called by `nnefc.kernels.vector.memory.procedure(arguments)`: so one piece of code,
-    translated once, serves kernels that differ in what they call.
+    `nnefc.kernels.vector.memory.procedure(arguments)` calls it.  A helper with such a call is
+    translated once, for kernels that differ in the function.
     """
 
     def wrap(emit: Callable[..., Any]) -> Any:
@@ -203,7 +203,7 @@ def vector_function(item: str, lanes: int, arguments: int) -> Callable[[Callable
 def separate_function(
     builder: Any, emit: Callable[..., Any], item: str, lanes: int, arguments: int
 ) -> Any:
-    """The function `emit(v: Vector, *words)` of so many words in the module; it is not inlined."""
+    """Add the function `emit(v: Vector, *words)` of `arguments` words to the module, noinline."""
     kind = ir.FunctionType(ir.VoidType(), [I64] * arguments)
     name = builder.module.get_unique_name(f"nnefc_{emit.__name__}")
     function = ir.Function(builder.module, kind, name)

@@ -1,6 +1,6 @@
-"""Sampling at coordinates that are data.
+"""Grid sampling (`torch.nn.functional.grid_sample`): interpolation at coordinates in a tensor.
 
-Coordinates may have any value: they are clamped to 32 bits; indices are checked or moved inside.
+Coordinates may have any value.  They are clamped to 32 bits, and indices are checked or clamped.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -30,14 +30,14 @@ GRID = Layout("x:ref grid:ref y:ref channels extents:3 plane points blocks units
 
 x: [batch, channels, ...] with spatial `extents`, `plane` items in all; grid: [batch, points,
 spatial dimensions], the last dimension first; y: [batch, channels, points].  A unit is `BLOCK`
-points of an item of the batch, which has `blocks` of them; a tile is `unit_block` units.
+points of a batch item, which has `blocks` units; a tile is `unit_block` of `units`.
 """
 X, GRID_REF, Y, CHANNELS, EXTENTS, PLANE, POINTS, BLOCKS, UNITS, UNIT_BLOCK = GRID.offsets
 
 BLOCK = 64
-"""Points located at a time, before all channels are sampled there, channel by channel."""
+"""Points whose taps are computed at a time; then all channels are sampled at these points."""
 TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
-"""Taps along a dimension, by mode."""
+"""Taps along a dimension by mode."""
 FARTHEST = 2147483648.0
 CUBIC_A = -0.75
 
@@ -47,7 +47,7 @@ load_place, store_place, place_number = LOAD["int32"], STORE["int32"], NUMBER["i
 
 
 def _padded(padding_mode: str, align_corners: bool):
-    """Helper that moves a coordinate into `extent` items; with zero padding it leaves it."""
+    """Helper `padded(at, extent)`: a coordinate reflected, clamped, or unchanged for zeros."""
     zeros, reflects = padding_mode == "zeros", padding_mode == "reflection"
 
     @helper
@@ -78,7 +78,7 @@ def _cubic(distance):
 
 @helper
 def _nearest_even(at):
-    """The nearest whole number, the even one of two."""
+    """The nearest whole number, ties to even."""
     low = floor(at)
     offset = at - low
     if offset > 0.5 or (offset == 0.5 and int(low) % 2 != 0):
@@ -88,19 +88,19 @@ def _nearest_even(at):
 
 @helper
 def _put(place, weight, at, share, extent):
-    """Store a tap: its item and its weight, which is 0 outside the input."""
+    """Store the item and the weight of a tap; the weight is 0 outside the input."""
     inside = at >= 0.0 and at < extent
     store_local(place, int(at) if inside else 0)
     store_weight(weight, share if inside else 0.0)
 
 
 def _locate(taps: int, padding_mode: str, align_corners: bool, item: str):
-    """Helper `locate(value, extent, place, weight)` of a coordinate."""
+    """Helper `locate(value, extent, place, weight)` of the taps of a coordinate."""
     number, padded = NUMBER[item], _padded(padding_mode, align_corners)
 
     @helper
     def locate(value, extent, place, weight):
-        """Store the taps along a dimension."""
+        """Store the taps of coordinate `value` along a dimension."""
         if value != value:
             value = number(-FARTHEST)
         at = float(value) + 1.0
@@ -124,7 +124,7 @@ def _locate(taps: int, padding_mode: str, align_corners: bool, item: str):
 
 
 def _combine(taps: int, rank: int, item: str):
-    """Helper `combine(params, place, weight, at, share, p)` of the taps along all dimensions."""
+    """Helper `combine(params, place, weight, at, share, p)` of the taps over all dimensions."""
     store, number, total = STORE[item], NUMBER[item], taps**rank
 
     @helper

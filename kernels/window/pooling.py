@@ -1,4 +1,4 @@
-"""Maxima and sums over windows and whole planes of channel-blocked tensors."""
+"""Pooling on channel-blocked tensors: maxima and sums over windows and over whole planes."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -26,17 +26,17 @@ STRIP: Final = 0
 
 
 def _relatives(kind: str, lanes: int, usual: RowWindow | None) -> list[Kernel]:
-    """Windows with a stride, which most networks have."""
+    """Windows with a stride greater than 1, which most networks use."""
     return [window(kind, lanes, usual=each) for each in WINDOWS if each.stride > 1]
 
 
 @family(_relatives)
 def window(kind: str, lanes: int, usual: RowWindow | None) -> KernelFunction:
-    """`kind`: sum or max; `usual`: one of `WINDOWS`, in pieces that are tiles, or None for any.
+    """`kind`: sum or max; `usual`: one of `WINDOWS`, with pieces that are tiles, or None.
 
-    number: the start value of a maximum, or the factor of a sum.  The table has the offsets of all
-    rows of x that are read; for any window a `Strip` comes first.  If outputs of a piece have
-    different numbers of taps, the table ends with a float32 factor for each sum.
+    `number` of a piece is the start value of a maximum or the factor of a sum.  The table has the
+    offsets of all rows of x that are read, preceded by a `Strip` if `usual` is None.  If outputs of
+    a piece have different numbers of taps, the table ends with a float32 factor per output.
     """
     if usual is None:
         line = pooling_line.sums if kind == "sum" else pooling_line.maxima
@@ -51,8 +51,8 @@ PLANES = Layout(
 )
 """Parameters of `pooling.plane`.
 
-x: `run_count` runs of pixels of every plane; runs: int32 [run_count, 2], byte offset and number of
-pixels.  y: one pixel per plane.  A tile is `plane_block` of `planes` (batch x blocks).
+runs: int32 [run_count, 2], byte offset and number of pixels of the runs of x in every plane.  y:
+one pixel per plane.  A tile is `plane_block` of `planes` (batch x blocks).
 """
 (
     X,
@@ -70,13 +70,14 @@ pixels.  y: one pixel per plane.  A tile is `plane_block` of `planes` (batch x b
 ) = PLANES.offsets
 
 CHAINS: Final = 4
+"""Number of independent chains of sums."""
 CHUNK: Final = 32
-"""Pixels summed in float32, in `CHAINS` chains; sums of chunks are added in float64."""
+"""Pixels that are summed in float32; sums of chunks are added in float64."""
 
 
 @cache
 def reduce_plane(kind: str, block: int) -> Any:
-    """Intrinsic `reduce(plane, runs, run_count, y, divisor)`; divisor: address of a float64."""
+    """Intrinsic `reduce(plane, runs, run_count, y, divisor)`; `divisor`: address of a float64."""
     combine, nothing = COMBINE[kind]
 
     @vector_intrinsic("float32", block, 5, apart=True)
@@ -126,7 +127,7 @@ def reduce_plane(kind: str, block: int) -> Any:
 
 @family()
 def plane(kind: str, lanes: int) -> KernelFunction:
-    """Sum, maximum or minimum of all pixels of every plane."""
+    """Sum (divided by `divisor`), maximum or minimum of all pixels of every plane."""
     reduce = reduce_plane(kind, lanes)
 
     def reduce_planes(bases, params, first, last):

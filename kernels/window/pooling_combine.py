@@ -1,4 +1,4 @@
-"""How the kernels of pooling combine two vectors."""
+"""The combinations of two vectors in pooling."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -22,7 +22,7 @@ def add(x: Lanes, held: Lanes) -> Lanes:
 
 
 def number(sign: Literal["<", ">"]) -> Combine:
-    """The larger or smaller item, `held` if either is NaN: one instruction on x86."""
+    """The larger or smaller item, or `held` if either is NaN; one instruction on x86."""
 
     def combine(x: Lanes, held: Lanes) -> Lanes:
         return select(x > held if sign == ">" else x < held, x, held)
@@ -31,7 +31,7 @@ def number(sign: Literal["<", ">"]) -> Combine:
 
 
 def extreme(sign: Literal["<", ">"]) -> Combine:
-    """The larger or smaller item, NaN if either is NaN."""
+    """The larger or smaller item, or NaN if either is NaN."""
     quick = number(sign)
 
     def combine(x: Lanes, held: Lanes) -> Lanes:
@@ -46,10 +46,10 @@ COMBINE: Final[dict[str, tuple[Combine, float]]] = {
     "max": (extreme(">"), -math.inf),
     "min": (extreme("<"), math.inf),
 }
-"""For each reduction, the combination of two vectors and its neutral value."""
+"""The combination of two vectors and its neutral value by reduction."""
 
 
 def has_nan(x: Lanes) -> Any:
-    """Whether a lane is NaN: a bit."""
+    """Whether any lane is NaN, as an LLVM i1."""
     builder, bits = x.v.builder, ir.IntType(x.v.lanes)
     return builder.icmp_unsigned("!=", builder.bitcast(x.is_nan().value, bits), bits(0))

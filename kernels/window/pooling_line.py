@@ -1,7 +1,7 @@
-"""Windows of any size, stride and dilation, by way of a line of pixels in the first cache.
+"""Pooling with windows of any size, stride and dilation, by a line of pixels in the L1 cache.
 
-The columns of the windows of a row of outputs are reduced into the line, then neighbours in it for
-every output.  Work that windows share is done once.
+The columns of the windows of an output row are first reduced into the line, then neighbours in the
+line are reduced for every output.  Windows thereby share the reduction of columns.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -24,15 +24,15 @@ from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan,
 LINE: Final = 128
 """Capacity of the line in pixels."""
 MAX_HEIGHT: Final = 8
-"""Pixels computed at a time, in registers."""
+"""Most pixels computed at a time, in registers."""
 
 
 class Strip(NamedTuple):
-    """Neighbouring outputs of a row: integers; distances in bytes.
+    """Neighbouring outputs of a row, as integers; distances are in bytes.
 
-    columns: pixels of a row of x that are read, `column_bytes` apart.  In the line they are padded
-    with `before` and `after` pixels of `fill`, the bits of a float32.  Output i of `outputs` reads
-    `taps` pixels of the line, `tap_bytes` apart, the first one at i * `stride_bytes`.
+    A row of x is read at `columns` pixels, `column_bytes` apart.  In the line they are padded with
+    `before` and `after` pixels of `fill`, the bits of a float32.  Output i of `outputs` reads
+    `taps` pixels of the line, `tap_bytes` apart, from i * `stride_bytes` on.
     """
 
     columns: Any
@@ -50,7 +50,7 @@ WORDS: Final = len(Strip._fields)
 
 
 class _Row:
-    """A piece with its strip, and the offsets of rows and the factors that follow in the table."""
+    """A piece with its strip, and pointers to the offsets of rows in the table and to the line."""
 
     def __init__(self, piece: Piece) -> None:
         v = self.v = piece.v
@@ -62,10 +62,10 @@ class _Row:
         self.line = v.local(ir.ArrayType(v.type, LINE))
 
     def fill_line(self, start: Any, combine: Combine, *, checked: bool = False) -> Any:
-        """Reduces columns into the line.
+        """Reduce columns into the line.
 
-        If `checked`, returns the sum of all loaded items, which is NaN if one of them is, or by
-        infinities of both signs.
+        If `checked`, returns the sum of all loaded items.  It is NaN if an item is NaN, but also if
+        there are infinities of both signs.
         """
         v, builder, strip = self.v, self.v.builder, self.strip
         target = self._pixel(strip.before)
@@ -97,7 +97,7 @@ class _Row:
     def take_windows(
         self, combine: Combine, finish: Callable[[Any, Any], Any] = lambda _, total: total
     ) -> None:
-        """Reduces neighbours in the line; `finish(output, total)` is stored."""
+        """Reduce neighbours in the line and store `finish(output, total)`."""
         v, builder, strip = self.v, self.v.builder, self.strip
 
         def tile(height: int, first: Any, carried: Sequence[Any]) -> Sequence[Any]:
@@ -138,7 +138,7 @@ def sums(piece: Piece) -> None:
 
 
 def maxima(piece: Piece) -> None:
-    """Without NaN a faster maximum is correct."""
+    """Uses a faster maximum, which is correct unless an item is NaN."""
     v, row = piece.v, _Row(piece)
     quick, least = number(">"), v.load_splat(piece.number)
     failed = has_nan(row.fill_line(least, quick, checked=True))
@@ -150,7 +150,7 @@ def maxima(piece: Piece) -> None:
 
 
 def maxima_with_nan(piece: Piece, rows: Any, strip: Strip) -> None:
-    """The maximum in little code, without a line: output by output, row by row, tap by tap."""
+    """The maximum with NaN, in little code: loops over outputs, rows and taps, without a line."""
     v = piece.v
     pointers = (piece.x, piece.y, rows, piece.number)
     words = [v.builder.ptrtoint(p, v.word(0).type) for p in pointers] + [piece.count]
@@ -187,9 +187,9 @@ def _in_tiles(
     tile: Callable[[int, Any, Sequence[Any]], Sequence[Any]],
     carried: Sequence[Any],
 ) -> list[Any]:
-    """Runs `tile(height, first, carried) -> carried` over `count` pixels.
+    """Run `tile(height, first, carried) -> carried` over `count` pixels.
 
-    Tiles have the greatest height; the last two share the remainder.
+    Tiles have `MAX_HEIGHT` pixels; the last two share the remainder.
     """
     builder, most = v.builder, v.word(MAX_HEIGHT)
     tiles = builder.udiv(builder.add(count, v.word(MAX_HEIGHT - 1)), most)

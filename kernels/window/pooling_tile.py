@@ -1,8 +1,8 @@
-"""Common windows, in registers: a tile is some neighbouring outputs of a row.
+"""Pooling with common windows, in registers; a tile is some neighbouring outputs of a row.
 
 The columns of the windows are reduced in registers, then neighbours along the row.  Size, stride
-and border along a row are part of the code; other windows use
-`pooling_line`, which takes up to twice the time.
+and border along a row are constants of the code.  Other windows use `pooling_line`, which takes up
+to twice the time.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -33,16 +33,16 @@ class RowWindow(NamedTuple):
 
 WINDOWS: Final = (RowWindow(1, 3), RowWindow(1, 5), RowWindow(2, 2), RowWindow(2, 3))
 EDGE_HEIGHTS: Final = (2, 4, 7)
-"""Numbers of outputs of a tile with a clipped window."""
+"""Heights of tiles with a clipped window."""
 CHAINS: Final = 2
-"""Chains of the sum that detects NaN."""
+"""Number of chains of the sum that detects NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`height` neighbouring outputs, `stride` pixels apart, each of `taps` pixels of a row.
+    """`height` neighbouring outputs, `stride` pixels apart, each with `taps` pixels of a row.
 
-    before, after: taps of the first, or of the last output that lie outside the row.
+    `before`, `after`: taps of the first and of the last output that are outside the row.
     """
 
     stride: int
@@ -53,7 +53,7 @@ class Tile:
 
     @property
     def kind(self) -> int:
-        """The number of its code among those of the window."""
+        """The kind of pieces with this tile, unique among the tiles of a window."""
         edge = (self.before > 0) + 2 * (self.after > 0)
         return 100 * edge + self.height
 
@@ -64,12 +64,12 @@ class Tile:
 
     @property
     def meets(self) -> list[range]:
-        """For every output the pixels that it reads, counted from the first of all."""
+        """The pixels that each output reads, relative to the first pixel of the tile."""
         starts = [i * self.stride - self.before for i in range(self.height)]
         return [range(max(n, 0), min(n + self.taps, self.columns)) for n in starts]
 
     def strip(self, pixel: int) -> Strip:
-        """The same for `pooling_line`, with pixels of `pixel` bytes."""
+        """The tile as a `Strip` of `pooling_line`, with pixels of `pixel` bytes."""
         lowest = int(np.float32(-math.inf).view(np.int32))
         return Strip(
             columns=self.columns,
@@ -85,7 +85,7 @@ class Tile:
 
 
 def tiles(stride: int, taps: int, before: int, after: int) -> Iterator[Tile]:
-    """All tiles that have code; none for other windows, or other borders than half a window."""
+    """The tiles with code, for windows in `WINDOWS` and borders of half a window."""
     edge = taps // 2 if taps > stride else 0
     if (stride, taps) not in WINDOWS or not {before, after} <= {0, edge}:
         return
@@ -95,13 +95,13 @@ def tiles(stride: int, taps: int, before: int, after: int) -> Iterator[Tile]:
 
 
 def every_tile(stride: int, taps: int) -> list[Tile]:
-    """All tiles of a window that have code."""
+    """All tiles of a window with code."""
     edges = {(0, 0), (0, taps // 2), (taps // 2, 0)}
     return [tile for edge in sorted(edges) for tile in tiles(stride, taps, *edge)]
 
 
 def sums(tile: Tile) -> Emit:
-    """`piece.taps`: offsets of rows, then, at an edge, a factor, a float32, for every output."""
+    """`piece.taps`: offsets of rows, followed at an edge by a float32 factor per output."""
 
     def emit(piece: Piece) -> None:
         v = piece.v
@@ -116,12 +116,12 @@ def sums(tile: Tile) -> Emit:
 
 
 def maxima(tile: Tile) -> Emit:
-    """`piece.taps`: offsets of rows; `piece.number`: the least result."""
+    """`piece.taps`: offsets of rows; `piece.number`: lower bound of results."""
 
     def emit(piece: Piece) -> None:
         v, quick = piece.v, number(">")
         least = v.load_splat(piece.number)
-        # Without NaN the loop is correct; the sum tells whether an item is NaN.
+        # The reduction is correct unless an item is NaN, which the sum tells.
         columns, total = _columns(piece, tile, least, quick, checked=True)
         with v.builder.if_else(has_nan(total), likely=False) as (slow, fast):
             with slow:
@@ -135,7 +135,7 @@ def maxima(tile: Tile) -> Emit:
 def _columns(
     piece: Piece, tile: Tile, start: Any, combine: Combine, *, checked: bool = False
 ) -> tuple[list[Any], Any]:
-    """The reduction of each column of pixels; and if `checked`, the sum of all items."""
+    """The reduction of each column of pixels, and the sum of all items if `checked`."""
     v, n = piece.v, tile.columns
     with v.loop(0, piece.count, 1, [*[start] * n, *[v.zero()] * (CHAINS * checked)]) as turn:
         source = v.at(piece.x, piece.tap(turn.index))
@@ -152,7 +152,7 @@ def _columns(
 def _finish(
     piece: Piece, tile: Tile, columns: Sequence[Any], combine: Combine, scales: Sequence[Any] = ()
 ) -> None:
-    """Reduces the pixels of every window, and stores."""
+    """Reduce the columns of every window and store the results."""
     v = piece.v
     for i, (first, *others) in enumerate(tile.meets):
         result = columns[first]

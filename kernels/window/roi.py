@@ -1,8 +1,8 @@
-"""Regions of interest (section 4.6): pooling in cells, and resampling.
+"""Regions of interest (NNEF, section 4.6): pooling in cells, and resampling.
 
-Regions are data, so everything is clamped: batch indices to the batch, coordinates to 32 bits (NaN
-counts as 0), cells and positions to the feature map.  `nnefc.ops.standard.roi` documents how the
-text of the specification is read.
+Regions are data, so batch indices are clamped to the batch, coordinates to 32 bits (NaN becomes 0),
+cells and positions to the feature map.  `nnefc.ops.standard.roi` documents the interpretation of
+the specification.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -25,8 +25,8 @@ ROI = Layout(
 )
 """Parameters of the `roi` kernels.
 
-x: [batch, channels, ...] with `rank` spatial dimensions of `extents`, `pitches` items between
-neighbours, `plane` items in all; rois: [N, 2 * rank]; batch_index: [N]; y: [N, channels, ...] with
+x: [batch, channels, ...] with `rank` spatial dimensions of `extents` and `pitches` (in items),
+`plane` items in all; rois: [N, 2 * rank]; batch_index: [N]; y: [N, channels, ...] with spatial
 extents `outputs`, `cells` items in all.  A tile is `unit_block` of the `units` = N * channels.
 """
 (
@@ -54,7 +54,7 @@ def _coordinate(item: str):
 
     @helper
     def coordinate(rois, number):
-        """Item `number` of the RoIs, within 32 bits; NaN is 0."""
+        """Item `number` of the RoIs, clamped to 32 bits; NaN becomes 0."""
         value = float(load(rois, number))
         if value != value:
             return 0.0
@@ -68,7 +68,7 @@ def _plane(index: str):
 
     @helper
     def plane(bases, params, unit):
-        """The plane of x that output plane `unit` reads."""
+        """The number of the plane of x that output plane `unit` reads."""
         channels = load_word(params + CHANNELS)
         batch = int(load_index(address(bases, params + BATCH_INDEX), unit // channels))
         batch = min(max(batch, 0), load_word(params + BATCH) - 1)
@@ -83,7 +83,7 @@ def _cell_bounds(item: str):
 
     @helper
     def bounds(params, rois, roi, cell, low, high, place):
-        """Store the part of a cell that is within the map; the number of items in it."""
+        """Store the bounds of a cell clipped to the feature map; returns its number of items."""
         rank, volume = load_word(params + RANK), 1
         for d in range(rank - 1, -1, -1):
             outputs = load_word(params + OUTPUTS + 8 * d)
@@ -105,7 +105,7 @@ def _cell_bounds(item: str):
 
 @helper
 def _next_row(params, low, high, place):
-    """To the next row of the cell: all dimensions but the last; 0 after the last row."""
+    """Advance `place` to the next row of the cell; returns 0 after the last row, else 1."""
     for d in range(load_word(params + RANK) - 2, -1, -1):
         at = load_local(place + 8 * d) + 1
         if at < load_local(high + 8 * d):
@@ -117,7 +117,7 @@ def _next_row(params, low, high, place):
 
 @family()
 def pool(kind: str, item: str, index: str) -> KernelFunction:
-    """`kind`: avg or max of every cell; an empty cell gives 0."""
+    """`kind`: avg or max of every cell; 0 for an empty cell."""
     load, store, number = LOAD[item], STORE[item], NUMBER[item]
     bounds, plane = _cell_bounds(item), _plane(index)
     lows, highs, places = local_bytes(64), local_bytes(64), local_bytes(64)
@@ -175,7 +175,7 @@ def resample(method: str, item: str, index: str) -> KernelFunction:
 
     @helper
     def locate(params, rois, roi, cell, low, weight):
-        """Store, per dimension, the lower neighbour of a sample and the weight of the upper."""
+        """Store the lower neighbour of a sample and the weight of the upper, per dimension."""
         rank = load_word(params + RANK)
         for d in range(rank - 1, -1, -1):
             count = load_word(params + OUTPUTS + 8 * d)
@@ -198,7 +198,7 @@ def resample(method: str, item: str, index: str) -> KernelFunction:
             for cell in range(cells):
                 locate(params, rois, unit // channels, cell, low, weight)
                 total = 0.0
-                # A corner has a bit per dimension: which of the two neighbours.
+                # a bit of `corner` per dimension: 1 for the upper neighbour
                 for corner in range(1 << rank):
                     at, share = base, 1.0
                     for d in range(rank):

@@ -1,4 +1,4 @@
-"""Sampling by indices (section 4.3.3) and linear interpolation (section 4.3.4)."""
+"""Sampling by indices (NNEF, section 4.3.3) and linear interpolation (section 4.3.4)."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -19,10 +19,10 @@ SAMPLE = Layout(
 )
 """Parameters of `sampling.sample` and `sampling.desample`.
 
-y has `items` items in `rank` dimensions of extents `outputs`; x has `pitches` items between
-neighbours along each.  `table` holds, per dimension from word `starts`, [taps, outputs] source
-indices (negative: outside; start -1: output i reads item i).  `volume`: taps in all.
-A tile is `unit_block` items.
+y has `items` items in `rank` dimensions of extents `outputs`; x has `pitches` (in items) along
+them.  `table` holds [taps, outputs] source indices per dimension (negative: outside), from word
+`starts`; a start of -1 means that output i reads item i.  `volume`: product of `taps`.  A tile is
+`unit_block` items.
 """
 (
     X,
@@ -43,7 +43,7 @@ load_local, store_local = LOAD["int64"], STORE["int64"]
 
 @helper
 def _coordinates(params, number, at):
-    """Store the coordinates of item `number` of the output at `at`."""
+    """Store the coordinates of output item `number` at the address `at`."""
     for d in range(load_word(params + RANK) - 1, -1, -1):
         extent = load_word(params + EXTENTS + 8 * d)
         store_local(at + 8 * d, number % extent)
@@ -52,7 +52,7 @@ def _coordinates(params, number, at):
 
 @helper
 def _source(bases, params, at, tap):
-    """The item of x that tap `tap` reads at the coordinates `at`; -1 outside."""
+    """The item of x that tap `tap` reads at the coordinates stored at `at`, or -1 outside."""
     table = address(bases, params + TABLE)
     source = 0
     for d in range(load_word(params + RANK) - 1, -1, -1):
@@ -70,7 +70,7 @@ def _source(bases, params, at, tap):
 
 @family()
 def sample(item: str, index: str) -> KernelFunction:
-    """The item at the index; an index that is no tap, or lies outside, gives 0."""
+    """y = the item at the index of a tap; 0 if the index is not a tap or the tap is outside."""
     load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     load_index, local = LOAD[index], local_bytes(64)
 
@@ -96,7 +96,7 @@ def sample(item: str, index: str) -> KernelFunction:
 
 @family()
 def desample(item: str, index: str) -> KernelFunction:
-    """The sum of all items whose index selects this output."""
+    """y = the sum of all items whose index selects the output."""
     load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     load_index, local = LOAD[index], local_bytes(64)
 
@@ -121,11 +121,11 @@ def desample(item: str, index: str) -> KernelFunction:
 INTERPOLATE = Layout(
     "x:ref y:ref outer extent outputs inner low:ref high:ref weight:ref unit_block"
 )
-"""Parameters of `sampling.interpolate`, which works along one dimension.
+"""Parameters of `sampling.interpolate`, along one dimension.
 
-x: [outer, extent, inner], y: [outer, outputs, inner]: item o of y is that at low[o] times 1 - w
-plus that at high[o] times w, where w = weight[o] is a float64.  A negative index stands for 0.
-A tile is `unit_block` of the outer * outputs rows.
+y[:, o] = x[:, low[o]] * (1 - w) + x[:, high[o]] * w with w = weight[o], a float64; x: [outer,
+extent, inner], y: [outer, outputs, inner].  Items at a negative index are 0.  A tile is
+`unit_block` of the outer * outputs rows.
 """
 I_X, I_Y, OUTER, EXTENT, OUTPUTS, INNER, LOW, HIGH, WEIGHT, ROW_BLOCK = INTERPOLATE.offsets
 
@@ -154,7 +154,7 @@ def interpolate(item: str) -> KernelFunction:
             b = base + upper * inner * size if upper >= 0 else 0
             out = y + row * inner * size
             if weight == 0.0:
-                # not 0 * b: it may be infinite
+                # without 0 * b, as b may be infinite
                 for i in range(inner):
                     store(out, i, fetch(a, i))
             elif a != 0 and b != 0:
@@ -170,10 +170,10 @@ def interpolate(item: str) -> KernelFunction:
 
 
 BLEND = Layout("x:ref y:ref outer extent outputs inner taps index:ref weight:ref row_block")
-"""Parameters of `sampling.blend`, which works along one dimension.
+"""Parameters of `sampling.blend`, along one dimension.
 
-x: [outer, extent, inner], y: [outer, outputs, inner]: item o of y is the sum of those at
-index[o, t] times the float64 weight[o, t].  A tile is `row_block` of the outer * outputs rows.
+y[:, o] = the sum over t of x[:, index[o, t]] * weight[o, t], where weights are float64; x: [outer,
+extent, inner], y: [outer, outputs, inner].  A tile is `row_block` of the outer * outputs rows.
 """
 B_X, B_Y, B_OUTER, B_EXTENT, B_OUTPUTS, B_INNER, B_TAPS, INDEX, B_WEIGHT, B_ROW_BLOCK = (
     BLEND.offsets
@@ -200,7 +200,7 @@ def blend(item: str) -> KernelFunction:
             for t in range(o, o + count):
                 weight = kind(load_weight(weights + 8 * t))
                 source = base + load_word(index + 8 * t) * inner * size
-                # not 0 times the item: it may be infinite
+                # without 0 times an item, which may be infinite
                 if weight != 0:
                     for i in range(inner):
                         store(out, i, load(out, i) + weight * load(source, i))

@@ -1,6 +1,6 @@
 """Sliding windows over rows: sums, weighted sums, maxima and their positions, padding.
 
-Parameters are those of `nnefc.kernels.window.walk`.
+Parameters are as in `nnefc.kernels.window.walk`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -59,7 +59,7 @@ from nnefc.kernels.window.walk import (
 
 @family()
 def sum_(item: str) -> KernelFunction:
-    """Sums, in float64, divided as `divisor` says."""
+    """Sums in float64, divided by `divisor` or the number of terms."""
     size, load, store = ITEMSIZE[item], READ[item], STORE[item]
     kind, store_double = NUMBER[item], WRITE["float64"]
     sums, at = local_bytes(8 * CHUNK), local_bytes(LOCAL_BYTES)
@@ -113,7 +113,7 @@ def sum_(item: str) -> KernelFunction:
 
 @family()
 def weighted(item: str) -> KernelFunction:
-    """Weighted sums plus bias: convolution with one channel of input per channel of output."""
+    """Weighted sums plus bias: depthwise convolution."""
     add, add_every_other = combine_row(item, "fma", 1), combine_row(item, "fma", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     at = local_bytes(LOCAL_BYTES)
@@ -158,7 +158,7 @@ def weighted(item: str) -> KernelFunction:
 
 @family()
 def max_(item: str) -> KernelFunction:
-    """Maxima; NaN is larger than any number, an empty window gives -inf."""
+    """Maxima; NaN if an item is NaN, -inf for an empty window."""
     take, take_every_other = combine_row(item, "max", 1), combine_row(item, "max", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     kind = NUMBER[item]
@@ -205,9 +205,9 @@ def max_(item: str) -> KernelFunction:
 
 @family()
 def argmax(item: str, index: str, values: bool) -> KernelFunction:
-    """Row-major position in the window of the first maximum, and if `values` the maximum.
+    """Row-major position in the window of the first maximum, and the maximum if `values`.
 
-    NaN is larger than any number; an empty window gives 0 and -inf.
+    NaN is larger than any number; position 0 and -inf for an empty window.
     """
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     index_size, store_index = ITEMSIZE[index], STORE[index]
@@ -268,7 +268,7 @@ def argmax(item: str, index: str, values: bool) -> KernelFunction:
 
 @family(moves=True)
 def pad(item: str) -> KernelFunction:
-    """The item at the only tap, or outside the input the item at `bias`."""
+    """The item at the only tap, or the item at `bias` outside the input."""
     copy = copy_row(item)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     at = local_bytes(LOCAL_BYTES)

@@ -1,4 +1,4 @@
-"""Up-sampling of channel-blocked tensors by whole factors: pixels repeated or interpolated."""
+"""Up-sampling of channel-blocked tensors by whole factors, nearest or linear."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -13,14 +13,14 @@ from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.vector.lanes import Lanes, fma
 
 ONE_ROW, TWO_ROWS = 1, 2
-"""Kinds of pieces of `upsample.linear`: from one row of the input, or between two."""
+"""Kinds of pieces of `upsample.linear`: outputs of one input row, or between two input rows."""
 COLUMN: Final = 3
 """Words of a table entry of `upsample.linear`."""
 
 
 @family()
 def nearest(block: int, factor: int) -> KernelFunction:
-    """A piece is a row of `count` pixels of the input, each of which is stored `factor` times."""
+    """A piece is `count` pixels of an input row; each is stored `factor` times."""
 
     def emit(piece: Piece) -> None:
         v = piece.v
@@ -36,10 +36,10 @@ def nearest(block: int, factor: int) -> KernelFunction:
 
 @family()
 def linear(block: int) -> KernelFunction:
-    """A piece is a row of the output: between a row of x and, for `TWO_ROWS`, one of `other`.
+    """A piece is an output row: of a row of x, or for `TWO_ROWS` between rows of x and `other`.
 
-    `number` is the weight of the second row.  A table entry stands for an output: byte offsets of
-    two pixels in a row, and the weight of the second, a float32.
+    `number` is the weight of the row of `other`.  A table entry describes an output: byte offsets
+    of two pixels in a row, and the weight of the second, a float32.
     """
     return pieces_kernel(block, {ONE_ROW: _interpolate(False), TWO_ROWS: _interpolate(True)})
 
@@ -55,7 +55,7 @@ def _interpolate(two: bool) -> Emit:
             at = v.at(piece.taps, builder.mul(builder.add(entry, v.word(2)), v.word(4)))
             weight = v.load_item(at)
             across = v.splat(weight)
-            # not 0 times the second: it may be infinite
+            # without 0 times the second, which may be infinite
             alone = builder.fcmp_ordered("==", weight, v.item(0.0))
             rows: list[Lanes] = []
             for row in (piece.x, piece.other)[: 1 + two]:

@@ -1,8 +1,8 @@
-"""The loop nest of sliding windows: the rows of the input that the taps of an output row read.
+"""The loop nest of sliding windows over the taps of an output row.
 
-Source positions are data: a table [taps, outputs] of source indices per dimension, so that one loop
-nest serves every stride, dilation, padding, border mode and the transposed operations.  The last
-dimension is cut into runs, stretches of outputs whose sources are evenly spaced: a tap is then an
+Source positions are data, a table [taps, outputs] of source indices per dimension.  One loop nest
+therefore serves every stride, dilation, padding, border mode and the transposed operations.  The
+last dimension is cut into runs of outputs whose sources are evenly spaced, so that a tap is an
 operation on rows, which vectorises.
 """
 
@@ -26,16 +26,18 @@ WINDOW = Layout(
 )
 """Parameters of the `window` kernels.
 
-y: [rows, width] dense; rows are the combinations of `outer` dimensions with output `extents`,
-input `pitches` (bytes) and numbers of `taps`.  `index` holds their tables, each [taps, outputs]
-of source indices (negative: outside) from word `starts`; a start of -1 means that
-output i reads item i.  `runs` describes the last
-dimension as in `row_major.gemm`.  A tile is `row_block` rows.
-zeros: whether taps outside count as zeros in a maximum.
-channels: one after the other has its own weights [taps] and bias, of so many bytes, for
-`channel_rows` rows.
-divisor: of sums; 0: divide by the number of terms instead, the product of what `count` (per
-dimension, the last one included, from word `count_starts`) says.
+- y: [rows, width] dense; rows are the combinations of `outer` dimensions with output `extents`,
+  input `pitches` in bytes and numbers of `taps`
+- index: a table [taps, outputs] of source indices per outer dimension (negative: outside), from
+  word `starts`; a start of -1 means that output i reads item i
+- last_taps, runs: the last dimension, as in `row_major.gemm`
+- zeros: whether taps outside the input count as zeros in a maximum
+- channels: number of channels; each takes `channel_rows` rows, and has its own weights [taps] and
+  bias, of `weight_bytes` and `bias_bytes`
+- divisor: divisor of sums, or 0 for the number of terms
+- count: number of terms along every dimension, including the last, from word `count_starts`
+
+A tile is `row_block` rows.
 """
 (
     X,
@@ -72,16 +74,19 @@ store_word = STORE["int64"]
 MOVING_AT = 64
 MOVING = 40
 LOCAL_BYTES = MOVING_AT + 7 * MOVING
-"""Bytes of the position of a row: a word per outer dimension for its coordinate, the number of
-dimensions in which the window moves, and for each of these, the last first: address of the index of
-the tap, distance to that of the next tap, number of taps, pitch, and number of the tap."""
+"""Bytes of the position of a row.
+
+A word per outer dimension for its coordinate; the number of dimensions with several taps; for each
+of these, the last first: address of the source index of the current tap, bytes between source
+indices of taps, number of taps, pitch, and number of the current tap.
+"""
 
 
 @helper
 def locate(bases, params, x, row, at):
-    """Fill `at` for output row `row`; returns the address given by the dimensions without a window.
+    """Store the position of output row `row` at `at`.
 
-    0 if it is outside.
+    Returns the address of the input row by the dimensions with one tap, or 0 if it is outside.
     """
     index = address(bases, params + INDEX)
     base, moving, missing = x, at + MOVING_AT, False
@@ -109,7 +114,7 @@ def locate(bases, params, x, row, at):
 
 @helper
 def source_row(base, at):
-    """Address of the input row at the outer taps, 0 outside."""
+    """Address of the input row at the current outer taps, or 0 outside."""
     if base == 0:
         return 0
     moving = at + MOVING_AT
@@ -124,7 +129,7 @@ def source_row(base, at):
 
 @helper
 def next_tap(at):
-    """Step to the next combination of outer taps; 0 after the last."""
+    """Step to the next combination of outer taps; returns 0 after the last, else 1."""
     moving = at + MOVING_AT
     for _ in range(load_local(at + 56)):
         tap, taps = load_local(moving + 32) + 1, load_local(moving + 16)
@@ -141,7 +146,7 @@ def next_tap(at):
 
 @helper
 def row_terms(bases, params, at):
-    """Number of terms along the outer dimensions for the row with coordinates `at`."""
+    """Product of the numbers of terms along the outer dimensions, at the position `at`."""
     count = address(bases, params + COUNT)
     terms = 1
     for d in range(load_word(params + OUTER_COUNT)):
@@ -151,10 +156,10 @@ def row_terms(bases, params, at):
 
 
 def walker(visit):
-    """`walk(bases, params, base, at, begin, count, state, extra)`: all taps of a stretch of a row.
+    """Helper `walk(bases, params, base, at, begin, count, state, extra)` over `count` outputs.
 
-    `base` and `at` are from `locate`.  Calls visit(state, first, count, source, step, number,
-    extra) for every run in it, first relative to `begin`; source is 0 outside.
+    For every run of every tap it calls `visit(state, first, count, source, step, number, extra)`.
+    `base` and `at` are from `locate`; `first` is relative to `begin`; `source` is 0 outside.
     """
 
     @helper

@@ -73,8 +73,8 @@ def test_without_code_for_this_processor(cli: Cli, made: Path, tmp_path: Path) -
         (("-o", "net.tgz"), "-o net.nnefc"),
         (("-o", "net"), "end in .nnefc"),
         (("--target", "native"), "--target native needs an artifact"),
-        (("-o", "net.nnefc", "--target", "x87"), "no instruction set 'x87'"),
-        (("-o", "net.nnefc", "--target", "native,"), "no instruction set ''"),
+        (("-o", "net.nnefc", "--target", "x87"), "unknown instruction set 'x87'"),
+        (("-o", "net.nnefc", "--target", "native,"), "unknown instruction set ''"),
         (("-o", "none/net.nnefc"), "the folder does not exist"),
     ],
 )

@@ -207,7 +207,7 @@ def test_a_folder_is_written_whole_or_not_at_all(
         model.emit_c(tmp_path / "full")
     assert caught.value.errors[0].rule == "data/write"
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["mine"]
-    with pytest.raises(nnefc.NnefError, match="no instruction set"):
+    with pytest.raises(nnefc.NnefError, match="unknown instruction set"):
         model.emit_c(tmp_path / "c", target="pdp-11")
     with pytest.raises(nnefc.NnefError, match="cannot begin the names") as caught:
         model.emit_c(tmp_path / "c", name="my-net")

@@ -49,7 +49,7 @@ def test_compile_emits_c(cli: Cli, tmp_path: Path) -> None:
         (["--emit", "c", "-o", "no/c"], "its parent folder does not exist [data/write]"),
         (["--emit", "c", "-o", "full"], "this exists and is not an empty folder [data/write]"),
         (["--emit", "c", "-o", "c", "--target", "native,aarch64"], "has code for one target"),
-        (["--emit", "c", "-o", "c", "--target", "vax"], "no instruction set 'vax'"),
+        (["--emit", "c", "-o", "c", "--target", "vax"], "unknown instruction set 'vax'"),
     ],
 )
 def test_wrong_options(
