@@ -1,7 +1,7 @@
-"""Control flow, pointers and calls in LLVM IR: what vector kernels emit besides arithmetic.
+"""Loops, pointers and calls in LLVM IR for vector kernels.
 
-`LaneBuilder` wraps an llvmlite builder for vectors of some number of lanes.  Offsets are in bytes.
-Loops carry their values in phi nodes, so that accumulators stay in registers without help from the
+`LaneBuilder` wraps an llvmlite builder for vectors with a number of lanes.  Offsets are in bytes.
+Loops carry values in phi nodes, so that accumulators stay in registers without help from the
 optimiser.
 """
 
@@ -12,6 +12,7 @@ optimiser.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,36 +27,36 @@ from nnefc.kernels.vector.llvm_types import I8, I32, I64, POINTER, VOID
 
 @dataclass
 class Loop:
-    """The body of a loop: its counter, the values carried into it, and those for the next turn."""
+    """The body of a loop: its counter, the carried values, and their next values."""
 
     index: Any
     values: list[Any]
     next: list[Any] = field(default_factory=list[Any])
 
 
-class Typed:
-    """An LLVM value that carries a type of its own: `nnefc.kernels.vector.lanes.Lanes`."""
+class TypedValue(ABC):
+    """An LLVM value with an item type: the base class of `nnefc.kernels.vector.lanes.Lanes`."""
 
     __slots__ = ()
     value: Any
 
+    @abstractmethod
     def same(self, value: Any) -> Any:
-        """Another LLVM value of the same type."""
-        raise NotImplementedError
+        """Another LLVM value with this item type."""
 
 
 def llvm_value(x: Any) -> Any:
-    """The LLVM value of `Lanes`; LLVM values themselves."""
-    return x.value if isinstance(x, Typed) else x
+    """The LLVM value of a typed value; an LLVM value unchanged."""
+    return x.value if isinstance(x, TypedValue) else x
 
 
 def like(x: Any, value: Any) -> Any:
-    """`value`, an LLVM value, as `x` is: `Lanes` of the same type, or the LLVM value itself."""
-    return x.same(value) if isinstance(x, Typed) else value
+    """The LLVM value `value` with the type of `x` if that is typed, else unchanged."""
+    return x.same(value) if isinstance(x, TypedValue) else value
 
 
 class LaneBuilder:
-    """An llvmlite builder, for vectors of `lanes` items."""
+    """An llvmlite builder for vectors of `lanes` items."""
 
     def __init__(self, builder: Any, lanes: int) -> None:
         self.builder = builder
@@ -70,7 +71,7 @@ class LaneBuilder:
         return self.builder.inttoptr(address, POINTER)
 
     def at(self, pointer: Any, offset: Any) -> Any:
-        """The pointer `offset` bytes further on."""
+        """The pointer advanced by `offset` bytes."""
         if isinstance(offset, int):
             if not offset:
                 return pointer
@@ -78,13 +79,13 @@ class LaneBuilder:
         return self.builder.gep(pointer, [offset], source_etype=I8)
 
     def prefetch(self, pointer: Any, offset: Any = 0) -> None:
-        """Fetch a cache line into the second cache: for data that is used soon, but not at once."""
+        """Prefetch a cache line into the L2 cache, for data that is not used at once."""
         read, second_cache, data = (ir.Constant(I32, n) for n in (0, 2, 1))
         place = self.at(pointer, offset)
         self.call("llvm.prefetch.p0", VOID, place, read, second_cache, data)
 
     def local(self, kind: Any) -> Any:
-        """Pointer to memory for a value of an LLVM type on the stack, of the whole function."""
+        """Pointer to stack memory for a value of an LLVM type; allocated once per function call."""
         with self.builder.goto_entry_block():
             return self.pointer(self.builder.ptrtoint(self.builder.alloca(kind), I64))
 
@@ -100,9 +101,9 @@ class LaneBuilder:
     def loop(
         self, start: Any, stop: Any, step: int, carried: Sequence[Any] = ()
     ) -> Generator[Loop]:
-        """`for index in range(start, stop, step)`; the body assigns `next`.
+        """`for index in range(start, stop, step)`; the body assigns `Loop.next`.
 
-        Carried values are LLVM values, or `Lanes`; after the loop `values` holds the last ones.
+        Carried values are LLVM values or `Lanes`.  After the block, `values` are the final ones.
         """
         b = self.builder
         start = self.word(start) if isinstance(start, int) else start
@@ -128,5 +129,5 @@ class LaneBuilder:
 
 
 def lanes_of(item: str) -> int:
-    """Items of a type in one vector of this machine."""
+    """Number of items of a type in one vector of this machine."""
     return host().vector_bits // BITS[item]

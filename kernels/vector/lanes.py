@@ -1,14 +1,14 @@
 """Typed vectors with operators.
 
 A `Lanes` is an LLVM vector together with the type of its items.  Operators and functions work item
-by item and emit one instruction or a few; a Python number stands for a vector of it.  A formula
-reads as it does for numbers:
+by item and emit one or a few instructions; a Python number stands for a constant vector.  Formulas
+read as for numbers:
 
     y = fma(r, r, 1.0) * select(x < 0.0, -r, r)
 
-Comparisons give vectors of bool; they are false for NaN, except `differs`.  Integers wrap around.
-Floats of 16 bits are moved, selected and converted (`nnefc.kernels.vector.conversion`), and have no
-arithmetic.
+Comparisons return vectors of bool; they are false for NaN, except `differs`.  Integers wrap around.
+Floats of 16 bits can be moved, selected and converted (`nnefc.kernels.vector.conversion`), but have
+no arithmetic.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nnefc.kernels.vector.builder import LaneBuilder, Typed
+from nnefc.kernels.vector.builder import LaneBuilder, TypedValue
 from nnefc.kernels.vector.item_types import BITS, FLOATS, HALVES, ITEMSIZE, UNSIGNED
 from nnefc.kernels.vector.llvm_types import I1, I8, I32, VOID, register_type
 from nnefc.kernels.vector.scalar import Number
@@ -34,13 +34,13 @@ _FLOAT_OF: Final = {integer: floating for floating, integer in _INTEGER_OF.items
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lanes(Typed):
-    """A vector of items of type `dtype`, as many as `v` has lanes."""
+class Lanes(TypedValue):
+    """A vector of items of type `dtype`, with the lanes of `v`."""
 
     v: LaneBuilder
     dtype: str
     value: Any
-    """The LLVM vector; of i1 for bool."""
+    """The LLVM vector; its items are i1 for bool."""
 
     @property
     def is_float(self) -> bool:
@@ -48,7 +48,7 @@ class Lanes(Typed):
 
     @property
     def is_signed(self) -> bool:
-        """Whether negative numbers are less than zero."""
+        """Whether the type has negative numbers."""
         return self.dtype not in ("bool", *UNSIGNED)
 
     def same(self, value: Any) -> Lanes:
@@ -75,7 +75,7 @@ class Lanes(Typed):
         if self.is_float:
             compare = builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered
         else:
-            # true is more than false
+            # unsigned for bool: true is greater than false
             compare = builder.icmp_signed if self.is_signed else builder.icmp_unsigned
         return Lanes(self.v, "bool", compare(sign, self.value, y))
 
@@ -145,12 +145,12 @@ class Lanes(Typed):
         return self.same(self.v.builder.shl(self.value, self.wrap(count)))
 
     def __rshift__(self, count: int) -> Lanes:
-        """Of signed integers: the sign moves in."""
+        """x >> count, arithmetic for signed integers."""
         shift = self.v.builder.ashr if self.is_signed else self.v.builder.lshr
         return self.same(shift(self.value, self.wrap(count)))
 
     def store(self, pointer: Any, offset: Any = 0, mask: Lanes | None = None) -> None:
-        """Write contiguous items, those of `mask` alone."""
+        """Store contiguous items; only the lanes of `mask` are written."""
         v, value, align = self.v, _in_memory(self), ITEMSIZE[self.dtype]
         pointer = v.at(pointer, offset)
         if mask is None:
@@ -160,9 +160,9 @@ class Lanes(Typed):
         v.call(name, VOID, value, pointer, I32(align), mask.value)
 
     def stream(self, pointer: Any, *, align: int = 0) -> None:
-        """Write past the caches, which does not read the line first; nothing but a fence orders it.
+        """Store past the caches, without reading the lines first; only a fence orders these stores.
 
-        `pointer` is aligned to `align` bytes, or to a whole vector.
+        `pointer` is aligned to `align` bytes, by default to the size of the vector.
         """
         v, value = self.v, _in_memory(self)
         align = align or v.lanes * ITEMSIZE[self.dtype]
@@ -170,7 +170,7 @@ class Lanes(Typed):
         done.set_metadata("nontemporal", v.builder.module.add_metadata([I32(1)]))
 
     def total(self) -> Any:
-        """The sum of the lanes, pairwise: an LLVM item."""
+        """The sum of the lanes by pairwise summation, an LLVM item."""
         b, width, x = self.v.builder, self.v.lanes, self
         while width > 1:
             width //= 2
@@ -190,7 +190,7 @@ class Lanes(Typed):
 
 
 def _in_memory(x: Lanes) -> Any:
-    """The LLVM vector of what is in memory: a bool is a byte."""
+    """The LLVM vector as in memory, where a bool is a byte."""
     return x.v.builder.zext(x.value, ir.VectorType(I8, x.v.lanes)) if x.dtype == "bool" else x.value
 
 
@@ -200,12 +200,12 @@ def vector_type(v: LaneBuilder, dtype: str) -> Any:
 
 
 def suffix(v: LaneBuilder, dtype: str) -> str:
-    """How LLVM's intrinsics call a vector of that type."""
+    """The suffix of LLVM's intrinsics for a vector of that type, e.g. `v8f32`."""
     return f"v{v.lanes}{'f' if dtype in FLOATS else 'i'}{BITS[dtype]}"
 
 
 def constant(v: LaneBuilder, dtype: str, number: Number) -> Lanes:
-    """A vector of one number; one out of range wraps around or becomes infinite."""
+    """A number in every lane; out of range, integers wrap around and floats become infinite."""
     item, kind = register_type(dtype), vector_type(v, dtype)
     if dtype in FLOATS:
         text = ir.Constant(item, _rounded(dtype, number)).get_reference()
@@ -219,7 +219,7 @@ def constant(v: LaneBuilder, dtype: str, number: Number) -> Lanes:
 
 
 class _Splat(ir.Constant):
-    """A constant vector that LLVM reads much faster than a list of the items."""
+    """A constant vector in the notation `splat`, which LLVM parses much faster than a list."""
 
     def __init__(self, kind: Any, text: str) -> None:
         super().__init__(kind, None)
@@ -230,7 +230,7 @@ class _Splat(ir.Constant):
 
 
 def half_bits(dtype: str, number: Number) -> int:
-    """`number` as a float of 16 bits, in those bits."""
+    """The bits of `number` rounded to a float of 16 bits."""
     value = float(number)
     if dtype == "float16":
         try:
@@ -244,7 +244,7 @@ def half_bits(dtype: str, number: Number) -> int:
 
 
 def _rounded(dtype: str, number: Number) -> float:
-    """`number` as a float of that type."""
+    """`number` rounded to float32 or float64."""
     try:
         value = float(number)
         return struct.unpack("<f", struct.pack("<f", value))[0] if dtype == "float32" else value
@@ -253,9 +253,9 @@ def _rounded(dtype: str, number: Number) -> float:
 
 
 def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
-    """`yes` where the condition holds, `no` elsewhere; at least one of them is a vector.
+    """`yes` where the condition holds, else `no`; at least one of them is a vector.
 
-    `select(a < b, a, b)`, which gives b if one is NaN, is one instruction on x86.
+    `select(a < b, a, b)` is one instruction on x86; it selects b if either is NaN.
     """
     like = yes if isinstance(yes, Lanes) else no
     assert isinstance(like, Lanes)
@@ -263,13 +263,13 @@ def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
 
 
 def _call(name: str, x: Lanes, *others: Lanes | Number) -> Lanes:
-    """An LLVM intrinsic of operands and a result of the type of x."""
+    """Call an LLVM intrinsic whose operands and result have the type of x."""
     operands = [x.value, *(x.wrap(other) for other in others)]
     return x.same(x.v.call(f"llvm.{name}.{suffix(x.v, x.dtype)}", x.value.type, *operands))
 
 
 def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
-    """x * y + z, rounded once where the machine can (not in SSE4.2)."""
+    """x * y + z, rounded once on machines with fused multiply-adds (not SSE4.2)."""
     return _call("fmuladd", x, y, z)
 
 
@@ -286,12 +286,12 @@ def ceil(x: Lanes) -> Lanes:
 
 
 def rint(x: Lanes) -> Lanes:
-    """Nearest whole number, ties to even."""
+    """The nearest whole number, ties to even."""
     return _call("rint", x)
 
 
 def absolute(x: Lanes) -> Lanes:
-    """|x|; the smallest integer is its own absolute value."""
+    """|x|; the smallest integer wraps to itself."""
     if x.is_float:
         return _call("fabs", x)
     return select(x < 0, -x, x) if x.is_signed else x
@@ -302,7 +302,7 @@ def copysign(size: Lanes, sign: Lanes) -> Lanes:
 
 
 def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
-    """By Horner's rule, highest power first."""
+    """The polynomial by Horner's rule; coefficients from the highest power."""
     y = constant(x.v, x.dtype, coefficients[0])
     for coefficient in coefficients[1:]:
         y = fma(y, x, coefficient)
@@ -310,20 +310,20 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
 
 
 def shuffle(x: Lanes, v: LaneBuilder, order: Sequence[int]) -> Lanes:
-    """A vector with the lanes of `v`: lane i is lane order[i] of x."""
+    """The vector with the lanes of `v` whose lane i is lane order[i] of x."""
     undefined = ir.Constant(x.value.type, ir.Undefined)
     lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
     return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, undefined, lanes))
 
 
 def shuffle_two(x: Lanes, y: Lanes, v: LaneBuilder, order: Sequence[int]) -> Lanes:
-    """A vector with the lanes of `v`: lane i is lane order[i] of those of x and then y."""
+    """The vector with the lanes of `v` whose lane i is lane order[i] of x followed by y."""
     lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
     return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, y.value, lanes))
 
 
 def if_any(condition: Lanes, rare: Callable[[], Lanes], usual: Callable[[], Lanes]) -> Lanes:
-    """`rare()` if the condition holds in any lane, else `usual()`: a branch."""
+    """A branch: `rare()` if the condition holds in any lane, else `usual()`."""
     v, b = condition.v, condition.v.builder
     bit = I1
     found = v.call(f"llvm.vector.reduce.or.v{v.lanes}i1", bit, condition.value)
