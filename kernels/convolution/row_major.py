@@ -1,9 +1,9 @@
-"""Convolution of any rank as a matrix product: outputs x (channels, taps) x pixels.
+"""Convolution of any rank as a matrix product (im2col): outputs x (channels, taps) x pixels.
 
-Source positions are data: a table [taps, outputs] of source indices per spatial dimension, so that
-one kernel serves every stride, dilation, padding, border mode and the transposed operation.  A tile
-packs the columns of some pixels (im2col) piece by piece into the thread's own memory and multiplies
-them with the filter.
+Source positions are data, a table [taps, outputs] of source indices per spatial dimension.  One
+kernel therefore serves every stride, dilation, padding, border mode and the transposed operation.
+A tile packs the columns of some pixels piece by piece into memory of the thread and multiplies them
+with the filter.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,6 +12,9 @@ them with the filter.
 # (numba is not typed)
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
@@ -35,16 +38,19 @@ CONVOLUTION = Layout(
 )
 """Parameters of `row_major.gemm`.
 
-x: [batch, groups * inputs, ...] with `batch_bytes` and `plane_bytes` between batch items and
-channels; y: [batch, groups * outputs, pixels] dense; filter: [groups * outputs, inputs, taps]
-dense; bias: one item per output channel, `bias_row` bytes apart.
-The pixels are rows of `width` (the last spatial dimension) over `outer` others, of output
-`extents` and input `pitches` (bytes).  `index` holds their tables, each [taps, outputs] of
-source indices (negative: zero) from word `starts`, where -1 means that output i reads item i;
-`decode` has outer + 1 words per tap: its
-number along each spatial dimension.  `runs`: for the last dimension, per tap the number of
-the first run (taps + 1 words), then runs of four words: first pixel, end, source offset in
-bytes from the row (negative: zeros), step in bytes; `last_taps`: taps of that dimension.
+- x: [batch, groups * inputs, ...], with `batch_bytes` between batch items and `plane_bytes` between
+  channels
+- y: [batch, groups * outputs, pixels]; filter: [groups * outputs, inputs, taps]; both dense
+- bias: one item per output channel, `bias_row` bytes apart
+- width: extent of the last spatial dimension; outer: number of other spatial dimensions, of output
+  `extents` and input `pitches` in bytes
+- index: a table [taps, outputs] of source indices per outer dimension (negative: zero), from word
+  `starts`; a start of -1 means that output i reads item i
+- decode: outer + 1 words per tap, its number along each spatial dimension
+- last_taps, runs: taps of the last dimension; per tap the number of its first run (last_taps + 1
+  words), then runs of four words: first pixel, end, source offset in bytes from the row (negative:
+  zeros), step in bytes
+
 A unit is `pixel_block` pixels of `output_block` channels of one group, a tile `unit_block` of
 `units`.
 """
@@ -77,20 +83,16 @@ A unit is `pixel_block` pixels of `output_block` channels of one group, a tile `
 ) = CONVOLUTION.offsets
 
 
-def _packer(item: str):
-    """`pack(bases, params, x, panel, first, count, channels, j, taps)`: one panel of columns.
-
-    Row (channel, tap) of the panel holds what pixels `first` to first + count - 1 read, for
-    `channels` planes from x on and taps j to j + taps - 1.
-    """
+@cache
+def _fill_columns(item: str) -> Any:
+    """Helper `fill(target, pitch, source, plane, channels, count, step)`."""
     size = ITEMSIZE[item]
-    columns = panel_columns(item)
     load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     copy = copy_row(item)
 
     @helper
     def fill(target, pitch, source, plane, channels, count, step):
-        """Copy `count` items of `channels` planes, or zeros where there is no source."""
+        """Copy `count` items of `channels` planes; zeros if `source` is 0."""
         for c in range(channels):
             row = target + c * pitch
             if source == 0:
@@ -101,6 +103,18 @@ def _packer(item: str):
             else:
                 for i in range(count):
                     store(row, i, load(source + c * plane + i * step))
+
+    return fill
+
+
+@cache
+def _pack_columns(item: str) -> Any:
+    """Helper `pack(bases, params, x, panel, first, count, channels, j, taps)`: a panel of columns.
+
+    Row (channel, tap) of the panel holds the items that pixels `first` to `first` + `count` - 1
+    read, for `channels` planes from x on and taps j to j + `taps` - 1.
+    """
+    size, columns, fill = ITEMSIZE[item], panel_columns(item), _fill_columns(item)
 
     @helper
     def pack(bases, params, x, panel, first, count, channels, j, taps):
@@ -160,7 +174,7 @@ def gemm(item: str) -> KernelFunction:
     size = ITEMSIZE[item]
     columns, depth_limit, height = panel_columns(item), panel_depth(item), tile_height()
     tile = register_tile(item, *host().tile)
-    pack = _packer(item)
+    pack = _pack_columns(item)
     local = local_bytes(PANEL_BYTES)
 
     def convolution(bases, params, first, last):
@@ -227,7 +241,7 @@ def gemm(item: str) -> KernelFunction:
 
 @family(moves=True)
 def columns(item: str) -> KernelFunction:
-    """y: [columns, inputs, taps], the items that each pixel of each group of each batch item reads.
+    """The im2col matrix y [columns, inputs, taps]; a column is a pixel of a group and batch item.
 
     Parameters as for `row_major.gemm`; a tile is `unit_block` of `units` columns.
     """
@@ -235,7 +249,7 @@ def columns(item: str) -> KernelFunction:
 
     @helper
     def source(bases, params, words, row, i):
-        """Offset in the plane of the item that output (row, i) reads at the tap `words`."""
+        """Byte offset in a plane of the item that output (row, i) reads at a tap, or -1."""
         index = address(bases, params + INDEX)
         outer = load_word(params + OUTER)
         offset = 0

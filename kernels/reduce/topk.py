@@ -1,4 +1,4 @@
-"""The largest or smallest items along a dimension, in order."""
+"""Top-k: the largest or smallest items along a dimension, in order."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -6,6 +6,9 @@
 # (numba is not typed)
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
@@ -15,22 +18,17 @@ from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, lo
 TOPK = Layout("x:ref values:ref indices:ref heaps:ref extent count inner rows row_block")
 """Parameters of `topk.topk`.
 
-x: [outer, extent, inner]; values, indices: [outer, count, inner].  A row lies along
-`extent`; a tile is `row_block` of the `rows` = outer * inner, and has `count` words of heaps.
+x: [outer, extent, inner]; values, indices: [outer, count, inner].  A row extends along `extent`; a
+tile is `row_block` of the `rows` = outer * inner, and uses `count` words of `heaps`.
 """
 X, VALUES, INDICES, HEAPS, EXTENT, COUNT, INNER, ROWS, ROW_BLOCK = TOPK.offsets
 load_index, store_index = LOAD["int64"], STORE["int64"]
 
 
-@family()
-def topk(largest: bool, item: str, index: str) -> KernelFunction:
-    """The first `count` items of every row by value, then by index; a NaN is the largest.
-
-    A heap holds the indices of the best items so far, the worst of them on top.  At the end of the
-    row the top is moved to the end repeatedly, as in heapsort.
-    """
-    load, store = LOAD[item], STORE[item]
-    store_result, number, size_of_item = STORE[index], NUMBER[index], ITEMSIZE[item]
+@cache
+def _ordering(largest: bool, item: str) -> tuple[Any, Any]:
+    """Helpers `precedes(a, b)` of values and `sift_down(row, step, heap, size, place, i)`."""
+    load = LOAD[item]
 
     @helper
     def precedes(a, b):
@@ -49,7 +47,7 @@ def topk(largest: bool, item: str, index: str) -> KernelFunction:
 
     @helper
     def sift_down(row, step, heap, size, place, i):
-        """Put item i at `place`, or sift it down."""
+        """Store item i at `place`, or further down in the heap."""
         while 2 * place + 1 < size:
             child = 2 * place + 1
             if child + 1 < size and before(
@@ -62,6 +60,20 @@ def topk(largest: bool, item: str, index: str) -> KernelFunction:
             store_index(heap, place, held)
             place = child
         store_index(heap, place, i)
+
+    return precedes, sift_down
+
+
+@family()
+def topk(largest: bool, item: str, index: str) -> KernelFunction:
+    """The first `count` items of every row by value, then by index; NaN is the largest value.
+
+    A heap holds the indices of the best items so far, with the worst on top.  At the end of a row
+    the heap is sorted as in heapsort.
+    """
+    load, store = LOAD[item], STORE[item]
+    store_result, number, size_of_item = STORE[index], NUMBER[index], ITEMSIZE[item]
+    precedes, sift_down = _ordering(largest, item)
 
     def topk(bases, params, first, last):
         x, values = address(bases, params + X), address(bases, params + VALUES)
