@@ -150,22 +150,14 @@ def convolution(vectors: int, channels: int, half: Half = "") -> KernelFunction:
                         entry = load_offset(record + piece)
                         if low < high:
                             run(
-                                high - low,
-                                load_offset(record + piece + 4) - entry,
-                                taps + TAP_BYTES * entry,
-                                source,
-                                x_pixels + 4 * low,
+                                *(high - low, load_offset(record + piece + 4) - entry),
+                                *(taps + TAP_BYTES * entry, source, x_pixels + 4 * low),
                                 panels + o * some * step,
-                                target + o * vectors * y_plane,
-                                y_pixels + 4 * low,
-                                y_plane,
+                                *(target + o * vectors * y_plane, y_pixels + 4 * low, y_plane),
                                 bias + (group * group_tiles + o) * width,
                                 other + o * vectors * residual_plane,
-                                residual_pixels + 4 * low,
-                                residual_plane,
-                                mode + filled,
-                                params + CLAMP,
-                                last_channels,
+                                *(residual_pixels + 4 * low, residual_plane),
+                                *(mode + filled, params + CLAMP, last_channels),
                             )
 
     return convolution

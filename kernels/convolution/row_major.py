@@ -209,7 +209,7 @@ def gemm(item: str) -> KernelFunction:
                 for j in range(0, taps, tap_step):
                     some = min(tap_step, taps - j)
                     depth = channels * some
-                    fresh = c == 0 and j == 0
+                    fresh = 1 if c == 0 and j == 0 else 0
                     for p in range(p_first, p_end, columns):
                         count = min(columns, p_end - p)
                         pack(
@@ -220,19 +220,12 @@ def gemm(item: str) -> KernelFunction:
                             some_rows = height(o_end - o)
                             channel = group * outputs + o
                             tile(
-                                some_rows,
-                                count,
-                                depth,
+                                *(some_rows, count, depth),
                                 filter_ + ((channel * inputs + c) * taps + j) * size,
-                                inputs * taps * size,
-                                size,
-                                packed,
-                                columns * size,
-                                y_group + (o * pixels + p) * size,
-                                pixels * size,
-                                bias + channel * bias_row,
-                                bias_row,
-                                1 if fresh else 0,
+                                *(inputs * taps * size, size, packed, columns * size),
+                                *(y_group + (o * pixels + p) * size, pixels * size),
+                                *(bias + channel * bias_row, bias_row),
+                                fresh,
                             )
                             o += some_rows
 

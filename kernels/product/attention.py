@@ -264,24 +264,11 @@ def _driver(item: str) -> Any:
                         start = part_start(j, key_vectors, key_parts) * lanes
                         count = min(part_start(j + 1, key_vectors, key_parts) * lanes, keys) - start
                         multiply(
-                            m,
-                            m_parts,
-                            i_first,
-                            i_end,
-                            tile,
-                            q,
-                            q_row,
-                            q_step,
-                            depth,
+                            *(m, m_parts, i_first, i_end, tile, q, q_row, q_step, depth),
                             k + start * depth * size,
                             (count + lanes - 1) // lanes * lanes * size,
-                            scores + (start - key) * size,
-                            pitch,
-                            count,
-                            1,
-                            zero,
-                            seen + key - start,
-                            depth,
+                            *(scores + (start - key) * size, pitch, count, 1, zero),
+                            *(seen + key - start, depth),
                         )
                     if finish != 0:
                         column = before + key
@@ -300,24 +287,9 @@ def _driver(item: str) -> Any:
                             values = v + (start * keys + key * panel) * size
                             values_row = panel * size
                         multiply(
-                            m,
-                            m_parts,
-                            i_first,
-                            i_end,
-                            tile,
-                            scores,
-                            pitch,
-                            size,
-                            some,
-                            values,
-                            values_row,
-                            y + start * size,
-                            y_row,
-                            min(panel, width - start),
-                            fresh,
-                            zero,
-                            0,
-                            seen,
+                            *(m, m_parts, i_first, i_end, tile, scores, pitch, size, some),
+                            *(values, values_row, y + start * size, y_row),
+                            *(min(panel, width - start), fresh, zero, 0, seen),
                         )
                 before += keys
             divide(rows, width, y, y_row, state, load_word(params + EMPTY))

@@ -226,21 +226,12 @@ def _driver(item: str):
                         else:
                             rows = a + row * a_row + k * a_step
                             pitch_a, step_a = a_row, a_step
+                        fresh = 1 if k == 0 else 0
                         call_tile(
-                            tile,
-                            height,
-                            count,
-                            some,
-                            rows,
-                            pitch_a,
-                            step_a,
-                            panel,
-                            pitch,
-                            target + row * c_row,
-                            c_row,
-                            bias + row * bias_row,
-                            bias_row,
-                            1 if k == 0 else 0,
+                            *(tile, height, count, some),
+                            *(rows, pitch_a, step_a, panel, pitch),
+                            *(target + row * c_row, c_row, bias + row * bias_row, bias_row),
+                            fresh,
                         )
                         row += height
                     if finish != 0 and k + some == depth:
