@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import venv
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,6 +22,36 @@ ENVIRONMENT = ROOT / ".venv"
 def _run(*command: str | Path) -> int:
     print("$", " ".join(map(str, command)), flush=True)
     return subprocess.run([str(c) for c in command], cwd=ROOT).returncode
+
+
+class _Beside:
+    """A command that runs in the background; what it prints is shown when it is waited for."""
+
+    def __init__(self, command: list[str | Path]) -> None:
+        self._command = command
+
+    def __enter__(self) -> _Beside:
+        self._output = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [str(c) for c in self._command],
+            cwd=ROOT,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+
+    def wait(self) -> int:
+        """Print the command and its output, and return its exit status."""
+        status = self._process.wait()
+        self._output.seek(0)
+        print("$", " ".join(map(str, self._command)), flush=True)
+        print(self._output.read().decode(), flush=True)
+        return status
 
 
 def _install(python: Path) -> bool:
@@ -45,14 +77,18 @@ def main() -> int:
         venv.EnvBuilder(with_pip=True, clear=True).create(ENVIRONMENT)
     if not _install(python):
         return 1
-    checks: list[tuple[str | Path, ...]] = [
-        (tools / "ruff", "check", "."),
-        (tools / "ruff", "format", "--check", "."),
-        (python, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *sys.argv[1:]),
+    types: list[str | Path] = [tools / "pyright", "--pythonpath", python]
+    checks: list[list[str | Path]] = [
+        [tools / "ruff", "check", "."],
+        [tools / "ruff", "format", "--check", "."],
+        [python, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *sys.argv[1:]],
     ]
-    if "not slow" not in sys.argv:
-        checks.insert(2, (tools / "pyright", "--pythonpath", python))
-    failed = [check for check in checks if _run(*check)]
+    with ExitStack() as stack:
+        # The type checker uses one processor, and not all of it: it runs beside the tests.
+        type_checker = None if "not slow" in sys.argv else stack.enter_context(_Beside(types))
+        failed = [check for check in checks if _run(*check)]
+        if type_checker and type_checker.wait():
+            failed.append(types)
     for check in failed:
         print("FAILED:", " ".join(map(str, check)))
     return 1 if failed else 0

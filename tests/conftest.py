@@ -40,11 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out by the quick tier, -m 'not slow'")
+    config.addinivalue_line("markers", "longest: takes a minute or more, so it is started first")
     if _quick(config) and config.getoption("--hypothesis-profile") is None:
         settings.load_profile("quick")
     if "NNEFC_CACHE" not in os.environ and config.pluginmanager.has_plugin("cacheprovider"):
         # Workers and the programs that tests start share it, and the next run finds it warm.
         os.environ["NNEFC_CACHE"] = str(config.cache.mkdir("kernels"))
+
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # Every processor has a worker; processes that compile would only compete with them.
+        os.environ.setdefault("NNEFC_JOBS", "1")
 
 
 def _quick(config: pytest.Config) -> bool:
@@ -57,11 +62,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow modules come first, so that no worker is left alone with one at the end."""
+    """Long tests come first, so that no worker is left alone with one at the end."""
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    # A worker starts with an equal share of consecutive tests, and later takes from others' ends.
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    longest = [item for item in items if item.get_closest_marker("longest")]
+    others = [item for item in items if not item.get_closest_marker("longest")]
+    share = -(-len(items) // workers)
+    items.clear()
+    for worker in range(workers):
+        first = longest[worker::workers]
+        count = max(share - len(first), 0)
+        items += first + others[:count]
+        del others[:count]
+    items += others
 
 
 class ChoiceFiles:

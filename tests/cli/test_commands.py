@@ -181,6 +181,7 @@ def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
     assert facts["arena_bytes"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "compare", "compile", "bench", "profile"])
 def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
     """Where a convolution goes one way by default, --accuracy strict makes it go the other."""
@@ -250,6 +251,7 @@ def test_ops_knows_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
         custom.unregister("fancy")
 
 
+@pytest.mark.slow
 def test_demo(cli: Cli) -> None:
     facts = json.loads(cli("demo", "--json").out)
     assert facts["accuracy"] > 0.97

@@ -119,6 +119,7 @@ def test_documents_have_no_checksums(cli: Cli, small: Path) -> None:
 TAKING = ["run", "bench", "profile", "compare", "inspect"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", TAKING)
 def test_files_that_are_damaged_or_none(cli: Cli, net: Path, command: str) -> None:
     whole = net.read_bytes()

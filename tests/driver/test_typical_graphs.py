@@ -24,6 +24,7 @@ def graphs() -> tuple[Graph, ...]:
     return tuple(typical_graphs.graphs())
 
 
+@pytest.mark.slow
 def test_they_are_valid_and_have_names_of_their_own() -> None:
     for graph in graphs():
         assert verify(graph, rule_problems) == []
@@ -32,6 +33,7 @@ def test_they_are_valid_and_have_names_of_their_own() -> None:
     assert len({graph.name for graph in graphs()}) == len(graphs())
 
 
+@pytest.mark.slow
 def test_they_reach_the_families_that_networks_need() -> None:
     """So that a family is noticed here that lowering no longer uses for them."""
     reached = {

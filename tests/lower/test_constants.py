@@ -209,6 +209,7 @@ def test_what_is_packed_otherwise_is_kept_apart() -> None:
         np.testing.assert_allclose(found[name], want, 0, 2e-4 * size, err_msg=name)
 
 
+@pytest.mark.slow
 def test_what_weights_are_made_of_is_let_go() -> None:
     constants = ConstantPool(Program())
     source = np.ones((64, 64), np.float32)

@@ -33,6 +33,7 @@ graph warned( x ) -> ( y )
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", [MIXED, COUNTER, TRANSFORMED])
 @pytest.mark.parametrize("as_folder", [False, True])
 def test_what_is_found_is_what_was_compiled(

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("keep_small_models")
 Compile = Callable[..., nnefc.Model]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -38,7 +38,7 @@ def families() -> set[str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("row", TABLE)
 def test_every_kernel(row: str) -> None:
     runs = row in {isa.name for isa in executable()}

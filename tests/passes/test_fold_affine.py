@@ -161,6 +161,7 @@ def test_most_random_graphs_have_something_to_fold() -> None:
     assert sum(FoldAffine().run(_graph(seed)) for seed in range(60)) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
 @pytest.mark.parametrize(
     ("name", "adds"), [("resnet50", 16 + 1), ("mobilenet_v2", 10 + 1), ("inception_v3", 1)]

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "guide.md").read_text()
 
 
+@pytest.mark.slow
 def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples" / "digits" / "digits.nnef.tgz", tmp_path)

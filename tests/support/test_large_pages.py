@@ -28,6 +28,7 @@ def test_arrays_are_aligned_and_apart(sizes: list[int]) -> None:
     assert all(a + size <= b for (a, size), (b, _) in itertools.pairwise(spans))
 
 
+@pytest.mark.slow
 def test_blocks_live_as_long_as_their_arrays() -> None:
     first = large_pages.large_page_memory(3 << 20, "weights")
     block = weakref.ref(owner(first))

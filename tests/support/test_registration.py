@@ -39,6 +39,7 @@ for name in names:
 """
 
 
+@pytest.mark.slow
 def test_what_an_interrupted_import_has_registered_is_registered_again() -> None:
     subprocess.run([sys.executable, "-c", AGAIN], check=True, timeout=120)
 

@@ -195,6 +195,7 @@ def test_deep_targets() -> None:
     assert [e.rule for e in caught.value.errors] == ["limit/nesting"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -270,6 +271,7 @@ def test_warnings_hide_no_error() -> None:
         parse(text)
 
 
+@pytest.mark.slow
 def test_long_chains() -> None:
     operators = ["+", "-", "*", "&&", "==", "in"]
     value = "x" + "".join(f" {operators[i % 6]} x" for i in range(20_000))

@@ -95,6 +95,7 @@ def khronos_accepts(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in DIFFERENT])
 def test_invocations_are_judged_alike(name: str) -> None:
     declaration = standard(name)

@@ -321,6 +321,7 @@ def test_files_that_are_no_json(tmp_path: Path) -> None:
 # -- what would not end, or be without bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "rule"),
     [

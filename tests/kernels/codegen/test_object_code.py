@@ -282,6 +282,7 @@ def test_kernels_are_compiled_once() -> None:
         assert y.tolist() == [0, 44, 44]
 
 
+@pytest.mark.slow
 def test_executable_memory_from_a_file_where_mprotect_is_forbidden() -> None:
     """Some hardened systems refuse to make written memory executable."""
     script = """

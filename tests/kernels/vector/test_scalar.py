@@ -106,6 +106,7 @@ USUAL = ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf")
 """Functions that nearly all models have some of."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_float32_over_the_whole_range(name: str) -> None:

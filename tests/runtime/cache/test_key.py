@@ -107,6 +107,7 @@ def reached(folder: Path, *modules: str) -> set[str]:
     return found - {"support.errors", "symbolic.base"}  # messages, and words of plans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [

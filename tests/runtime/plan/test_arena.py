@@ -160,6 +160,7 @@ def test_many_buffers_that_are_all_needed_at_the_end_are_quick() -> None:
     assert work(5000) < 2.5 * work(2500)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_networks_leave_no_gaps(name: str) -> None:

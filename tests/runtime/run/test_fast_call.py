@@ -103,6 +103,7 @@ def test_arrays_that_were_pickled_are_fast() -> None:
     assert is_fast(added((3, 4)), copy)
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_or_lost() -> None:
     model = added((3, 4))
     model(X)
@@ -120,6 +121,7 @@ def test_nothing_is_kept_or_lost() -> None:
     assert all(abs(b - a) < 500 for a, b in zip(before, after, strict=True))
 
 
+@pytest.mark.slow
 def test_the_function_outlives_nothing_it_needs() -> None:
     fast = added((3, 4))._fast  # pyright: ignore[reportPrivateUsage]
     assert fast is not None
