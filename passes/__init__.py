@@ -1,1 +1,1 @@
-"""Passes rewrite graphs; `pipeline` has them in order, `base` has their contract."""
+"""Passes, which rewrite graphs: `pipeline` has their order, `base` their interface."""

@@ -1,4 +1,4 @@
-"""What passes share: their contract, and small questions about values."""
+"""The interface of passes, and predicates on values and operations that many of them use."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nnefc.ops.tools.table import operations
 Number = bool | int | float
 
 RESHAPES: Final = ("reshape", "squeeze", "unsqueeze")
-"""Operations that give the same items, in the same order, another shape."""
+"""Operations that change only the shape: items and their order stay."""
 
 
 class Pass(Protocol):
-    """A rewriting of graphs; a frozen dataclass whose fields are its options."""
+    """A rewrite of graphs; a frozen dataclass whose fields are its options."""
 
     name: ClassVar[str]
     enters_loops: ClassVar[bool]
@@ -42,14 +42,14 @@ class StagePass(Protocol):
 
 
 def replace(graph: Graph, op: Op, values: Sequence[Value]) -> None:
-    """Let `values` take the place of the outputs of `op`, which goes away."""
+    """Replace the outputs of `op` by `values` and erase `op`."""
     for old, new in zip(op.outputs, values, strict=True):
         graph.replace_value(old, new)
     graph.erase(op)
 
 
 def only_user(graph: Graph, value: Value) -> Op | None:
-    """The operation that uses `value`, if there is one alone, with one operand."""
+    """The operation that uses `value` once, if nothing else uses it; None otherwise."""
     if len(value.users) != 1 or graph.is_output(value):
         return None
     ((user, count),) = value.users.items()
@@ -61,9 +61,9 @@ def is_constant(value: Value) -> bool:
 
 
 def splat(value: Value) -> Number | None:
-    """The number that every item of a constant is; None of other values.
+    """The number that a constant repeats; None for other values.
 
-    Only constants that are written as one number count, not arrays of equal items.
+    Only constants stored as one number count, not arrays of equal items.
     """
     if value.op is None or value.op.name != "constant":
         return None
@@ -74,19 +74,19 @@ def splat(value: Value) -> Number | None:
 
 
 def splat_op(type_: TensorType, number: Number, location: Location | None) -> Op:
-    """A constant that repeats one number; not inserted yet."""
+    """A constant that repeats `number`; it is not inserted into a graph."""
     attributes = {"shape": type_.dims, "value": (number,)}
     return Op("constant", (), attributes, [type_], location=location)
 
 
 def is_elementwise(op: Op) -> bool:
-    """Whether `op` may be a step of an expression."""
+    """Whether `op` may become a step of an expression."""
     spec = operations().get(op.name)
     return spec is not None and spec.elementwise and spec.expand is None
 
 
 def is_pure(op: Op) -> bool:
-    """Whether `op` does nothing but give its outputs; of an unknown operation, nobody knows."""
+    """Whether the only effect of `op` is to compute its outputs; False for unknown operations."""
     spec = operations().get(op.name)
     return spec is not None and spec.pure
 
@@ -96,14 +96,14 @@ def is_one(number: Number | None) -> bool:
 
 
 def is_zero(number: Number | None, sign: float) -> bool:
-    """Whether `number` is the zero of that sign (integers have none)."""
+    """Whether `number` is zero with the sign of `sign`; the zero of integers has both signs."""
     if number is None or number != 0:
         return False
     return isinstance(number, int) or math.copysign(1.0, number) == sign
 
 
 def is_power_of_two(number: Number) -> bool:
-    """Whether dividing by `number` is the same as multiplying by its reciprocal, in any float."""
+    """Whether `number` is a power of two whose reciprocal is exact in every float type."""
     if not isinstance(number, float) or not math.isfinite(number):
         return False
     mantissa, exponent = math.frexp(number)

@@ -1,7 +1,7 @@
-"""The phases of the compiler: passes in order, with hooks, timing, verification and dumps.
+"""The pass pipeline: phases of passes in order, with hooks, timing, verification and dumps.
 
-`NNEFC_VERIFY=1` verifies the graph after each pass.  `NNEFC_DUMP=folder` writes the graph
-after each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and so on.
+`NNEFC_VERIFY=1` verifies the graph after each pass.  `NNEFC_DUMP=folder` writes the graph after
+each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and so on.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Phase:
 def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     """The phases that do not depend on the machine.
 
-    `lookup` gives the operations that are not in the table (custom ones).
+    `lookup`: custom operations, which are not in the table.
 
-    Canonicalisation runs twice.  The first run gives every operation the one form that folding and
-    the passes on loops recognise.  These passes make operations of other forms: transposes that
-    cancel, copies, constants where operands were.  The second run simplifies these.
+    Canonicalisation runs twice.  The first run gives every operation the form that folding and the
+    passes on loops recognise.  These passes leave transposes that cancel, copies, and constants as
+    operands; the second run simplifies them.
     """
     return (
         Phase("expand", (WidenHalves(), ExpandCompounds(lookup) if lookup else ExpandCompounds())),
@@ -112,7 +112,7 @@ def for_machine(block: int, choose: ChooseConvolutionAlgorithms | None = None) -
 
 
 def for_batch(split: SplitBatch, choose: ChooseConvolutionAlgorithms) -> tuple[Phase, ...]:
-    """The last phase: stages of the batch, and the best algorithms for their items."""
+    """The last phase: cut the graph into stages, and choose algorithms for their batch sizes."""
     return (Phase(STAGES, (split, choose)),)
 
 
@@ -127,10 +127,10 @@ def passes_of(phases: Iterable[Phase]) -> list[Pass | StagePass]:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The argument of a hook: the pass that ran, "import" before the first pass.
+    """The argument of a hook: the pass that ran, or "import" before the first pass.
 
-    `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.  Once the graph
-    is cut into `stages` there is a call for each: number `stage`, which runs `turns` times.
+    `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.  After the graph
+    is cut into `stages`, the hook is called for each: stage number `stage` runs `turns` times.
     """
 
     number: int
@@ -157,7 +157,7 @@ def run_pipeline(
     """Run the passes of `phases` over `graph`, in place; returns its stages.
 
     Without a pass that cuts the graph into stages, `graph` is the only stage.
-    `done`: how many passes have run before.
+    `done`: number of passes that ran before.
     """
     hooks = [*_environment(), *([hook] if hook else [])]
 
@@ -187,7 +187,7 @@ def run_pipeline(
 
 
 def run_pass(pass_: Pass, graph: Graph) -> bool:
-    """Run a pass over the bodies of loops, if it enters them, and over the graph itself."""
+    """Run a pass over the bodies of loops, if it enters them, then over the graph itself."""
     changed = False
     if pass_.enters_loops:
         for op in graph.ops:
@@ -197,7 +197,7 @@ def run_pass(pass_: Pass, graph: Graph) -> bool:
 
 
 def _environment() -> Iterator[Hook]:
-    """The hooks that environment variables ask for."""
+    """The hooks that environment variables enable."""
     if os.environ.get("NNEFC_VERIFY", "0") not in ("", "0"):
         yield verify_hook
     folder = os.environ.get("NNEFC_DUMP")
@@ -206,19 +206,19 @@ def _environment() -> Iterator[Hook]:
 
 
 def is_watched() -> bool:
-    """Whether environment variables ask for something between passes."""
+    """Whether environment variables enable a hook."""
     return next(_environment(), None) is not None
 
 
 def verify_hook(graph: Graph, ran: Ran) -> None:
-    """Raise NnefError (`internal/ir`) if the graph is not whole."""
+    """Raise NnefError (`internal/ir`) if the graph is not valid."""
     check(graph, rule_problems, after=ran.name)
 
 
 def dump_hook(folder: Path) -> Hook:
-    """A hook that writes the graph into `folder`, a file a pass.
+    """A hook that writes the graph after every pass into a file in `folder`.
 
-    It raises NnefError `data/write` when it cannot.
+    It raises NnefError `data/write` if writing fails.
     """
 
     def dump(graph: Graph, ran: Ran) -> None:

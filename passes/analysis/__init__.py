@@ -1,1 +1,1 @@
-"""Questions about graphs that several passes ask; nothing here rewrites."""
+"""Analyses of graphs that several passes use."""

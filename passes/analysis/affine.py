@@ -17,13 +17,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x -> scale * x + shift; float64, of the rank of x, extents are those of x or 1."""
+    """The map x -> scale * x + shift.
+
+    Both are float64 arrays of the rank of x; their extents are those of x or 1.
+    """
 
     scale: Array
     shift: Array
 
     @classmethod
     def identity(cls, rank: int) -> Affine:
+        """The map x -> x."""
         return cls(np.ones((1,) * rank), np.zeros((1,) * rank))
 
     def then(self, after: Affine) -> Affine:
@@ -31,7 +35,7 @@ class Affine:
         return Affine(after.scale * self.scale, after.scale * self.shift + after.shift)
 
     def apart(self) -> tuple[Affine, Affine]:
-        """The factor and the term, one after the other."""
+        """(map by the factor, map by the term): applied in this order they equal this map."""
         one = self.identity(self.scale.ndim)
         return Affine(self.scale, one.shift), Affine(one.scale, self.shift)
 
@@ -51,7 +55,7 @@ class Affine:
 
 
 def affine_step(op: Op, known: Known) -> tuple[Value, Affine] | None:
-    """(x, f) if the result of `op` is f(x), of the type of x; None otherwise."""
+    """(x, f) if `op` computes f(x) with a known affine f, in the type of x; None otherwise."""
     if op.name not in ("neg", "add", "sub", "mul", "div") or not op.output.type.dtype.is_float:
         return None
     if op.name == "neg":
@@ -82,13 +86,16 @@ def affine_step(op: Op, known: Known) -> tuple[Value, Affine] | None:
 
 
 Fits = Callable[[Shape], bool]
-"""Whether a factor or term of this shape is of use."""
+"""`fits(shape)`: whether a factor or term of this shape can be folded."""
 
 
 def chain_after(
     graph: Graph, value: Value, known: Known, fits: Fits
 ) -> Iterator[tuple[Op, Affine]]:
-    """Operations that compute an affine map of `value` alone, each with the map up to it."""
+    """The chain of affine operations that starts at `value`: (operation, map from `value` to it).
+
+    Each is the only user of the result before.
+    """
     total = Affine.identity(value.type.rank)
     while (op := only_user(graph, value)) is not None:
         step = affine_step(op, known)
@@ -101,7 +108,10 @@ def chain_after(
 def chain_before(
     graph: Graph, value: Value, known: Known, fits: Fits
 ) -> Iterator[tuple[Op, Value, Affine]]:
-    """Operations that compute `value` alone, each with its operand x and the map from x on."""
+    """The chain of affine operations that ends in `value`, last first.
+
+    Yields (operation, its operand x, map from x to `value`).  Each result has one user.
+    """
     total = Affine.identity(value.type.rank)
     while value.op is not None and only_user(graph, value) is not None:
         step = affine_step(value.op, known)
@@ -113,7 +123,7 @@ def chain_before(
 
 
 def step_between(value: Value, op: Op, known: Known) -> Affine | None:
-    """The map that makes the result of `op` of `value`, if all its items are finite."""
+    """The map from `value` to the result of `op`, if it is affine with finite items."""
     step = affine_step(op, known)
     return (
         step[1]
@@ -128,5 +138,5 @@ def _fits(map_: Affine, fits: Fits) -> bool:
 
 
 def per_channel(shape: Shape) -> bool:
-    """Whether a factor or term is the same along all dimensions but 1."""
+    """Whether a factor or term of this shape varies along dimension 1 only."""
     return all(extent == 1 for d, extent in enumerate(shape) if d != 1)

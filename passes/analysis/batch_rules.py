@@ -1,6 +1,6 @@
-"""Which operations compute the items of a batch independently of each other.
+"""Operations that compute the items of a batch independently of each other.
 
-`nnefc.ops.core.batch` defines what that means, the entries of operations have the rules.
+`nnefc.ops.core.batch` has the definition; the rules are traits of the operations.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from nnefc.ops.tools.table import operations
 
 
 def separable(op: Op, rows: Rows, batch: int) -> int:
-    """Rows of the results of an operation on some operands that have rows; 0: not separable."""
+    """Rows of the results of `op`, whose operands have `rows`; 0 if it is not separable."""
     spec = operations().get(op.name)
     if spec is None or spec.traits.batch is None:
         return 0
@@ -21,7 +21,7 @@ def separable(op: Op, rows: Rows, batch: int) -> int:
 
 
 def resized(op: Op, rows: int, items: int) -> dict[str, Attribute]:
-    """The attributes of a separable operation for so many items instead of the batch."""
+    """The attributes of a separable operation for `items` items, with `rows` rows each."""
     attributes = dict(op.attributes)
     first = rows * items
     if op.name == "reshape":

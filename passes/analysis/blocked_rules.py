@@ -1,7 +1,7 @@
-"""Which operations compute on channel-blocked tensors.
+"""Operations that compute on channel-blocked tensors.
 
-The entries of operations have the rules (`nnefc.ops.core.blocked`); limits of the layout and
-operands that broadcast are judged here.
+The rules are traits of the operations (`nnefc.ops.core.blocked`).  This module adds the limits of
+the layout, and conditions on operands that broadcast.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from nnefc.symbolic.integers import hint, largest, smallest
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 
 MAX_PLANE: Final = 1 << 24
-"""Pixels of a plane, halo included: tables have an entry for each, and offsets are int32."""
+"""Most pixels of a plane with its halo: tables have an entry for each, and offsets are int32."""
 MAX_REACH: Final = 1 << 31
-"""Bytes of the channels that a sum runs over: offsets into all of them are int32."""
+"""Most bytes of the channels that a sum runs over: int32 offsets must reach all of them."""
 SMALL_PLANE, MAX_GROWTH = 1 << 16, 16
-"""Planes of more pixels are not blocked if their halo makes them so many times as large."""
+"""Planes of more than SMALL_PLANE pixels may grow by a factor of MAX_GROWTH with their halo."""
 MAX_RANK: Final = 8
-"""Dimensions of a blocked tensor: kernels have loops for no more."""
+"""Most dimensions of a blocked tensor: kernels have loops for no more."""
 CACHED: Final = 8 << 20
-"""Bytes of an operand that stays in the caches while its layout changes, and back."""
+"""Most bytes of an operand that stays in the caches during a change of layout and back."""
 
 
 def can_be_blocked(type_: TensorType) -> bool:
@@ -38,7 +38,7 @@ def can_be_blocked(type_: TensorType) -> bool:
 
 
 def accepts(op: Op, known: Known) -> bool:
-    """Whether `op`, which is no convolution, has a lowering over blocked tensors."""
+    """Whether `op`, which is not a convolution, can compute on blocked tensors."""
     if not all(can_be_blocked(v.type) for v in op.outputs):
         return False
     values = (*op.inputs, *op.outputs)
@@ -46,7 +46,7 @@ def accepts(op: Op, known: Known) -> bool:
 
 
 def _has_rule(op: Op, known: Known) -> bool:
-    """`accepts`, for planes that are not too large."""
+    """`accepts`, without the limits of planes."""
     spec = operations().get(op.name)
     if spec is None or spec.traits.blocked is None or not spec.traits.blocked(op):
         return False
@@ -54,7 +54,7 @@ def _has_rule(op: Op, known: Known) -> bool:
 
 
 def gains(op: Op, block: int, known: Known) -> bool:
-    """Whether `op` is so much faster on blocked tensors that changes of layout are worth it."""
+    """Whether `op` is so much faster on blocked tensors that layout conversions pay off."""
     if op.name not in ("max_pool", "box") or math.prod(op.attributes["size"]) == 1:
         return False
     if hint(op.inputs[0].type.nbytes) > CACHED:
@@ -63,7 +63,7 @@ def gains(op: Op, block: int, known: Known) -> bool:
 
 
 def tensors(op: Op, known: Known) -> list[int]:
-    """The operands of a blocked operation that are blocked; others stay as they are."""
+    """Indices of the operands of a blocked operation that are blocked; others stay row-major."""
     if op.name in CONVOLUTIONS:
         others = range(3, len(op.inputs))
         return [0, *(i for i in others if not _is_parameter(op.inputs[i], known))]
@@ -75,7 +75,7 @@ def tensors(op: Op, known: Known) -> list[int]:
 
 
 def _first_broadcast(op: Op) -> int | None:
-    """Number of the first operand that broadcasts with the result; None if there is none."""
+    """Index of the first operand that broadcasts with the result; None without such operands."""
     spec = operations()[op.name]
     if spec.expression is not None:
         return spec.expression.start(op)
@@ -93,7 +93,7 @@ def halo_needed(op: Op, index: int) -> Padding:
 
 
 def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:
-    """Whether tables can tell where the pixels of so many channels are, with not much of a halo."""
+    """Whether int32 offsets reach the pixels of `channels` channels, and the halo is small."""
     shape = (1, channels, *plane)
     stored = math.prod(layout.extents(shape))
     most = largest([MAX_GROWTH * math.prod(plane), SMALL_PLANE])
@@ -103,19 +103,23 @@ def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:
 
 
 def elementwise(op: Op, known: Known) -> bool:
-    """Operands have the shape of the result, or one item per channel or in all."""
+    """Whether each operand has the shape of the result, one item per plane, or known items.
+
+    Known items may differ by channel only.
+    """
     if not all(map(has_blocked_kernels, expression_of(op).inputs)):
         return False
     return all(_is_parameter(v, known) or _fits(v, op.output) for v in op.inputs)
 
 
 def _is_parameter(value: Value, known: Known) -> bool:
-    """Whether `value` is known and repeats along all dimensions but the channels."""
+    """Whether `value` is known and varies along the channels only."""
     dims = value.type.dims
     return value in known and all(n == 1 for i, n in enumerate(dims) if i != 1)
 
 
 def _fits(value: Value, result: Value) -> bool:
+    """Whether `value` has the shape of the result, or one item per plane."""
     dims, whole = value.type.dims, result.type.dims
     return dims == whole or (
         len(dims) == len(whole) and dims[:2] == whole[:2] and all(n == 1 for n in dims[2:])
@@ -123,5 +127,5 @@ def _fits(value: Value, result: Value) -> bool:
 
 
 def _plane(dims: Shape) -> int:
-    """Pixels."""
+    """Number of pixels of a plane."""
     return math.prod(dims[2:])

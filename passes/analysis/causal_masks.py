@@ -1,4 +1,4 @@
-"""Match causal masks, which hide the columns behind a diagonal from each row."""
+"""Match causal masks, which hide from each row the columns right of a diagonal."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nnefc.symbolic.integers import specialized
 Array = np.ndarray[Any, Any]
 
 HIDDEN: Final = -1e30
-"""Scores of so much and less are those of what is hidden, unless all of a row are: their
-exponentials are 0."""
+"""Scores up to this value count as hidden: their exponentials are 0, unless all scores of a row are
+as low."""
 
 
 class CausalMasks:
-    """Finds causal masks at the end of expressions; what is the same mask is looked at once."""
+    """Matches causal masks at the end of expressions; each mask is analysed once."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -32,10 +32,10 @@ class CausalMasks:
     def without_mask(
         self, expression: Expression, others: tuple[Value, ...], scores: Shape
     ) -> tuple[Expression, tuple[Value, ...], int] | None:
-        """The expression over scores and `others` without the causal mask that it ends with.
+        """Remove the causal mask that an expression over scores and `others` ends with.
 
-        Gives what is left of the expression and of `others`, and the diagonal: row i looks at
-        columns up to number i + diagonal.  None if there is no such mask.
+        Returns (remaining expression, remaining others, diagonal): row i attends to columns 0 to
+        i + diagonal.  None if the expression does not end with a causal mask.
         """
         for mask, masked, kind, low in _candidates(expression):
             if not 0 < mask <= len(others):
@@ -50,13 +50,17 @@ class CausalMasks:
         return None
 
     def _may_hide(self, expression: Expression, others: tuple[Value, ...]) -> bool:
-        """Whether an expression hides scores: those that the mask leaves may all be lower then."""
+        """Whether an expression may hide scores itself.
+
+        The scores that the mask leaves may then all be as low as masked ones.
+        """
         if any(_literal(step) <= HIDDEN for step in expression.steps):
             return True
         known = (self._known.items(value) for value in others)
         return any(items is None or not np.all(items > HIDDEN) for items in known)
 
     def _diagonal(self, mask: Value, kind: str, hidden: float, scores: Shape) -> int | None:
+        """The diagonal of a mask operand; None if it is not a causal mask."""
         if mask.type.rank != len(scores):
             return None
         if (found := _triangle(mask)) is not None:
@@ -66,14 +70,16 @@ class CausalMasks:
         key = mask, kind, hidden, specialized(scores[-2:])
         if key not in self._diagonals:
             items = self._known.items(mask)
-            shown = None if items is None else _shown(items, kind, hidden)
-            self._diagonals[key] = None if shown is None else _diagonal(shown, scores)
+            visible = None if items is None else _visible(items, kind, hidden)
+            self._diagonals[key] = None if visible is None else _diagonal(visible, scores)
         return self._diagonals[key]
 
 
 def _candidates(expression: Expression) -> list[tuple[int, int, str, float]]:
-    """(mask, what it is put on, how, what hides) of operands that the last step may hide scores
-    with; those that are added are what hides themselves.
+    """Operands that the last step may mask scores with: (mask, masked operand, kind, low).
+
+    `kind`: how the mask applies: "added" to the scores, "shows" or "hides" them where it is true.
+    `low`: the score that replaces hidden ones; -inf for "added", where the items decide.
     """
     count = len(expression.inputs)
     last = expression.results[0] - count
@@ -94,25 +100,25 @@ def _candidates(expression: Expression) -> list[tuple[int, int, str, float]]:
 
 
 def _literal(step: Step) -> float:
-    """The value of a literal; NaN of other steps."""
+    """The value of a literal; NaN for other steps."""
     return math.nan if step.value is None else float(step.value)
 
 
-def _shown(items: Array, kind: str, hidden: float) -> Array | None:
-    """What a mask does not hide; None if it does something else."""
+def _visible(items: Array, kind: str, hidden: float) -> Array | None:
+    """Which items of a mask leave scores visible; None if it changes scores in another way."""
     if kind != "added":
         return items != (kind == "hides")
-    shown = items == 0
-    return shown if np.all(shown | (items <= hidden)) else None
+    visible = items == 0
+    return visible if np.all(visible | (items <= hidden)) else None
 
 
-def _diagonal(shown: Array, scores: Shape) -> int | None:
-    """The number of the last column that row 0 looks at, if every row looks at one more."""
-    if shown.shape[-2:] != scores[-2:] or not shown.size:
+def _diagonal(visible: Array, scores: Shape) -> int | None:
+    """The last visible column of row 0, if every row sees one column more than the row before."""
+    if visible.shape[-2:] != scores[-2:] or not visible.size:
         return None
-    rows, columns = shown.shape[-2:]
-    matrix = shown[(0,) * (shown.ndim - 2)]
-    if not np.array_equal(shown, np.broadcast_to(matrix, shown.shape)):
+    rows, columns = visible.shape[-2:]
+    matrix = visible[(0,) * (visible.ndim - 2)]
+    if not np.array_equal(visible, np.broadcast_to(matrix, visible.shape)):
         return None
     diagonal = int(np.count_nonzero(matrix[0])) - 1
     row, column = np.ogrid[:rows, :columns]
@@ -121,9 +127,9 @@ def _diagonal(shown: Array, scores: Shape) -> int | None:
 
 
 def _triangle(value: Value) -> tuple[Op, Array] | None:
-    """The triangle that all of a value is computed of, and what becomes of its items true, false.
+    """(tri operation, results for its items true and false), if `value` is a function of a `tri`.
 
-    Only that: the value is a function of each of its items.
+    Every item of `value` must depend on one item of the triangle and on constants only.
     """
     op = value.op
     if op is None or len(op.outputs) != 1:
@@ -137,7 +143,7 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
     if op.name in RESHAPES:
         same = op.output.type.dims[-2:] == triangle.output.type.dims[-2:]
         return found if same else None
-    if op.output.type.rank != sources[0].type.rank:  # other dimensions would be the last ones
+    if op.output.type.rank != sources[0].type.rank:  # rows and columns must stay last
         return None
     operands = [items if v is sources[0] else widen(splat(v), v.type.dtype) for v in op.inputs]
     if op.name == "fused":
@@ -150,28 +156,28 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
 
 
 def _diagonal_of(triangle: Op, items: Array, kind: str, hidden: float, scores: Shape) -> int | None:
-    """The diagonal of a mask whose items are these where the triangle is true, and false."""
-    shown = _shown(items, kind, hidden)
+    """The diagonal of a mask with items[0] where the triangle is true, items[1] elsewhere."""
+    visible = _visible(items, kind, hidden)
     dims, a = triangle.output.type.dims, triangle.attributes
-    if shown is None or dims[-2:] != scores[-2:] or bool(shown[0]) == bool(shown[1]):
+    if visible is None or dims[-2:] != scores[-2:] or bool(visible[0]) == bool(visible[1]):
         return None
-    is_lower = bool(shown[0]) != a["above"]
+    is_lower = bool(visible[0]) != a["above"]
     return a["k"] if is_lower and a["k"] >= 0 else None
 
 
 def _ending_with(expression: Expression, result: int) -> tuple[Expression, list[int]]:
-    """(what computes operand `result`, the inputs that it reads besides the first one)."""
+    """(expression of operand `result` alone, the inputs that it reads besides the first)."""
     count = len(expression.inputs)
     needed: set[int] = {result}
     for i in range(len(expression.steps) - 1, -1, -1):
         if count + i in needed:
             needed.update(expression.steps[i].operands)
-    kept = [i for i in range(1, count) if i in needed]
+    others = [i for i in range(1, count) if i in needed]
     inside = [i for i in range(len(expression.steps)) if count + i in needed]
-    place = {old: new for new, old in enumerate([0, *kept, *(count + i for i in inside)])}
+    number = {old: new for new, old in enumerate([0, *others, *(count + i for i in inside)])}
     steps = tuple(
-        replace(expression.steps[i], operands=tuple(place[o] for o in expression.steps[i].operands))
-        for i in inside
+        replace(step, operands=tuple(number[o] for o in step.operands))
+        for step in (expression.steps[i] for i in inside)
     )
-    inputs = tuple(expression.inputs[i] for i in (0, *kept))
-    return Expression(inputs, steps, (place[result],)), kept
+    inputs = tuple(expression.inputs[i] for i in (0, *others))
+    return Expression(inputs, steps, (number[result],)), others

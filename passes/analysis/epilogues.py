@@ -1,4 +1,4 @@
-"""Absorb element-wise operations into the operation that computes their operand."""
+"""Absorb element-wise operations as epilogues of the operation that computes their operand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def producer(value: Value) -> Op:
 
 
 def only_used_by(graph: Graph, value: Value, user: Op) -> bool:
-    """Whether nobody but `user`, whose result has the same type, needs `value`."""
+    """Whether only `user` needs `value`, and its result has the type of `value`."""
     return (
         set(value.users) == {user}
         and not graph.is_output(value)
@@ -24,7 +24,7 @@ def only_used_by(graph: Graph, value: Value, user: Op) -> bool:
 
 
 def joined(op: Op, product: Value) -> tuple[Expression, list[Value]]:
-    """(expression over the product and others, these others) that element-wise `op` computes."""
+    """Element-wise `op` as (expression over `product` and the other operands, other operands)."""
     others = [v for v in dict.fromkeys(op.inputs) if v is not product]
     number = {v: i for i, v in enumerate((product, *others))}
     numbers = [number[v] for v in op.inputs]
@@ -32,7 +32,7 @@ def joined(op: Op, product: Value) -> tuple[Expression, list[Value]]:
 
 
 def absorb(graph: Graph, op: Op, product: Value, name: str) -> Op:
-    """Replace element-wise `op` and the producer of `product` by an operation called `name`."""
+    """Replace element-wise `op` and the producer of `product` by one operation called `name`."""
     before = producer(product)
     expression, others = joined(op, product)
     fused = Op(
@@ -51,11 +51,10 @@ def absorb(graph: Graph, op: Op, product: Value, name: str) -> Op:
 
 
 def _renumbered(expression: Expression, numbers: list[int], inputs: list[Value]) -> Expression:
-    """The same over `inputs`; `numbers` says which of them each old input is."""
-    shift = len(inputs) - len(numbers)
-    place = [*numbers, *(len(numbers) + shift + i for i in range(len(expression.steps)))]
+    """The expression over `inputs`; `numbers`: for each old input its index among `inputs`."""
+    new = [*numbers, *(len(inputs) + i for i in range(len(expression.steps)))]
     steps = [
-        replace(step, operands=tuple(place[o] for o in step.operands)) for step in expression.steps
+        replace(step, operands=tuple(new[o] for o in step.operands)) for step in expression.steps
     ]
     types = tuple(v.type.dtype for v in inputs)
-    return Expression(types, tuple(steps), tuple(place[r] for r in expression.results))
+    return Expression(types, tuple(steps), tuple(new[r] for r in expression.results))

@@ -1,4 +1,4 @@
-"""Values known at compile time: constants, and variables that are never updated."""
+"""Values known at compile time: constants, variables that are never updated, views of both."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ Array = np.ndarray[Any, Any]
 
 
 class Known:
-    """The items of values that are the same at every run, and of views of them; nothing is computed
-    but conversions.
+    """The items of values that are equal in every run; `value in known` is cheap.
+
+    Known are constants, variables without `update`, and their views and widening conversions.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -33,9 +34,10 @@ class Known:
         }
 
     def items(self, value: Value) -> Array | None:
-        """The items, of the shape of the type; those of a constant maybe wider than its type.
+        """The items of `value` in its shape; None if they are not known.
 
-        What is stored in a narrower type is converted whenever it is asked for.
+        Items of a constant may have a wider type than `value`.  Widening conversions are computed
+        at every call.
         """
         op = value.op
         if op is None:
@@ -61,7 +63,7 @@ class Known:
 
 
 def _passes_on(op: Op) -> bool:
-    """Whether `op` gives the same items in a wider type, or in another shape that is known."""
+    """Whether `op` is a widening conversion, or a view with a known shape."""
     if is_widening(op):
         return True
     spec = operations().get(op.name)
@@ -69,18 +71,18 @@ def _passes_on(op: Op) -> bool:
 
 
 def is_widening(op: Op) -> bool:
-    """Whether `op` gives the same items in a type of more bytes."""
+    """Whether `op` converts to a wider type that represents all items exactly."""
     if op.name != "cast":
         return False
     stored, wide = op.inputs[0].type.dtype, op.output.type.dtype
     if stored.is_float:
         return wide.is_float and stored.itemsize < wide.itemsize
-    # floats of twice the bits have all integers, and both logicals
+    # floats with twice the bits represent all integers, and logicals
     return wide.is_float and 0 < 2 * stored.itemsize <= wide.itemsize
 
 
 def constant_op(items: Array, type_: TensorType, location: Location | None) -> Op:
-    """A constant of `items`, broadcast and rounded to `type_`; not inserted yet."""
+    """A constant of `items`, broadcast and rounded to `type_`; it is not inserted into a graph."""
     data = np.array(np.broadcast_to(items, type_.dims), type_.dtype.numpy, order="C")
     if data.size == 1:
         return splat_op(type_, data.item(), location)

@@ -1,4 +1,4 @@
-"""An editable form of a scan: passes add and remove carried values, then write it back."""
+"""An editable form of a scan: passes change its operands and results, then write it back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnefc.ops.internal.scan import NAME, ScanSignature
 
 @dataclass(eq=False, slots=True)
 class Operand:
-    """What the loop takes, and what it is in the body: all of it or, of a scanned one, a slice."""
+    """An operand of the loop: its value outside, and the whole of it or its slice in the body."""
 
     outer: Value
     inner: Value
@@ -20,7 +20,7 @@ class Operand:
 
 @dataclass(eq=False, slots=True)
 class LoopState:
-    """What is handed from turn to turn: at first, in the body before and after, in the end."""
+    """A state: its values before the loop, in the body before and after a turn, and at the end."""
 
     initial: Value
     before: Value
@@ -31,7 +31,7 @@ class LoopState:
 
 @dataclass(eq=False, slots=True)
 class Stacked:
-    """What turns give slices of: the slice, and all of it."""
+    """A stacked result: the slice that a turn computes, and the whole result."""
 
     inner: Value
     outer: Value
@@ -40,7 +40,7 @@ class Stacked:
 
 
 class Loop:
-    """The parts of a scan, in lists that may be changed; `write` makes it so."""
+    """A scan as lists of states, operands and results, which may be edited; then call `write`."""
 
     def __init__(self, graph: Graph, op: Op) -> None:
         signature, body = ScanSignature(op), op.attributes["body"]
@@ -61,20 +61,20 @@ class Loop:
         ]
 
     def share(self, value: Value) -> Value:
-        """Let the body have a value of the graph around it; gives what it is there."""
+        """Add a shared operand; returns its value in the body."""
         inner = self.body.add_input(value.type, "")
         self.shared.append(Operand(value, inner))
         return inner
 
     def scan(self, value: Value, backwards: bool) -> Value:
-        """Let the body have the slices of a value of the graph around it."""
+        """Add a scanned operand; returns the value of its slice in the body."""
         first, *rest = value.type.dims
         inner = self.body.add_input(value.type.with_shape((first // self.turns, *rest)), "")
         self.scanned.append(Operand(value, inner, backwards))
         return inner
 
     def replace(self, old: Value, new: Value) -> None:
-        """Let the body use and give another one of its values."""
+        """Replace a value of the body, also where it is a new state or a stacked slice."""
         self.body.replace_value(old, new)
         for state in self.states:
             if state.after is old:
@@ -84,7 +84,7 @@ class Loop:
                 stacked.inner = new
 
     def write(self) -> Op:
-        """Replace the operation by one of these parts; nobody may use what is left out."""
+        """Replace the operation by one with the edited lists; removed results must be unused."""
         body, old = self.body, self.op
         body.inputs = [state.before for state in self.states]
         body.inputs += [operand.inner for operand in (*self.scanned, *self.shared)]
@@ -103,15 +103,15 @@ class Loop:
             "backwards": tuple(each.backwards for each in (*self.scanned, *self.stacked)),
         }
         types, names = [v.type for v in results], [v.name for v in results]
-        made = self.graph.insert(Op(NAME, inputs, attributes, types, names, old.location), old)
-        for value, new in zip(results, made.outputs, strict=True):
-            self.graph.replace_value(value, new)
+        new = self.graph.insert(Op(NAME, inputs, attributes, types, names, old.location), old)
+        for value, output in zip(results, new.outputs, strict=True):
+            self.graph.replace_value(value, output)
         self.graph.erase(old)
-        return made
+        return new
 
 
 def loops(graph: Graph) -> Iterator[Loop]:
-    """Those of a graph, in order, not those of bodies; the one just yielded may be replaced."""
+    """The loops of a graph in order, without those in bodies; the last one may be rewritten."""
     for op in graph.ops:
         if op.name == NAME:
             yield Loop(graph, op)

@@ -1,9 +1,10 @@
-"""Attention whose heads of keys and values are repeated for groups of heads of queries.
+"""Grouped-query attention (Ainslie et al. 2023): heads of keys and values repeat for query heads.
 
     %t: float32[1,2,3,7,8] = tile(%k) {repeats = [1,1,3,1,1]}
     %w: float32[1,6,7,8] = reshape(%t) {shape = [1,6,7,8]}
 
-Six heads are two times three: with a batch [1,2,3] instead of [1,6] nothing has to be copied.
+The batch [1,6] of six heads is refined to [1,2,3].  In the finer batch the repetition is a
+dimension of stride 0, so nothing is copied.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from nnefc.ir import Graph, Op, Shape, TensorType, Value
 from nnefc.passes.analysis.strided import StridedView, reshaped
 
 BATCH: Final = 6
-"""Dimensions of a batch that kernels have."""
+"""Most dimensions of a batch in attention kernels."""
 
 
 def groups(k: Value, v: Value) -> Shape | None:
-    """The batch in which keys and values repeat whole dimensions, if they do."""
-    found = [_repeated(x) for x in (k, v)]
-    return found[0] if found[0] == found[1] and len(found[0] or ()) <= BATCH else None
+    """The finer batch in which keys and values repeat along whole dimensions; None if none."""
+    of_k, of_v = _finer_batch(k), _finer_batch(v)
+    return of_k if of_k == of_v and len(of_k or ()) <= BATCH else None
 
 
 def before(value: Value) -> Value:
-    """Keys or values with the batch that `groups` gives."""
+    """Keys or values with the batch that `groups` returns: the operand of their reshape."""
     assert value.op is not None
     return value.op.inputs[0]
 
 
-def _repeated(value: Value) -> Shape | None:
+def _finer_batch(value: Value) -> Shape | None:
+    """The batch before the reshape of a tiled value; None for other values."""
     op = value.op
     if op is None or op.name != "reshape":
         return None
@@ -43,8 +45,8 @@ def _repeated(value: Value) -> Shape | None:
 
 
 def _split(batch: Shape, finer: Shape) -> list[Shape] | None:
-    """Which dimensions of `finer` each one of `batch` becomes."""
-    found: list[Shape] = []
+    """The extents of `finer` that each extent of `batch` is split into; None if impossible."""
+    split: list[Shape] = []
     start = 0
     for extent in batch:
         end = start + 1
@@ -52,25 +54,25 @@ def _split(batch: Shape, finer: Shape) -> list[Shape] | None:
             end += 1
         if math.prod(finer[start:end]) != extent:
             return None
-        found.append(finer[start:end])
+        split.append(finer[start:end])
         start = end
-    return found if start == len(finer) else None
+    return split if start == len(finer) else None
 
 
 def finer_view(x: StridedView, dims: Shape, finer: Shape) -> StridedView | None:
-    """A view of shape `dims` with the batch `finer`."""
+    """A view of shape `dims` with its batch refined to `finer`; None if strides do not allow it."""
     strides = reshaped(dims, x.strides, (*finer, *dims[-2:]))
     return None if strides is None else StridedView(x.source, x.offset, strides)
 
 
 def finer_operand(graph: Graph, value: Value, batch: Shape, finer: Shape, user: Op) -> Value:
-    """An operand of the scores, which repeats along dimensions of one, with the batch `finer`."""
-    parts = _split(batch, finer)
-    assert parts is not None
+    """An operand that broadcasts with the scores, reshaped to the batch `finer` before `user`."""
+    split = _split(batch, finer)
+    assert split is not None
     dims = value.type.dims
     after: list[int] = []
-    for extent, part in zip(dims, parts):
-        after += [1] * len(part) if extent == 1 else part
+    for extent, extents in zip(dims, split):
+        after += [1] * len(extents) if extent == 1 else extents
     shape = (*after, *dims[len(batch) :])
     if shape == dims:
         return value

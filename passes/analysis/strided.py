@@ -11,7 +11,7 @@ from nnefc.passes.base import RESHAPES
 
 @dataclass(frozen=True)
 class StridedView:
-    """Items of `source`: number `offset` first, then `strides` items apart along each dimension."""
+    """Items of `source` from item `offset` on, `strides` items apart along each dimension."""
 
     source: Value
     offset: int
@@ -19,7 +19,7 @@ class StridedView:
 
     @staticmethod
     def dense(value: Value) -> StridedView:
-        """A tensor as it is."""
+        """All of a tensor in row-major order."""
         strides: list[int] = []
         step = 1
         for extent in reversed(value.type.dims):
@@ -28,56 +28,57 @@ class StridedView:
         return StridedView(value, 0, tuple(reversed(strides)))
 
     def from_index(self, axis: int, index: int) -> StridedView:
-        """The items from `index` along an axis on."""
+        """The view that starts at `index` along an axis."""
         return StridedView(self.source, self.offset + index * self.strides[axis], self.strides)
 
     @property
     def attribute(self) -> tuple[int, ...]:
-        """Offset and strides, as an attribute of an operation."""
+        """(offset, strides...) as an attribute of an operation."""
         return (self.offset, *self.strides)
 
 
 def strided_source(value: Value) -> StridedView:
-    """`value` as the items of the earliest tensor that it is a view of."""
+    """`value` as a view of the earliest tensor that has its items."""
     op = value.op
     if op is None or op.name not in _VIEWS:
         return StridedView.dense(value)
-    found = _VIEWS[op.name](op, value, strided_source(op.inputs[0]))
-    return StridedView.dense(value) if found is None else found
+    view = _VIEWS[op.name](op, value, strided_source(op.inputs[0]))
+    return StridedView.dense(value) if view is None else view
 
 
-def strided_parts(value: Value, axis: int) -> list[tuple[int, StridedView]]:
-    """(extent, view) of the parts that `value` has along an axis: those of a concatenation.
+def strided_pieces(value: Value, axis: int) -> list[tuple[int, StridedView]]:
+    """`value` as (extent, view) of pieces along an axis: the operands of a concatenation.
 
-    Transposes and reshapes between it and `value` are those of each part.
+    Looks through transposes, reshapes and tiles between the concatenation and `value`.  Without a
+    concatenation, `value` is the only piece.
     """
     whole = [(value.type.dims[axis], strided_source(value))]
-    follows: list[tuple[Op, int]] = []
-    while value.op is not None and value.op.name in _KEEPING:
+    passed: list[tuple[Op, int]] = []
+    while value.op is not None and value.op.name in _KEEP_AXES:
         before = _axis_before(value.op, axis)
         if before is None:
             return whole
-        follows.append((value.op, axis))
+        passed.append((value.op, axis))
         value, axis = value.op.inputs[0], before
     if value.op is None or value.op.name != "concat" or value.op.attributes["axis"] != axis:
         return whole
-    parts: list[tuple[int, StridedView]] = []
+    pieces: list[tuple[int, StridedView]] = []
     for operand in value.op.inputs:
-        found, dims = strided_source(operand), operand.type.dims
+        view, dims = strided_source(operand), operand.type.dims
         extent = dims[axis]
-        for op, at in reversed(follows):
+        for op, at in reversed(passed):
             after = op.output.type.dims
             after = (*after[:at], extent, *after[at + 1 :])
-            step = _follow(op, found, dims, after)
+            step = _apply(op, view, dims, after)
             if step is None:
                 return whole
-            found, dims = step, after
-        parts.append((extent, found))
-    return parts
+            view, dims = step, after
+        pieces.append((extent, view))
+    return pieces
 
 
-def _follow(op: Op, x: StridedView, dims: Shape, after: Shape) -> StridedView | None:
-    """What `op` would give of a part of its operand, of shape `dims`."""
+def _apply(op: Op, x: StridedView, dims: Shape, after: Shape) -> StridedView | None:
+    """The view that `op` makes of a piece of its operand, from shape `dims` to `after`."""
     if op.name == "transpose":
         return _transpose(op, op.output, x)
     if op.name == "tile":
@@ -87,7 +88,7 @@ def _follow(op: Op, x: StridedView, dims: Shape, after: Shape) -> StridedView | 
 
 
 def _axis_before(op: Op, axis: int) -> int | None:
-    """Which dimension of the operand is dimension `axis` of the result, whole and alone."""
+    """The dimension of the operand that equals dimension `axis` of the result; None if none."""
     before, after = op.inputs[0].type.dims, op.output.type.dims
     if op.name == "transpose":
         axes: tuple[int, ...] = op.attributes["axes"]
@@ -101,7 +102,8 @@ def _axis_before(op: Op, axis: int) -> int | None:
     return None
 
 
-_KEEPING = (*RESHAPES, "transpose", "tile")
+_KEEP_AXES = (*RESHAPES, "transpose", "tile")
+"""Operations through which a dimension can be followed."""
 
 
 def _reshape(op: Op, value: Value, x: StridedView) -> StridedView | None:
@@ -110,7 +112,7 @@ def _reshape(op: Op, value: Value, x: StridedView) -> StridedView | None:
 
 
 def reshaped(before: Shape, strides: tuple[int, ...], after: Shape) -> tuple[int, ...] | None:
-    """Strides of the same items, in the same order, in another shape; None if there are none."""
+    """Strides of the items of a view after a reshape; None if no strides describe them."""
     runs = [(1, 0)]
     for extent, stride in zip(before, strides, strict=True):
         above, pitch = runs[-1]
@@ -121,15 +123,15 @@ def reshaped(before: Shape, strides: tuple[int, ...], after: Shape) -> tuple[int
         else:
             runs.append((extent, stride))
     left, pitch = runs.pop()
-    found: list[int] = []
+    result: list[int] = []
     for extent in reversed(after):
         if extent > 1 and left == 1:
             left, pitch = runs.pop()
         if left % extent:
             return None
-        found.append(pitch if extent > 1 else 0)
+        result.append(pitch if extent > 1 else 0)
         left, pitch = left // extent, pitch * extent
-    return tuple(reversed(found))
+    return tuple(reversed(result))
 
 
 def _transpose(op: Op, value: Value, x: StridedView) -> StridedView:
@@ -159,7 +161,7 @@ def _slice(op: Op, value: Value, x: StridedView) -> StridedView | None:
 
 
 def _tile(op: Op, value: Value, x: StridedView) -> StridedView | None:
-    """Extents of one that are repeated."""
+    """Repetition of singular dimensions, by stride 0; None if another dimension repeats."""
     extents, repeats = op.inputs[0].type.dims, op.attributes["repeats"]
     if any(extent > 1 and count > 1 for extent, count in zip(extents, repeats, strict=True)):
         return None

@@ -1,1 +1,1 @@
-"""Rewrites to simpler operations with the same results."""
+"""Passes that rewrite operations into simpler ones with the same results."""

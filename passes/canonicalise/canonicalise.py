@@ -1,4 +1,4 @@
-"""Rewrite operations into simpler ones that give the same bits."""
+"""Rewrite operations into simpler ones with bit-identical results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Canonicalise:
-    """Take out copies, neutral operands and movements that cancel.
+    """Remove copies, neutral operands, and data movement that cancels.
 
         %a: float32[2,3] = copy(%x)
         %b: float32[3,2] = transpose(%a) {axes = [1, 0]}
@@ -31,10 +31,9 @@ class Canonicalise:
         %0: float32[] = constant() {shape = [], value = [1.0]}
         %y: float32[2,3] = mul(%c, %0)
 
-    becomes, but for operations that are dead now, %x alone.  The rules stand in
-    `rules` and the modules that are named here.  Each looks at an operation and those before it
-    and makes the operation simpler, so one sweep in order, which looks again at what a rule
-    made, is enough.
+    becomes %x, except for dead operations.  The rules are in `rules` and the other modules of this
+    package.  A rule looks at an operation and its producers, and makes the operation simpler.  One
+    sweep in order is therefore enough, if new operations are simplified again.
     """
 
     name: ClassVar[str] = "canonicalise"
@@ -48,25 +47,26 @@ class Canonicalise:
 
 
 def _first(op: Op) -> Result:
-    """What the first rule that applies to `op` finds."""
+    """The result of the first rule that applies to `op`; None if none does."""
     if any(v.type.shape is None for v in (*op.inputs, *op.outputs)):
         return None
-    found = (rule(op) for rule in RULES.get(op.name, ()))
-    return next((f for f in found if f is not None), None)
+    results = (rule(op) for rule in RULES.get(op.name, ()))
+    return next((result for result in results if result is not None), None)
 
 
 def _simplify(graph: Graph, op: Op) -> bool:
+    """Apply rules to `op`, and to the operation that replaces it, until none applies."""
     changed = False
-    while (found := _first(op)) is not None:
+    while (result := _first(op)) is not None:
         changed = True
-        if not isinstance(found, New):
-            replace(graph, op, found)
+        if not isinstance(result, New):
+            replace(graph, op, result)
             break
         dtype = op.outputs[0].type.dtype
         inputs = [
-            v if isinstance(v, Value) else constant(graph, v, dtype, op) for v in found.inputs
+            v if isinstance(v, Value) else constant(graph, v, dtype, op) for v in result.inputs
         ]
-        made = build(graph, found.name, inputs, found.attributes, before=op, location=op.location)
-        replace(graph, op, made.outputs)
-        op = made
+        new = build(graph, result.name, inputs, result.attributes, before=op, location=op.location)
+        replace(graph, op, new.outputs)
+        op = new
     return changed

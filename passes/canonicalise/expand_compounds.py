@@ -1,4 +1,4 @@
-"""Rewrite compound operations into simpler ones, until all have a lowering."""
+"""Rewrite compound operations into simpler ones until every operation has a lowering."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnefc.support.limits import Limits
 
 @dataclass(frozen=True)
 class ExpandCompounds:
-    """Rewrite operations that have an `expand`, and what they expand into likewise.
+    """Expand operations that have an `expand`, recursively.
 
         %y: float32[4] = clamp(%x, %0, %1)
 
@@ -26,9 +26,9 @@ class ExpandCompounds:
         %2: float32[4] = min(%x, %1)
         %y: float32[4] = max(%2, %0)
 
-    `lookup` gives custom operations.  As one of those may expand into itself, `depth`
-    bounds the rounds and `operations` the size of the graph; beyond is an NnefError, as is an
-    expansion that raises, or gives something else than the results of the operation it replaces.
+    `lookup`: custom operations.  A custom operation may expand into itself, so `depth` bounds the
+    rounds and `operations` the size of the graph.  Raises NnefError beyond these bounds, for an
+    expansion that raises, and for one whose results differ in number or type from the operation's.
     """
 
     name: ClassVar[str] = "expand_compounds"
@@ -45,10 +45,12 @@ class ExpandCompounds:
         raise NnefError([_error(op, "limit/depth", f"expands more than {self.depth} times over")])
 
     def _compound(self, op: Op) -> OpSpec | None:
+        """The entry of `op` if it has an expansion."""
         spec = declared().get(op.name) or self.lookup(op.name)
         return spec if spec is not None and spec.expand is not None else None
 
     def _expand_once(self, graph: Graph) -> bool:
+        """Expand every compound of the graph one level; returns whether it had any."""
         changed = False
         for op in graph.ops:
             spec = self._compound(op)
@@ -67,7 +69,7 @@ class ExpandCompounds:
 
 
 def _expansion(graph: Graph, op: Op, spec: OpSpec) -> list[Value]:
-    """What takes the place of the results of `op`."""
+    """The values that replace the results of `op`; their operations are inserted before it."""
     assert spec.expand is not None
     emit = emitter(graph, op, op.location)
     if op.name in declared():
@@ -92,7 +94,7 @@ def _expansion(graph: Graph, op: Op, spec: OpSpec) -> list[Value]:
 
 
 def _problems(op: Op, values: list[Value]) -> list[Diagnostic]:
-    """The expansion of a custom operation is the user's, so what it gives is checked."""
+    """Results of an expansion that do not match `op`; expansions may be functions of the user."""
     if len(values) != len(op.outputs):
         message = f"its expansion gives {len(values)} results, not {len(op.outputs)}"
         return [_error(op, "custom/results", message)]

@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for Fourier transforms: real inputs, and only the results in use."""
+"""Rules of `canonicalise` for Fourier transforms: real inputs, and unused results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMES = ("fft", "stft")
 
 @rule(*_NAMES)
 def _of_real_numbers(op: Op) -> Result:
-    """Imaginary parts that are zeros need not be there."""
+    """Remove imaginary parts that are zero."""
     pad = producer(op.inputs[0], "pad")
     if pad is None or op.attributes.get("inverse") or pad.attributes["border"] != "constant":
         return None
@@ -26,7 +26,7 @@ def _of_real_numbers(op: Op) -> Result:
 
 @rule("slice")
 def _first_results(op: Op) -> Result:
-    """Results that nobody wants are not given."""
+    """Compute only the results that a slice takes."""
     transform = producer(op.inputs[0], *_NAMES)
     if transform is None or len(transform.output.users) > 1:
         return None

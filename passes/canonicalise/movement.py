@@ -13,11 +13,12 @@ from nnefc.ops.tools.table import operations
 from nnefc.passes.base import RESHAPES
 from nnefc.passes.canonicalise.rules import New, Result, producer, rule, same_type
 
-# -- other shapes for the same items
+# -- reshapes
 
 
 @rule(*RESHAPES)
 def _view(op: Op) -> Result:
+    """Remove reshapes to the same shape; merge consecutive views."""
     source = op.inputs[0]
     if source.type == op.output.type:
         return [source]
@@ -28,15 +29,16 @@ def _view(op: Op) -> Result:
 
 
 def _reshape(source: Value, op: Op) -> New:
-    """A reshape of `source` to what `op` gives."""
+    """A reshape of `source` to the shape of the result of `op`."""
     return New("reshape", [source], {"shape": op.output.type.dims})
 
 
-# -- other orders
+# -- transposes
 
 
 @rule("transpose")
 def _transpose(op: Op) -> Result:
+    """Remove identities; move singular dimensions by a reshape; merge consecutive transposes."""
     source = op.inputs[0]
     order = _order(op)
     if order == sorted(order):
@@ -53,13 +55,13 @@ def _transpose(op: Op) -> Result:
 
 
 def _order(op: Op) -> list[int]:
-    """Axes of a transpose, those that it does not name included."""
+    """The axes of a transpose, for all dimensions."""
     return list(permutation(op.attributes["axes"], op.output.type.rank))
 
 
 @rule("matmul")
 def _transposed_operand(op: Op) -> Result:
-    """Operands that only have rows and columns exchanged."""
+    """Replace a transpose of rows and columns by the flag of the product."""
     inputs, attributes = list(op.inputs), dict(op.attributes)
     for index, name in enumerate(("transposeA", "transposeB")):
         inner = producer(inputs[index], "transpose")
@@ -72,7 +74,7 @@ def _transposed_operand(op: Op) -> Result:
     return None if inputs == list(op.inputs) else New("matmul", inputs, attributes)
 
 
-# -- parts
+# -- slices and concatenations
 
 
 class _Piece(NamedTuple):
@@ -84,7 +86,7 @@ class _Piece(NamedTuple):
 
 
 def _piece(value: Value, axis: int) -> _Piece:
-    """What `value` is a piece of: of itself, if nothing else."""
+    """The piece that a split or slice takes along `axis`; else all of `value`."""
     op = value.op
     if op is not None and op.name == "split" and op.attributes["axis"] == axis:
         sizes = split_sizes(op.inputs[0].type.dims[axis], op.attributes["ratios"])
@@ -119,15 +121,17 @@ def _cut(source: Value, ranges: Sequence[Indices]) -> Result:
 
 @rule("slice")
 def _slice(op: Op) -> Result:
+    """Remove slices of everything; merge slices with slices, splits and concatenations."""
     ranges = _ranges(op)
     if any(taken.step != 1 for taken in ranges):
-        # backwards, or every other item of one
+        # with a step only a slice of a singular dimension may be removed
         return None if any(r.step < 0 for r in ranges) else same_type(op, op.inputs[0])
-    found = same_type(op, op.inputs[0])
-    return found or _slice_of_slice(op, ranges) or _slice_of_concat(op, ranges)
+    whole = same_type(op, op.inputs[0])
+    return whole or _slice_of_slice(op, ranges) or _slice_of_concat(op, ranges)
 
 
 def _slice_of_slice(op: Op, ranges: list[Indices]) -> Result:
+    """One slice of the operand of a slice or split."""
     (source,) = op.inputs
     if producer(source, "slice") is not None:
         assert source.op is not None
@@ -147,7 +151,7 @@ def _slice_of_slice(op: Op, ranges: list[Indices]) -> Result:
 
 
 def _slice_of_concat(op: Op, ranges: list[Indices]) -> Result:
-    """Of one operand, if all is in that."""
+    """A slice of one operand of a concatenation, if the slice lies within it."""
     joined = producer(op.inputs[0], "concat")
     if joined is None:
         return None
@@ -165,7 +169,7 @@ def _slice_of_concat(op: Op, ranges: list[Indices]) -> Result:
 
 @rule("split")
 def _split(op: Op) -> Result:
-    """Of one chunk; of a concatenation of such chunks."""
+    """Remove splits into one chunk, and splits of a concatenation of the same chunks."""
     if len(op.outputs) == 1:
         return list(op.inputs)
     joined = producer(op.inputs[0], "concat")
@@ -177,7 +181,7 @@ def _split(op: Op) -> Result:
 
 @rule("concat")
 def _concat(op: Op) -> Result:
-    """Of pieces that lie one after the other in one tensor."""
+    """Replace a concatenation of adjacent pieces of one tensor by a slice of it."""
     axis = op.attributes["axis"]
     if len(op.inputs) == 1:
         return list(op.inputs)
@@ -194,12 +198,14 @@ def _concat(op: Op) -> Result:
 
 @rule("stack")
 def _stack(op: Op) -> Result:
+    """Replace a stack of one tensor by `unsqueeze`."""
     axes = (op.attributes["axis"],)
     return New("unsqueeze", op.inputs, {"axes": axes}) if len(op.inputs) == 1 else None
 
 
 @rule("unstack")
 def _unstack(op: Op) -> Result:
+    """Replace an `unstack` with one result by `squeeze`."""
     axes = (op.attributes["axis"],)
     return New("squeeze", op.inputs, {"axes": axes}) if len(op.outputs) == 1 else None
 
@@ -209,20 +215,21 @@ def _unstack(op: Op) -> Result:
 
 @rule("tile")
 def _tile(op: Op) -> Result:
+    """Remove tiles that repeat nothing."""
     return same_type(op, op.inputs[0])
 
 
 def _untiled(op: Op) -> Result:
-    """Element-wise operations repeat singular extents themselves."""
+    """Remove tiles of operands that broadcasting repeats anyway."""
     inputs = list(op.inputs)
     for i, value in enumerate(inputs):
         inner = producer(value, "tile")
         if inner is None:
             continue
         source = inner.inputs[0]
-        moved = zip(source.type.dims, inner.attributes["repeats"], strict=True)
+        pairs = zip(source.type.dims, inner.attributes["repeats"], strict=True)
         others = [v.type.dims for d, v in enumerate(inputs) if d != i]
-        if all(e == 1 or r == 1 for e, r in moved) and op.output.type.dims in others:
+        if all(e == 1 or r == 1 for e, r in pairs) and op.output.type.dims in others:
             inputs[i] = source
     return None if inputs == list(op.inputs) else New(op.name, inputs, op.attributes)
 
@@ -234,5 +241,5 @@ for _name, _spec in operations().items():
 
 @rule("max_reduce", "min_reduce", "all_reduce", "any_reduce")
 def _reduce(op: Op) -> Result:
-    """Nothing is reduced where all axes are singular (sums might turn -0.0 into 0.0)."""
+    """Remove reductions of singular axes (not sums, which may turn -0.0 into 0.0)."""
     return same_type(op, op.inputs[0])

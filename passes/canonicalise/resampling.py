@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for resizing: by whole factors it becomes an NNEF up-sampling."""
+"""Rules of `canonicalise` for resizing: by integer factors it becomes an NNEF up-sampling."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from nnefc.passes.canonicalise.rules import New, Result, rule
 from nnefc.symbolic.traced_array import traced_call
 
 EXACT = 1e-6
-"""Weights may differ by so much: those of other runtimes do, which compute them in float32."""
+"""Tolerance of interpolation weights, which other runtimes compute in float32."""
 
 
 SAME, REPEATED = "same", "repeated"
 EQUIVALENTS: Final = ("", SAME, REPEATED, *METHODS)
-"""What a resize may be as well: its operand, `debox`, or a method of `multilinear_upsample`."""
+"""Equivalents of a resize: none, its operand, `debox`, or a method of `multilinear_upsample`."""
 
 
 @rule("resize")
 def _resize(op: Op) -> Result:
-    """To the same shape; planes by whole factors."""
+    """Remove identities; replace integer up-sampling of planes by the operations of NNEF."""
     shape, sizes, a = op.inputs[0].type.dims, op.output.type.dims, op.attributes
     how = tuple((name, value) for name, value in a.items() if name != "sizes")
     (number,) = traced_call(_equivalent, shape, sizes, how)
@@ -43,13 +43,14 @@ def _resize(op: Op) -> Result:
 
 
 def _equivalent(shape: Shape, sizes: Shape, how: tuple[tuple[str, Attribute], ...]) -> tuple[int]:
-    """The number of what gives the same, among `EQUIVALENTS`."""
+    """The index of the equivalent among `EQUIVALENTS`, as a function that can be traced."""
     attributes: dict[str, Any] = {**dict(how), "sizes": sizes}
     axes = dict(resized_axes(shape, attributes))
     return (EQUIVALENTS.index(_name_of(shape, sizes, axes, attributes["interpolator"])),)
 
 
 def _name_of(shape: Shape, sizes: Shape, axes: Mapping[int, Taps], interpolator: str) -> str:
+    """The equivalent of a resize with these taps, one of `EQUIVALENTS`."""
     if not axes:
         return SAME
     if any(axis < 2 or sizes[axis] % shape[axis] for axis in axes):
@@ -64,12 +65,12 @@ def _name_of(shape: Shape, sizes: Shape, axes: Mapping[int, Taps], interpolator:
 
 
 def _repeats(taps: Taps, factor: int) -> bool:
-    """Whether every item is repeated `factor` times."""
+    """Whether the taps repeat every item `factor` times."""
     return bool((taps.index[:, 0] == np.arange(taps.index.size) // factor).all())
 
 
 def _interpolates(taps: Taps, extent: int, factor: int, method: str) -> bool:
-    """Whether a method of NNEF has the same taps."""
+    """Whether a method of `multilinear_upsample` (4.3.4) has the same taps."""
     wanted = interpolation(extent, factor, method, "replicate")
     weight = taps.weight[:, 1]
     high = np.where(weight == 0, taps.index[:, 0], taps.index[:, 1])

@@ -1,9 +1,8 @@
-"""The rules of `canonicalise`: what an operation may be replaced by without changing a bit.
+"""The registry of `canonicalise`, and its rules for arithmetic and logic.
 
-NaNs count as equal.  Zeros have signs, so x + 0.0 is not x (for x = -0.0), but x - 0.0 is.
-What is rounded less often, or is another way to the same root or power, counts as equal.
-
-Here are arithmetic and logic; `canonical_movement` and `canonical_windows` have the others.
+A rule replaces an operation by one with bit-identical results.  All NaNs count as equal.  Zeros
+have signs: x + 0.0 is not x for x = -0.0, but x - 0.0 is x.  Forms that round less often, or that
+compute the same root or power, also count as equal.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from nnefc.passes.base import Number, is_one, is_power_of_two, is_zero, splat
 
 @dataclass(frozen=True)
 class New:
-    """An operation to make in place of another one."""
+    """An operation that replaces another one."""
 
     name: str
     inputs: Sequence[Value | float]
@@ -27,16 +26,16 @@ class New:
 
 
 Result = Sequence[Value] | New | None
-"""Values that are there already, one for each output; or one new operation; or no change."""
+"""Existing values that replace the outputs, one new operation, or None for no change."""
 
 Rule = Callable[[Op], Result]
 
 RULES: dict[str, list[Rule]] = {}
-"""By the name of the operation; the first that finds something is taken."""
+"""Rules by name of the operation; the first that applies is used."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operations."""
+    """A decorator that registers a rule for the operations `names`."""
 
     def register(function: Rule) -> Rule:
         for name in names:
@@ -47,12 +46,12 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def same_type(op: Op, value: Value) -> Result:
-    """`value` if it may stand for the output of `op`; broadcasting may have grown it."""
+    """`value` if it has the type of the output of `op`, which broadcasting may have enlarged."""
     return [value] if value.type == op.output.type else None
 
 
 def producer(value: Value, *names: str) -> Op | None:
-    """The operation that computes `value`, if it is one of these."""
+    """The operation that computes `value`, if its name is among `names`."""
     return value.op if value.op is not None and value.op.name in names else None
 
 
@@ -118,9 +117,9 @@ def _div(op: Op) -> Result:
 
 
 def _mean(x: Value, count: Number) -> Result:
-    """A sum divided by the number of its items."""
+    """The mean that replaces the sum `x` divided by the number of its items."""
     inner = producer(x, "sum_reduce")
-    # a sum of integers has wrapped around, which a mean does at the end
+    # sums of integers wrap around before the division
     if inner is None or inner.attributes["normalize"] or x.type.dtype.is_integer:
         return None
     if count * x.type.volume != inner.inputs[0].type.volume:
@@ -140,7 +139,7 @@ def _pow(op: Op) -> Result:
             return New("sqr", [x])
         case -1.0 if x.type.dtype.is_float:
             return New("rcp", [x])
-        # of what is below zero, and of -0.0, roots are other than these powers
+        # roots differ from powers for negative numbers and -0.0
         case 0.5 if _is_never_negative(x):
             return New("sqrt", [x])
         case -0.5 if _is_never_negative(x):
@@ -150,7 +149,7 @@ def _pow(op: Op) -> Result:
 
 
 def _is_never_negative(value: Value, depth: int = 8) -> bool:
-    """Whether no item is below zero, nor -0.0; looks at so many operations one behind the other."""
+    """Whether no item is negative or -0.0, judged by at most `depth` levels of producers."""
     number = splat(value)
     if number is not None:
         return number > 0 or is_zero(number, 1.0)
@@ -171,7 +170,7 @@ _KEEP_SIGNS = frozenset(
         *("transpose", "slice", "split", "concat", "stack", "unstack", "tile"),
     }
 )
-"""Operations that give nothing negative of operands that are not."""
+"""Operations whose results are not negative if their operands are not."""
 
 
 @rule("rcp")

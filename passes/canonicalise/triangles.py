@@ -10,27 +10,28 @@ from nnefc.passes.canonicalise.rules import New, Result, rule
 
 
 class _Line(NamedTuple):
-    """start, start + 1, ... along one axis of a value; None: there is one number."""
+    """A value start, start + 1, ... along one axis; axis None: a single number."""
 
     axis: int | None
     start: int
 
 
 def _line(value: Value) -> _Line | None:
+    """`value` as a `_Line` if it is a reshaped `iota` of step 1."""
     dims, op = value.type.dims, value.op
     while op is not None and op.name in RESHAPES:
         op = op.inputs[0].op
     if op is None or op.name != "iota" or op.attributes["step"] != 1:
         return None
     axes = [axis for axis, extent in enumerate(dims) if extent != 1]
-    if len(axes) > 1:  # folded
+    if len(axes) > 1:  # the reshape split the numbers into rows
         return None
     return _Line(axes[0] if axes else None, op.attributes["start"])
 
 
 @rule("le", "lt", "ge", "gt")
 def _triangle(op: Op) -> Result:
-    """Places of columns and of rows that are compared are a triangle."""
+    """Replace a comparison of column and row indices by `tri`."""
     rank = op.output.type.rank
     x, y = map(_line, op.inputs)
     if x is None or y is None or rank < 2 or any(n != 1 for n in op.output.type.dims[:-2]):

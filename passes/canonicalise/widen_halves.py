@@ -14,15 +14,15 @@ MOVES: Final = frozenset(
         *("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"),
     }
 )
-"""Operations that move items, whatever they are."""
+"""Operations that move items of any type."""
 
 STORED: Final = frozenset({"constant", "variable", "update", "append", "scan"})
-"""Operations whose operands and results keep their types."""
+"""Operations whose operands and results keep their item types."""
 
 
 @dataclass(frozen=True)
 class WidenHalves:
-    """Make arithmetic on float16 and bfloat16 that of float32.
+    """Compute float16 and bfloat16 arithmetic in float32.
 
         %t: float16[3,2] = transpose(%w) {axes = [1, 0]}
         %p: float16[4,2] = matmul(%x, %t) {...}
@@ -38,8 +38,8 @@ class WidenHalves:
         %y: float32[4,2] = add(%p, %2)
         %3: float16[4,2] = cast(%y)
 
-    Inputs, outputs, variables and the states of loops stay as they are stored.  In between nothing
-    is rounded to 16 bits but by a `cast`; items are moved in 16 bits where nothing computed them.
+    Inputs, outputs, variables and states of loops keep their types.  In between, only a `cast`
+    rounds to 16 bits.  Items that no arithmetic has computed are moved in 16 bits.
     """
 
     name: ClassVar[str] = "widen_halves"
@@ -61,15 +61,17 @@ def _moves(op: Op) -> bool:
 
 
 class _Widening:
+    """The rewrite of one graph."""
+
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._wide: dict[Value, Value] = {}
-        """In float32, values of 16 bits."""
+        """The float32 counterparts of 16-bit values."""
         self._computed: set[Value] = set()
-        """Those that there are in float32 only, unless `_narrow` has them."""
+        """16-bit values that are computed in float32 only; `_narrow` has conversions back."""
         self._narrow: dict[Value, Value] = {}
-        self._done: list[Op] = []
-        """Operations that others have taken the place of."""
+        self._replaced: list[Op] = []
+        """Operations to erase at the end, which others replace."""
         self._changed = False
 
     def run(self) -> bool:
@@ -79,11 +81,12 @@ class _Widening:
                 self._operation(op)
         if not self._computed.isdisjoint(graph.outputs):
             graph.outputs = [self._stored(value, None) for value in graph.outputs]
-        for op in reversed(self._done):
+        for op in reversed(self._replaced):
             graph.erase(op)
         return self._changed
 
     def _operation(self, op: Op) -> None:
+        """Rewrite an operation with 16-bit operands or results."""
         computed = not self._computed.isdisjoint(op.inputs)
         from_other = op.name == "cast" and not _is_half(op.inputs[0])
         if op.name in STORED or from_other or (_moves(op) and not computed):
@@ -91,13 +94,12 @@ class _Widening:
                 op.set_input(index, self._stored(value, op))
             return
         operands = [self._widened(v, op) if _is_half(v) else v for v in op.inputs]
-        self._done.append(op)
+        self._replaced.append(op)
         self._changed = True
         if op.name == "cast" and op.output.type.dtype is DType.FLOAT32:
             self._graph.replace_value(op.output, operands[0])
             return
-        kept = op.name == "cast"
-        types = [v.type if kept else _widened_type(v.type) for v in op.outputs]
+        types = [v.type if op.name == "cast" else _widened_type(v.type) for v in op.outputs]
         names = [v.name for v in op.outputs]
         new = Op(op.name, operands, op.attributes, types, names, op.location)
         self._graph.insert(new, op)
@@ -110,20 +112,20 @@ class _Widening:
 
     def _widened(self, value: Value, before: Op) -> Value:
         """`value` in float32."""
-        found = self._wide.get(value)
-        if found is None:
-            found = self._wide[value] = self._cast(value, DType.FLOAT32, before)
-        return found
+        wide = self._wide.get(value)
+        if wide is None:
+            wide = self._wide[value] = self._cast(value, DType.FLOAT32, before)
+        return wide
 
     def _stored(self, value: Value, before: Op | None) -> Value:
         """`value` in its own type."""
         if value not in self._computed:
             return value
-        found = self._narrow.get(value)
-        if found is None:
+        narrow = self._narrow.get(value)
+        if narrow is None:
             dtype = value.type.dtype
-            found = self._narrow[value] = self._cast(self._wide[value], dtype, before)
-        return found
+            narrow = self._narrow[value] = self._cast(self._wide[value], dtype, before)
+        return narrow
 
     def _cast(self, value: Value, dtype: DType, before: Op | None) -> Value:
         self._changed = True

@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for sliding windows, and for padding before them."""
+"""Rules of `canonicalise` for sliding windows and the padding before them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Padding = tuple[tuple[int, int], ...]
 
 @rule("pad")
 def _pad(op: Op) -> Result:
-    """Of nothing; of a tensor with such a border already."""
+    """Remove empty padding; merge consecutive borders of zeros."""
     if all(statically_equal(n, 0) for item in op.attributes["padding"] for n in item):
         return [op.inputs[0]]
     zeros, inner = _zeros(op.output), _zeros(op.inputs[0])
@@ -26,7 +26,7 @@ def _pad(op: Op) -> Result:
 
 
 def _zeros(value: Value) -> tuple[Value, Padding] | None:
-    """(x, padding) if `value` is x in a border of zeros."""
+    """(x, padding) if `value` is x with a border of zeros."""
     op = producer(value, "pad")
     if op is None or op.attributes["border"] != "constant":
         return None
@@ -42,11 +42,11 @@ def _sum(a: Padding, b: Padding) -> Padding:
 
 @rule("conv")
 def _padded_convolution(op: Op) -> Result:
-    """A border of zeros is padding."""
-    found = _zeros(op.inputs[0])
-    if found is None or op.attributes["border"] != "constant":
+    """Merge a border of zeros into the padding of a convolution."""
+    padded = _zeros(op.inputs[0])
+    if padded is None or op.attributes["border"] != "constant":
         return None
-    source, (batch, channels, *spatial) = found
+    source, (batch, channels, *spatial) = padded
     if batch != (0, 0) or channels != (0, 0):
         return None
     dims = op.inputs[0].type.dims
@@ -57,20 +57,20 @@ def _padded_convolution(op: Op) -> Result:
 
 @rule("box", "max_pool")
 def _padded_pooling(op: Op) -> Result:
-    """A border of zeros is padding with the border 'constant'."""
-    found = _zeros(op.inputs[0])
-    if found is None:
+    """Merge a border of zeros into the padding of a pooling with border 'constant'."""
+    padded = _zeros(op.inputs[0])
+    if padded is None:
         return None
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
     if op.attributes["border"] != "constant" and not _stays_inside(window):
         return None
-    source, padding = found
+    source, padding = padded
     merged = {"border": "constant", "padding": _sum(window.padding, padding)}
     return New(op.name, [source], {**op.attributes, **merged})
 
 
 def _stays_inside(window: Window) -> bool:
-    """Whether no tap meets a border."""
+    """Whether no tap reads the border."""
     return all(
         p <= 0 and (down - 1) * s + f - p <= up
         for (p, _), down, s, f, up in zip(
@@ -79,12 +79,12 @@ def _stays_inside(window: Window) -> bool:
     )
 
 
-# -- windows over all there is
+# -- windows over whole dimensions
 
 
 @rule("box", "max_pool")
 def _over_everything(op: Op) -> Result:
-    """One window that meets every item once, along each dimension in which it extends at all."""
+    """Replace a window that covers whole dimensions, each item once, by a reduction."""
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
     axes: list[int] = []
     for axis, (size, up, down) in enumerate(zip(window.size, window.up, window.down)):

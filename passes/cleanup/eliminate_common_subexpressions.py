@@ -18,7 +18,7 @@ from nnefc.passes.base import is_pure, replace
 Array = np.ndarray[Any, Any]
 
 _FIRST: Final = 16
-"""Items of arrays that are looked at before all are."""
+"""Number of items by which arrays are compared before all items are."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +55,36 @@ class EliminateCommonSubexpressions:
 
 
 def _alike(ops: Iterable[Op]) -> set[int]:
-    """The ids of arrays among attributes that another one may be equal to."""
-    outlines: defaultdict[Hashable, set[int]] = defaultdict(set)
+    """The ids of array attributes that may have an equal among the others."""
+    by_fingerprint: defaultdict[Hashable, set[int]] = defaultdict(set)
     for op in ops:
         for value in op.attributes.values():
             if _is_array(value):
-                outlines[_outline(value)].add(id(value))
-    return {each for ids in outlines.values() if len(ids) > 1 for each in ids}
+                by_fingerprint[_fingerprint(value)].add(id(value))
+    return {each for ids in by_fingerprint.values() if len(ids) > 1 for each in ids}
 
 
 def _is_array(value: object) -> TypeGuard[Array]:
     return isinstance(value, np.ndarray)
 
 
-def _outline(array: Array) -> Hashable:
-    """What equal arrays have in common, and takes no reading of all of them."""
+def _fingerprint(array: Array) -> Hashable:
+    """A cheap key that equal arrays share."""
     return array.dtype, array.shape, array.flat[:_FIRST].tobytes()
 
 
 def _key(op: Op, alike: Container[int]) -> Hashable:
-    """`alike`: arrays that are to be read; of others none is like another."""
+    """A key that equal operations share.
+
+    `alike`: ids of arrays that must be compared by items; all others differ from each other.
+    """
     operands = [id(v) for v in op.inputs]
     spec = operations().get(op.name)
     if spec is not None and spec.commutative:
         operands.sort()
     attributes = [
         (k, id(v) if _is_array(v) and id(v) not in alike else print_attribute(v))
-        # the text tells 0.0 from -0.0, 1 from 1.0 and true, as == does not
+        # unlike ==, text distinguishes 0.0 from -0.0, and 1 from 1.0 and true
         for k, v in sorted(op.attributes.items(), key=itemgetter(0))
     ]
     return op.name, tuple(operands), tuple(str(v.type) for v in op.outputs), tuple(attributes)

@@ -11,7 +11,7 @@ from nnefc.passes.base import is_pure
 
 @dataclass(frozen=True)
 class EliminateDeadCode:
-    """Take out operations without effect whose outputs nobody uses.
+    """Remove operations without side effects whose outputs are unused.
 
         graph net(%x: float32[4]) -> (y = %y) {
           %z: float32[4] = exp(%x)
@@ -24,7 +24,7 @@ class EliminateDeadCode:
           %y: float32[4] = neg(%x)
         }
 
-    `update` stays, and so do operations that are not known and all of `graph.variables`.
+    `update`, unknown operations and all of `graph.variables` stay.
     """
 
     name: ClassVar[str] = "eliminate_dead_code"

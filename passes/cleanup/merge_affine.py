@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class MergeAffine:
-    """Merge neighbours in chains of additions and multiplications with constants.
+    """Merge consecutive steps in chains of additions and multiplications with constants.
 
         %1: float32[1,8,9,9] = sub(%x, %mean)
         %2: float32[1,8,9,9] = mul(%scale, %1)
@@ -31,8 +31,8 @@ class MergeAffine:
         %2: float32[1,8,9,9] = mul(%1, %factor)
         %y: float32[1,8,9,9] = add(%2, %offset)
 
-    Sums are not moved over products: scale * x + (offset - scale * mean) would cancel digits
-    where x is close to a large mean.  Constants do not grow by broadcasting each other.
+    Terms are not moved past factors: scale * x + (offset - scale * mean) would lose digits where x
+    is close to a large mean.  Constants are not enlarged by broadcasting.
     """
 
     name: ClassVar[str] = "merge_affine"
@@ -56,7 +56,10 @@ class MergeAffine:
 
 
 def _chain(graph: Graph, value: Value, op: Op, known: Known) -> list[tuple[Op, Affine]]:
-    """Steps from `value` on, of which `op` is the first; values between have no other users."""
+    """The chain of affine steps from `value` on: (operation, its map); the first one is `op`.
+
+    Intermediate values have no other users.
+    """
     chain: list[tuple[Op, Affine]] = []
     user: Op | None = op
     while user is not None and (step := step_between(value, user, known)) is not None:
@@ -88,7 +91,7 @@ def _merge(graph: Graph, value: Value, chain: list[tuple[Op, Affine]]) -> bool:
 
 
 def _append(runs: list[Affine], part: Affine) -> None:
-    """Add a factor or a term to runs of them in turn."""
+    """Append a factor or a term to a list in which the two kinds alternate."""
     if part.is_identity:
         return
     if runs and runs[-1].scales == part.scales:
@@ -111,12 +114,12 @@ def _is_negation(map_: Affine) -> bool:
 
 
 def _operations(runs: list[Affine]) -> int:
-    """A negation and a term after it are one subtraction."""
+    """Number of operations for the runs; a negation and the term after it are one `sub`."""
     return len(runs) - sum(_is_negation(a) and b.shifts for a, b in pairwise(runs))
 
 
 def _emit(graph: Graph, value: Value, runs: list[Affine], last: Op) -> Value:
-    """The operations of `runs` in front of `last`; each is a factor or a term."""
+    """Insert the operations of `runs`, factors and terms, before `last`; returns the result."""
     type_ = value.type
 
     def add(name: str, *operands: Value) -> Value:
@@ -124,8 +127,8 @@ def _emit(graph: Graph, value: Value, runs: list[Affine], last: Op) -> Value:
 
     def constant(items: Array) -> Value:
         shape = items.shape if items.size > 1 else ()
-        made = constant_op(items.reshape(shape), TensorType(type_.dtype, shape), last.location)
-        return graph.insert(made, last).output
+        op = constant_op(items.reshape(shape), TensorType(type_.dtype, shape), last.location)
+        return graph.insert(op, last).output
 
     negated = False
     for run, following in zip(runs, [*runs[1:], None]):

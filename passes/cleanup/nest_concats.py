@@ -1,4 +1,4 @@
-"""Reuse an earlier concatenation instead of concatenating its operands again."""
+"""Reuse earlier concatenations, and flatten nested ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnefc.passes.base import only_user, replace
 
 @dataclass(frozen=True)
 class NestConcats:
-    """Begin a concatenation with an earlier one of its first operands.
+    """Replace the first operands of a concatenation by an earlier concatenation of them.
 
         %c: float32[1,5,9] = concat(%a, %b) {axis = 1}
         %f: float32[1,5,9] = exp(%c)
@@ -23,9 +23,9 @@ class NestConcats:
         %f: float32[1,5,9] = exp(%c)
         %d: float32[1,7,9] = concat(%c, %x) {axis = 1}
 
-    The layers of a dense block then share one growing buffer (`nnefc.lower.buffer_aliasing`), where
-    copies would be quadratic in their number.  The other way round, the operands of a concatenation
-    that nothing else uses are concatenated at once.
+    The layers of a dense block (DenseNet) then share one growing buffer
+    (`nnefc.lower.buffer_aliasing`); copies would be quadratic in their number.  Conversely, a
+    concatenation whose only user is a concatenation along the same axis is merged into it.
     """
 
     name: ClassVar[str] = "nest_concats"
@@ -36,15 +36,15 @@ class NestConcats:
         whole = [op for op in graph.ops if op.name == "concat" and not _inside(graph, op)]
         for op in whole:
             changed |= _flatten(graph, op)
-        starts: dict[int, _Start] = {}
+        prefixes: dict[int, _Prefix] = {}
         for op in graph.ops:
             if op.name == "concat" and (op.output.users or graph.is_output(op.output)):
-                changed |= _nest(graph, op, starts.setdefault(op.attributes["axis"], _Start()))
+                changed |= _nest(graph, op, prefixes.setdefault(op.attributes["axis"], _Prefix()))
         return changed
 
 
 def _inside(graph: Graph, op: Op) -> Op | None:
-    """The concatenation along the same axis that alone uses the result of `op`."""
+    """The only user of `op`, if it is a concatenation along the same axis."""
     user = only_user(graph, op.output)
     if user is None or user.name != "concat":
         return None
@@ -52,7 +52,7 @@ def _inside(graph: Graph, op: Op) -> Op | None:
 
 
 def _flatten(graph: Graph, op: Op) -> bool:
-    """Concatenate the operands of operands, of any depth, that nothing else uses."""
+    """Merge operands of `op` that are concatenations without other users, recursively."""
     leaves: list[Value] = []
     inner: list[Op] = []
     stack = list(reversed(op.inputs))
@@ -72,55 +72,56 @@ def _flatten(graph: Graph, op: Op) -> bool:
 
 
 @dataclass(eq=False)
-class _Start:
-    """Lists of operands that begin alike: by the next operand, and what concatenates those so far.
+class _Prefix:
+    """A node of a trie over lists of operands.
 
-    A tree of prefixes.
+    `following`: longer prefixes by the next operand.  `value`: the concatenation of this prefix.
     """
 
-    following: dict[Value, _Start] = field(default_factory=dict["Value", "_Start"])
+    following: dict[Value, _Prefix] = field(default_factory=dict["Value", "_Prefix"])
     value: Value | None = None
 
 
-def _nest(graph: Graph, op: Op, starts: _Start) -> bool:
-    """Let `op` begin with the longest concatenation that there is, and add it to `starts`."""
+def _nest(graph: Graph, op: Op, root: _Prefix) -> bool:
+    """Start `op` with the longest existing concatenation, and add `op` to the trie."""
     operands = list(op.inputs)
     lists = [operands]
-    while (found := _longest(starts, operands)) is not None:
-        count, value = found
+    while (longest := _longest(root, operands)) is not None:
+        count, value = longest
         operands = [value, *operands[count:]]
         lists.append(operands)
     changed = len(lists) > 1
     if changed:
         op = _rebuild(graph, op, operands)
     for each in lists:
-        _add(starts, each, op.output)
+        _add(root, each, op.output)
     return changed
 
 
-def _longest(start: _Start, operands: list[Value]) -> tuple[int, Value] | None:
-    """(number of operands, their concatenation) for the most, but not all, first operands."""
+def _longest(prefix: _Prefix, operands: list[Value]) -> tuple[int, Value] | None:
+    """(length, concatenation) of the longest proper prefix of `operands` in the trie."""
     longest = None
     for count, value in enumerate(operands[:-1], 1):
-        following = start.following.get(value)
+        following = prefix.following.get(value)
         if following is None:
             break
-        start = following
-        if start.value is not None:
-            longest = count, start.value
+        prefix = following
+        if prefix.value is not None:
+            longest = count, prefix.value
     return longest
 
 
-def _add(start: _Start, operands: list[Value], value: Value) -> None:
+def _add(prefix: _Prefix, operands: list[Value], value: Value) -> None:
+    """Add the concatenation `value` of `operands` to the trie, unless it has one."""
     for operand in operands:
-        start = start.following.setdefault(operand, _Start())
-    if start.value is None:
-        start.value = value
+        prefix = prefix.following.setdefault(operand, _Prefix())
+    if prefix.value is None:
+        prefix.value = value
 
 
 def _rebuild(graph: Graph, op: Op, operands: list[Value]) -> Op:
-    """Put a concatenation of other operands in the place of `op`."""
-    made = Op("concat", operands, op.attributes, [op.output.type], (), op.location)
-    graph.insert(made, op)
-    replace(graph, op, [made.output])
-    return made
+    """Replace `op` by a concatenation of other operands."""
+    new = Op("concat", operands, op.attributes, [op.output.type], (), op.location)
+    graph.insert(new, op)
+    replace(graph, op, [new.output])
+    return new

@@ -17,7 +17,7 @@ NAME: Final = "dequantize_blocks"
 
 @dataclass(frozen=True)
 class SinkDequantization:
-    """Dequantize after views, and after rows were gathered.
+    """Move dequantization behind views and behind gathers of rows.
 
         %w: float32[32000,768] = dequantize_blocks(%q) {format = "q4_0", shape = [32000,768]}
         %y: float32[1,7,768] = gather(%w, %i) {axis = 0}
@@ -29,9 +29,9 @@ class SinkDequantization:
         %2: float32[7,768] = dequantize_blocks(%1) {format = "q4_0", shape = [7,768]}
         %y: float32[1,7,768] = reshape(%2) {shape = [1,7,768]}
 
-    so that of a table of embeddings only the rows that are asked for become float32, and products
-    meet weights that are quantized themselves.  Likewise rows of 16 bits are widened after they
-    were gathered.
+    Only the gathered rows of a table of embeddings are then dequantized, and products read
+    quantized weights directly.  Likewise, gathered rows of 16-bit tables are widened after the
+    gather.
     """
 
     name: ClassVar[str] = "sink_dequantization"
@@ -59,7 +59,7 @@ class SinkDequantization:
 
 
 def _view(graph: Graph, op: Op, source: Op) -> Value | None:
-    """The blocks in another shape, if its rows are whole blocks."""
+    """The view, dequantized from the blocks; None if its rows are not whole blocks."""
     shape = op.output.type.dims
     rows = shape[0] if shape else 0
     if not rows or math.prod(shape[1:]) % BLOCK_ITEMS:
@@ -68,7 +68,7 @@ def _view(graph: Graph, op: Op, source: Op) -> Value | None:
 
 
 def _rows(graph: Graph, op: Op, source: Op) -> Value:
-    """Only the rows that are asked for."""
+    """The gathered rows, dequantized after the gather."""
     blocks, indices = source.inputs[0], op.inputs[1]
     row = source.output.type.dims[1:]
     chosen = _before(graph, op, "gather", [blocks, indices], axis=0)
@@ -77,17 +77,19 @@ def _rows(graph: Graph, op: Op, source: Op) -> Value:
 
 
 def _widens(cast: Op) -> bool:
+    """Whether a cast converts 16-bit floats to float32."""
     return cast.inputs[0].type.dtype.is_half and cast.output.type.dtype is DType.FLOAT32
 
 
 def _widened(graph: Graph, op: Op, cast: Op) -> Value:
-    """The items that are asked for, in float32."""
+    """The gathered items, converted to float32 after the gather."""
     chosen = _before(graph, op, "gather", [cast.inputs[0], *op.inputs[1:]], **op.attributes)
     type_ = chosen.type.with_dtype(DType.FLOAT32)
     return graph.insert(Op("cast", [chosen], {}, [type_], location=op.location), op).output
 
 
 def _dequantized(graph: Graph, op: Op, source: Op, blocks: Value, shape: tuple[int, ...]) -> Value:
+    """`blocks` dequantized to `shape` in the format of `source`, inserted before `op`."""
     flat = (shape[0], blocks.type.volume // shape[0])
     if blocks.type.dims != flat:
         blocks = _before(graph, op, "reshape", [blocks], shape=flat)

@@ -18,25 +18,26 @@ from nnefc.symbolic.integers import hint
 _ALONG_AXES = frozenset(
     {"sum_reduce", "max_reduce", "min_reduce", "all_reduce", "any_reduce", "softmax", "slice"}
 )
-"""Operations with `axes`, whose results have the dimensions of their operand."""
+"""Operations with an attribute `axes` whose results have the dimensions of their operand."""
 
 
 @dataclass(frozen=True)
 class SinkTransposes:
-    """Transpose results instead of operands, if less is transposed in the end.
+    """Transpose results instead of operands if that leaves fewer bytes to transpose.
 
         %1: float32[1,9,9,8] = transpose(%x) {axes = [0, 2, 3, 1]}
         %2: float32[1,9,9,8] = mul(%1, %scale)
         %3: float32[1,9,9,8] = relu(%2)
         %y: float32[1,8,9,9] = transpose(%3) {axes = [0, 3, 1, 2]}
 
-    becomes, after `canonicalise` and but for operations that are dead now,
+    becomes, after `canonicalise` and without dead operations,
 
         %2: float32[1,8,9,9] = mul(%x, %scale')
         %y: float32[1,8,9,9] = relu(%2)
 
-    Transposes of all operands that are not known move behind element-wise operations,
-    concatenations, reductions, softmax, padding and slices; known operands are transposed now.
+    Transposes move behind element-wise operations, concatenations, reductions, softmax, padding and
+    slices.  All operands must be transposed in the same way or known; known ones are transposed at
+    compile time.
     """
 
     name: ClassVar[str] = "sink_transposes"
@@ -57,14 +58,17 @@ class SinkTransposes:
 
 
 def _transposed_bytes(graph: Graph) -> int:
-    """What the transposes that are left when `graph` is canonical write."""
+    """Bytes that transposes write after canonicalisation, which rewrites `graph`."""
     Canonicalise().run(graph)
     EliminateDeadCode().run(graph)
     return sum(hint(op.output.type.nbytes) for op in graph.ops if op.name == "transpose")
 
 
 def _sink(graph: Graph, *, shared: bool) -> bool:
-    """`shared`: also transposes that several operations use, each of which gets its own then."""
+    """Move all transposes; returns whether anything changed.
+
+    `shared`: also move transposes with several users; each user then gets its own.
+    """
     known = Known(graph)
     changed = False
     for op in graph.ops:
@@ -76,7 +80,7 @@ def _sink(graph: Graph, *, shared: bool) -> bool:
 
 
 def _join(graph: Graph, op: Op) -> bool:
-    """Make one transpose, or none, of two."""
+    """Merge a transpose with the transpose before it, or remove both."""
     inner = op.inputs[0].op
     if inner is None or inner.name != "transpose":
         return False
@@ -85,15 +89,15 @@ def _join(graph: Graph, op: Op) -> bool:
     if axes == tuple(range(len(axes))):
         replace(graph, op, inner.inputs)
     else:
-        made = Op("transpose", inner.inputs, {"axes": axes}, [op.output.type], (), op.location)
-        graph.insert(made, op)
-        replace(graph, op, made.outputs)
+        both = Op("transpose", inner.inputs, {"axes": axes}, [op.output.type], (), op.location)
+        graph.insert(both, op)
+        replace(graph, op, both.outputs)
     _erase_unused(graph, inner.output)
     return True
 
 
 def _move(graph: Graph, op: Op, known: Known, shared: bool) -> bool:
-    """Transpose the result of `op` instead of its operands."""
+    """Transpose the result of `op` instead of its operands; returns whether that was possible."""
     if not shared and any(_order(v) and only_user(graph, v) is None for v in op.inputs):
         return False
     order = _common_order(op)
@@ -103,8 +107,8 @@ def _move(graph: Graph, op: Op, known: Known, shared: bool) -> bool:
     dims = dict(zip(order, op.output.type.dims, strict=True))
     type_ = op.output.type.with_shape(tuple(dims[axis] for axis in range(len(order))))
     attributes = _moved_attributes(op, order)
-    made = graph.insert(Op(op.name, operands, attributes, [type_], (), op.location), op)
-    last = Op("transpose", made.outputs, {"axes": order}, [op.output.type], (), op.location)
+    moved = graph.insert(Op(op.name, operands, attributes, [type_], (), op.location), op)
+    last = Op("transpose", moved.outputs, {"axes": order}, [op.output.type], (), op.location)
     graph.insert(last, op)
     transposes = [v for v in dict.fromkeys(op.inputs) if _order(v) == order]
     replace(graph, op, last.outputs)
@@ -123,13 +127,13 @@ def _axes(op: Op) -> tuple[int, ...]:
 
 
 def _order(value: Value) -> tuple[int, ...] | None:
-    """The axes of the transpose that computes `value`."""
+    """The axes of the transpose that computes `value`; None for other values."""
     op = value.op
     return _axes(op) if op is not None and op.name == "transpose" else None
 
 
 def _common_order(op: Op) -> tuple[int, ...] | None:
-    """The axes of all operands that are transposes; None if there are none, or others."""
+    """The axes that all transposed operands of `op` share; None if they differ or none exists."""
     moves = is_elementwise(op) or op.name in _ALONG_AXES or op.name in ("concat", "pad")
     if not moves or len(op.outputs) != 1:
         return None
@@ -139,7 +143,7 @@ def _common_order(op: Op) -> tuple[int, ...] | None:
 
 
 def _moved_attributes(op: Op, order: tuple[int, ...]) -> dict[str, Attribute]:
-    """The attributes for operands whose dimension order[k] is dimension k now."""
+    """The attributes of `op` for operands before the transpose by `order`."""
     attributes = dict(op.attributes)
     if op.name == "concat":
         attributes["axis"] = order[op.attributes["axis"]]
@@ -153,14 +157,14 @@ def _moved_attributes(op: Op, order: tuple[int, ...]) -> dict[str, Attribute]:
 
 
 def _is_movable(value: Value, op: Op, order: tuple[int, ...], known: Known) -> bool:
-    """Whether nothing has to be computed to have `value` before `order` was applied."""
+    """Whether `value` is available before the transpose by `order` without computing anything."""
     if _order(value) == order:
         return True
     return is_elementwise(op) and (value.type.rank == 0 or value in known)
 
 
 def _moved(graph: Graph, value: Value, op: Op, order: tuple[int, ...], known: Known) -> Value:
-    """The operand of `op` that `order` makes `value` of."""
+    """`value` before the transpose by `order`; constants are inserted before `op`."""
     if _order(value) == order:
         assert value.op is not None
         return value.op.inputs[0]

@@ -1,1 +1,1 @@
-"""Cost models: estimated time of operations and graphs."""
+"""Cost models, which estimate the time of operations and graphs."""

@@ -1,8 +1,8 @@
-"""The time of operations on some items of the batch at a time: a model over bytes.
+"""Cost model of computing few items of the batch at a time, over bytes and multiply-adds.
 
-Few items at a time keep activations in the caches, and need no copies to concatenate; many items
-read weights less often and have fewer launches.  Time that does not depend on the number of items
-is left out.  Costs are in nanoseconds of one core.
+Few items keep activations in the caches and need no copies for concatenations; many items read
+weights less often and need fewer launches.  The model leaves out time that is independent of the
+number of items.  Costs are in nanoseconds of one core.
 """
 
 from __future__ import annotations
@@ -30,43 +30,45 @@ from nnefc.symbolic.integers import hint
 
 LEAST_REACH: Final = 4 << 20
 REACH: Final = 20 << 20
-"""With this many bytes of activations at a time, all are read and written beyond the caches."""
+"""With this many bytes of activations at a time, all of them miss the caches (not less than
+LEAST_REACH)."""
 PANELS: Final = 2
 """Times that a product reads its rows, about: once for every panel of columns."""
 LEAST_GAIN: Final = 1e-3
 """Share of all arithmetic that a cut must save: the accuracy of the model."""
 JOINED: Final = ("concat", "stack", "split", "unstack", "slice")
-"""Operations without work where their operands and results are contiguous slices of each other."""
+"""Operations that copy nothing where their operands and results are contiguous slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchWork:
-    """The work of an operation for the whole batch of `batch` items."""
+    """The cost factors of an operation for the whole batch of `batch` items."""
 
     batch: int
     activations: int
-    """Bytes of operands and results with items."""
+    """Bytes of operands and results that have items."""
     weights: int
-    """Bytes of operands and results without items."""
+    """Bytes of operands and results that all items share."""
     macs: int
     """Multiply-adds, or other arithmetic that takes as long."""
     is_joined: bool
-    """Whether it only copies, and not even that with an extent of 1 along dimension 0."""
+    """Whether it only copies, and with one row along dimension 0 not even that."""
     rows: int
-    """Extents along dimension 0 of an item."""
+    """Rows of dimension 0 per item."""
 
     @property
     def is_nothing(self) -> bool:
+        """Whether the operation costs nothing."""
         return not self.activations and not self.weights
 
     @property
     def is_repeated(self) -> bool:
-        """Whether every turn does all of it, as it has no items."""
+        """Whether every turn computes all of it, because it has no items."""
         return not self.activations
 
 
 def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
-    """The work of an operation.  `rows`: extents along dimension 0 of an item, by value."""
+    """The cost factors of an operation.  `rows`: rows of dimension 0 per item, by value."""
     spec = operations().get(op.name)
     if spec is not None and spec.view:
         return BatchWork(batch, 0, 0, 0, is_joined=False, rows=0)
@@ -87,7 +89,7 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
 
 @dataclass(frozen=True)
 class Costs:
-    """The model for a machine."""
+    """The cost model of a machine."""
 
     reach: int = REACH
     threads: int = 1
@@ -95,7 +97,7 @@ class Costs:
 
     @classmethod
     def of_machine(cls, cache: int, threads: int) -> Costs:
-        """`cache`: bytes of the largest cache, shared with other processes; 0 if not known."""
+        """The model for `cache` bytes of the last cache (0 if unknown) and `threads` threads."""
         return cls(min(max(cache // 4, LEAST_REACH), REACH), threads)
 
     @cached_property
@@ -115,8 +117,8 @@ class Costs:
     def carrying(self, value: Value) -> float:
         """Nanoseconds for a value that one stage computes and another uses.
 
-        It is written beyond the caches and read from there; operands of a concatenation or split
-        on the other side of the cut are copied.
+        It may miss the caches when written and when read; operands of a concatenation or split on
+        the other side of the cut are also copied.
         """
         around = (value.op, *value.users)
         joined = any(op is not None and op.name in JOINED for op in around)
@@ -124,14 +126,14 @@ class Costs:
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 
     def _far(self, held: int) -> float:
-        """Nanoseconds of a byte if `held` bytes are alive; the first stay in the caches."""
+        """Nanoseconds of a byte with `held` bytes alive, of which part stays in the caches."""
         return min(held / self.reach, 1.0) ** 2 * SHARED_CACHE_NS
 
 
 def _turn(work: BatchWork, turns: int) -> float:
     """Nanoseconds of reading weights in one turn, and of arithmetic that every turn repeats.
 
-    Arithmetic of the turn hides part of the reading.
+    The arithmetic of the turn hides part of the reading.
     """
     arithmetic, reading = work.macs / PEAK_MACS_PER_NS, work.weights * WEIGHT_NS
     if not work.is_repeated:
@@ -148,19 +150,19 @@ def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
         last.update(dict.fromkeys(op.inputs, i))
     ends: list[list[float]] = [[] for _ in steps]
     carried = 0.0
-    found: list[float] = []
+    cuts: list[float] = []
     for i, op in enumerate(steps):
-        found.append(carried + least)
+        cuts.append(carried + least)
         for value in op.outputs:
             if last.get(value, -1) > i:
                 one = costs.carrying(value)
                 carried += one
                 ends[last[value]].append(one)
         carried -= sum(ends[i])
-    return found
+    return cuts
 
 
 def divisors(number: int) -> list[int]:
-    """In ascending order."""
+    """The divisors of a number in ascending order."""
     small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})

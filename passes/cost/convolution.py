@@ -1,7 +1,4 @@
-"""The time of a convolution by each of its algorithms: a cost model over shapes.
-
-Costs are in nanoseconds of one core.
-"""
+"""Cost model of the algorithms of a convolution, over shapes, in nanoseconds of one core."""
 
 from __future__ import annotations
 
@@ -24,21 +21,21 @@ from nnefc.support.machine_model import MEMORY_NS, PEAK_MACS_PER_NS, SHARED_CACH
 from nnefc.symbolic.integers import hint, mark_degraded
 
 WARM_CACHE_RATIO: Final = 8
-"""Weights stay in the last cache from run to run if the cache is this many times as large:
-transformed filters are larger than the weights."""
+"""Weights stay in the last cache between runs if the cache is this many times as large; transformed
+filters are larger than the weights."""
 OVERLAP: Final = 0.75
-"""Share of the shorter of arithmetic and reading weights that hides behind the longer."""
+"""Share of the shorter of arithmetic and reading weights that overlaps with the longer."""
 INPUT_TRANSFORM_NS: Final = 7.0 / PEAK_MACS_PER_NS
 OUTPUT_TRANSFORM_NS: Final = 5.0 / PEAK_MACS_PER_NS
-"""To transform an item of an element of a tile: additions, and mostly loads and stores."""
+"""Time to transform one item of an element of a tile: additions, and mostly loads and stores."""
 FEW_TILES: Final = 4
 """A product over fewer tiles does not fill the registers."""
 WINOGRAD_LAUNCHES_NS: Final = 5e4 / PEAK_MACS_PER_NS
-"""Of the launches that Winograd's algorithm has beyond those of plain sums."""
+"""Time of the launches that Winograd's algorithm needs in addition to those of plain sums."""
 LEAST_SPEEDUP: Final = 1.1
-"""Winograd's algorithm is chosen if the model makes it this many times as fast as plain sums."""
+"""Winograd's algorithm is chosen if the model estimates at least this speedup over plain sums."""
 FEW_CHANNELS: Final = 4
-"""An input of at most this many channels is read channel by channel: blocks would be mostly
+"""An input with at most this many channels is read channel by channel: its blocks would be mostly
 padding."""
 
 
@@ -59,11 +56,11 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
 
 
 def operation_key(op: Op) -> str:
-    """The facts that the time of a convolution depends on, as text."""
+    """A text with everything that the time of a convolution depends on."""
     x, filter_, attributes = op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes
     window = convolution_window(x, filter_, attributes, reverse=op.name == "fused_deconv")
     steps = ",".join(step.op for step in attributes["expression"].steps)
-    facts: list[tuple[str, Sequence[int]]] = [
+    fields: list[tuple[str, Sequence[int]]] = [
         (op.name, x),
         ("filter", filter_),
         ("output", op.output.type.dims),
@@ -73,8 +70,8 @@ def operation_key(op: Op) -> str:
         ("groups", [convolution_groups(x, attributes)]),
         *(("operand", value.type.dims) for value in op.inputs[3:]),
     ]
-    words = [f"{what} {'x'.join(map(str, numbers))}" for what, numbers in facts]
-    return "; ".join([*words, *([f"then {steps}"] if steps else [])])
+    texts = [f"{what} {'x'.join(map(str, numbers))}" for what, numbers in fields]
+    return "; ".join([*texts, *([f"then {steps}"] if steps else [])])
 
 
 def fastest(op: Op, *, warm: bool = False) -> Winograd | None:
@@ -92,10 +89,10 @@ def fastest(op: Op, *, warm: bool = False) -> Winograd | None:
 
 
 def winograd_algorithms(op: Op) -> list[Winograd]:
-    """The Winograd algorithms for a `fused_conv`, small tiles first; each cuts the output in
-    another way.
+    """The Winograd algorithms for a `fused_conv`, small tiles first (Lavin & Gray 2016).
 
-    The tiles fill the outputs exactly, so the window reaches no further than that of plain sums.
+    Each has another cut of the output into tiles.  Tiles fill the output exactly, so they read no
+    more halo than plain sums.
     """
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     window = convolution_window(x, filter_, op.attributes)
@@ -109,7 +106,7 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
     if not sizes:
         return []
     extents = [e for e, taps in zip(window.output[plane], taps_of_plane, strict=True) if taps > 1]
-    if any(map(mark_degraded, window.output)):  # which filters are packed depends on them
+    if any(map(mark_degraded, window.output)):  # the packed filters depend on the extents
         return []
     cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
     smallest = {cut: size for size, cut in cuts.items()}
@@ -117,7 +114,7 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
 
 
 def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) -> float:
-    """Of a convolution by an algorithm that can compute it.
+    """Time of a convolution by an algorithm that can compute it.
 
     `warm`: whether weights are in the last cache when they are read.
     """
@@ -159,7 +156,7 @@ def products(op: Op) -> tuple[int, int]:
 
 
 def products_nanoseconds(macs: float, weights: float, *, warm: bool = False) -> float:
-    """Of multiply-adds with this many float32 weights.  `warm`: see `nanoseconds`."""
+    """Time of products with `weights` float32 weights.  `warm`: see `nanoseconds`."""
     arithmetic = macs / PEAK_MACS_PER_NS
     reading = 4 * (SHARED_CACHE_NS if warm else MEMORY_NS) * weights
     return max(arithmetic, reading) + (1 - OVERLAP) * min(arithmetic, reading)

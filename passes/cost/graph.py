@@ -1,7 +1,7 @@
-"""The estimated time of a graph, in nanoseconds of one core; `--explain` compares passes by it.
+"""Cost model of a graph, in nanoseconds of one core; `--explain` compares passes by it.
 
 The model counts launches, multiply-adds, Winograd transforms, reading weights, and reading and
-writing activations.  It leaves out element-wise arithmetic, which mostly hides behind these.
+writing activations.  It leaves out element-wise arithmetic, which mostly overlaps with these.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from nnefc.passes.cost.convolution import products, products_nanoseconds
 from nnefc.support.machine_model import COPY_NS, DOT_MACS_PER_NS, LAUNCH_NS, PEAK_MACS_PER_NS
 
 _ROW_MAJOR: Final = PEAK_MACS_PER_NS / DOT_MACS_PER_NS
-"""Times that a multiply-add of a convolution costs on tensors without channel blocks."""
+"""Cost of a multiply-add of a convolution on row-major tensors, relative to blocked ones."""
 
 
 def multiplied(op: Op) -> int:
-    """Multiply-adds that are executed: fewer than `macs` by Winograd's algorithm."""
+    """Multiply-adds that are executed; Winograd's algorithm needs fewer than `macs`."""
     return products(op)[0] if _has_algorithm(op) else macs(op)
 
 
 def nanoseconds(graph: Graph, *, warm: bool = False) -> float:
-    """Of a call.  `warm`: whether weights are in the last cache when they are read."""
+    """Time of a call.  `warm`: whether weights are in the last cache when they are read."""
     return _computing(graph, warm) + COPY_NS / 2 * traffic_bytes(graph)
 
 
 def _computing(graph: Graph, warm: bool) -> float:
+    """Nanoseconds of launches, arithmetic and reading weights."""
     total = 0.0
     for op in filter(computes, graph.ops):
-        if op.bodies:  # weights stay near from turn to turn
+        if op.bodies:  # weights stay in the caches from turn to turn
             total += repeats(op) * sum(_computing(body, warm=True) for body in op.bodies)
         else:
             total += LAUNCH_NS + _arithmetic(op, warm)

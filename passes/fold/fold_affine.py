@@ -20,7 +20,7 @@ _CONVOLUTIONS = ("conv", "deconv")
 
 @dataclass(frozen=True)
 class FoldAffine:
-    """Fold affine maps with constants, such as batch normalisation, into constant weights.
+    """Fold affine maps by constants, such as batch normalisation, into constant weights.
 
         %1: float32[1,8,9,9] = conv(%x, %filter, %bias) {...}
         %2: float32[1,8,9,9] = sub(%1, %mean)
@@ -32,12 +32,12 @@ class FoldAffine:
 
         %y: float32[1,8,9,9] = conv(%x, %filter', %bias') {...}
 
-    After conv and deconv the map must be one per channel; through a concatenation of
-    convolutions along the channels each takes its part.  Before conv as well, unless a term
-    would have to appear on a border of zeros; before deconv factors alone.  After matmul with a
-    constant operand a factor per column (or row, of the first operand) is taken, and the terms
-    become one `add`.  Values with other users, and maps or weights that are not finite, stay
-    as they are.
+    The map may vary by channel.  After conv and deconv, factors and terms are folded; after a
+    concatenation of convolutions along the channels, each convolution gets its slice of the map.
+    Before conv, terms are folded only if no tap reads a border of zeros; before deconv, only
+    factors are.  After matmul with a constant operand, factors that vary by column (by row for a
+    constant first operand) are folded, and the terms become one `add`.  Values with other users,
+    and maps or weights that are not finite, are not folded.
     """
 
     name: ClassVar[str] = "fold_affine"
@@ -45,13 +45,14 @@ class FoldAffine:
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)
-        # operations after the one that is looked at go away
-        found = [op for op in graph.ops if op.name in (*_CONVOLUTIONS, "concat", "matmul")]
+        # a list, because folding erases operations behind the current one
+        candidates = [op for op in graph.ops if op.name in (*_CONVOLUTIONS, "concat", "matmul")]
         with np.errstate(all="ignore"):
-            return sum(_fold(graph, op, known) for op in found) > 0
+            return sum(_fold(graph, op, known) for op in candidates) > 0
 
 
 def _fold(graph: Graph, op: Op, known: Known) -> bool:
+    """Fold the maps around one operation; returns whether anything changed."""
     if any(v.type.shape is None for v in (*op.inputs, *op.outputs)):
         return False
     if op.name == "matmul":
@@ -65,6 +66,7 @@ def _fold(graph: Graph, op: Op, known: Known) -> bool:
 
 
 def _has_weights(op: Op, known: Known) -> bool:
+    """Whether `op` is a convolution with known filter and bias."""
     return op.name in _CONVOLUTIONS and op.inputs[1] in known and op.inputs[2] in known
 
 
@@ -72,44 +74,44 @@ def _has_weights(op: Op, known: Known) -> bool:
 
 
 def _fold_after(graph: Graph, op: Op, known: Known) -> bool:
-    """Fold what follows a convolution, or a concatenation of convolutions."""
+    """Fold the chain after a convolution, or after a concatenation of convolutions."""
     chain = list(chain_after(graph, op.output, known, per_channel))
-    if not chain or not (_has_weights(op, known) or _takes(graph, op, known)):
+    if not chain or not (_has_weights(op, known) or _joins_convolutions(graph, op, known)):
         return False
     result, total = chain[-1][0].output, chain[-1][1]
-    parts = _spread(op, total)
-    weights = [_scaled_outputs(part, map_, known) for part, map_ in parts]
+    convolutions = _distribute(op, total)
+    weights = [_scaled_outputs(each, map_, known) for each, map_ in convolutions]
     if not all(w.fits(op) for w in weights):
         return False
     if result.name:
         op.output.name = result.name
-    for (part, _), new in zip(parts, weights):
-        made = _rebuild(graph, part, part.inputs[0], new)
-        op = made if part is op else op
+    for (each, _), new in zip(convolutions, weights):
+        rebuilt = _rebuild(graph, each, each.inputs[0], new)
+        op = rebuilt if each is op else op
     graph.replace_value(result, op.output)
     for step, _ in reversed(chain):
         graph.erase(step)
     return True
 
 
-def _takes(graph: Graph, op: Op, known: Known) -> bool:
-    """Whether all that `op` concatenates are convolutions that may take a map of their own."""
+def _joins_convolutions(graph: Graph, op: Op, known: Known) -> bool:
+    """Whether `op` concatenates channels of convolutions with known weights and no other users."""
     if op.name != "concat" or op.attributes["axis"] != 1:
         return False
     for value in op.inputs:
-        part = value.op
-        if part is None or only_user(graph, value) is not op:
+        inner = value.op
+        if inner is None or only_user(graph, value) is not op:
             return False
-        if not (_has_weights(part, known) or _takes(graph, part, known)):
+        if not (_has_weights(inner, known) or _joins_convolutions(graph, inner, known)):
             return False
     return True
 
 
-def _spread(op: Op, map_: Affine) -> list[tuple[Op, Affine]]:
-    """The convolutions that make the output of `op`, with their part of a map per channel."""
+def _distribute(op: Op, map_: Affine) -> list[tuple[Op, Affine]]:
+    """The convolutions that compute the output of `op`, each with its channels of `map_`."""
     if op.name != "concat":
         return [(op, map_)]
-    spread: list[tuple[Op, Affine]] = []
+    distributed: list[tuple[Op, Affine]] = []
     start = 0
     for value in op.inputs:
         stop = start + value.type.dims[1]
@@ -117,13 +119,13 @@ def _spread(op: Op, map_: Affine) -> list[tuple[Op, Affine]]:
             a if a.shape[1] == 1 else a[:, start:stop] for a in (map_.scale, map_.shift)
         )
         assert value.op is not None
-        spread += _spread(value.op, Affine(scale, shift))
+        distributed += _distribute(value.op, Affine(scale, shift))
         start = stop
-    return spread
+    return distributed
 
 
 def _scaled_outputs(op: Op, map_: Affine, known: Known) -> _Weights:
-    """For which a convolution gives what `map_` makes of the output of `op`."""
+    """The weights with which the convolution `op` computes `map_` of its output."""
     scale = map_.scale.reshape(-1)
     bias = scale * _bias(op, known) + map_.shift.reshape(-1)
     if not map_.scales:
@@ -141,9 +143,9 @@ def _scaled_outputs(op: Op, map_: Affine, known: Known) -> _Weights:
 
 
 def _fold_before(graph: Graph, op: Op, known: Known) -> Op:
-    """Fold what precedes a convolution; gives the one that is there then."""
+    """Fold the chain before a convolution; returns the convolution that replaces it, or `op`."""
     chain = list(chain_before(graph, op.inputs[0], known, per_channel))
-    while chain and chain[-1][2].shifts and _meets_zeros(op):
+    while chain and chain[-1][2].shifts and _reads_zeros(op):
         chain.pop()
     if not chain:
         return op
@@ -151,14 +153,14 @@ def _fold_before(graph: Graph, op: Op, known: Known) -> Op:
     weights = _scaled_inputs(op, map_, known)
     if not weights.fits(op):
         return op
-    made = _rebuild(graph, op, value, weights)
+    rebuilt = _rebuild(graph, op, value, weights)
     for step, _, _ in chain:
         graph.erase(step)
-    return made
+    return rebuilt
 
 
-def _meets_zeros(op: Op) -> bool:
-    """Whether taps meet a border of zeros, or, in a reverse operation, not all of them an item."""
+def _reads_zeros(op: Op) -> bool:
+    """Whether taps read a border of zeros; true for deconv, where taps may read no item."""
     if op.name == "deconv":
         return True
     if op.attributes["border"] != "constant":
@@ -173,7 +175,7 @@ def _meets_zeros(op: Op) -> bool:
 
 
 def _scaled_inputs(op: Op, map_: Affine, known: Known) -> _Weights:
-    """For which a convolution gives of x what `op` gives of `map_` of x."""
+    """The weights with which the convolution `op` computes for x its output for `map_` of x."""
     filter_, bias = _filter(op, known), _bias(op, known)
     scale, shift = map_.scale.reshape(-1), map_.shift.reshape(-1)
     if op.name == "deconv":
@@ -189,18 +191,21 @@ def _scaled_inputs(op: Op, map_: Affine, known: Known) -> _Weights:
     return _Weights(_product(grouped, scale, op).reshape(filter_.shape), bias)
 
 
-# -- what both share
+# -- weights
 
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """`filter` None: that of the operation, else of its type; `bias`: float64 [channels] or [1]."""
+    """New weights of a convolution.
+
+    `filter`: in the type of the operation; None: unchanged.  `bias`: float64, [channels] or [1].
+    """
 
     filter: Array | None
     bias: Array
 
     def fits(self, op: Op) -> bool:
-        """Whether all items are finite in the type of an operation."""
+        """Whether all items are finite in the type of the result of `op`."""
         return _is_finite(self.bias, op) and (self.filter is None or _is_finite(self.filter, op))
 
 
@@ -216,7 +221,7 @@ def _filter(op: Op, known: Known) -> Array:
 
 
 def _product(items: Array, factors: Array, op: Op) -> Array:
-    """Products in float64, rounded to the type of the result of `op`; no copy is in float64."""
+    """Products in float64, rounded to the type of the result of `op`, without a float64 copy."""
     rounded = np.empty(items.shape, op.output.type.dtype.numpy)
     return np.multiply(items, factors, out=rounded, dtype=np.float64, casting="unsafe")
 
@@ -228,28 +233,28 @@ def _bias(op: Op, known: Known) -> Array:
 
 
 def _along(items: Array, axis: int, rank: int) -> Array:
-    """A vector (or one item) as an array of `rank` that extends along `axis`."""
+    """A vector (or one item) as an array of rank `rank` that extends along `axis`."""
     return items.reshape([-1 if d == axis else 1 for d in range(rank)])
 
 
 def _rebuild(graph: Graph, op: Op, input_: Value, new: _Weights) -> Op:
-    """Put a convolution with another input and weights in the place of `op`."""
+    """Replace `op` by a convolution with another input and new weights."""
     filter_ = op.inputs[1]
     if new.filter is not None:
         filter_ = graph.insert(constant_op(new.filter, filter_.type, op.location), op).output
     type_ = TensorType(op.output.type.dtype, (1, new.bias.size) if new.bias.size > 1 else ())
     bias = graph.insert(constant_op(new.bias.reshape(type_.dims), type_, op.location), op).output
-    made = Op(op.name, [input_, filter_, bias], op.attributes, [op.output.type], (), op.location)
-    graph.insert(made, op)
-    replace(graph, op, [made.output])
-    return made
+    new_op = Op(op.name, [input_, filter_, bias], op.attributes, [op.output.type], (), op.location)
+    graph.insert(new_op, op)
+    replace(graph, op, [new_op.output])
+    return new_op
 
 
 # -- matrix products
 
 
 def _fold_after_matmul(graph: Graph, op: Op, known: Known) -> bool:
-    """Fold factors into a constant operand, and make one sum of the terms."""
+    """Fold factors into the constant operand of a matmul, and add all terms at once."""
     index = next((i for i in (1, 0) if op.inputs[i] in known), None)
     if index is None:
         return False
@@ -257,7 +262,7 @@ def _fold_after_matmul(graph: Graph, op: Op, known: Known) -> bool:
     batch = weights.type.dims[:-2]
 
     def fits(shape: Shape) -> bool:
-        """Whether a factor is the same along the dimension of the other operand."""
+        """Whether a factor is constant along the dimension that the other operand has."""
         grows = any(e not in (1, b) for e, b in zip(shape[:-2], batch, strict=True))
         return shape[-2 if index else -1] == 1 and not grows
 
@@ -273,8 +278,7 @@ def _fold_after_matmul(graph: Graph, op: Op, known: Known) -> bool:
     if not _is_finite(scaled, op) or not _is_finite(map_.shift, op):
         return False
     if map_.scales:
-        made = graph.insert(constant_op(scaled, weights.type, op.location), op)
-        op.set_input(index, made.output)
+        op.set_input(index, graph.insert(constant_op(scaled, weights.type, op.location), op).output)
     result = op.output
     if map_.shifts:
         type_ = TensorType(result.type.dtype, map_.shift.shape)

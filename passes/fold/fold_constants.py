@@ -1,4 +1,4 @@
-"""Compute operations of constants at compile time."""
+"""Compute operations on constants at compile time."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ LINEAR = frozenset(
         "resize",
     }
 )
-"""Operations, besides element-wise ones, whose work is in proportion to their operands."""
+"""Operations, besides element-wise ones, whose time is linear in the size of their operands."""
 
 INFLATING = frozenset({"dequantize_blocks"})
-"""Operations on weights that are stored in few bits so that they need little memory."""
+"""Operations that expand weights which are stored in few bits to save memory."""
 
 
 @dataclass(frozen=True)
 class FoldConstants:
-    """Evaluate operations whose operands are all constants or variables that never change.
+    """Evaluate operations whose operands are constants or variables that never change.
 
         %0: float32[] = constant() {shape = [], value = [2.0]}
         %1: float32[3] = constant() {shape = [3], value = [1.0, 2.0, 3.0]}
@@ -66,12 +66,11 @@ class FoldConstants:
 
         %y: float32[3] = constant() {shape = [3], value = tensor float32[3] [2.0, 4.0, 6.0]}
 
-    The reference computes in float64 and int64; results are rounded to the item type once
-    per operation.  Left alone: views of variables, which cost nothing and keep weights where
-    they are; results of more than `growth` times the items that operands store plus `small`;
-    operands that repeat one number more than `repeated` times; operations of more than `work`
-    multiplications; and what makes weights larger only: numbers of codes (`INFLATING`), and
-    conversions of more than `small` items to wider types.
+    The reference computes in float64 and int64; results are rounded to the item type once per
+    operation.  Not folded are: views of variables, which cost nothing; results of more than
+    `growth` times the stored items of the operands plus `small`; operations on more than `repeated`
+    items that repeat one number; operations of more than `work` multiplications; and operations
+    that only enlarge weights: dequantization (`INFLATING`), widening of more than `small` items.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -92,6 +91,7 @@ class FoldConstants:
         return changed
 
     def _foldable(self, op: Op, known: Known) -> bool:
+        """Whether `op` has known operands and its result is worth storing."""
         spec = operations().get(op.name)
         if (
             op.name in INFLATING
@@ -113,20 +113,21 @@ class FoldConstants:
             return False
         repeated = sum(v.type.volume for v in op.inputs if splat(v) is not None)
         stored = sum(1 if splat(v) is not None else v.type.volume for v in op.inputs)
-        made = sum(v.type.volume for v in op.outputs)
-        if repeated > self.repeated or made > self.growth * stored + self.small:
+        results = sum(v.type.volume for v in op.outputs)
+        if repeated > self.repeated or results > self.growth * stored + self.small:
             return False
         linear = spec.elementwise or op.name in LINEAR
-        return linear or max(v.type.volume for v in op.inputs) * made <= self.work
+        return linear or max(v.type.volume for v in op.inputs) * results <= self.work
 
 
 def _splats(op: Op) -> list[Any] | None:
+    """The numbers that the operands repeat; None if an operand is not a splat."""
     numbers = [splat(v) for v in op.inputs]
     return None if any(n is None for n in numbers) else numbers
 
 
 def _fold(op: Op, known: Known) -> list[Op]:
-    """One constant, not inserted yet, for each output of `op`."""
+    """A constant for each output of `op`; they are not inserted into a graph."""
     with np.errstate(all="ignore"):
         numbers = _splats(op) if is_elementwise(op) else None
         if numbers is not None:

@@ -10,14 +10,13 @@ from nnefc.ir import Expression, Graph, Op, Shape, TensorType, Value
 from nnefc.passes.analysis import repeated_heads
 from nnefc.passes.analysis.causal_masks import CausalMasks
 from nnefc.passes.analysis.known_data import Known
-from nnefc.passes.analysis.strided import StridedView, reshaped, strided_parts, strided_source
+from nnefc.passes.analysis.strided import StridedView, reshaped, strided_pieces, strided_source
 from nnefc.passes.base import only_user
 
 
 @dataclass(frozen=True)
 class FuseAttention:
-    """Make `attention` operations (see `nnefc.ops.internal.attention`), through transposes and
-    splits.
+    """Fuse matmul, softmax, matmul into `attention` (see `nnefc.ops.internal.attention`).
 
         %q: float32[2,7,4] = transpose(%x) {axes = [1, 0, 2]}
         %s: float32[2,7,7] = matmul(%q, %k) {transposeA = false, transposeB = true}
@@ -30,12 +29,12 @@ class FuseAttention:
           q = [0, 4, 8, 1], keys = [7], k = [[0, 28, 4, 1]], v = [[0, 28, 4, 1]],
           y = [0, 28, 4, 1], diagonal = 6, empty = false, expression = ...}
 
-    Scores are a product, or one with an expression (`fused_matmul`), that nothing but the softmax
-    uses.  A transpose of the result that keeps its last dimension becomes part of it.  Keys and
-    values that are concatenated, `parts` at most, are read where they were before; so are heads
-    that are repeated (`repeated_heads`).  An expression that ends with a causal mask becomes one
-    without, and a diagonal.  Where weights are 0 instead of NaN in rows whose scores are all -inf,
-    `select(max_reduce(%s) > -inf, %p, 0.0)`, that becomes the attribute `empty`.
+    Scores are a `matmul` or `fused_matmul` that only the softmax uses.  Transposes, splits and
+    reshapes of operands, and a transpose of the result that keeps its last dimension, become
+    strides.  Operands of a concatenation of keys or values, `parts` at most, are read in place; so
+    are repeated heads (`repeated_heads`).  A causal mask at the end of the expression becomes a
+    diagonal.  A guard that replaces NaN by 0 in rows whose scores are all -inf,
+    `select(max_reduce(%s) > -inf, %p, 0.0)`, becomes the attribute `empty`.
     """
 
     name: ClassVar[str] = "fuse_attention"
@@ -51,6 +50,7 @@ class FuseAttention:
 
 
 def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
+    """Fuse the attention around a softmax, with at most `most` ranges of keys."""
     scores = softmax.inputs[0]
     guards = _guards(graph, softmax)
     products = _products(graph, softmax, guards)
@@ -59,20 +59,20 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     first, second = products
     query, k, v = first.inputs[0], first.inputs[1], second.inputs[1]
     batch, keys = scores.type.dims[:-2], scores.type.dims[-1]
-    found, dims = strided_source(query), query.type.dims
+    view, dims = strided_source(query), query.type.dims
     finer = repeated_heads.groups(k, v) if dims[:-2] == batch else None
-    view = None if finer is None else repeated_heads.finer_view(found, dims, finer)
-    if finer is not None and view is not None:
-        found, dims = view, (*finer, *dims[-2:])
+    finer_view = None if finer is None else repeated_heads.finer_view(view, dims, finer)
+    if finer is not None and finer_view is not None:
+        view, dims = finer_view, (*finer, *dims[-2:])
         k, v = repeated_heads.before(k), repeated_heads.before(v)
     else:
         finer = batch
-    q = _matrix(found, dims, turned=first.attributes["transposeA"])
-    parts = _parts(
+    q = _matrix(view, dims, transposed=first.attributes["transposeA"])
+    ranges = _key_ranges(
         k,
         v,
-        k_turned=not first.attributes["transposeB"],
-        v_turned=second.attributes["transposeB"],
+        k_transposed=not first.attributes["transposeB"],
+        v_transposed=second.attributes["transposeB"],
         most=most,
     )
     target, strides, after = _target(graph, second.output, finer)
@@ -88,32 +88,32 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
         "depth": dims[-2 if first.attributes["transposeA"] else -1],
         "width": second.output.type.dims[-1],
         "q": q.attribute,
-        "keys": tuple(part.extent for part in parts),
-        "k": tuple(part.k.attribute for part in parts),
-        "v": tuple(part.v.attribute for part in parts),
+        "keys": tuple(each.extent for each in ranges),
+        "k": tuple(each.k.attribute for each in ranges),
+        "v": tuple(each.v.attribute for each in ranges),
         "y": (0, *strides),
         "diagonal": diagonal,
         "empty": bool(guards),
         "expression": expression,
     }
     inputs = [q.source]
-    for part in parts:
-        inputs += [part.k.source, part.v.source]
+    for each in ranges:
+        inputs += [each.k.source, each.v.source]
     last = target.op
     assert last is not None
     for other in others:
         inputs.append(repeated_heads.finer_operand(graph, other, batch, finer, last))
     type_ = TensorType(target.type.dtype, target.type.shape)
-    made = Op("attention", inputs, attributes, [type_], [target.name], softmax.location)
-    graph.insert(made, last)
-    graph.replace_value(target, made.output)
+    attention = Op("attention", inputs, attributes, [type_], [target.name], softmax.location)
+    graph.insert(attention, last)
+    graph.replace_value(target, attention.output)
     for op in (*after, second, *guards, softmax, first):
         graph.erase(op)
     return True
 
 
 def _products(graph: Graph, softmax: Op, guards: tuple[Op, ...]) -> tuple[Op, Op] | None:
-    """The matrix products before and after a softmax; None if it is not that of an attention."""
+    """The matrix products before and after the softmax of an attention; None if it is not one."""
     scores = softmax.inputs[0]
     weights = guards[0].output if guards else softmax.output
     first, second = scores.op, only_user(graph, weights)
@@ -134,29 +134,35 @@ def _products(graph: Graph, softmax: Op, guards: tuple[Op, ...]) -> tuple[Op, Op
 
 
 def _guards(graph: Graph, softmax: Op) -> tuple[Op, ...]:
-    """What makes weights 0 in rows whose scores are all -inf; nothing if they are NaN there."""
+    """(select, comparison, maximum) that make weights 0 in rows whose scores are all -inf.
+
+    Empty without such a guard.
+    """
     select = only_user(graph, softmax.output)
-    found = None if select is None else _with_literal(select, "select", 0.0)
-    if select is None or found is None or found[1:] != [softmax.output]:
+    selected = None if select is None else _with_literal(select, "select", 0.0)
+    if select is None or selected is None or selected[1:] != [softmax.output]:
         return ()
-    shown = found[0].op
-    most = None if shown is None else _with_literal(shown, "gt", -math.inf)
-    if shown is None or not most or only_user(graph, shown.output) is not select:
+    visible = selected[0].op
+    compared = None if visible is None else _with_literal(visible, "gt", -math.inf)
+    if visible is None or not compared or only_user(graph, visible.output) is not select:
         return ()
-    maximum = most[0].op
+    maximum = compared[0].op
     if (
         maximum is None
         or maximum.name != "max_reduce"
-        or only_user(graph, maximum.output) is not shown
+        or only_user(graph, maximum.output) is not visible
         or maximum.inputs[0] is not softmax.inputs[0]
         or maximum.attributes["axes"] != softmax.attributes["axes"]
     ):
         return ()
-    return select, shown, maximum
+    return select, visible, maximum
 
 
 def _with_literal(op: Op, name: str, number: float) -> list[Value] | None:
-    """The other operands of an operation, the only one in an expression, whose last is a number."""
+    """The operands before the last of a lone step `name` whose last operand is `number`.
+
+    None if `op` is not a fused operation of this form.
+    """
     if op.name != "fused":
         return None
     expression: Expression = op.attributes["expression"]
@@ -170,9 +176,10 @@ def _with_literal(op: Op, name: str, number: float) -> list[Value] | None:
 
 
 def _target(graph: Graph, result: Value, batch: Shape) -> tuple[Value, tuple[int, ...], list[Op]]:
-    """(value, strides in it of the result with a batch, what the result goes through until then).
+    """(value to write, strides of the result in it, operations to erase) for a result with `batch`.
 
-    That is the result of a transpose that keeps the last dimension, perhaps behind a reshape.
+    The value is the result of a transpose that keeps the last dimension, perhaps behind a reshape;
+    otherwise `result` itself.
     """
     dims = (*batch, *result.type.dims[-2:])
     value, after = result, list[Op]()
@@ -194,43 +201,47 @@ def _target(graph: Graph, result: Value, batch: Shape) -> tuple[Value, tuple[int
 
 
 class _KeyRange(NamedTuple):
+    """A range of keys with the views of its keys and values."""
+
     extent: int
     k: StridedView
     v: StridedView
 
 
-def _parts(k: Value, v: Value, *, k_turned: bool, v_turned: bool, most: int) -> list[_KeyRange]:
-    """Keys and values, in the parts that both have, or that one of them has."""
+def _key_ranges(
+    k: Value, v: Value, *, k_transposed: bool, v_transposed: bool, most: int
+) -> list[_KeyRange]:
+    """The ranges of keys in which k, v or both are concatenated; one range if they do not match."""
     rank = k.type.rank
-    axes = [rank - (1 if turned else 2) for turned in (k_turned, v_turned)]
+    axes = [rank - (1 if transposed else 2) for transposed in (k_transposed, v_transposed)]
     keys = k.type.dims[axes[0]]
-    found = [strided_parts(x, axis) for x, axis in zip((k, v), axes, strict=True)]
-    cuts = [[extent for extent, _ in parts] for parts in found]
+    pieces = [strided_pieces(x, axis) for x, axis in zip((k, v), axes, strict=True)]
+    cuts = [[extent for extent, _ in of_operand] for of_operand in pieces]
     cut = max(cuts, key=len)
     if len(cut) > most or any(len(other) > 1 and other != cut for other in cuts):
         cut, cuts = [keys], [[keys], [keys]]
-        found = [[(keys, strided_source(x))] for x in (k, v)]
+        pieces = [[(keys, strided_source(x))] for x in (k, v)]
     starts = [sum(cut[:i]) for i in range(len(cut))]
-    places: list[list[StridedView]] = []
-    for parts, axis in zip(found, axes, strict=True):
-        views = [one for _, one in parts]
-        if len(views) < len(cut):
-            views = [views[0].from_index(axis, start) for start in starts]
-        places.append(views)
+    views: list[list[StridedView]] = []
+    for of_operand, axis in zip(pieces, axes, strict=True):
+        of_ranges = [view for _, view in of_operand]
+        if len(of_ranges) < len(cut):
+            of_ranges = [of_ranges[0].from_index(axis, start) for start in starts]
+        views.append(of_ranges)
     return [
         _KeyRange(
             extent,
-            _matrix(one, k.type.dims, turned=k_turned),
-            _matrix(other, v.type.dims, turned=v_turned),
+            _matrix(of_k, k.type.dims, transposed=k_transposed),
+            _matrix(of_v, v.type.dims, transposed=v_transposed),
         )
-        for extent, one, other in zip(cut, *places, strict=True)
+        for extent, of_k, of_v in zip(cut, *views, strict=True)
         if extent > 0
     ]
 
 
-def _matrix(found: StridedView, dims: Shape, *, turned: bool) -> StridedView:
+def _matrix(view: StridedView, dims: Shape, *, transposed: bool) -> StridedView:
     """A view of shape `dims` as [..., rows or keys, items], repeated over the batch of scores."""
-    *batch, row, step = found.strides
+    *batch, row, step = view.strides
     repeated = [0 if extent == 1 else s for extent, s in zip(dims, batch)]
-    last = (step, row) if turned else (row, step)
-    return StridedView(found.source, found.offset, (*repeated, *last))
+    last = (step, row) if transposed else (row, step)
+    return StridedView(view.source, view.offset, (*repeated, *last))

@@ -1,4 +1,4 @@
-"""Fuse convolutions that kernels on blocked tensors can compute with their epilogues."""
+"""Fuse convolutions for kernels on blocked tensors with their epilogues."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nnefc.passes.base import is_elementwise
 from nnefc.symbolic.integers import largest, mark_degraded
 
 MOST_PARTS: Final = 4
-"""Outputs for each input of a group: kernels are specialised by the part of a block they read."""
+"""Most outputs per input of a group: kernels are specialised by the slice of a block they read."""
 
 
 @dataclass(frozen=True)
 class FuseConvolution:
-    """Make `fused_conv` of a convolution, with the addition and activation that alone use it.
+    """Replace a convolution, and the element-wise operation that alone uses it, by `fused_conv`.
 
         %0: float32[1,16,8,8] = conv(%x, %w, %b) {...}
         %1: float32[1,16,8,8] = fused(%0, %z) {expression = (%0: float32, %1: float32) {
@@ -31,12 +31,13 @@ class FuseConvolution:
 
         %1: float32[1,16,8,8] = fused_conv(%x, %w, %b, %z) {..., expression = ...}
 
-    Taken are float32 convolutions with known filter and bias, zeros around the input, and one
-    group, groups of one channel or another part of a block of `block` channels, or of whole
-    blocks, perhaps with half of one, not too large for tables of offsets; `deconv` in the same way.
-    An expression joins if its other operands have the shape of the result or are known items per
-    channel; where shapes depend on symbols, or groups share blocks, only if it is one that tiles
-    can do in registers.  Of two convolutions that are added the later one adds.
+    Fused are float32 convolutions with known filter and bias and a border of zeros, which are not
+    too large for tables of offsets.  They have one group, or groups whose channels divide a block
+    of `block` channels or are whole blocks, perhaps with a half one.  `deconv` is fused likewise.
+    An expression becomes the epilogue if its other operands have the shape of the result or are
+    known items per channel.  With symbolic shapes, or where groups share blocks, it must also be a
+    simple epilogue, which tiles compute in registers.  If two convolutions are added, the later one
+    has the addition.
     """
 
     name: ClassVar[str] = "fuse_convolution"
@@ -45,25 +46,26 @@ class FuseConvolution:
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)
-        taken = {op: i for i, op in enumerate(graph.ops) if self._fits(op, known)}
+        fusible = {op: i for i, op in enumerate(graph.ops) if self._fits(op, known)}
         for op in list(graph.ops):
             if not (op.name == "fused" or is_elementwise(op)):
                 continue
             results = [
                 v
                 for v in dict.fromkeys(op.inputs)
-                if v.op in taken and self._absorbs(graph, op, v, known)
+                if v.op in fusible and self._absorbs(graph, op, v, known)
             ]
             if results:
-                last = max(results, key=lambda v: taken[producer(v)])
+                last = max(results, key=lambda v: fusible[producer(v)])
                 convolution = producer(last)
                 absorb(graph, op, last, f"fused_{convolution.name}")
-                del taken[convolution]
-        for op in taken:
+                del fusible[convolution]
+        for op in fusible:
             _rename(graph, op)
         return any(op.name in ("fused_conv", "fused_deconv") for op in graph.ops)
 
     def _fits(self, op: Op, known: Known) -> bool:
+        """Whether kernels on blocked tensors can compute `op`, if it is a convolution."""
         if op.name not in ("conv", "deconv") or op.attributes["border"] != "constant":
             return False
         x, filter_, bias = op.inputs
@@ -81,8 +83,10 @@ class FuseConvolution:
         return groups == 1 or self._splits(inputs // groups, outputs // groups)
 
     def _splits(self, inputs: int, outputs: int) -> bool:
-        """Whether groups of so many channels are whole blocks, perhaps with half of one, or parts
-        that vectors shuffle.
+        """Whether groups of `inputs` and `outputs` channels fit blocks.
+
+        They are whole blocks, perhaps with a half one, or small slices of a block, which kernels
+        shuffle in vectors.
         """
         if inputs % self.block == 0 and outputs % self.block == 0:
             return True
@@ -94,14 +98,14 @@ class FuseConvolution:
         )
 
     def _in_reach(self, x: Value, window: Window, channels: int) -> bool:
-        """Whether tables can tell where taps are, without much of a halo; `channels` of a group."""
+        """Whether int32 offsets reach all taps of `channels` channels, and the halo is small."""
         if largest([math.prod(window.output), window.volume]) > MAX_PLANE:
             return False
         layout = Blocked(self.block, window.reach(), x.type.dtype.itemsize)
         return in_reach(window.input, channels, layout)
 
     def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
-        """Whether the convolution that computes `value` can do what element-wise `op` does."""
+        """Whether the convolution that computes `value` can have element-wise `op` as epilogue."""
         if not (only_used_by(graph, value, op) and elementwise(op, known)):
             return False
         if _is_simple(op, value):
@@ -109,23 +113,23 @@ class FuseConvolution:
         return not (self._share_blocks(producer(value)) or any(map(mark_degraded, value.type.dims)))
 
     def _share_blocks(self, convolution: Op) -> bool:
-        """Whether tiles leave blocks that others complete."""
+        """Whether tiles of different groups write to one block."""
         x, y = convolution.inputs[0].type.dims, convolution.output.type.dims
         groups = convolution_groups(x, convolution.attributes)
         return x[1] // groups >= self.block and y[1] // groups % self.block > 0 and groups > 1
 
 
 def _is_simple(op: Op, value: Value) -> bool:
-    """Whether tiles can do what element-wise `op` does to `value`."""
+    """Whether element-wise `op` is a simple epilogue of `value`."""
     expression, others = joined(op, value)
-    found = simple_epilogue(expression)
-    if found is None or found.residual is None:
-        return found is not None
-    return others[found.residual - 1].type.dims == value.type.dims
+    epilogue = simple_epilogue(expression)
+    if epilogue is None or epilogue.residual is None:
+        return epilogue is not None
+    return others[epilogue.residual - 1].type.dims == value.type.dims
 
 
 def _rename(graph: Graph, op: Op) -> None:
-    """A fused convolution that does nothing to its result."""
+    """Replace a convolution by a fused one with the identity as expression."""
     plain = Expression((DType.FLOAT32,), (), (0,))
     fused = Op(
         f"fused_{op.name}",

@@ -1,4 +1,4 @@
-"""Fuse connected element-wise operations into one."""
+"""Fuse connected element-wise operations into one operation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from nnefc.ir import Expression, Graph, Op, Shape, Step, Value
 from nnefc.passes.base import Number, is_elementwise, splat
 
 CHEAP = frozenset({"copy", "neg", "abs", "not", "sqr", "relu", "cast"})
-"""Operations of one operand that cost less than writing their result and reading it again."""
+"""Unary operations that cost less than writing and reading their result."""
 
 
 @dataclass(eq=False)
 class _Group:
-    """Operations that become one; `root`, the last of them in order, gives the result."""
+    """Operations that become one; `root`, the last one in order, computes the result."""
 
     root: Op
     members: list[Op] = field(default_factory=list[Op])
@@ -23,24 +23,24 @@ class _Group:
 
 @dataclass(frozen=True)
 class FuseElementwise:
-    """Make `fused` operations of element-wise ones that only feed each other.
+    """Fuse element-wise operations that only feed each other into `fused` operations.
 
         %0: float32[] = constant() {shape = [], value = [2.0]}
         %1: float32[4] = mul(%x, %0)
         %2: float32[4] = exp(%1)
         %y: float32[4] = add(%2, %b)
 
-    becomes, but for operations that are dead now,
+    becomes, without dead operations,
 
         %y: float32[4] = fused(%x, %b) {expression = (%0: float32, %1: float32) {
           %2: float32 = 2.0; %3: float32 = mul(%0, %2); %4: float32 = exp(%3);
           %5: float32 = add(%4, %1); return %5 }}
 
-    An operation joins the group of its users if all of them are in one group and its output
-    has the shape of theirs, so a group has one result, and nothing is computed twice or per
-    item of a broadcast result.  Values with users in several groups and outputs of the graph
-    are stored, but an operation that is cheap and reads one tensor joins up to `copies` groups.
-    Constants of one number become literals, in lone operations too.
+    An operation joins the group of its users if all of them are in one group and have the shape of
+    its output.  A group thus has one result, and computes nothing twice or once per item of a
+    broadcast result.  Values with users in several groups and outputs of the graph are stored;
+    however, a cheap operation (`CHEAP`) that reads one tensor joins up to `copies` groups.
+    Constants of one number become literals, also in single operations.
 
     `steps` and `inputs` bound the size of one kernel.
     """
@@ -59,9 +59,9 @@ class FuseElementwise:
         return changed
 
     def _groups(self, graph: Graph) -> list[_Group]:
-        """Groups in reverse order of their roots."""
+        """The groups of a graph, in reverse order of their roots."""
         outputs = set(graph.outputs)
-        found: list[_Group] = []
+        groups: list[_Group] = []
         of: dict[Op, list[_Group]] = {}
         reads: dict[_Group, set[Value]] = {}
         for op in graph.reversed_ops:
@@ -73,17 +73,17 @@ class FuseElementwise:
             if not joined:
                 group = _Group(op)
                 reads[group] = set()
-                found.append(group)
+                groups.append(group)
                 joined = [group]
             of[op] = joined
             for group in joined:
                 group.members.append(op)
                 reads[group].discard(op.output)
                 reads[group].update(v for v in op.inputs if splat(v) is None)
-        return found
+        return groups
 
     def _users(self, op: Op, of: dict[Op, list[_Group]]) -> list[_Group]:
-        """The groups that `op` may join: those of all its users, or none."""
+        """The groups that `op` may join: those of all its users, or no group."""
         groups: dict[_Group, None] = {}
         for user in op.output.users:
             if user not in of or user.output.type.shape != op.output.type.shape:
@@ -98,6 +98,7 @@ class FuseElementwise:
         return list(groups)
 
     def _fits(self, op: Op, group: _Group, reads: set[Value]) -> bool:
+        """Whether `group`, which reads `reads`, stays within the bounds of a kernel with `op`."""
         if len(group.members) >= self.steps:
             return False
         operands = (v for v in op.inputs if splat(v) is None)
@@ -105,7 +106,7 @@ class FuseElementwise:
 
 
 def _fuse(graph: Graph, group: _Group) -> bool:
-    """Replace a group by a fused operation, unless it is one operation without literals."""
+    """Replace a group by a fused operation, unless it is a single operation without literals."""
     members = group.members[::-1]
     inside = {op.output for op in members}
     operands = list(dict.fromkeys(v for op in members for v in op.inputs if v not in inside))
@@ -142,10 +143,10 @@ def _fuse(graph: Graph, group: _Group) -> bool:
 
 
 def _literals(operands: list[Value], dims: Shape) -> dict[Value, Number]:
-    """The operands that become literals.
+    """The operands that become literals, with their numbers.
 
-    What remains must still span the shape of the result, since a fused operation broadcasts
-    its inputs; of an expression without inputs nothing is made.
+    The remaining operands must still broadcast to the shape of the result, since a fused operation
+    broadcasts its inputs.  An expression needs at least one input.
     """
     numbers = {v: n for v in operands if (n := splat(v)) is not None}
     for candidates in (numbers, {v: n for v, n in numbers.items() if v.type.rank == 0}):
@@ -161,7 +162,7 @@ def _broadcast(shapes: list[Shape]) -> Shape:
 
 
 def _erase_dead(graph: Graph, members: list[Op]) -> None:
-    """Members that are in another group too go with the last one."""
+    """Erase the members of a group, except those that another group still uses."""
     for op in reversed(members):
         if not op.output.users and not graph.is_output(op.output):
             graph.erase(op)

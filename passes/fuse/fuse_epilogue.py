@@ -10,13 +10,13 @@ from nnefc.ops.internal import mean_variance
 from nnefc.passes.analysis.epilogues import absorb, only_used_by, producer
 from nnefc.passes.base import is_elementwise
 
-_TAKERS: Final = (mean_variance.NAME, "matmul")
-"""Operations that take an expression; of two that meet in one, the later in this order."""
+_FUSIBLE: Final = (mean_variance.NAME, "matmul")
+"""Operations that take an epilogue, in ascending order of preference."""
 
 
 @dataclass(frozen=True)
 class FuseEpilogue:
-    """Make one operation of a product or normalisation and the expression that alone uses it.
+    """Fuse a product or normalisation with the element-wise operation that alone uses it.
 
         %0: float32[5,4] = matmul(%x, %w) {transposeA = false, transposeB = true}
         %y: float32[5,4] = fused(%0, %b) {expression = (%0: float32, %1: float32) {
@@ -27,8 +27,8 @@ class FuseEpilogue:
         %y: float32[5,4] = fused_matmul(%x, %w, %b) {transposeA = false, transposeB = true,
           expression = ...}
 
-    The result must have the type of the product.  Of two products that meet in an expression
-    the later one takes it, and a product rather than a normalisation.
+    The result must have the type of the product.  If several operands qualify, a product is
+    preferred to a normalisation, then the later operation to the earlier one.
     """
 
     name: ClassVar[str] = "fuse_epilogue"
@@ -40,20 +40,20 @@ class FuseEpilogue:
         for op in list(graph.ops):
             if not (op.name == "fused" or is_elementwise(op)):
                 continue
-            found = [v for v in dict.fromkeys(op.inputs) if _is_taken(graph, v, op)]
-            if found:
-                last = max(found, key=lambda v: (_rank(v), position[producer(v)]))
+            candidates = [v for v in dict.fromkeys(op.inputs) if _is_fusible(graph, v, op)]
+            if candidates:
+                last = max(candidates, key=lambda v: (_rank(v), position[producer(v)]))
                 absorb(graph, op, last, f"fused_{producer(last).name}")
                 changed = True
         return changed
 
 
 def _rank(value: Value) -> int:
-    """Where the operation that computes `value` is among `_TAKERS`."""
-    return _TAKERS.index(producer(value).name)
+    """The preference of the operation that computes `value`: its index in `_FUSIBLE`."""
+    return _FUSIBLE.index(producer(value).name)
 
 
-def _is_taken(graph: Graph, value: Value, user: Op) -> bool:
-    """Whether `value` is the result of one of `_TAKERS` that nobody but `user` needs."""
-    taken = value.op is not None and value.op.name in _TAKERS and value.type.dtype.is_float
-    return taken and only_used_by(graph, value, user)
+def _is_fusible(graph: Graph, value: Value, user: Op) -> bool:
+    """Whether an operation of `_FUSIBLE` computes `value` and only `user` needs it."""
+    fusible = value.op is not None and value.op.name in _FUSIBLE and value.type.dtype.is_float
+    return fusible and only_used_by(graph, value, user)

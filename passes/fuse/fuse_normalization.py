@@ -1,4 +1,4 @@
-"""Fuse the operations of layer, instance or RMS normalisation into one."""
+"""Fuse the operations of layer, instance or RMS normalisation into one operation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nnefc.ops.tools.build import build
 from nnefc.passes.base import is_one, only_user, splat
 
 DEPTH: Final = 2
-"""Products of products of products are looked into."""
+"""Levels of nested products that are searched for factors."""
 
 
 @dataclass(frozen=True)
 class FuseNormalization:
-    """Make `mean_variance_normalization` operations (see `nnefc.ops.internal.mean_variance`).
+    """Replace normalisations by `mean_variance_normalization` (`nnefc.ops.internal.mean_variance`).
 
         %0: float32[5,1] = sum_reduce(%x) {axes = [1], normalize = true}
         %1: float32[5,4] = sub(%x, %0)
@@ -31,13 +31,14 @@ class FuseNormalization:
         %y: float32[5,4] = mean_variance_normalization(%x) {axes = [1], epsilon = 1e-05,
           centred = true}
 
-    The variance may be mean(x^2) - mean(x)^2, too, or that without a sign (what is computed is as
-    exact as the other); and mean(x^2) if x itself is divided.  Factors may come in between:
+    The variance may also be mean(x^2) - mean(x)^2, or max(0, mean(x^2) - mean(x)^2); the fused
+    operation is at least as exact.  It is mean(x^2) if x itself is divided.  Factors may be
+    interleaved:
 
         (x - mean) * (scale / root),  (scale * (x - mean)) / root,
         x * (scale / root) + (offset - mean * (scale / root))
 
-    Nothing is done where another operation needs a value in between.
+    The pattern does not match if another operation uses an intermediate value.
     """
 
     name: ClassVar[str] = "fuse_normalization"
@@ -46,9 +47,9 @@ class FuseNormalization:
     def run(self, graph: Graph) -> bool:
         changed = False
         for op in list(graph.ops):
-            found = _quotient(graph, op) or _affine(graph, op)
-            if found is not None and found.is_alone(graph, op):
-                _replace(graph, op, found)
+            match = _quotient(graph, op) or _affine(graph, op)
+            if match is not None and match.is_alone(graph, op):
+                _replace(graph, op, match)
                 changed = True
         return changed
 
@@ -61,21 +62,21 @@ class _Root:
     axes: tuple[int, ...]
     epsilon: float
     mean: Value | None
-    """That of x, None if it counts as 0."""
+    """The mean of x; None if it counts as 0."""
     inner: set[Op]
-    """Operations that it is made of, x left out."""
+    """The operations from x to the root."""
 
     def is_numerator(self, value: Value) -> bool:
-        """Whether `value` is x, or x - mean if there is one."""
+        """Whether `value` is x - mean, or x without a mean."""
         if self.mean is None:
             return value is self.x
-        op = _made_by(value, "sub")
+        op = _producer(value, "sub")
         return op is not None and op.inputs == (self.x, self.mean)
 
 
 @dataclass
 class _Normalisation:
-    """A normalisation, what it is multiplied by or (True) divided by, and what is added."""
+    """A matched normalisation: root, (factor, whether it divides) pairs, and an added offset."""
 
     root: _Root
     factors: list[tuple[Value, bool]]
@@ -83,7 +84,7 @@ class _Normalisation:
     inner: set[Op] = field(default_factory=set[Op])
 
     def is_alone(self, graph: Graph, op: Op) -> bool:
-        """Whether nobody but `op` needs anything else of what becomes one operation."""
+        """Whether only the result of `op` is used outside of the matched operations."""
         inner = self.root.inner | self.inner
         return all(
             not graph.is_output(value) and all(user in inner or user is op for user in value.users)
@@ -92,37 +93,38 @@ class _Normalisation:
         )
 
 
-def _replace(graph: Graph, op: Op, found: _Normalisation) -> None:
-    x, result = found.root.x, op.output
+def _replace(graph: Graph, op: Op, match: _Normalisation) -> None:
+    """Replace the matched operations, which end with `op`."""
+    x, result = match.root.x, op.output
     attributes = {
-        "axes": found.root.axes,
-        "epsilon": found.root.epsilon,
-        "centred": found.root.mean is not None,
+        "axes": match.root.axes,
+        "epsilon": match.root.epsilon,
+        "centred": match.root.mean is not None,
     }
-    names = [result.name] if not found.factors and found.offset is None else ()
+    names = [result.name] if not match.factors and match.offset is None else ()
     type_ = TensorType(x.type.dtype, x.type.shape)
-    made = Op(NAME, [x], attributes, [type_], names, location=op.location)
-    value = graph.insert(made, op).output
-    for factor, divides in found.factors:
+    normalised = Op(NAME, [x], attributes, [type_], names, location=op.location)
+    value = graph.insert(normalised, op).output
+    for factor, divides in match.factors:
         name = "div" if divides else "mul"
         value = build(graph, name, [value, factor], {}, before=op, location=op.location).output
-    if found.offset is not None:
-        operands = [value, found.offset]
+    if match.offset is not None:
+        operands = [value, match.offset]
         value = build(graph, "add", operands, {}, before=op, location=op.location).output
     graph.replace_value(result, value)
     graph.erase(op)
-    inner = (found.root.inner | found.inner) - {op}
+    inner = (match.root.inner | match.inner) - {op}
     while unused := {each for each in inner if not each.output.users}:
         inner -= unused
         for each in unused:
             graph.erase(each)
 
 
-# -- what is divided by a root
+# -- normalised values
 
 
 def _quotient(graph: Graph, op: Op) -> _Normalisation | None:
-    """(x - mean) / root, and other factors."""
+    """Match (x - mean) / root with further factors."""
     if op.name not in ("mul", "div"):
         return None
     inner: set[Op] = set()
@@ -141,12 +143,12 @@ def _quotient(graph: Graph, op: Op) -> _Normalisation | None:
 
 
 def _affine(graph: Graph, op: Op) -> _Normalisation | None:
-    """x * factor + (offset - mean * factor), where the factor is that of a root, and others."""
+    """Match x * factor + (offset - mean * factor), where `factor` has 1 / root as a factor."""
     if op.name != "add":
         return None
     for product, rest in _orders(op):
-        first, difference = _made_by(product, "mul"), _made_by(rest, "sub")
-        second = _made_by(difference.inputs[1], "mul") if difference is not None else None
+        first, difference = _producer(product, "mul"), _producer(rest, "sub")
+        second = _producer(difference.inputs[1], "mul") if difference is not None else None
         if first is None or difference is None or second is None:
             continue
         for x, factor in _orders(first):
@@ -164,41 +166,44 @@ def _affine(graph: Graph, op: Op) -> _Normalisation | None:
 
 
 def _factors(graph: Graph, op: Op, inner: set[Op], depth: int = DEPTH) -> list[tuple[Value, bool]]:
-    """What `op` multiplies, with whether it divides by that; adds what is in between to `inner`."""
+    """The factors of nested products that end with `op`: (value, whether it divides).
+
+    Adds the inner products to `inner`.
+    """
     if op.name not in ("mul", "div"):
         return [(op.output, False)]
-    found: list[tuple[Value, bool]] = []
+    factors: list[tuple[Value, bool]] = []
     for value, inverted in zip(op.inputs, (False, op.name == "div"), strict=True):
         before = value.op
         is_product = before is not None and before.name in ("mul", "div")
         if before is not None and is_product and depth and only_user(graph, value) is op:
             inner.add(before)
-            parts = _factors(graph, before, inner, depth - 1)
-            found += [(v, below != inverted) for v, below in parts]
+            nested = _factors(graph, before, inner, depth - 1)
+            factors += [(v, below != inverted) for v, below in nested]
         elif value.type.rank or not is_one(splat(value)):
-            found.append((value, inverted))
-    return found
+            factors.append((value, inverted))
+    return factors
 
 
 # -- roots
 
 
 def _root(value: Value, *, inverted: bool) -> _Root | None:
-    """What `value`, or its reciprocal (if it is not `inverted`), is the root of."""
-    op = _made_by(value, "sqrt" if inverted else "rsqrt")
+    """Match `value` as a root (`inverted`: as a divisor) or as the reciprocal of a root."""
+    op = _producer(value, "sqrt" if inverted else "rsqrt")
     if op is None:
         return None
     variance, epsilon, inner = _shifted(op.inputs[0])
     inner.add(op)
-    found = _mean_of_square(variance, inner) or _difference_of_means(variance, inner)
-    if found is not None:
-        found.epsilon = epsilon
-    return found
+    root = _mean_of_square(variance, inner) or _difference_of_means(variance, inner)
+    if root is not None:
+        root.epsilon = epsilon
+    return root
 
 
 def _shifted(value: Value) -> tuple[Value, float, set[Op]]:
-    """What a number that is not negative was added to, the number, the operation that did so."""
-    op = _made_by(value, "add")
+    """(x, number, {addition}) if `value` is x + number with number >= 0; else (value, 0, {})."""
+    op = _producer(value, "add")
     for x, other in _orders(op) if op is not None else ():
         number = splat(other)
         if op is not None and number is not None and number >= 0 and x.type == value.type:
@@ -207,14 +212,14 @@ def _shifted(value: Value) -> tuple[Value, float, set[Op]]:
 
 
 def _mean_of_square(variance: Value, inner: set[Op]) -> _Root | None:
-    """mean((x - mean(x))^2), or mean(x^2)"""
+    """Match mean((x - mean(x))^2) or mean(x^2)."""
     mean = _mean(variance)
-    square = _made_by(mean.inputs[0], "sqr") if mean is not None else None
+    square = _producer(mean.inputs[0], "sqr") if mean is not None else None
     if mean is None or square is None:
         return None
     base, axes = square.inputs[0], mean.attributes["axes"]
     inner = inner | {mean, square}
-    difference = _made_by(base, "sub")
+    difference = _producer(base, "sub")
     if difference is not None:
         x, subtracted = difference.inputs
         center = _mean(subtracted)
@@ -224,18 +229,18 @@ def _mean_of_square(variance: Value, inner: set[Op]) -> _Root | None:
 
 
 def _difference_of_means(variance: Value, inner: set[Op]) -> _Root | None:
-    """mean(x^2) - mean(x)^2, or 0 if that is larger"""
-    positive = _made_by(variance, "relu", "max")
+    """Match mean(x^2) - mean(x)^2, or its maximum with 0."""
+    positive = _producer(variance, "relu", "max")
     if positive is not None:
         rest = [v for v in positive.inputs if splat(v) != 0]
         if len(rest) != 1 or rest[0].type != variance.type:
             return None
         variance, inner = rest[0], inner | {positive}
-    difference = _made_by(variance, "sub")
+    difference = _producer(variance, "sub")
     if difference is None:
         return None
-    mean, squared = _mean(difference.inputs[0]), _made_by(difference.inputs[1], "sqr")
-    square = _made_by(mean.inputs[0], "sqr") if mean is not None else None
+    mean, squared = _mean(difference.inputs[0]), _producer(difference.inputs[1], "sqr")
+    square = _producer(mean.inputs[0], "sqr") if mean is not None else None
     center = _mean(squared.inputs[0]) if squared is not None else None
     if mean is None or squared is None or square is None or center is None:
         return None
@@ -247,8 +252,8 @@ def _difference_of_means(variance: Value, inner: set[Op]) -> _Root | None:
 
 
 def _mean(value: Value) -> Op | None:
-    """The operation that takes the mean that `value` is."""
-    op = _made_by(value, "sum_reduce")
+    """The operation that computes `value`, if it is a mean along axes."""
+    op = _producer(value, "sum_reduce")
     return op if op is not None and op.attributes["normalize"] and op.attributes["axes"] else None
 
 
@@ -256,10 +261,11 @@ def _axes(op: Op) -> set[int]:
     return set(op.attributes["axes"])
 
 
-def _made_by(value: Value, *names: str) -> Op | None:
+def _producer(value: Value, *names: str) -> Op | None:
+    """The operation that computes `value`, if its name is among `names`."""
     return value.op if value.op is not None and value.op.name in names else None
 
 
 def _orders(op: Op) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """The operands of a commutative operation, both ways."""
+    """The operands of a commutative operation in both orders."""
     return op.inputs, op.inputs[::-1]

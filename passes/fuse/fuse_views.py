@@ -17,7 +17,10 @@ _LOOKED_THROUGH = (*RESHAPES, "transpose")
 
 @dataclass(frozen=True)
 class FuseViews:
-    """Make `fused_views` operations (see `nnefc.ops.internal.fused_views`), as of rotary positions.
+    """Fuse slices, element-wise operations and their concatenation into `fused_views`.
+
+    The typical case is rotary position embedding (Su et al. 2021); see
+    `nnefc.ops.internal.fused_views`.
 
         %a: float32[7,4] = slice(%x) {axes = [1], begin = [0], end = [4]}
         %b: float32[7,4] = slice(%x) {axes = [1], begin = [4], end = [8]}
@@ -31,10 +34,11 @@ class FuseViews:
           inputs = [[0, 8, 1], [0, 8, 1], [4, 8, 1], [0, 8, 1], [4, 8, 1], [4, 8, 1]],
           outputs = [[0, 8, 1], [4, 8, 1]], expression = ... }
 
-    A concatenation is taken up by the element-wise operation that alone uses it, which then is
-    computed part by part; or it becomes one operation with the element-wise ones that alone are
-    used by it.  Its operands are of one shape, along the last dimension, and each of them is cut
-    from a tensor, or computed of such ones.  Reshapes and transposes before are read through.
+    A concatenation is fused with the element-wise operation that alone uses it, which is then
+    computed for each operand of the concatenation, or with the element-wise operations that compute
+    its operands for it alone.  It is along the last dimension; its operands have equal shapes, and
+    each is a slice of a tensor or computed from slices.  Reshapes and transposes of the slices
+    become strides.
 
     `steps` and `inputs` bound the size of one kernel.
     """
@@ -45,57 +49,59 @@ class FuseViews:
     inputs: int = 16
 
     def run(self, graph: Graph) -> bool:
-        gone: set[Op] = set()
+        erased: set[Op] = set()
         changed = False
         for op in list(graph.ops):
-            if op not in gone and (op.name == "fused" or is_elementwise(op)):
-                changed |= self._take_up(graph, op, gone)
+            if op not in erased and (op.name == "fused" or is_elementwise(op)):
+                changed |= self._fuse_user(graph, op, erased)
         for op in list(graph.ops):
-            if op not in gone and op.name == "concat" and _computes(graph, op):
-                parts = _Parts(graph, op)
-                results = [parts.operand(op, i) for i in range(len(op.inputs))]
-                changed |= self._replace(graph, op, parts, results, gone)
+            if op not in erased and op.name == "concat" and _computes(graph, op):
+                builder = _Builder(graph, op)
+                results = [builder.operand(op, i) for i in range(len(op.inputs))]
+                changed |= self._replace(graph, op, builder, results, erased)
         return changed
 
-    def _take_up(self, graph: Graph, op: Op, gone: set[Op]) -> bool:
-        """Compute `op` for the parts of what it reads that is joined."""
-        joined = [v.op for v in op.inputs if v.op is not None and _feeds(graph, v.op, op)]
-        if not joined:
+    def _fuse_user(self, graph: Graph, op: Op, erased: set[Op]) -> bool:
+        """Fuse element-wise `op` with the concatenations that it reads."""
+        concats = [v.op for v in op.inputs if v.op is not None and _feeds(graph, v.op, op)]
+        if not concats:
             return False
-        parts = _Parts(graph, joined[0])
-        taken = {x.output: x for x in joined if len(x.inputs) == parts.count}
+        builder = _Builder(graph, concats[0])
+        fused = {x.output: x for x in concats if len(x.inputs) == builder.count}
         results: list[int] = []
-        for i in range(parts.count):
+        for i in range(builder.count):
             operands = [
-                parts.operand(taken[v], i) if v in taken else parts.read(v, i) for v in op.inputs
+                builder.operand(fused[v], i) if v in fused else builder.read(v, i)
+                for v in op.inputs
             ]
-            results.append(parts.compute(expression_of(op), operands))
-        return self._replace(graph, op, parts, results, gone)
+            results.append(builder.compute(expression_of(op), operands))
+        return self._replace(graph, op, builder, results, erased)
 
     def _replace(
-        self, graph: Graph, op: Op, parts: _Parts, results: list[int], gone: set[Op]
+        self, graph: Graph, op: Op, builder: _Builder, results: list[int], erased: set[Op]
     ) -> bool:
-        if len(parts.steps) > self.steps or len(parts.inputs) > self.inputs:
+        """Replace `op` by a `fused_views` operation, unless it is too large for one kernel."""
+        if len(builder.steps) > self.steps or len(builder.inputs) > self.inputs:
             return False
-        step = parts.extents[-1]
+        step = builder.extents[-1]
         _, *strides = StridedView.dense(op.output).attribute
         attributes = {
-            "extents": parts.extents,
-            "inputs": tuple(where for _, where in parts.inputs),
-            "outputs": tuple((i * step, *strides) for i in range(parts.count)),
-            "expression": parts.expression(results),
+            "extents": builder.extents,
+            "inputs": tuple(view for _, view in builder.inputs),
+            "outputs": tuple((i * step, *strides) for i in range(builder.count)),
+            "expression": builder.expression(results),
         }
-        values = [value for value, _ in parts.inputs]
+        values = [value for value, _ in builder.inputs]
         type_, names = op.output.type, [op.output.name]
-        made = Op(NAME, values, attributes, [type_], names, op.location)
-        graph.insert(made, op)
-        graph.replace_value(op.output, made.output)
-        _erase_unused(graph, op, gone)
+        new = Op(NAME, values, attributes, [type_], names, op.location)
+        graph.insert(new, op)
+        graph.replace_value(op.output, new.output)
+        _erase_unused(graph, op, erased)
         return True
 
 
-class _Parts:
-    """An expression that is collected for each of the parts of a concatenation."""
+class _Builder:
+    """Collects an expression over views, for each operand of a concatenation."""
 
     def __init__(self, graph: Graph, concat: Op) -> None:
         self._graph = graph
@@ -103,42 +109,42 @@ class _Parts:
         self.extents: Shape = concat.inputs[0].type.dims
         self.inputs: list[tuple[Value, View]] = []
         self.steps: list[Step] = []
-        """Operands are numbers of inputs; -1, -2, and so on are the steps."""
+        """Operands >= 0 are indices of inputs; -1, -2, and so on are the results of steps."""
 
     def operand(self, concat: Op, i: int) -> int:
-        """Part `i` of a concatenation, with what is done to it before."""
+        """Operand `i` of a concatenation, with the element-wise operation that computes it."""
         value = concat.inputs[i]
         inner = _inner(self._graph, value, concat)
         if inner is None:
             return self.read(value)
         return self.compute(expression_of(inner), [self.read(v) for v in inner.inputs])
 
-    def read(self, value: Value, part: int = 0) -> int:
-        """Items of a tensor that is broadcast, or of a part of it, where they lie."""
+    def read(self, value: Value, index: int = 0) -> int:
+        """Broadcast `value` at operand `index` of the concatenation; returns the input."""
         dims = value.type.dims
-        found = strided_source(value)
-        if dims and found.strides[-1] > 1:  # kernels go along rows by single items
-            found = StridedView.dense(value)
+        view = strided_source(value)
+        if dims and view.strides[-1] > 1:  # rows of kernels must be contiguous
+            view = StridedView.dense(value)
         missing = len(self.extents) - len(dims)
-        strides = [*(s if n > 1 else 0 for s, n in zip(found.strides, dims)), *[0] * missing]
-        offset = found.offset + part * self.extents[-1] * strides[-1]
-        wanted = found.source, (offset, *strides)
-        for number, there in enumerate(self.inputs):
-            if there == wanted:
+        strides = [*(s if n > 1 else 0 for s, n in zip(view.strides, dims)), *[0] * missing]
+        offset = view.offset + index * self.extents[-1] * strides[-1]
+        new = view.source, (offset, *strides)
+        for number, existing in enumerate(self.inputs):
+            if existing == new:
                 return number
-        self.inputs.append(wanted)
+        self.inputs.append(new)
         return len(self.inputs) - 1
 
     def compute(self, expression: Expression, operands: list[int]) -> int:
-        """Add the steps of an expression with one result."""
-        place = list(operands)
+        """Add the steps of an expression with one result; returns the result."""
+        numbers = list(operands)
         for step in expression.steps:
-            self.steps.append(replace(step, operands=tuple(place[o] for o in step.operands)))
-            place.append(-len(self.steps))
-        return place[expression.results[0]]
+            self.steps.append(replace(step, operands=tuple(numbers[o] for o in step.operands)))
+            numbers.append(-len(self.steps))
+        return numbers[expression.results[0]]
 
     def expression(self, results: list[int]) -> Expression:
-        """All of it, with inputs in front."""
+        """The collected expression, with steps numbered after the inputs."""
         count = len(self.inputs)
 
         def number(operand: int) -> int:
@@ -150,7 +156,7 @@ class _Parts:
 
 
 def _feeds(graph: Graph, concat: Op, op: Op) -> bool:
-    """Whether a concatenation of cut tensors is read by `op` alone, item by item."""
+    """Whether `concat` joins slices and only `op` reads it, item by item."""
     return (
         _is_cut_up(graph, concat)
         and only_user(graph, concat.output) is op
@@ -159,13 +165,13 @@ def _feeds(graph: Graph, concat: Op, op: Op) -> bool:
 
 
 def _computes(graph: Graph, concat: Op) -> bool:
-    """Whether a concatenation of cut tensors has something done to them."""
+    """Whether `concat` joins slices on which element-wise operations compute."""
     inner = [_inner(graph, value, concat) for value in concat.inputs]
     return any(inner) and _is_cut_up(graph, concat)
 
 
 def _is_cut_up(graph: Graph, concat: Op) -> bool:
-    """Whether a concatenation puts together what was cut from tensors."""
+    """Whether `concat` joins slices of tensors, of equal shapes along the last dimension."""
     if concat.name != "concat" or len(concat.inputs) < 2:
         return False
     first, *others = (value.type.dims for value in concat.inputs)
@@ -181,7 +187,7 @@ def _is_cut_up(graph: Graph, concat: Op) -> bool:
 
 
 def _inner(graph: Graph, value: Value, concat: Op) -> Op | None:
-    """The element-wise operation that computes an operand of a concatenation for it alone."""
+    """The element-wise operation that computes an operand of `concat` for it alone, if any."""
     op = value.op
     if op is None or only_user(graph, value) is not concat:
         return None
@@ -189,25 +195,26 @@ def _inner(graph: Graph, value: Value, concat: Op) -> Op | None:
 
 
 def _is_cut(value: Value) -> bool:
-    """Whether `value` is a part of another tensor."""
+    """Whether `value` is a slice of another tensor."""
     while value.op is not None and value.op.name in _LOOKED_THROUGH:
         value = value.op.inputs[0]
     return value.op is not None and value.op.name in ("slice", "split")
 
 
-def _erase_unused(graph: Graph, op: Op, gone: set[Op]) -> None:
-    """Take out an operation that nobody uses, and what only it used of this kind of graph."""
+def _erase_unused(graph: Graph, op: Op, erased: set[Op]) -> None:
+    """Erase an unused operation and the operations of the pattern that only it used."""
     waiting = [op]
     while waiting:
         op = waiting.pop()
         used = any(v.users or graph.is_output(v) for v in op.outputs)
-        if op in gone or used or not _is_taken_up(op):
+        if op in erased or used or not _may_be_fused(op):
             continue
         graph.erase(op)
-        gone.add(op)
+        erased.add(op)
         waiting += [v.op for v in op.inputs if v.op is not None]
 
 
-def _is_taken_up(op: Op) -> bool:
+def _may_be_fused(op: Op) -> bool:
+    """Whether the pattern contains such operations."""
     names = ("fused", "concat", "slice", "split", *_LOOKED_THROUGH)
     return op.name in names or is_elementwise(op)

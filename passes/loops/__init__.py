@@ -1,1 +1,1 @@
-"""Passes over loops (`scan`)."""
+"""Passes that rewrite loops (`scan`)."""

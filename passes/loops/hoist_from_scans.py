@@ -15,7 +15,7 @@ from nnefc.passes.base import RESHAPES, is_constant, is_pure
 
 @dataclass(frozen=True)
 class HoistFromScans:
-    """Take out of the bodies of loops what no state has a part in.
+    """Move operations out of the bodies of loops if they do not depend on a state.
 
         %y: float32[8,3] = scan(%s, %x, %w) {turns = 8, states = 1, scanned = 1,
           body = graph turn(%s: float32[1,3], %x: float32[1,5], %w: float32[3,5])
@@ -34,8 +34,8 @@ class HoistFromScans:
             %t: float32[1,3] = add(%p, %s)
           }}
 
-    What is the same in all turns is computed once.  A product of slices is computed for all of them
-    at the same time if it is separable (`batch_rules`), with what leads to it.
+    Loop-invariant operations are computed once.  Products of slices are computed for all slices at
+    once if they are separable (`batch_rules`), together with the operations that they depend on.
     """
 
     name: ClassVar[str] = "hoist_from_scans"
@@ -51,10 +51,11 @@ class HoistFromScans:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A value of the body that is known outside of it.
+class _Outer:
+    """A value outside of the body that has the slices of a value of the body, or equals it.
 
-    `backwards`: for slices, the direction; None if it is the same in all turns.
+    `type`: that of the outer value.  `backwards`: the direction of the slices; None if the value is
+    loop-invariant.
     """
 
     type: TensorType
@@ -66,25 +67,29 @@ class _Hoist:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._known: dict[Value, _Kept] = {o.inner: _Kept(o.outer.type, None) for o in loop.shared}
+        self._known: dict[Value, _Outer] = {
+            o.inner: _Outer(o.outer.type, None) for o in loop.shared
+        }
+        """What is known of the outer value of a value of the body, if it has one."""
         for operand in loop.scanned:
-            self._known[operand.inner] = _Kept(operand.outer.type, operand.backwards)
+            self._known[operand.inner] = _Outer(operand.outer.type, operand.backwards)
         self._twins = {o.inner: o.outer for o in (*loop.shared, *loop.scanned)}
-        """Values of the body outside of it."""
+        """The outer values of values of the body."""
 
     def run(self) -> bool:
+        """Move operations; returns whether there were any."""
         movable: dict[Op, Op] = {}
         for op in self._loop.body.ops:
-            made = self._outside(op)
-            if made is not None:
-                movable[op] = made
+            outside = self._outside(op)
+            if outside is not None:
+                movable[op] = outside
         chosen = self._worthwhile(movable)
         for op in chosen:
             self._move(op, movable[op])
         return bool(chosen)
 
     def _outside(self, op: Op) -> Op | None:
-        """The operation for all turns, over values of the body still; None if there is none."""
+        """`op` for all turns at once, with operands of the body; None if it cannot move."""
         if not is_pure(op) or op.bodies or op.name == "constant":
             return None
         fixed = [v for v in op.inputs if not is_constant(v)]
@@ -92,20 +97,19 @@ class _Hoist:
             return None
         directions = {self._known[v].backwards for v in fixed} - {None}
         if not directions:
-            made = Op(op.name, op.inputs, op.attributes, [v.type for v in op.outputs])
-            self._known.update((v, _Kept(v.type, None)) for v in op.outputs)
-            return made
+            self._known.update((v, _Outer(v.type, None)) for v in op.outputs)
+            return Op(op.name, op.inputs, op.attributes, [v.type for v in op.outputs])
         if len(directions) > 1:
             return None
-        made = self._over_all_slices(op)
-        if made is not None:
+        whole = self._over_all_slices(op)
+        if whole is not None:
             (backwards,) = directions
-            for inner, outer in zip(op.outputs, made.outputs, strict=True):
-                self._known[inner] = _Kept(outer.type, backwards)
-        return made
+            for inner, outer in zip(op.outputs, whole.outputs, strict=True):
+                self._known[inner] = _Outer(outer.type, backwards)
+        return whole
 
     def _over_all_slices(self, op: Op) -> Op | None:
-        """What gives all of a tensor whose slices the operation gives."""
+        """The operation that computes the slices of all turns; None if `op` is not separable."""
         if any(not v.type.shape for v in op.outputs):
             return None
         turns = self._loop.turns
@@ -114,35 +118,34 @@ class _Hoist:
             attributes = {"shape": types[0].dims, "axis_start": 0, "axis_count": -1}
             return Op("reshape", op.inputs, attributes, types, location=op.location)
         rows = [self._rows(v) for v in op.inputs]
-        given = [self._known[v].type if v in self._known else v.type for v in op.inputs]
+        operands = [self._known[v].type if v in self._known else v.type for v in op.inputs]
         attributes = resized(op, op.outputs[0].type.dims[0], turns)
-        whole = Op(op.name, map(Value, given), attributes, types)
+        whole = Op(op.name, map(Value, operands), attributes, types)
         if not separable(whole, rows, turns):
             return None
         return Op(op.name, op.inputs, attributes, types, location=op.location)
 
     def _rows(self, value: Value) -> int:
-        """Extents along dimension 0 of a slice; 0 if the value is the same in all turns."""
+        """Extent of a slice along dimension 0; 0 if the value is loop-invariant."""
         known = self._known.get(value)
         return 0 if known is None or known.backwards is None else value.type.dims[0]
 
     def _worthwhile(self, movable: dict[Op, Op]) -> list[Op]:
-        """What is worth a place outside: what is the same in all turns, products, and what leads
-        to these.
-        """
+        """Operations worth moving: loop-invariant ones, products, and what these depend on."""
         chosen: set[Op] = set()
         for op in reversed(movable):
-            same = all(self._known[v].backwards is None for v in op.outputs)
-            leads = any(user in chosen for v in op.outputs for user in v.users)
-            if same or macs(op) or leads:
+            invariant = all(self._known[v].backwards is None for v in op.outputs)
+            feeds_chosen = any(user in chosen for v in op.outputs for user in v.users)
+            if invariant or macs(op) or feeds_chosen:
                 chosen.add(op)
         return [op for op in movable if op in chosen]
 
-    def _move(self, op: Op, made: Op) -> None:
+    def _move(self, op: Op, outside: Op) -> None:
+        """Insert `outside` before the loop and pass its results to the body in place of `op`."""
         loop = self._loop
-        inputs = [self._outer(v) for v in made.inputs]
-        types = [v.type for v in made.outputs]
-        moved = Op(made.name, inputs, made.attributes, types, location=op.location)
+        inputs = [self._outer(v) for v in outside.inputs]
+        types = [v.type for v in outside.outputs]
+        moved = Op(outside.name, inputs, outside.attributes, types, location=op.location)
         loop.graph.insert(moved, loop.op)
         for inner, outer in zip(op.outputs, moved.outputs, strict=True):
             backwards = self._known[inner].backwards
@@ -152,10 +155,10 @@ class _Hoist:
         loop.body.erase(op)
 
     def _outer(self, value: Value) -> Value:
-        """The value outside of the body; constants are made there once more."""
-        found = self._twins.get(value)
-        if found is None:
+        """The outer value of a value of the body; constants of the body are copied."""
+        twin = self._twins.get(value)
+        if twin is None:
             assert value.op is not None
             op = Op("constant", (), value.op.attributes, [value.type])
-            found = self._twins[value] = self._loop.graph.insert(op, self._loop.op).output
-        return found
+            twin = self._twins[value] = self._loop.graph.insert(op, self._loop.op).output
+        return twin

@@ -1,4 +1,4 @@
-"""Merge products of one row with several matrices, in loops, into one product."""
+"""Merge products of one row with several matrices in loops into one product."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from nnefc.passes.fold.fold_constants import LINEAR
 
 @dataclass(frozen=True)
 class MergeProducts:
-    """Let turns multiply a row with weights that all of them share in one go.
+    """Merge products in the body of a loop that multiply one row with different weights.
 
         %i: float32[1,8] = matmul(%h, %u) {transposeA = false, transposeB = true}
         %f: float32[1,8] = matmul(%h, %v) {transposeA = false, transposeB = true}
 
-    becomes, in the body of a loop that is given %w, the concatenation of %u and %v,
+    becomes, with a new operand %w of the loop, the concatenation of %u and %v,
 
         %0: float32[1,16] = matmul(%h, %w) {transposeA = false, transposeB = true}
         %i: float32[1,8], %f: float32[1,8] = split(%0) {axis = 1, ratios = [8, 8]}
 
-    The gates of recurrent networks are such products.  The split costs nothing, as the parts of a
-    row lie one after the other, and threads share one long product rather than several short ones.
-    The concatenation is folded, as weights are data, or computed of data alone.
+    The gates of recurrent networks are such products.  Threads share one long product better than
+    several short ones.  The split copies nothing, since its results are contiguous.  The
+    concatenation is folded, since all weights are constants or will be.
     """
 
     name: ClassVar[str] = "merge_products"
@@ -48,10 +48,10 @@ class MergeProducts:
 
 
 def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
-    """Products of one row with weights, by what has to be equal for them to be merged."""
+    """Products of one row with weights, grouped by row, rank and flags: groups can be merged."""
     known = Known(loop.graph)
     outer: dict[Value, Value] = {o.inner: _stored(o.outer) for o in loop.shared}
-    found: dict[Hashable, list[Op]] = {}
+    groups: dict[Hashable, list[Op]] = {}
     for op in loop.body.ops:
         if op.name != "matmul" or math.prod(op.output.type.dims[:-1]) > 1:
             continue
@@ -59,12 +59,12 @@ def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
         stored = outer.get(matrix) or matrix
         if is_constant(stored) or _is_data(stored, known):
             flags = op.attributes["transposeA"], op.attributes["transposeB"]
-            found.setdefault((row, stored.type.rank, *flags), []).append(op)
-    return found
+            groups.setdefault((row, stored.type.rank, *flags), []).append(op)
+    return groups
 
 
 def _stored(matrix: Value) -> Value:
-    """The matrix that a value is, perhaps without singular dimensions before it."""
+    """The matrix before reshapes that only add or remove leading singular dimensions."""
     while (op := matrix.op) is not None and op.name in RESHAPES:
         (source,) = op.inputs
         if source.type.dims[-2:] != matrix.type.dims[-2:]:
@@ -74,7 +74,7 @@ def _stored(matrix: Value) -> Value:
 
 
 def _is_data(value: Value, known: Known) -> bool:
-    """Whether a value will be a constant, if it is none, when constants are folded."""
+    """Whether a value is known, or folding will make it a constant."""
     op = value.op
     if value in known or op is None:
         return value in known
@@ -83,6 +83,7 @@ def _is_data(value: Value, known: Known) -> bool:
 
 
 def _merge(loop: Loop, ops: Sequence[Op]) -> None:
+    """Replace products of one row by one product and a split."""
     first = ops[0]
     flags, matrix = first.attributes, first.inputs[1]
     matrices = [_stored(_outside(loop, op.inputs[1])) for op in ops]
@@ -107,7 +108,7 @@ def _before(graph: Graph, op: Op, name: str, operands: Sequence[Value], **attrib
 
 
 def _outside(loop: Loop, matrix: Value) -> Value:
-    """A matrix that the body has, outside of it."""
+    """The value before the loop of a shared or constant matrix of the body."""
     if matrix.op is None:
         return next(operand.outer for operand in loop.shared if operand.inner is matrix)
     twin = Op("constant", (), matrix.op.attributes, [matrix.type], location=matrix.op.location)

@@ -13,7 +13,7 @@ from nnefc.passes.base import is_constant, replace, splat, splat_op
 
 @dataclass(frozen=True)
 class SimplifyScans:
-    """Make loops smaller: states, operands and results that need not be there go.
+    """Remove states, operands and results that loops do not need.
 
         %s: float32[4], %y: float32[8] = scan(%s0, %x, %w) {turns = 2, states = 1, scanned = 1,
           body = graph turn(%s: float32[4], %x: float32[4], %w: float32[4])
@@ -28,10 +28,9 @@ class SimplifyScans:
             %y: float32[4] = add(%x, %s)
           }}
 
-    The rules, in order: a loop of one turn is what its body computes; a state that never changes is
-    shared; what the body takes twice it takes once, and what it gives twice, or as it takes it,
-    it need not give; constants that it takes are its own; results, states and operands that
-    nothing depends on go.
+    The rules, in order: inline a loop of one turn; share a state that never changes; merge equal
+    operands; replace stacked results that equal another one or a scanned operand; move constants
+    into the body; remove unused results, states and operands.
     """
 
     name: ClassVar[str] = "simplify_scans"
@@ -44,32 +43,32 @@ class SimplifyScans:
                 _inline(loop)
                 changed = True
                 continue
-            found = [rule(loop) for rule in _RULES]
-            if any(found):
+            applied = [rule(loop) for rule in _RULES]
+            if any(applied):
                 loop.write()
                 changed = True
         return changed
 
 
 def _inline(loop: Loop) -> None:
-    """What one turn computes, in place of the loop."""
+    """Replace a loop of one turn by the operations of its body."""
     graph, op, body = loop.graph, loop.op, loop.body
     twins = dict(zip(body.inputs, op.inputs, strict=True))
     for inner in body.ops:
-        made = Op(
+        copy = Op(
             inner.name,
             [twins[v] for v in inner.inputs],
             inner.attributes,
             [v.type for v in inner.outputs],
             location=inner.location,
         )
-        graph.insert(made, op)
-        twins.update(zip(inner.outputs, made.outputs, strict=True))
+        graph.insert(copy, op)
+        twins.update(zip(inner.outputs, copy.outputs, strict=True))
     replace(graph, op, [twins[v] for v in body.outputs])
 
 
 def _share_states(loop: Loop) -> bool:
-    """States that no turn changes."""
+    """Turn states that no turn changes into shared operands."""
     constant = [state for state in loop.states if state.after is state.before]
     for state in constant:
         loop.states.remove(state)
@@ -79,7 +78,7 @@ def _share_states(loop: Loop) -> bool:
 
 
 def _merge_operands(loop: Loop) -> bool:
-    """Operands that are there twice."""
+    """Merge equal scanned operands, and equal shared operands."""
     changed = False
     for operands in (loop.scanned, loop.shared):
         first: dict[tuple[Value, bool], Value] = {}
@@ -93,7 +92,7 @@ def _merge_operands(loop: Loop) -> bool:
 
 
 def _merge_results(loop: Loop) -> bool:
-    """Stacked results that are there twice, or are what is scanned."""
+    """Deduplicate stacked results; forward those that equal a scanned operand."""
     first = {(operand.inner, operand.backwards): operand.outer for operand in loop.scanned}
     changed = False
     for stacked in list(loop.stacked):
@@ -106,22 +105,22 @@ def _merge_results(loop: Loop) -> bool:
 
 
 def _take_in_constants(loop: Loop) -> bool:
-    """Shared constants, and scanned ones that repeat one number: the body has them itself."""
+    """Move shared constants, and scanned ones that repeat one number, into the body."""
     before = next(loop.body.ops, None)
     changed = False
     for operands, sliced in ((loop.shared, False), (loop.scanned, True)):
         for operand in list(operands):
-            made = _constant(operand.outer, operand.inner, sliced)
-            if made is None:
+            constant = _constant(operand.outer, operand.inner, sliced)
+            if constant is None:
                 continue
-            loop.replace(operand.inner, loop.body.insert(made, before).output)
+            loop.replace(operand.inner, loop.body.insert(constant, before).output)
             operands.remove(operand)
             changed = True
     return changed
 
 
 def _constant(outer: Value, inner: Value, sliced: bool) -> Op | None:
-    """What gives a body its own one of a constant that is outside of it."""
+    """A constant for the body in place of an operand; None if the operand is not constant."""
     if outer.op is None or not is_constant(outer):
         return None
     if not sliced:
@@ -131,21 +130,21 @@ def _constant(outer: Value, inner: Value, sliced: bool) -> Op | None:
 
 
 def _drop_dead(loop: Loop) -> bool:
-    """What nothing depends on that is needed after the loop."""
+    """Remove states, operands and results that no used result depends on."""
     stacked = [each for each in loop.stacked if _is_used(loop.graph, each.outer)]
     live = [state for state in loop.states if _is_used(loop.graph, state.final)]
     needed = _needed([each.inner for each in stacked], [state.after for state in live])
-    while found := [s for s in loop.states if s not in live and s.before in needed]:
-        live += found
-        needed |= _needed([state.after for state in found])
+    while more := [s for s in loop.states if s not in live and s.before in needed]:
+        live += more
+        needed |= _needed([state.after for state in more])
     states = [state for state in loop.states if state in live]
     scanned = [operand for operand in loop.scanned if operand.inner in needed]
     shared = [operand for operand in loop.shared if operand.inner in needed]
-    kept = (states, scanned, shared, stacked)
+    after = (states, scanned, shared, stacked)
     before = (loop.states, loop.scanned, loop.shared, loop.stacked)
-    if list(map(len, kept)) == list(map(len, before)):
+    if list(map(len, after)) == list(map(len, before)):
         return False
-    loop.states, loop.scanned, loop.shared, loop.stacked = kept
+    loop.states, loop.scanned, loop.shared, loop.stacked = after
     loop.body.outputs = [*(s.after for s in states), *(s.inner for s in stacked)]
     for op in loop.body.reversed_ops:
         if not any(_is_used(loop.body, v) for v in op.outputs):
@@ -158,7 +157,7 @@ def _is_used(graph: Graph, value: Value) -> bool:
 
 
 def _needed(*outputs: list[Value]) -> set[Value]:
-    """The values that some outputs of a body depend on, themselves included."""
+    """The values that outputs of a body depend on, and the outputs themselves."""
     needed: set[Value] = set()
     stack = [value for values in outputs for value in values]
     while stack:

@@ -1,1 +1,1 @@
-"""Passes that decide for this machine: layouts, algorithms, stages of a batch."""
+"""Passes that depend on the machine: layouts, convolution algorithms, stages of a batch."""

@@ -1,4 +1,4 @@
-"""Assign channel-blocked layouts to values, and insert the conversions."""
+"""Assign channel-blocked layouts to values and insert conversions (NeoCPU, Liu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.cost.convolution import FEW_CHANNELS
 
 JOINED = ("concat", "split", "slice")
-"""Operations whose operands and results are slices of each other: equal layouts avoid copies."""
+"""Operations that copy nothing if their operands and results have equal layouts."""
 
 
 @dataclass(frozen=True)
 class AssignLayouts:
-    """Give convolutions, and operations between them, blocked operands and results.
+    """Assign blocked layouts to convolutions and the operations between them.
 
         %0: float32[1,32,16,16] = fused_conv(%x, %w, %b) {..., algorithm = direct}
         %y: float32[1,32,8,8] = max_pool(%0) {...}
@@ -38,10 +38,10 @@ class AssignLayouts:
         %2: float32[1,32,8,8] blocked(8, [0, 0], [0, 0]) = max_pool(%0) {...}
         %y: float32[1,32,8,8] = layout(%2)
 
-    A convolution always computes on blocked tensors, a pooling where it gains; other operations
-    that can do so if an operand is blocked.  The halo of a value is the union of what its users
-    need; where users that are wide in different dimensions would make it far too large, some read a
-    copy instead.
+    Convolutions always compute on blocked tensors, poolings where that is faster, and other
+    operations with a blocked rule if an operand is blocked.  The halo of a value is the union of
+    the halos that its users need.  Where that would be far too large (users that are wide in
+    different dimensions), some users read a copy.
     """
 
     name: ClassVar[str] = "assign_layouts"
@@ -62,7 +62,7 @@ class AssignLayouts:
         return True
 
     def _blocked_operations(self, graph: Graph, known: Known) -> dict[Op, None]:
-        """In order."""
+        """The operations that compute on blocked tensors, in order."""
         chosen: dict[Op, None] = {}
         for op in graph.ops:
             if (
@@ -75,14 +75,14 @@ class AssignLayouts:
 
 
 def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padding]:
-    """The halo of every blocked value: the union of what its users need, equal for joined values.
+    """The halo of every blocked value: the union of the halos that its users need.
 
-    A halo is widened only while int32 offsets reach all pixels, and while little of the plane is
-    halo.
+    Values that `JOINED` operations connect get equal halos.  A halo is widened only while int32
+    offsets reach all pixels and the halo is small.
     """
     halos: dict[Value, Padding] = {}
     channels: dict[Value, int] = {}
-    """The most channels that a sum of a user runs over."""
+    """The most channels over which a user sums, by value."""
     for op in chosen:
         for value in (*op.outputs, *(op.inputs[i] for i in tensors(op, known))):
             halos[value] = ((0, 0),) * (value.type.rank - 2)
@@ -107,15 +107,15 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
     while changed:
         changed = False
         for op in joined:
-            parts = [*op.outputs, *(op.inputs[i] for i in tensors(op, known))]
-            for value in parts:
-                for other in parts:
+            connected = [*op.outputs, *(op.inputs[i] for i in tensors(op, known))]
+            for value in connected:
+                for other in connected:
                     changed |= widen(value, halos[other])
     return halos
 
 
 def _layout(value: Value, block: int, halo: Padding) -> Blocked:
-    """A layout for the items of `value`."""
+    """The blocked layout with a halo for the items of `value`."""
     return Blocked(block, halo, value.type.dtype.itemsize)
 
 
@@ -125,7 +125,7 @@ def _union(x: Padding, y: Padding) -> Padding:
 
 
 class _Converter:
-    """Inserts a `layout` operation where a value is used in another layout than it has."""
+    """Inserts a `layout` operation where an operation needs a value in another layout."""
 
     def __init__(
         self,
@@ -154,6 +154,7 @@ class _Converter:
         self._graph.outputs = outputs
 
     def _block_operand(self, op: Op, index: int) -> None:
+        """Convert operand `index` of a blocked operation to a blocked layout, if necessary."""
         value, halo = op.inputs[index], self._halos[op.inputs[index]]
         needed = halo_needed(op, index)
         if _union(halo, needed) != halo:
@@ -166,12 +167,12 @@ class _Converter:
         op.set_input(index, self._twin(value, _layout(value, 1 if few else self._block, halo), op))
 
     def _twin(self, value: Value, layout: Blocked | None, before: Op | None) -> Value:
-        """`value` in this layout, converted if it has another."""
+        """`value` in `layout`, converted before an operation if it has another layout."""
         if value.type.layout == layout:
             return value
-        found = self._twins.get((value, layout))
-        if found is None:
+        twin = self._twins.get((value, layout))
+        if twin is None:
             op = Op("layout", [value], {}, [value.type.with_layout(layout)])
             self._graph.insert(op, before)
-            found = self._twins[value, layout] = op.output
-        return found
+            twin = self._twins[value, layout] = op.output
+        return twin

@@ -1,4 +1,4 @@
-"""Choose the algorithm of every convolution."""
+"""Choose the algorithm of every convolution by the cost model or by tuning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ChooseConvolutionAlgorithms:
     block: int = 8
     """Channels in a block."""
     strict: bool = False
-    """Only algorithms with the rounding errors of plain sums."""
+    """Whether to use only algorithms with the rounding errors of plain sums."""
     warm: bool = False
     """Whether weights are in the last cache when they are read."""
     tuned: Mapping[str, ConvolutionAlgorithm] = field(
@@ -38,7 +38,7 @@ class ChooseConvolutionAlgorithms:
     )
     """Algorithms by `operation_key`, which take precedence over the cost model.
 
-    An algorithm that cannot compute the convolution is ignored, and all are if `strict`."""
+    An algorithm that cannot compute the convolution is ignored; with `strict` all are."""
 
     def run(self, graph: Graph) -> bool:
         changed = False

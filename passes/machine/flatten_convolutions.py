@@ -16,7 +16,7 @@ from nnefc.passes.base import is_elementwise, replace, splat, splat_op
 
 @dataclass(frozen=True)
 class FlattenConvolutions:
-    """Make products of convolutions with one window, over all of the image.
+    """Replace convolutions whose only window covers the whole image by matrix products.
 
         %0: float32[3,4096,1,1] = conv(%x, %w, %b) {padding = [[0, 0], [0, 0]], ...}
         %y: float32[3,4096,1,1] = relu(%0)
@@ -30,9 +30,10 @@ class FlattenConvolutions:
         %5: float32[3,4096] = relu(%4)
         %y: float32[3,4096,1,1] = reshape(%5) {shape = [3, 4096, 1, 1], ...}
 
-    A product reads its weights once for all items of the batch; a convolution once for each.
-    There must be one group.  Taps that meet padding go.  Element-wise operations move before
-    the last reshape, so that the product can do them, and the next one finds its operand.
+    A product reads its weights once for all items of the batch, a convolution once for each.  The
+    convolution must have one group; taps on padding are removed.  Element-wise operations move
+    before the last reshape, so that they can become the epilogue of the product, and the next
+    convolution can be flattened, too.
     """
 
     name: ClassVar[str] = "flatten_convolutions"
@@ -41,11 +42,11 @@ class FlattenConvolutions:
     def run(self, graph: Graph) -> bool:
         known = Known(graph)
         flat: dict[Value, Value] = {}
-        """[items, channels] of values [items, channels, 1, ...]."""
+        """Values [items, channels, 1, ...] by their counterparts [items, channels]."""
         for op in graph.ops:
             if any(v.type.shape is None for v in (*op.inputs, *op.outputs)):
                 continue
-            if (taps := _taps_met(op)) is not None:
+            if (taps := _covering_taps(op)) is not None:
                 result = _product(graph, op, taps, flat, known)
             elif _follows(op, flat):
                 result = _moved(graph, op, flat)
@@ -65,8 +66,8 @@ class FlattenConvolutions:
 # -- convolutions
 
 
-def _taps_met(op: Op) -> tuple[slice, ...] | None:
-    """The taps that meet the image, if `op` is a convolution whose only window meets all of it."""
+def _covering_taps(op: Op) -> tuple[slice, ...] | None:
+    """The taps on the image, if `op` is a convolution whose only window covers all of it."""
     if op.name != "conv":
         return None
     dims, attributes = op.inputs[0].type.dims, op.attributes
@@ -76,12 +77,12 @@ def _taps_met(op: Op) -> tuple[slice, ...] | None:
     if any(n != 1 for n in window.output):
         return None
     tables = window.tables(attributes["border"])
-    met = [_in_order(table[0], n) for table, n in zip(tables, window.input, strict=True)]
-    return None if None in met else tuple(taps for taps in met if taps is not None)
+    covering = [_in_order(table[0], n) for table, n in zip(tables, window.input, strict=True)]
+    return None if None in covering else tuple(taps for taps in covering if taps is not None)
 
 
 def _in_order(indices: Indices, extent: int) -> slice | None:
-    """The taps that meet 0, 1, ... up to `extent`; None if they meet something else."""
+    """The taps that read items 0 to `extent` - 1 in order; None if other items are read."""
     inside = np.flatnonzero(indices >= 0)
     if not np.array_equal(indices[inside], np.arange(extent)):
         return None
@@ -91,7 +92,7 @@ def _in_order(indices: Indices, extent: int) -> slice | None:
 def _product(
     graph: Graph, op: Op, taps: tuple[slice, ...], flat: dict[Value, Value], known: Known
 ) -> Value:
-    """[items, channels] that the convolution `op` computes, emitted before it."""
+    """The result [items, channels] of the convolution `op` by a product, inserted before it."""
     emit = emitter(graph, op, op.location)
     x, filter_, bias = op.inputs
     items, channels = op.output.type.dims[:2]
@@ -108,15 +109,15 @@ def _product(
 
 
 def _cut(graph: Graph, op: Op, filter_: Value, taps: tuple[slice, ...], known: Known) -> Value:
-    """`filter_` without the taps that meet nothing; at once, if it is known."""
+    """`filter_` restricted to `taps`: a constant if it is known, else a slice."""
     dims = (*filter_.type.dims[:2], *(t.stop - t.start for t in taps))
     if dims == filter_.type.dims:
         return filter_
     items = known.items(filter_)
     if items is not None:
         type_ = filter_.type.with_shape(dims)
-        made = constant_op(items[(slice(None), slice(None), *taps)], type_, op.location)
-        return graph.insert(made, op).output
+        cut = constant_op(items[(slice(None), slice(None), *taps)], type_, op.location)
+        return graph.insert(cut, op).output
     return emitter(graph, op, op.location)(
         "slice",
         filter_,
@@ -130,24 +131,25 @@ def _cut(graph: Graph, op: Op, filter_: Value, taps: tuple[slice, ...], known: K
 
 
 def _follows(op: Op, flat: dict[Value, Value]) -> bool:
-    """Whether `op` does something with such results, item by item and channel by channel."""
-    return is_elementwise(op) and any(v in flat and _is_like(v, op) for v in op.inputs)
+    """Whether `op` is an element-wise operation on a flattened value, without broadcasting it."""
+    return is_elementwise(op) and any(v in flat and _has_shape_of(v, op) for v in op.inputs)
 
 
-def _is_like(value: Value, op: Op) -> bool:
+def _has_shape_of(value: Value, op: Op) -> bool:
+    """Whether `op` has one result, with the shape of `value`."""
     return len(op.outputs) == 1 and op.output.type.dims == value.type.dims
 
 
 def _moved(graph: Graph, op: Op, flat: dict[Value, Value]) -> Value:
-    """The same [items, channels] as the element-wise `op` computes, inserted before it."""
+    """The result [items, channels] of element-wise `op` on flattened values, inserted before it."""
     operands = [flat.get(v) or _flattened(graph, op, v) for v in op.inputs]
     type_ = op.output.type.with_shape(op.output.type.dims[:2])
-    made = Op(op.name, operands, op.attributes, [type_], (), op.location)
-    return graph.insert(made, op).output
+    moved = Op(op.name, operands, op.attributes, [type_], (), op.location)
+    return graph.insert(moved, op).output
 
 
 def _flattened(graph: Graph, op: Op, value: Value) -> Value:
-    """An operand without the dimensions that are 1; a number remains one."""
+    """An operand with its first two dimensions only; a splat remains a splat."""
     dims: Shape = value.type.dims[:2]
     if value.type.rank <= 2:
         return value

@@ -20,18 +20,18 @@ from nnefc.passes.base import replace
 Array = np.ndarray[Any, Any]
 
 FEW: Final = 4
-"""Channels of the result; a vector has as many or more, of which the others would be idle."""
+"""Most channels of the result: with so few, most lanes of vectors of channels are idle."""
 MANY: Final = 8
-"""Channels of the operand, or a convolution gains nothing either."""
+"""Fewest channels of the operand: with fewer a convolution gains nothing."""
 MOST_TAPS: Final = 1.5
-"""Taps that the convolution may have for each one of the filter."""
+"""Most taps of the convolution per tap of the filter."""
 MOST_BYTES: Final = 32 << 20
-"""The largest filter: each plan has a rewritten filter of its own."""
+"""Most bytes of the filter: each plan has its own rewritten filter."""
 
 
 @dataclass(frozen=True)
 class InterleaveDeconvolutions:
-    """Make convolutions of transposed ones that have few channels.
+    """Replace deconvolutions with few output channels by convolutions (Shi et al. 2016).
 
         %y: float32[1,1,512] = deconv(%x, %w, %b) {padding = [[2, 2]], stride = [4], ...}
 
@@ -44,8 +44,8 @@ class InterleaveDeconvolutions:
         %5: float32[1,1,516] = reshape(%4) {shape = [1, 1, 516], ...}
         %y: float32[1,1,512] = slice(%5) {axes = [2], begin = [2], end = [514], ...}
 
-    Items of the result that are a stride apart have the same taps: a phase. Kernels compute vectors
-    of channels, and with one for each phase there are as many as that.
+    Items of the result that are one stride apart form a phase and have the same taps.  The
+    convolution has one output channel per phase, which fills vectors of channels.
     """
 
     name: ClassVar[str] = "interleave_deconvolutions"
@@ -61,7 +61,7 @@ class InterleaveDeconvolutions:
 
 
 def _window(op: Op) -> Window | None:
-    """The window of a transposed convolution for which this is worth it."""
+    """The window of a deconvolution that is worth replacing; None for others."""
     x, filter_, _ = op.inputs
     attributes = op.attributes
     if op.output.type.shape is None or convolution_groups(x.type.dims, attributes) != 1:
@@ -87,12 +87,12 @@ def _window(op: Op) -> Window | None:
 
 
 def _taps(window: Window) -> list[int]:
-    """Those of a phase along each dimension."""
+    """The taps of a phase along each dimension."""
     return [-(-size // s) for size, s in zip(window.size, window.stride, strict=True)]
 
 
 def _interleave(graph: Graph, op: Op, window: Window, known: Known) -> bool:
-    """Whether there is a convolution in the place of `op` now."""
+    """Replace a deconvolution with known weights; returns whether they are known."""
     x, filter_, bias = op.inputs
     weights, offsets = known.items(filter_), known.items(bias)
     if weights is None or offsets is None:
@@ -100,8 +100,8 @@ def _interleave(graph: Graph, op: Op, window: Window, known: Known) -> bool:
     emit = emitter(graph, op, op.location)
 
     def constant(items: Array, type_: TensorType) -> Value:
-        made = constant_op(items, type_.with_shape(items.shape), op.location)
-        return graph.insert(made, op).output
+        new = constant_op(items, type_.with_shape(items.shape), op.location)
+        return graph.insert(new, op).output
 
     few, stride, taps = filter_.type.dims[1], window.stride, _taps(window)
     batch, _, *extents = x.type.dims
@@ -127,7 +127,7 @@ def _interleave(graph: Graph, op: Op, window: Window, known: Known) -> bool:
 
 
 def _phases(items: Array, stride: Sequence[int], taps: Sequence[int]) -> Array:
-    """[channels, few, ...] as [few * phases, channels, ...], taps in the opposite order."""
+    """A filter [channels, few, ...] as [few * phases, channels, ...], with taps reversed."""
     channels, few, *size = items.shape
     missing = [(0, t * s - k) for t, s, k in zip(taps, stride, size, strict=True)]
     padded = np.pad(items, [(0, 0), (0, 0), *missing])

@@ -1,4 +1,4 @@
-"""Match channel shuffles written as reshape, transpose, reshape."""
+"""Fuse channel shuffles, which networks write as reshape, transpose, reshape (ShuffleNet)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ShuffleChannels:
         %y: float32[1,3,9,9] = shuffle_channels(%a, %b) {source = [0, 3, 1]}
         %z: float32[1,3,9,9] = shuffle_channels(%a, %b) {source = [4, 2, 5]}
 
-    Channel c of the result is number source[c] of all channels of the operands.
+    Channel c of the result is channel source[c] of the concatenated operands.
     """
 
     name: ClassVar[str] = "shuffle_channels"
@@ -38,22 +38,22 @@ class ShuffleChannels:
 
 def _rewrite(graph: Graph, op: Op) -> bool:
     """Replace the shuffle that ends with the reshape `op`; returns whether it was one."""
-    written = _shuffle(op)
-    if written is None:
+    shuffle = _shuffle(op)
+    if shuffle is None:
         return False
-    x, source = written
+    x, source = shuffle
     chunks = _split(graph, op.output)
     first = 0
     for value in chunks or [op.output]:
         count = value.type.dims[1]
-        _give(graph, op, value, _pieces(graph, x), source[first : first + count])
+        _insert_shuffle(graph, op, value, _pieces(graph, x), source[first : first + count])
         first += count
     _erase_unused(graph, [*op.output.users, op])
     return True
 
 
 def _shuffle(op: Op) -> tuple[Value, tuple[int, ...]] | None:
-    """(operand, which of its channels are those of the result) of a shuffle that `op` ends."""
+    """(operand, source of each channel of the result) of the shuffle that ends with `op`."""
     transpose = op.inputs[0].op
     grouped = transpose.inputs[0].op if transpose and transpose.name == "transpose" else None
     if transpose is None or grouped is None or grouped.name != "reshape":
@@ -71,7 +71,7 @@ def _shuffle(op: Op) -> tuple[Value, tuple[int, ...]] | None:
 
 
 def _pieces(graph: Graph, x: Value) -> tuple[Value, ...]:
-    """The operands of the concatenation x, if only the shuffle uses it, else x itself."""
+    """The operands of the concatenation `x` if only the shuffle uses it; else `x` itself."""
     concat = x.op
     if concat is None or concat.name != "concat" or only_user(graph, x) is None:
         return (x,)
@@ -79,33 +79,33 @@ def _pieces(graph: Graph, x: Value) -> tuple[Value, ...]:
 
 
 def _split(graph: Graph, value: Value) -> list[Value]:
-    """The results of the split of the channels of `value`, if that alone uses it."""
+    """The results of the only user of `value`, if it splits the channels; else empty."""
     split = only_user(graph, value)
     if split is None or split.name != "split" or split.attributes["axis"] != 1:
         return []
     return list(split.outputs)
 
 
-def _give(
+def _insert_shuffle(
     graph: Graph, before: Op, value: Value, inputs: tuple[Value, ...], source: tuple[int, ...]
 ) -> None:
-    """Let a shuffle give `value`."""
+    """Replace `value` by a shuffle of the channels of `inputs`."""
     attributes = {"source": source}
-    made = Op("shuffle_channels", inputs, attributes, [value.type], [value.name], before.location)
-    graph.insert(made, before)
-    graph.replace_value(value, made.output)
+    new = Op("shuffle_channels", inputs, attributes, [value.type], [value.name], before.location)
+    graph.insert(new, before)
+    graph.replace_value(value, new.output)
 
 
 def _erase_unused(graph: Graph, ops: list[Op]) -> None:
-    """Erase operations, and operations of the shuffle that only they used."""
+    """Erase unused operations, and the operations of the shuffle that only they used."""
     while ops:
         op = ops.pop(0)
         if any(v.users or graph.is_output(v) for v in op.outputs):
             continue
         operands = [v.op for v in op.inputs]
         graph.erase(op)
-        ops += [o for o in operands if o is not None and o.name in _WRITTEN and o not in ops]
+        ops += [o for o in operands if o is not None and o.name in _PATTERN and o not in ops]
 
 
-_WRITTEN: Final = ("reshape", "transpose", "concat")
-"""Operations that a shuffle is written with."""
+_PATTERN: Final = ("reshape", "transpose", "concat")
+"""The operations of the pattern of a shuffle."""

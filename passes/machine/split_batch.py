@@ -1,4 +1,4 @@
-"""Split a batch into stages of few items at a time, where that keeps values in the caches."""
+"""Cut a graph into stages that compute few items of the batch at a time, to use the caches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
 from nnefc.symbolic.integers import hint, mark_degraded
 
 STORED: Final = ("constant", "variable")
-"""Operations that every stage repeats, with the views and conversions of them that are known: their
+"""Operations that every stage that needs them copies, with their views and conversions: their
 results are data."""
 MAX_STEPS: Final = 1 << 14
-"""The most runs of operations of a stage, all turns together."""
+"""Most executions of operations in a stage, over all turns."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class SplitBatch:
         %1: float32[1,64,8,8] = fused_conv(%x, %w) {...}
         %2: float32[1,64] = sum_reduce(%1) {axes = [2, 3], normalize = true}
 
-    and one stage of all 8 items with the product.  Operations keep their order, but those that
-    depend on no item move to the front, outside of turns.  Layouts are assigned before: values
-    between stages are never converted.
+    and one stage of all 8 items with the product.  Operations keep their order, except that
+    operations that depend on no item move to the front.  Layouts are assigned before this pass, so
+    values between stages are never converted.
     """
 
     name: ClassVar[str] = "split_batch"
     costs: Costs = Costs()
     items: Sequence[int] = field(default=())
-    """Items at a time of each operation that computes something; empty: the costs decide."""
+    """Items at a time of each operation of `computing`; empty: the cost model decides."""
 
     def split(self, graph: Graph) -> list[Stage]:
         """The stages; `graph` itself is the only stage if no cut is possible or worth its cost."""
@@ -68,10 +68,10 @@ class SplitBatch:
     def _choose(
         self, steps: list[Op], rows: dict[Value, int], apart: list[bool], batch: int
     ) -> list[int]:
-        """Items at a time of each step with the least total cost of steps and cuts.
+        """Items at a time of each step, with the least total cost of steps and cuts.
 
-        Dynamic programming: the best way to a step with n items continues the best way to the step
-        before, either with n items, or with another number and the cost of a cut.
+        Dynamic programming: the best sequence up to a step with n items extends the best sequence
+        up to the step before, with n items or with another number at the cost of a cut.
         """
         choices = [n for n in divisors(batch) if len(steps) * batch // n <= MAX_STEPS or n == batch]
         best = dict.fromkeys(choices, 0.0)
@@ -88,21 +88,21 @@ class SplitBatch:
                 after[n] = min(best[n], changed) + own
             best = after
             ways.append(way)
-        found: list[int] = []
+        chosen: list[int] = []
         current = min(best, key=lambda n: (best[n], -n))
         for way in reversed(ways):
-            found.append(current)
+            chosen.append(current)
             current = way[current]
-        return found[::-1]
+        return chosen[::-1]
 
 
 def batch_of(graph: Graph) -> int:
-    """Items of the batch: the extent of the first input along dimension 0; 1 if there is none."""
+    """Items of the batch: the first extent of the first input that has dimensions, else 1."""
     return next((v.type.dims[0] for v in graph.inputs if v.type.rank), 1)
 
 
 def computing(graph: Graph) -> list[Op]:
-    """The operations that are assigned to stages."""
+    """The operations that compute: all but data, which stages copy as they need it."""
     known = Known(graph)
     return [
         op for op in graph.ops if not (op.name in STORED or any(v in known for v in op.outputs))
@@ -110,29 +110,29 @@ def computing(graph: Graph) -> list[Op]:
 
 
 def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, int], list[bool]]:
-    """(rows of the values with items, whether each of `steps` is separable).
+    """(rows of the values that have items, whether each of `steps` is separable).
 
-    The results of an operation that is not separable may have items again.
+    Results of a non-separable operation have items if the batch divides their first extent.
     """
     rows = {v: 1 for v in graph.inputs if v.type.dims[:1] == (batch,)}
     apart: list[bool] = []
     for op in steps:
-        given = [rows.get(v, 0) for v in op.inputs]
-        found = separable(op, given, batch) if any(given) else 0
-        apart.append(found > 0 or not any(given))
+        of_inputs = [rows.get(v, 0) for v in op.inputs]
+        of_results = separable(op, of_inputs, batch) if any(of_inputs) else 0
+        apart.append(of_results > 0 or not any(of_inputs))
         for value in op.outputs:
-            if found:
-                rows[value] = found
-            elif any(given) and value.type.rank and value.type.dims[0] % batch == 0:
+            if of_results:
+                rows[value] = of_results
+            elif any(of_inputs) and value.type.rank and value.type.dims[0] % batch == 0:
                 rows[value] = value.type.dims[0] // batch
     return rows, apart
 
 
 def _early(steps: Sequence[Op], rows: Mapping[Value, int]) -> list[int]:
-    """The order of the steps with those that depend on no item as early as possible.
+    """The order of the steps, as indices, with steps that depend on no item as early as possible.
 
-    Such a step comes first, or right after the producers of its operands, which are computed once
-    for the whole batch: so it need not be in a stage of many turns.
+    Such a step comes first or right after the producers of its operands, so it need not be in a
+    stage of many turns.
     """
     after: dict[Op, int] = {}
     for i, op in enumerate(steps):
@@ -143,7 +143,7 @@ def _early(steps: Sequence[Op], rows: Mapping[Value, int]) -> list[int]:
 
 
 class _Cutter:
-    """Builds the graphs of stages."""
+    """Builds the graphs of the stages."""
 
     def __init__(
         self, graph: Graph, rows: dict[Value, int], batch: int, steps: Sequence[Op]
@@ -152,10 +152,10 @@ class _Cutter:
         self._graph, self._rows, self._batch = graph, rows, batch
         self._steps = dict.fromkeys(steps)
         self._carried = {v: Carried(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)}
-        """Inputs, and values that the stages so far pass on."""
+        """Inputs of the graph, and the values that the stages so far pass on."""
 
     def stages(self, items: Sequence[int]) -> list[Stage]:
-        """Consecutive steps with the same number of items at a time are a stage."""
+        """The stages: consecutive steps with the same number of items at a time form one."""
         runs = [
             (count, [op for op, _ in run])
             for count, run in groupby(
@@ -165,7 +165,7 @@ class _Cutter:
         return [*(self._computing(ops, count) for count, ops in runs), *self._copying()]
 
     def _computing(self, steps: list[Op], items: int) -> Stage:
-        """The stage of some steps; it passes on the values that other stages use."""
+        """A stage of consecutive steps; it passes on the values that other stages use."""
         inside = set(steps)
         passed: dict[Value, Carried] = {}
         for value in (v for op in steps for v in op.outputs):
@@ -177,7 +177,7 @@ class _Cutter:
         return stage
 
     def _copying(self) -> Iterator[Stage]:
-        """A stage for outputs that are inputs, data or other outputs, if there are any."""
+        """A stage that copies outputs of the graph which are inputs, data or repeated outputs."""
         outputs = dict(enumerate(self._graph.outputs))
         for value in set(outputs.values()):
             carried = self._carried.get(value)
@@ -195,14 +195,14 @@ class _Cutter:
     def _stage(
         self, steps: Sequence[Op], items: int, outputs: Sequence[Value], passed: Sequence[Carried]
     ) -> Stage:
-        """`passed`: the carried tensors of `outputs`, for other stages and the caller."""
+        """The stage that computes `outputs` by `steps`; `passed`: where these are stored."""
         graph = Graph(self._graph.name)
         graph.declarations = dict(self._graph.declarations)
-        taken: list[Carried] = []
+        inputs: list[Carried] = []
         twins: dict[Value, Value] = {}
 
         def add(op: Op) -> None:
-            made = Op(
+            copy = Op(
                 op.name,
                 list(map(twin, op.inputs)),
                 self._attributes(op, items),
@@ -210,18 +210,18 @@ class _Cutter:
                 [v.name for v in op.outputs],
                 op.location,
             )
-            graph.insert(made)
+            graph.insert(copy)
             if op.name == "variable":
                 key = op.attributes["label"].lower()
                 graph.variables[key] = self._graph.variables[key]
-            twins.update(zip(op.outputs, made.outputs, strict=True))
+            twins.update(zip(op.outputs, copy.outputs, strict=True))
 
         def twin(value: Value) -> Value:
             if value not in twins:
                 if value.op is not None and value.op not in self._steps:
                     add(value.op)
                 else:
-                    taken.append(self._carried[value])
+                    inputs.append(self._carried[value])
                     twins[value] = graph.add_input(self._type(value, items), value.name)
             return twins[value]
 
@@ -229,14 +229,14 @@ class _Cutter:
             add(op)
         for number, value in enumerate(outputs):
             graph.add_output(twin(value), f"output{number}")
-        return Stage(graph, self._batch // items, tuple(taken), tuple(passed))
+        return Stage(graph, self._batch // items, tuple(inputs), tuple(passed))
 
     def _attributes(self, op: Op, items: int) -> Mapping[str, Attribute]:
         rows = self._rows.get(op.outputs[0], 0) if op.outputs else 0
         return op.attributes if items == self._batch or not rows else resized(op, rows, items)
 
     def _type(self, value: Value, items: int) -> TensorType:
-        """The type of a value, of `items` items if it has items."""
+        """The type of a value for `items` items, if it has items."""
         rows = self._rows.get(value, 0)
         if items == self._batch or not rows:
             return value.type
