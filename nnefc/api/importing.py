@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from nnefc.formats.watch import watched
+from nnefc.formats.read_progress import reporting_to
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.options.arguments import check_flags, check_names, check_progress
@@ -61,7 +61,7 @@ def read_with_warnings(
     """What `read_model` returns, and the messages of the warnings, which are issued as well."""
     diagnostics = config.diagnostics()
     try:
-        with watched(progress):
+        with reporting_to(progress):
             model = read_model(source, config, diagnostics, dynamic=dynamic)
     finally:
         messages = [str(diagnostic) for diagnostic in diagnostics.warnings]

@@ -1,4 +1,4 @@
-"""The files in an archive (tar, compressed tar, zip), read without extracting anything."""
+"""Members of archives (tar, compressed tar, zip), read without extracting them to disk."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import BinaryIO
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, map_file, printable, reason, size_of
 from nnefc.formats.paths import (
-    BESIDE,
+    COMPANION_SUFFIXES,
     DOCUMENT,
     QUANTIZATION,
     TENSOR_SUFFIX,
     CaselessIndex,
     normal_path,
 )
+from nnefc.formats.read_progress import report
 from nnefc.formats.spool import Spool
 from nnefc.formats.streams import InflatedStream, ViewStream, decompressor, read_pieces, too_large
 from nnefc.formats.tar import tar_members
 from nnefc.formats.tensor_file import StoredTensor, decode_stored, decode_tensor
-from nnefc.formats.watch import tell
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits, how_to_raise
 
 _SMALL = 64 << 20
-"""Unpacked bytes that every archive may have, whatever the ratio."""
+"""Unpacked bytes that are allowed at any compression ratio."""
 
 _CORRUPT = (
     OSError,
@@ -51,7 +51,7 @@ Content = bytes | bytearray | memoryview
 class ArchiveMembers:
     """The regular files of an archive, by normalised path.
 
-    `load(path)` gives the content of a member that `paths` has.
+    `load(path)` returns the content of one of `paths`.
     """
 
     def __init__(
@@ -68,130 +68,128 @@ class ArchiveMembers:
         self._close = close
         self._index = CaselessIndex(sizes)
 
-    def shown(self, path: str) -> str:
-        """A member's name for messages."""
+    def display_name(self, path: str) -> str:
+        """The name of a member in messages."""
         return f"{self._archive}/{printable(path)}"
 
     def find(self, path: str) -> str | None:
-        """The member with this path, or with one that differs only in case."""
+        """The path of the member that equals `path`, exactly or ignoring case."""
         return self._index.find(path, self._archive)
 
     def read(self, path: str, limit: int) -> bytes:
-        """The content of a member of at most `limit` bytes."""
-        check_size(self._sizes[path], limit, self.shown(path))
+        """The content of a member; NnefError `limit/size` if it exceeds `limit` bytes."""
+        check_size(self._sizes[path], limit, self.display_name(path))
         return bytes(self._load(path))
 
     def tensor(self, path: str, limits: Limits) -> Array:
-        """The tensor in a member, a view where possible."""
-        return decode_tensor(self._load(path), self.shown(path), limits=limits)
+        """The tensor in a member, a view of the archive where possible."""
+        return decode_tensor(self._load(path), self.display_name(path), limits=limits)
 
     def stored(self, path: str, limits: Limits) -> StoredTensor:
-        """The same, in any format."""
-        return decode_stored(self._load(path), self.shown(path), limits=limits)
+        """The tensor in a member, in a standard or vendor format."""
+        return decode_stored(self._load(path), self.display_name(path), limits=limits)
 
     def content(self, path: str) -> Content:
-        """The content of a member, a view where possible."""
+        """The content of a member, a view of the archive where possible."""
         return self._load(path)
 
     def names_in(self, folder: str) -> Iterable[str]:
-        """The members in a folder, "" or "top/", in order, without those below."""
+        """Sorted names of the members directly in a folder, "" or "top/"."""
         below = (path[len(folder) :] for path in self.paths if path.startswith(folder))
         return sorted(name for name in below if "/" not in name)
 
     def tensor_paths(self) -> Iterable[str]:
-        """Every member that is a tensor file."""
+        """The paths of all tensor files."""
         return (path for path in self.paths if path.lower().endswith(TENSOR_SUFFIX))
 
     def close(self) -> None:
-        """Let go of the archive; arrays that were read stay valid."""
+        """Release the archive; arrays that were read stay valid."""
         self._close()
 
 
 def open_tar(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
-    """The members of an uncompressed tar archive, mapped or read when asked for."""
+    """The members of an uncompressed tar archive, which is mapped where possible."""
     mapped = map_file(file)
     view = memoryview(mapped if mapped is not None else file.read())
     stream = ViewStream(view)
-    register = _Register(archive)
-    places: dict[str, tuple[int, int]] = {}
-    for member in tar_members(stream, archive, limits.archive_members, register.found):
-        path = register.add(member.name)
+    names = _MemberNames(archive)
+    extents: dict[str, tuple[int, int]] = {}
+    for member in tar_members(stream, archive, limits.archive_members, names.found):
+        path = names.add(member.name)
         if path:
-            places[path] = member.offset, member.size
-    register.found.raise_errors()
+            extents[path] = member.offset, member.size
+    names.found.raise_errors()
     file.close()
 
     def load(path: str) -> Content:
-        offset, size = places[path]
+        offset, size = extents[path]
         return view[offset : offset + size]
 
-    sizes = {path: size for path, (_, size) in places.items()}
-    return ArchiveMembers(archive, sizes, load, places.clear)
+    sizes = {path: size for path, (_, size) in extents.items()}
+    return ArchiveMembers(archive, sizes, load, extents.clear)
 
 
 def open_compressed_tar(
     file: BinaryIO, compression: str, archive: str, limits: Limits
 ) -> ArchiveMembers:
-    """The members of a tar archive in gzip, bzip2 or xz, unpacked once.
+    """The members of a tar archive in gzip, bzip2 or xz, which is unpacked once.
 
-    Much data is put into a file that is mapped, see `Spool`.  What NNEF does not define is passed
-    over. Raises NnefError `limit/archive` when it unpacks to
-    more than allowed.
+    Large contents go to a mapped temporary file, see `Spool`.  Files that models do not use are
+    skipped.  Raises NnefError `limit/archive` if the archive unpacks to more than `limits` allow.
     """
     packed = size_of(file)
     most = min(limits.archive_bytes, max(_SMALL, limits.archive_ratio * packed))
     inflated, name = decompressor(file, compression), archive.rpartition("/")[-1]
 
     def read(size: int) -> bytes:
-        tell(file.tell(), packed, name)
+        report(file.tell(), packed, name)
         try:
             return inflated.read(size)
         except _CORRUPT as error:
             raise _corrupt(Place(archive), error) from None
 
     stream = InflatedStream(read, archive, packed, most)
-    register = _Register(archive)
+    names = _MemberNames(archive)
     contents: dict[str, Content] = {}
     spool = Spool()
-    places: dict[str, tuple[int, int]] = {}
+    spooled: dict[str, tuple[int, int]] = {}
     sizes: dict[str, int] = {}
-    for member in tar_members(stream, archive, limits.archive_members, register.found):
-        path = register.add(member.name)
+    for member in tar_members(stream, archive, limits.archive_members, names.found):
+        path = names.add(member.name)
         if not path:
             continue
         stream.check(member.offset + member.size)
         sizes[path] = member.size
         if path.rsplit("/", 1)[-1] in (DOCUMENT, QUANTIZATION):
             check_size(member.size, limits.document_bytes, f"{archive}/{printable(path)}")
-        elif not path.lower().endswith(BESIDE):
+        elif not path.lower().endswith(COMPANION_SUFFIXES):
             continue
-        if spool.wants(member.size):
-            place = spool.open(), member.size
+        if spool.takes(member.size):
+            spooled[path] = spool.open(), member.size
             stream.copy(member.size, spool.write)
-            places[path] = place
         else:
             contents[path] = stream.take(member.size)
-    # to the end, so that the checksum of the compressed data is verified
+    # read to the end, which verifies the checksum of the compressed data
     stream.skip(most + 1)
-    register.found.raise_errors()
+    names.found.raise_errors()
     file.close()
-    whole = spool.content()
+    spool_content = spool.content()
 
     def load(path: str) -> Content:
-        if path not in places:
+        if path not in spooled:
             return contents[path]
-        offset, size = places[path]
-        return whole[offset : offset + size]
+        offset, size = spooled[path]
+        return spool_content[offset : offset + size]
 
     def close() -> None:
         contents.clear()
-        places.clear()
+        spooled.clear()
 
     return ArchiveMembers(archive, sizes, load, close)
 
 
 def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
-    """The members of a zip archive, unpacked when asked for."""
+    """The members of a zip archive, each unpacked when it is read."""
     place = Place(archive)
     try:
         opened = zipfile.ZipFile(file)
@@ -210,23 +208,15 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
     total = sum(entry.file_size for entry in entries)
     if total > most:
         raise too_large(place, total, packed, most)
-    register = _Register(archive)
+    names = _MemberNames(archive)
     known: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
-        mode = entry.external_attr >> 16
-        wrong = ""
         if entry.orig_filename.endswith("/"):
             continue
-        if stat.S_IFMT(mode) and not stat.S_ISREG(mode):
-            wrong = "it is not a regular file"
-        elif entry.flag_bits & 1:
-            wrong = "it is encrypted"
-        elif entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            wrong = f"its compression method {entry.compress_type} is not supported"
-        path = register.add(entry.orig_filename, wrong)
+        path = names.add(entry.orig_filename, _zip_fault(entry))
         if path:
             known[path] = entry
-    register.found.raise_errors()
+    names.found.raise_errors()
 
     def load(path: str) -> Content:
         entry = known[path]
@@ -239,7 +229,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
         if len(content) != entry.file_size or more:
             raise NnefError.of(
                 "container/corrupt",
-                f"the member does not unpack to the {entry.file_size} bytes that it tells",
+                f"the member does not unpack to the {entry.file_size} bytes that its entry gives",
                 Place(f"{archive}/{printable(path)}"),
             )
         return memoryview(content).toreadonly()
@@ -252,8 +242,20 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
     return ArchiveMembers(archive, sizes, load, close)
 
 
-class _Register:
-    """Checks members' names as they come."""
+def _zip_fault(entry: zipfile.ZipInfo) -> str:
+    """Why a member of a zip archive is refused; empty if it can be read."""
+    mode = entry.external_attr >> 16
+    if stat.S_IFMT(mode) and not stat.S_ISREG(mode):
+        return "it is not a regular file"
+    if entry.flag_bits & 1:
+        return "it is encrypted"
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return f"its compression method {entry.compress_type} is not supported"
+    return ""
+
+
+class _MemberNames:
+    """Normalises the names of members; `found` collects names that are refused."""
 
     def __init__(self, archive: str) -> None:
         self.found = Diagnostics()
@@ -261,7 +263,7 @@ class _Register:
         self._seen: set[str] = set()
 
     def add(self, name: str, wrong: str = "") -> str:
-        """The normalised path of a member, or "" when it is refused."""
+        """The normalised path of a member; "" if the member is refused."""
         path, fault = normal_path(name)
         wrong = wrong or fault or ("" if path else "it has no name")
         if wrong:
@@ -272,9 +274,9 @@ class _Register:
         if path in self._seen:
             self.found.error(
                 "container/duplicate",
-                f"member '{printable(path)}' is there more than once",
+                f"member '{printable(path)}' occurs more than once",
                 self._place,
-                hint="pack the archive anew instead of appending to it",
+                hint="pack the archive again instead of appending to it",
             )
             return ""
         self._seen.add(path)

@@ -1,4 +1,4 @@
-"""Arrays as users keep them: `.npy`, `.npz` and `.dat` files."""
+"""Read `.npy`, `.npz` and `.dat` files; write `.npz` files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def load_array(path: FilePath, *, limits: Limits | None = None) -> Array | dict[str, Array]:
     """The array in an `.npy` or `.dat` file; the arrays by name in an `.npz` file.
 
-    Large `.npy` files are mapped, read-only. Numbers and bools only: nothing is unpickled.
+    Large `.npy` files are mapped, read-only.  Items are numbers or bools; nothing is unpickled.
     Raises NnefError `data/...`, `container/...` or `limit/...`.
     """
     limits = limits or Limits()
@@ -40,7 +40,7 @@ def load_array(path: FilePath, *, limits: Limits | None = None) -> Array | dict[
     if suffix not in (".npy", ".npz"):
         raise NnefError.of(
             "data/format",
-            f"cannot tell from the suffix '{printable(suffix)}' what to read",
+            f"no format of arrays has the suffix '{printable(suffix)}'",
             Place(name),
             "arrays are read from .npy, .npz and .dat files, pictures from .png and .jpg",
         )
@@ -52,10 +52,10 @@ def load_array(path: FilePath, *, limits: Limits | None = None) -> Array | dict[
 
 
 def save_arrays(path: FilePath, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name to an `.npz` file, uncompressed, whole or not at all.
+    """Write arrays by name to an uncompressed `.npz` file, completely or not at all.
 
-    Equal arrays give equal bytes. Raises NnefError `data/type` for items other than numbers and
-    bools, `data/write`.
+    Equal arrays give equal bytes.  Raises NnefError `data/type` for items other than numbers and
+    bools, and `data/write`.
     """
     place = Place(printable(os.fspath(path)))
     found = Diagnostics()
@@ -65,7 +65,7 @@ def save_arrays(path: FilePath, arrays: Mapping[str, Any]) -> None:
         if ready[name].dtype.kind not in "fiubc":
             found.error(
                 "data/type",
-                f"'{printable(name)}': items of type {ready[name].dtype} are not saved",
+                f"'{printable(name)}': items of type {ready[name].dtype} cannot be saved",
                 place,
             )
     found.raise_errors()
@@ -81,7 +81,7 @@ def _write_npy(file: Any, array: Array) -> None:
     stored = array.dtype.newbyteorder("<")
     shape = repr(tuple(map(int, array.shape)))
     header = f"{{'descr': {stored.str!r}, 'fortran_order': False, 'shape': {shape}, }}"
-    # magic, version and length take 10 bytes; data begins at a multiple of 64
+    # magic, version and length have 10 bytes; the data begins at a multiple of 64
     header = header + " " * (-(len(header) + 11) % 64) + "\n"
     file.write(_NPY_MAGIC + bytes((1, 0)) + struct.pack("<H", len(header)) + header.encode())
     for part in chunks(array):
@@ -96,7 +96,7 @@ def _load_npz(file: BinaryIO, name: str, limits: Limits) -> dict[str, Array]:
         for path in members.paths:
             try:
                 content = memoryview(members.read(path, limits.tensor_bytes))
-                arrays[path.removesuffix(".npy")] = _parse_npy(content, members.shown(path))
+                arrays[path.removesuffix(".npy")] = _parse_npy(content, members.display_name(path))
             except NnefError as error:
                 for diagnostic in error.errors:
                     found.add(diagnostic)
@@ -107,7 +107,7 @@ def _load_npz(file: BinaryIO, name: str, limits: Limits) -> dict[str, Array]:
 
 
 def _parse_npy(content: memoryview, name: str) -> Array:
-    """The array in the whole content of an `.npy` file, a view of it."""
+    """The array in the content of an `.npy` file, a view of it."""
     dtype, fortran, shape, start = _npy_header(content, name)
     size = math.prod(shape) * dtype.itemsize
     if len(content) - start != size:
@@ -123,9 +123,9 @@ def _parse_npy(content: memoryview, name: str) -> Array:
 
 
 def _npy_header(content: memoryview, name: str) -> tuple[np.dtype[Any], bool, tuple[int, ...], int]:
-    """Dtype, whether in Fortran order, shape, and offset of the data.
+    """(dtype, whether in Fortran order, shape, offset of the data).
 
-    NumPy's own reader is not used because what it raises on hostile headers is open-ended.
+    NumPy's reader is not used: hostile headers make it raise arbitrary exceptions.
     """
     place = Place(name)
     start = bytes(content[:12])
@@ -147,8 +147,8 @@ def _npy_header(content: memoryview, name: str) -> tuple[np.dtype[Any], bool, tu
         ) from None
     if dtype.kind not in "fiubc" or dtype.hasobject or dtype.subdtype is not None:
         raise NnefError.of(
-            "data/type", f"items of type {dtype} are not read: numbers and bools only", place
+            "data/type", f"items of type {dtype} cannot be read, only numbers and bools", place
         )
     if len(shape) > 32 or not all(type(e) is int and 0 <= e < 1 << 60 for e in shape):
-        raise NnefError.of("data/header", f"{printable(str(shape))} is no shape", place)
+        raise NnefError.of("data/header", f"{printable(str(shape))} is not a shape", place)
     return dtype, bool(fortran), shape, begin + length

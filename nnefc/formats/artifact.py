@@ -1,4 +1,4 @@
-"""What tells the file of an artifact; `nnefc.runtime.artifact.file` reads the rest of it."""
+"""Recognise artifact files; `nnefc.runtime.artifact.file` reads them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from nnefc.formats.files import FilePath, open_regular
 from nnefc.support.errors import NnefError
 
 MAGIC: Final = b"nnefc artifact\r\n"
-"""What it begins with."""
+"""The first bytes of an artifact."""
 SUFFIX: Final = ".nnefc"
-"""What its name ends in."""
+"""The suffix of artifact files."""
 
 
 def is_artifact(path: FilePath) -> bool:
-    """Whether a path is that of an artifact: by its suffix, there or not, or by its content."""
+    """Whether a path names an artifact: by its content, or by its suffix if it does not exist."""
     try:
         with open_regular(path) as file:
             return _suffix(path) == SUFFIX or file.read(len(MAGIC)) == MAGIC

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all."""
+"""Atomic writes: files and folders appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from nnefc.formats.files import WRITTEN_AT_ONCE, FilePath, describe, printable, reason
+from nnefc.formats.files import WRITE_BUFFER_BYTES, FilePath, describe, printable, reason
 from nnefc.support.errors import NnefError, Place
 
 _SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
@@ -20,15 +20,15 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None, None]:
-    """Write a file beside `path` and put it in place at the end of the block.
+    """A temporary file beside `path` that replaces `path` at the end of the block.
 
-    On an exception `path` is left as it was and nothing else remains. A link is followed; an
-    existing file hands on its permissions. `at_least`: bytes that the file takes, as far as that is
-    known. Raises NnefError `data/write` when the file cannot be written.
+    After an exception `path` is unchanged and the temporary file is gone.  Links are followed, and
+    the permissions of an existing file are kept.  `at_least`: a lower bound of the size in bytes,
+    for the error on a full disk.  Raises NnefError `data/write` if the file cannot be written.
     """
     name = os.fspath(path)
     place = Place(printable(name))
-    if name.endswith(_SEPARATORS):  # which a Path would leave out
+    if name.endswith(_SEPARATORS):  # Path drops trailing separators
         raise NnefError.of(
             "data/write",
             "cannot write a file here: this names a folder",
@@ -39,7 +39,7 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
         target = Path(path).resolve()
         permissions = _permissions(target, place)
         beside = _beside(target)
-        file = beside.open("xb", buffering=WRITTEN_AT_ONCE)
+        file = beside.open("xb", buffering=WRITE_BUFFER_BYTES)
     except (OSError, ValueError, RuntimeError) as error:
         raise _failed(error, place) from None
     try:
@@ -57,9 +57,9 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
 
 @contextmanager
 def replace_folder(path: FilePath) -> Generator[Path, None, None]:
-    """Fill a folder beside `path` and put it in place at the end of the block.
+    """A temporary folder beside `path` that replaces `path` at the end of the block.
 
-    `path` must not be there, or be an empty folder. Raises NnefError `data/write` otherwise.
+    `path` must not exist, or be an empty folder.  Raises NnefError `data/write` otherwise.
     """
     place = Place(printable(os.fspath(path)))
     try:
@@ -94,7 +94,7 @@ def _permissions(target: Path, place: Place) -> int | None:
 
 
 def _room(error: OSError, partial: Path, at_least: int = 0) -> str:
-    """If room is what is missing, how much there is: what was written; to end a sentence with."""
+    """The end of a message about a full disk: the bytes that were written; "" for other errors."""
     if error.errno not in _FULL:
         return ""
     room = 0

@@ -1,4 +1,4 @@
-"""Containers (chapter 5.1): the document, the tensors and the quantization of one network."""
+"""Read containers: the document, tensors and quantization of one network (section 5.1)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from nnefc.formats.paths import (
     label_path,
     normal_path,
 )
+from nnefc.formats.read_progress import is_reporting, report
 from nnefc.formats.safetensors import Safetensors, SafetensorsIndex
 from nnefc.formats.tar import BLOCK, is_tar
 from nnefc.formats.tensor_file import Buffer, StoredTensor
 from nnefc.formats.tensor_header import HEADER_SIZE, parse_header
 from nnefc.formats.tract_items import COMPLEX, VENDOR
-from nnefc.formats.watch import is_watched, tell
 from nnefc.support.errors import NnefError, Place
 from nnefc.support.limits import Limits
 
@@ -46,9 +46,9 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class Members(Protocol):
-    """The files of a container by relative path, `/` between folders."""
+    """The files of a container by relative path, with `/` between folders."""
 
-    def shown(self, path: str) -> str: ...
+    def display_name(self, path: str) -> str: ...
     def find(self, path: str) -> str | None: ...
     def read(self, path: str, limit: int) -> bytes: ...
     def tensor(self, path: str, limits: Limits) -> Array: ...
@@ -60,10 +60,10 @@ class Members(Protocol):
 
 
 class Container:
-    """One network's files, read on demand; a context manager.
+    """The files of one network, read on demand; a context manager.
 
-    `name` is the path it was opened by, `graph_file` and `quantization_file` are names for
-    messages, such as `net.tgz/graph.nnef`; `quantization_file` is None when there is none.
+    `name` is the path that was opened.  `graph_file` and `quantization_file` are names for
+    messages, such as `net.tgz/graph.nnef`; `quantization_file` is None without such a file.
     Arrays that were read stay valid after `close`.
     """
 
@@ -76,25 +76,25 @@ class Container:
         *,
         root: str = "",
         graph_file: str | None = None,
-        is_part: bool = False,
+        owns_members: bool = True,
     ) -> None:
-        """`document`: path of the document, `root`: what precedes every path, "" or "top/".
+        """`document`: path of the document; `root`: prefix of all paths, "" or "top/".
 
-        `is_part`: the files are those of another container, which closes them.
+        `owns_members`: closing this container closes `members`.
         """
         self.name = name
-        self._is_part = is_part
+        self._owns_members = owns_members
         self._members = members
         self._limits = limits
         self._document = document
         self._root = root
         self._tensors_read = 0
-        self.graph_file = graph_file or members.shown(document)
-        # a document under another name has no quantization file: graph.quant is not about it
-        own = document.rsplit("/", 1)[-1] == DOCUMENT
-        self._quantization = members.find(root + QUANTIZATION) if own else None
+        self.graph_file = graph_file or members.display_name(document)
+        # graph.quant belongs to graph.nnef only, not to documents of other names
+        is_default = document.rsplit("/", 1)[-1] == DOCUMENT
+        self._quantization = members.find(root + QUANTIZATION) if is_default else None
         self.quantization_file = (
-            None if self._quantization is None else members.shown(self._quantization)
+            None if self._quantization is None else members.display_name(self._quantization)
         )
 
     def graph_text(self) -> bytes:
@@ -108,23 +108,23 @@ class Container:
         return self._members.read(self._quantization, self._limits.document_bytes)
 
     def tensor_file(self, label: str) -> str | None:
-        """The name, for messages, of the tensor file of a variable's label, or None."""
+        """The name in messages of the tensor file for a variable's label, or None."""
         path = self._find(label)
-        return None if path is None else self._members.shown(path)
+        return None if path is None else self._members.display_name(path)
 
     def tensor(self, label: str) -> Array | None:
-        """The tensor stored for a variable's label, or None; read-only where it is a view.
+        """The tensor for a variable's label, or None; read-only where it is a view.
 
-        Labels are found ignoring case when no file has the very name. Raises NnefError
-        `container/label` for a label that leads out of the container, `container/ambiguous`, and
-        what `read_tensor` raises.
+        Labels match exactly or, if that fails, ignoring case.  Raises NnefError `container/label`
+        for a label that leads out of the container, `container/ambiguous`, and the errors of
+        `read_tensor`.
         """
         path = self._next(label)
         return None if path is None else self._members.tensor(path, self._limits)
 
     def stored(self, label: str) -> StoredTensor | None:
-        """As `tensor`, with formats of tract as well, and with the tensors of `*.safetensors` files
-        beside the document: those that no tensor file is named like.
+        """As `tensor`, but also reads the vendor formats of tract, and `*.safetensors` files beside
+        the document for labels without a tensor file.
         """
         path = self._next(label)
         if path is not None:
@@ -132,49 +132,47 @@ class Container:
         return self._safetensors.read(label)
 
     def is_complex(self, label: str) -> bool:
-        """Whether the header of a tensor file says that its items are complex; nothing else is
-        read.
-        """
-        with suppress(NnefError):  # whoever reads the file tells what is wrong with it
+        """Whether the items of a tensor file are complex, by its header alone."""
+        with suppress(NnefError):  # errors are reported when the tensor is read
             path = self._find(label)
             if path is not None:
                 raw = bytes(memoryview(self._members.content(path))[:HEADER_SIZE])
-                header = parse_header(raw, path, foreign=True)
+                header = parse_header(raw, path, allow_vendor=True)
                 return header.vendor == VENDOR and header.code in COMPLEX
         return False
 
     def stored_names(self) -> list[str]:
-        """The labels of all tensors that `stored` gives, in order."""
+        """Sorted labels of all tensors that `stored` can read."""
         return sorted({*self.tensor_names(), *self._safetensors.names})
 
     def resource(self, name: str) -> bytes | None:
-        """A file beside the document, or None.  Raises NnefError as `graph_text` does."""
+        """The content of a file beside the document, or None; raises as `graph_text` does."""
         path, wrong = normal_path(name)
         found = None if wrong or not path else self._members.find(self._root + path)
         return None if found is None else self._members.read(found, self._limits.document_bytes)
 
     def json_names(self) -> list[str]:
-        """Names of the JSON files in the folder of the document, without `.json`, in order."""
+        """Sorted names, without `.json`, of the JSON files in the folder of the document."""
         start, end = len(self._root), -len(JSON_SUFFIX)
         return [path[start:end] for path in self._beside(JSON_SUFFIX)]
 
     def submodel(self, label: str) -> Container | None:
-        """The container of a model within this one, or None.
+        """The container of a nested model, or None.
 
-        It is in a folder of its own, LABEL/graph.nnef, or in an archive, LABEL.nnef.tgz or
-        LABEL.nnef.tar.  Raises as `open_container` does.
+        It is a folder, LABEL/graph.nnef, or an archive, LABEL.nnef.tgz or LABEL.nnef.tar.  Raises
+        as `open_container` does.
         """
         root = f"{self._root}{label_path(label, self.name).removesuffix(TENSOR_SUFFIX)}"
         document = self._members.find(f"{root}/{DOCUMENT}")
         if document is not None:
-            name = self._members.shown(document)
+            name = self._members.display_name(document)
             return Container(
-                name, self._members, self._limits, document, root=f"{root}/", is_part=True
+                name, self._members, self._limits, document, root=f"{root}/", owns_members=False
             )
         for suffix in SUBMODEL_SUFFIXES:
             path = self._members.find(root + suffix)
             if path is not None:
-                name = self._members.shown(path)
+                name = self._members.display_name(path)
                 file = tempfile.TemporaryFile()  # noqa: SIM115 (it closes with the container)
                 file.write(self._members.read(path, self._limits.archive_bytes))
                 file.seek(0)
@@ -182,7 +180,7 @@ class Container:
         return None
 
     def tensor_names(self) -> list[str]:
-        """The labels of all tensor files that are there, in order."""
+        """Sorted labels of all tensor files."""
         start, end = len(self._root), -len(TENSOR_SUFFIX)
         return sorted(
             path[start:end]
@@ -191,8 +189,8 @@ class Container:
         )
 
     def close(self) -> None:
-        """Let go of the files."""
-        if not self._is_part:
+        """Close the files."""
+        if self._owns_members:
             self._members.close()
 
     def __enter__(self) -> Container:
@@ -210,29 +208,31 @@ class Container:
         return self._members.find(self._root + label_path(label, self.name))
 
     def _next(self, label: str) -> str | None:
-        """The tensor file that is read next, which is told to who watches."""
+        """The path of the tensor file for a label; counts it for the progress of reading."""
         path = self._find(label)
         if path is not None:
-            if is_watched():
-                tell(self._tensors_read, max(self._tensors_read, self._tensor_count), label)
+            if is_reporting():
+                report(self._tensors_read, max(self._tensors_read, self._tensor_count), label)
             self._tensors_read += 1
         return path
 
     @cached_property
     def _safetensors(self) -> SafetensorsIndex:
-        """What `*.safetensors` files beside the document have; raises NnefError."""
+        """The tensors of the `*.safetensors` files beside the document; raises NnefError."""
         return SafetensorsIndex(
             (
-                Safetensors(self._members.content(path), self._members.shown(path), self._limits)
+                Safetensors(
+                    self._members.content(path), self._members.display_name(path), self._limits
+                )
                 for path in self._beside(SAFETENSORS_SUFFIX)
             ),
             self.name,
         )
 
     def _beside(self, suffix: str) -> list[str]:
-        """Paths of the files in the folder of the document whose names end so, in order.
+        """Sorted paths of the files beside the document with a suffix.
 
-        Without those whose names begin with a dot: archives of macOS are full of them.
+        Names that begin with a dot are left out: archives made on macOS have many.
         """
         return [
             self._root + name
@@ -246,15 +246,15 @@ class Container:
 
 
 def open_container(path: FilePath, *, limits: Limits | None = None) -> Container:
-    """Open a folder, a document (`*.nnef`, its folder supplies the tensors) or an archive.
+    """Open a folder, a document (`*.nnef`, whose folder supplies the tensors) or an archive.
 
-    Archives are told by their content: tar, also in gzip, bzip2 or xz, and zip. Nothing is
-    extracted to disk. The document of an archive is `graph.nnef` at the top or in the only top
+    Archives are recognised by content: zip, or tar, plain or in gzip, bzip2 or xz.  Nothing is
+    extracted to disk.  The document of an archive is `graph.nnef` at the top or in the only top
     folder that has one.
 
-    Raises NnefError `container/...` when there is no document or the archive is broken or
-    hostile (links, devices, paths that lead out of it, duplicates), `limit/...` when it unpacks to
-    more than `limits` allow.
+    Raises NnefError `container/...` if the document is missing or the archive is damaged or
+    hostile (links, devices, paths that lead out of it, duplicates), and `limit/...` if it unpacks
+    to more than `limits` allow.
     """
     limits = limits or Limits()
     name = printable(os.fspath(path))
@@ -263,7 +263,7 @@ def open_container(path: FilePath, *, limits: Limits | None = None) -> Container
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
         raise NnefError.of(
-            "container/file", "there is no such file or folder", place, "check the path"
+            "container/file", "no such file or folder", place, "check the path"
         ) from None
     except (OSError, ValueError) as error:
         raise NnefError.of("container/file", f"cannot open: {reason(error)}", place) from None
@@ -295,7 +295,7 @@ def _open_folder(path: Path, name: str, limits: Limits) -> Container:
         ]
         hint = f"found {path / below[0]}: open that folder" if len(below) == 1 else ""
         if not below:
-            document_root(entries, name)  # raises: tells what there is instead
+            document_root(entries, name)  # raises an error that names similar files
         listed = ", ".join(printable(entry) for entry in below[:5])
         raise NnefError.of(
             "container/missing",
@@ -317,9 +317,9 @@ def _open_archive(file: BinaryIO, path: Path, name: str, limits: Limits) -> Cont
     if start.startswith(MAGIC):
         raise NnefError.of(
             "container/format",
-            "this is an artifact: a compiled model, without its document",
+            "this is an artifact, a compiled model without its document",
             Place(name),
-            "nnefc.load opens it; nnefc run, bench, profile, compare and inspect take it",
+            "open it with nnefc.load, or nnefc run, bench, profile, compare or inspect",
         )
     compression = next((c for magic, c in _COMPRESSIONS.items() if start.startswith(magic)), None)
     if compression is not None:

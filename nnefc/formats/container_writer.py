@@ -1,4 +1,4 @@
-"""Writing containers (chapter 5.1): folder, .tar, .tgz; whole or not at all."""
+"""Write containers (section 5.1) atomically: a folder, `.tar` or `.tgz`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind = Literal["folder", "tar", "tgz"]
 _SUFFIXES: dict[str, Kind] = {".tar": "tar", ".tgz": "tgz", ".tar.gz": "tgz"}
 
 _File = tuple[str, int, Iterator[bytes]]
-"""Path, size and content of a file to be written."""
+"""Path, size in bytes and content of a file."""
 
 
 def write_container(
@@ -39,15 +39,15 @@ def write_container(
 ) -> None:
     """Write a network to a folder or an archive.
 
-    `tensors` are arrays by label, stored as `encodings` says for the label, else as they are.
-    `kind` by default follows from the name: `.tar`, `.tgz` and `.tar.gz` are archives, names
-    without suffix or with a `/` at the end are folders. Equal contents give equal bytes: archives
-    are sorted and bear no times or owners.
+    `tensors` are arrays by label; `encodings`, also by label, overrides how they are stored.
+    `kind` follows from the name by default: `.tar`, `.tgz` and `.tar.gz` are archives, names
+    without suffix or with a final `/` are folders.  Equal contents give equal bytes: archives are
+    sorted and have no times or owners.
 
     Raises NnefError `container/exists` (a folder that is not empty; a file without `overwrite`),
-    `container/format` (a suffix that tells no kind), `container/label` (labels that lead out of
-    the container, or share a file), `data/...` (tensors that cannot be stored, all of them);
-    nothing is written then.
+    `container/format` (an unknown suffix), `container/label` (labels that lead out of the
+    container, or share a file), or `data/...` for all tensors that cannot be stored; nothing is
+    written then.
     """
     name = printable(os.fspath(path))
     kind = kind or _kind(name)
@@ -78,7 +78,7 @@ def _kind(name: str) -> Kind:
     if suffix and not name.endswith(("/", os.sep)):
         raise NnefError.of(
             "container/format",
-            f"containers are not written with the suffix '{suffix}'",
+            f"no kind of container has the suffix '{suffix}'",
             Place(name),
             "end the name in .tar, .tgz or .tar.gz, or in / for a folder",
         )
@@ -92,18 +92,16 @@ def _check_target(path: Path, name: str, kind: Kind, overwrite: bool) -> None:
             return
         if path.is_dir():
             if kind != "folder":
-                raise NnefError.of(
-                    "container/exists", "a folder is in the place of the file", place
-                )
+                raise NnefError.of("container/exists", "a folder of this name exists", place)
             if any(path.iterdir()):
                 raise NnefError.of(
                     "container/exists",
-                    "the folder is there and not empty",
+                    "the folder exists and is not empty",
                     place,
                     "choose another name, or remove the folder",
                 )
         elif kind == "folder":
-            raise NnefError.of("container/exists", "a file is in the place of the folder", place)
+            raise NnefError.of("container/exists", "a file of this name exists", place)
         elif not overwrite:
             raise NnefError.of(
                 "container/exists", "the file exists", place, "pass overwrite=True to replace it"
@@ -119,7 +117,7 @@ def _files(
     quantization: str | None,
     encodings: Mapping[str, Encoding],
 ) -> list[_File]:
-    """All that goes into the container, checked, the document first."""
+    """All files of the container, the document first; raises NnefError with all errors."""
     found = Diagnostics()
     documents: list[_File] = [_text(DOCUMENT, graph_text)]
     if quantization is not None:
@@ -139,8 +137,8 @@ def _files(
         if other != label:
             found.error(
                 "container/label",
-                f"labels '{printable(other)}' and '{printable(label)}' name the same file: labels"
-                " are compared without case",
+                f"labels '{printable(other)}' and '{printable(label)}' name the same file, since"
+                " labels ignore case",
                 Place(name),
             )
         data[path] = path, HEADER_SIZE + header.data_length, _tensor(header.pack(), pieces)
@@ -150,16 +148,16 @@ def _files(
 
 
 def _check_folders(paths: Mapping[str, str], name: str, found: Diagnostics) -> None:
-    """No file may have the name of a folder that another label needs."""
+    """No label may name a file where another label needs a folder."""
     for path, label in paths.items():
-        parts = path.split("/")[:-1]
-        for depth in range(1, len(parts) + 1):
-            other = paths.get("/".join(parts[:depth]))
+        folders = path.split("/")[:-1]
+        for depth in range(1, len(folders) + 1):
+            other = paths.get("/".join(folders[:depth]))
             if other is not None:
                 found.error(
                     "container/label",
-                    f"the file of label '{printable(other)}' is in the place of a folder that"
-                    f" label '{printable(label)}' needs",
+                    f"label '{printable(other)}' names a file where label '{printable(label)}'"
+                    " needs a folder",
                     Place(name),
                 )
 

@@ -1,9 +1,9 @@
-"""Items of tensor files: bit packing and the two quantizations of chapter 5.2.
+"""Item encodings of tensor files: bit packing and both quantizations of section 5.2.
 
-Items are a stream of bits. Widths that are multiples of 8 are little-endian bytes. For the
-others the text fixes no order of bits within a byte: "lsb", the order that continues
-little-endian bytes (first item in the lowest bits), or "msb" (a big-endian stream, first item in
-the highest bits).
+Items are a bit stream.  Widths that are a multiple of 8 are stored as little-endian bytes.  For
+other widths the specification leaves the order of bits within a byte open: "lsb" continues
+little-endian bytes (the first item has the lowest bits), "msb" is a big-endian stream (the first
+item has the highest bits).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 BitOrder = Literal["lsb", "msb"]
 
 CHUNK = 1 << 16
-"""Items worked on at a time; a multiple of 8, so that chunks begin at whole bytes."""
+"""Items per step; a multiple of 8, so that chunks begin at whole bytes."""
 
 
 def integer_type(bits: int, signed: bool) -> np.dtype[Any]:
@@ -28,12 +28,12 @@ def integer_type(bits: int, signed: bool) -> np.dtype[Any]:
 
 
 def default_order(bits: int) -> BitOrder:
-    """The order we write: 1-bit items as Khronos' tools pack them, others low bits first."""
+    """The bit order of files written here: "msb" for 1-bit items, as in the Khronos tools."""
     return "msb" if bits == 1 else "lsb"
 
 
 def chunks(array: Array, items: int = CHUNK) -> Iterator[Array]:
-    """The items of an array in row-major order, some at a time; no copy of the whole."""
+    """The items of an array in row-major order, in chunks, without a copy of the whole."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     for first in range(0, array.size, items):
         yield flat[first : first + items]
@@ -42,7 +42,7 @@ def chunks(array: Array, items: int = CHUNK) -> Iterator[Array]:
 def unpack(data: Array, bits: int, count: int, order: BitOrder) -> Array:
     """`count` unsigned items of `bits` bits from the bytes `data` (uint8, one-dimensional).
 
-    Returns the smallest unsigned type that holds them.
+    The result has the smallest unsigned type that holds them.
     """
     result = integer_type(bits, signed=False)
     size = result.itemsize
@@ -85,7 +85,7 @@ def padding_is_zero(last: int, bits: int, order: BitOrder) -> bool:
 
 
 def to_signed(items: Array, bits: int) -> Array:
-    """Unsigned items read as two's complement of `bits` bits."""
+    """Unsigned items reinterpreted as two's complement of `bits` bits."""
     signed = np.dtype(f"int{8 * items.dtype.itemsize}")
     shift = 8 * items.dtype.itemsize - bits
     if not shift:
@@ -110,7 +110,7 @@ def linear_encode(values: Array, bits: int, low: float, high: float) -> Array:
     top = (1 << bits) - 1
     share = np.clip((values.astype(np.float64) - low) / (high - low), 0.0, 1.0)
     level = np.floor(share * float(top) + 0.5)
-    # float(top) is 2**bits from 54 bits on, which the cast could not hold at 64
+    # from 54 bits on float(top) is 2**bits, which overflows the cast at 64 bits
     full = level >= float(top)
     return np.where(full, np.uint64(top), np.where(full, 0.0, level).astype(np.uint64))
 
@@ -122,12 +122,12 @@ def log_exponent(high: float) -> int:
 
 
 def log_decode(items: Array, bits: int, high: float, signed: bool) -> Array:
-    """x = 2**(q + m - r); float64. Signed: the highest bit of an item, when set, negates it."""
+    """x = 2**(q + m - r); float64.  If `signed`, the highest bit of an item is its sign."""
     magnitude = bits - 1 if signed else bits
     top = (1 << magnitude) - 1
     wide = items.astype(np.uint64)
     below = np.uint64(top) - (wide & np.uint64(top))
-    # steps below the maximum, as few as make any float64 zero
+    # levels below the maximum; 4096 of them underflow any float64 to zero
     steps = np.minimum(below, np.uint64(4096)).astype(np.int32)
     with np.errstate(under="ignore"):
         values = np.ldexp(np.float64(1.0), log_exponent(high) - steps)
@@ -137,7 +137,7 @@ def log_decode(items: Array, bits: int, high: float, signed: bool) -> Array:
 
 
 def log_encode(values: Array, bits: int, high: float, signed: bool) -> Array:
-    """q = round(clamp(log2(|x|), m - r, m)) - (m - r), with the sign above it; uint64."""
+    """q = round(clamp(log2(|x|), m - r, m)) - (m - r); uint64, the sign in the highest bit."""
     magnitude = bits - 1 if signed else bits
     top = (1 << magnitude) - 1
     wide = values.astype(np.float64)

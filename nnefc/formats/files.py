@@ -1,4 +1,7 @@
-"""Files of users: checks of path arguments; opening regular files without blocking; mappings."""
+"""Open, read, map and write regular files; check arguments that name them.
+
+Pipes and devices are refused without blocking.
+"""
 
 from __future__ import annotations
 
@@ -17,55 +20,56 @@ FilePath = str | os.PathLike[str]
 
 
 class _Mapped(NamedTuple):
-    """A file as it was when it was mapped."""
+    """A file at the time it was mapped."""
 
     path: str
     inode: tuple[int, int]
-    state: tuple[int, int]
-    """Size and time."""
+    """Device and number."""
+    version: tuple[int, int]
+    """Size in bytes and time of modification."""
 
 
-WRITTEN_AT_ONCE: Final = 16 << 20
-"""Bytes.  A file that is written in large pieces lies in large pages, where the system has them:
-mapping it takes next to nothing then, otherwise 0.2 ms for each MB, and reading it less time."""
-_SHOWN = 200
+WRITE_BUFFER_BYTES: Final = 16 << 20
+"""Bytes.  Where the system has large pages, large writes place a file in them.  Mapping the file
+then takes almost no time instead of 0.2 ms per MB, and reading it is faster."""
+_MAX_PRINTED = 200
 _MAP_FROM = 1 << 16
 _MAPS = 256
 _live: weakref.WeakKeyDictionary[mmap.mmap, _Mapped] = weakref.WeakKeyDictionary()
 
 
 def printable(name: str) -> str:
-    """`name` for a message: one line, no control or unencodable characters, not too long."""
-    if len(name) > _SHOWN:
-        name = f"{name[: _SHOWN // 2]}…{name[-_SHOWN // 2 :]}"
+    """`name` for a message: shortened, on one line, control characters escaped."""
+    if len(name) > _MAX_PRINTED:
+        name = f"{name[: _MAX_PRINTED // 2]}…{name[-_MAX_PRINTED // 2 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
-def whole_path(name: str) -> str:
-    """A path from the root on, with links and dots as they are."""
+def absolute_path(name: str) -> str:
+    """The absolute path; links and dots stay."""
     try:
         return name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
-    except OSError:  # the folder that the process is in has been removed
+    except OSError:  # the working directory has been removed
         return name
 
 
 def reason(error: BaseException) -> str:
-    """What the operating system or a library had to say."""
+    """The message of an exception of the operating system or a library."""
     text = error.strerror if isinstance(error, OSError) else ""
     return printable(text or str(error) or type(error).__name__)
 
 
 def open_regular(path: FilePath, rule: str = "data/file") -> BinaryIO:
-    """Open a regular file for reading; pipes, devices and folders are refused without waiting.
+    """Open a regular file for reading; pipes, devices and folders are refused without blocking.
 
-    Raises NnefError `rule` when the file is not there, not readable or not a regular file.
+    Raises NnefError `rule` if the file does not exist, is not readable or not a regular file.
     """
     name = printable(os.fspath(path))
     place = Place(name)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise NnefError.of(rule, "there is no such file", place, "check the path") from None
+        raise NnefError.of(rule, "no such file", place, "check the path") from None
     except (OSError, ValueError) as error:
         raise NnefError.of(rule, f"cannot open the file: {reason(error)}", place) from None
     mode = os.fstat(descriptor).st_mode
@@ -74,11 +78,12 @@ def open_regular(path: FilePath, rule: str = "data/file") -> BinaryIO:
         raise NnefError.of(
             rule, f"this is {describe(mode)}, not a file", place, "name a regular file"
         )
-    return open(path, "rb", opener=lambda _path, _flags: descriptor)  # which makes `name` the path
+    # an opener, since a file opened by its descriptor has no path as its name
+    return open(path, "rb", opener=lambda _path, _flags: descriptor)
 
 
 def describe(mode: int) -> str:
-    """The kind of a file system entry by its `st_mode`, in words."""
+    """The kind of a file system entry for messages, by its `st_mode`."""
     kinds = (
         (stat.S_ISREG, "a file"),
         (stat.S_ISDIR, "a folder"),
@@ -90,15 +95,15 @@ def describe(mode: int) -> str:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Bytes of an open regular file."""
+    """The size of an open regular file in bytes."""
     return os.fstat(file.fileno()).st_size
 
 
 def map_file(file: BinaryIO) -> mmap.mmap | None:
-    """A read-only mapping of a regular file; None where reading is the better way.
+    """A read-only mapping of a regular file; None if it should be read instead.
 
-    Small files do not pay for a mapping. Before Python 3.13 every mapping keeps a file
-    descriptor, so that the number of mappings is bounded too.
+    Mapping small files does not pay.  Before Python 3.13 each mapping holds a file descriptor, so
+    the number of mappings is bounded.
     """
     if sys.version_info < (3, 13) and len(_live) >= _MAPS:
         return None
@@ -108,76 +113,75 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
         mapping = map_whole(file.fileno())
     except (OSError, ValueError):
         return None
-    name = file.name if isinstance(file.name, str) else os.devnull  # of files without a name
-    _live[mapping] = _Mapped(whole_path(name), *_signs(os.fstat(file.fileno())))
+    name = file.name if isinstance(file.name, str) else os.devnull  # temporary files have no name
+    _live[mapping] = _Mapped(absolute_path(name), *_inode_and_version(os.fstat(file.fileno())))
     return mapping
 
 
-def _signs(status: os.stat_result) -> tuple[tuple[int, int], tuple[int, int]]:
-    """What tells a file, and what tells that it has changed."""
+def _inode_and_version(status: os.stat_result) -> tuple[tuple[int, int], tuple[int, int]]:
     return (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns)
 
 
 def require_unchanged(arrays: Iterable[Any]) -> None:
-    """Raise NnefError `data/file` if files that arrays are mapped from were written to since.
+    """Raise NnefError `data/file` if files from which arrays are mapped were modified.
 
-    Reading them would give other numbers, or end the process if they are shorter now.  A file that
-    was removed, or has another in its place, is still there for those that have mapped it.
+    Reading such an array would give other numbers, or kill the process if the file is shorter now.
+    A file that was removed or replaced is no error: the mapping still has the old content.
     """
     changed: dict[str, Diagnostic] = {}
-    for mapping in {id(found): found for found in map(_mapping, arrays) if found}.values():
-        then = _live.get(mapping)
-        if then is None:
+    for mapping in {id(base): base for base in map(_mapping, arrays) if base}.values():
+        mapped = _live.get(mapping)
+        if mapped is None:
             continue
         with suppress(OSError):
-            inode, state = _signs(os.stat(then.path))
-            if inode == then.inode and state != then.state:
-                changed[then.path] = Diagnostic(
+            inode, version = _inode_and_version(os.stat(mapped.path))
+            if inode == mapped.inode and version != mapped.version:
+                changed[mapped.path] = Diagnostic(
                     "data/file",
-                    "the file has been written to since it was read",
-                    Place(printable(then.path)),
-                    hint="import or compile the model again; a file that is replaced, not"
-                    " written over, stays for those that use it",
+                    "the file has been modified since it was read",
+                    Place(printable(mapped.path)),
+                    hint="import or compile the model again; to update a file that is in use,"
+                    " replace it instead of writing to it",
                 )
     if changed:
         raise NnefError(changed.values())
 
 
 def _mapping(array: Any) -> mmap.mmap | None:
-    """What the memory of an array is, if it is a file."""
+    """The mapping that holds the memory of an array, or None."""
     while array is not None and not isinstance(array, mmap.mmap):
         array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
     return array
 
 
 def map_whole(descriptor: int) -> mmap.mmap:
-    """A read-only mapping of all of a file, which keeps it open only before Python 3.13.
+    """A read-only mapping of a whole file; raises OSError or ValueError.
 
-    Raises OSError or ValueError.
+    The mapping holds the descriptor open only before Python 3.13.
     """
     options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ, **options)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # what is not in memory yet is read in large pages, where there are
+        with suppress(OSError):  # systems without large pages
             mapping.madvise(mmap.MADV_HUGEPAGE)
     return mapping
 
 
 def write_evenly(file: BinaryIO, data: memoryview, at: int) -> None:
-    """Write bytes at offset `at` of a file with a buffer of `WRITTEN_AT_ONCE`, where it stands.
+    """Write bytes at the position of a file, which is `at`, through a `WRITE_BUFFER_BYTES` buffer.
 
-    The buffer is full whenever it is written out, at multiples of its size.
+    Pieces end at multiples of the buffer's size, so that every flush writes a full buffer.
     """
-    start, end = 0, WRITTEN_AT_ONCE - at % WRITTEN_AT_ONCE
+    start, end = 0, WRITE_BUFFER_BYTES - at % WRITE_BUFFER_BYTES
     while start < len(data):
         file.write(data[start:end])
-        start, end = end, end + WRITTEN_AT_ONCE
+        start, end = end, end + WRITE_BUFFER_BYTES
 
 
 def release_pages() -> None:
-    """Let go of the memory that mapped files take; what is read again comes from the file.
+    """Release the resident pages of mapped files; later reads load them from the file again.
 
-    It counts as memory of the process otherwise, as long as the mapping exists.
+    Otherwise they count as memory of the process while the mapping exists.
     """
     for mapping in tuple(_live):
         if hasattr(mmap, "MADV_DONTNEED") and not mapping.closed:
@@ -185,7 +189,7 @@ def release_pages() -> None:
 
 
 def read_whole(path: FilePath, limit: int, rule: str = "data/file") -> bytes:
-    """The content of a regular file of at most `limit` bytes; NnefError otherwise."""
+    """The content of a regular file; NnefError `limit/size` beyond `limit` bytes, or `rule`."""
     with open_regular(path, rule) as file:
         return read_at_most(file, size_of(file), limit, printable(os.fspath(path)))
 
@@ -200,7 +204,7 @@ def read_at_most(file: BinaryIO, size: int, limit: int, name: str) -> bytes:
 
 
 def check_size(size: int, limit: int, name: str) -> None:
-    """Raise NnefError `limit/size` when a file is larger than allowed."""
+    """Raise NnefError `limit/size` if a file has more than `limit` bytes."""
     if size > limit:
         from nnefc.support.limits import how_to_raise
 
@@ -214,23 +218,23 @@ def check_size(size: int, limit: int, name: str) -> None:
 
 def require_path(what: str, path: object) -> None:
     """Raise NnefError `input/argument` if `path` is neither a str nor an os.PathLike of one."""
-    given = cast(Any, path)
+    value = cast(Any, path)
     try:
-        is_path = isinstance(os.fspath(given), str)
+        is_path = isinstance(os.fspath(value), str)
     except TypeError:
         is_path = False
     if not is_path:
         raise NnefError.of(
             "input/argument",
-            f"{what} is given as {type(given).__name__}, expected a path: str or os.PathLike",
+            f"{what} is of type {type(value).__name__}, expected a path: str or os.PathLike",
         )
 
 
 def require_file(file: object, method: Literal["read", "write"]) -> None:
-    """Raise NnefError `input/argument` if `file` has no such method."""
+    """Raise NnefError `input/argument` if `file` does not have the method."""
     if not callable(getattr(file, method, None)):
         raise NnefError.of(
             "input/argument",
-            f"the tensor file is given as {type(file).__name__}, expected a path (str or"
+            f"the tensor file is of type {type(file).__name__}, expected a path (str or"
             f" os.PathLike) or a binary file to {method}",
         )

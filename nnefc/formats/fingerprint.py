@@ -1,4 +1,4 @@
-"""Whether a document is the one that it was: its files, their bytes, quick signs of a change."""
+"""Detect changes of a document: by file status, which is fast, or by a digest of its files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Final, cast
 
 from nnefc.formats.files import FilePath, open_regular
-from nnefc.formats.paths import BESIDE, DOCUMENT, QUANTIZATION
+from nnefc.formats.paths import COMPANION_SUFFIXES, DOCUMENT, QUANTIZATION
 
-_MOST_FILES: Final = 10_000
-"""Of a folder."""
+_MAX_FILES: Final = 10_000
+"""Files of a folder."""
 _NAMES: Final = (DOCUMENT, QUANTIZATION)
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
-"""What tells that files have not changed: name, device, number, size and time of each."""
+"""The status of each file: name, device, inode, size and time of the last change."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fingerprint:
-    """A document as it was when it was looked at."""
+    """The files of a document and their status at one time."""
 
     path: Path
     files: tuple[Path, ...]
@@ -35,14 +35,14 @@ class Fingerprint:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the files are the same, as far as the system tells without reading them."""
+        """Whether the status of all files is the same; their content is not read."""
         try:
             return _stamp(self.path, self.files) == self.stamp
         except OSError:
             return False
 
     def digest(self) -> str:
-        """Of the names and bytes of all files; raises OSError or NnefError if one is gone."""
+        """SHA-256 of the names and contents of all files; OSError or NnefError if one is gone."""
         whole = hashlib.sha256()
         for file in self.files:
             name = os.fsencode(file.relative_to(self.path))
@@ -52,10 +52,10 @@ class Fingerprint:
         return whole.hexdigest()
 
 
-def look_at(source: FilePath) -> Fingerprint | None:
-    """An archive, or a folder: `graph.nnef`, `graph.quant` and what belongs to them below.
+def take_fingerprint(source: FilePath) -> Fingerprint | None:
+    """The fingerprint of an archive or of a folder with `graph.nnef`.
 
-    None for anything else: a bare `graph.nnef`, whose data is among other files; what is not there.
+    None for a bare document, whose folder may hold unrelated files, and for missing files.
     """
     try:
         path = Path(source).absolute()
@@ -68,19 +68,22 @@ def look_at(source: FilePath) -> Fingerprint | None:
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    """In order; raises ValueError if there is no graph, if there are too many files, or links."""
+    """The files of a model in a folder, in a fixed order.
+
+    Raises ValueError without a document, with links, or with more than `_MAX_FILES` files.
+    """
     if not (folder / DOCUMENT).is_file():
         raise ValueError(folder)
     count = 0
-    for place, folders, names in os.walk(folder, onerror=_raise):
+    for parent, folders, names in os.walk(folder, onerror=_raise):
         folders.sort()
         for name in [*folders, *sorted(names)]:
-            file = Path(place, name)
+            file = Path(parent, name)
             count += 1
-            if count > _MOST_FILES or file.is_symlink():
+            if count > _MAX_FILES or file.is_symlink():
                 raise ValueError(name)
             low = name.lower()
-            if name not in folders and (low in _NAMES or low.endswith(BESIDE)):
+            if name not in folders and (low in _NAMES or low.endswith(COMPANION_SUFFIXES)):
                 yield file
 
 

@@ -1,4 +1,4 @@
-"""The files of a model in a folder, looked up one by one."""
+"""Members of a container that is a folder."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from nnefc.support.limits import Limits, how_to_raise
 class FolderMembers:
     """The regular files below a folder.
 
-    Links are followed, as model caches are made of them; whoever can place one in the folder
-    could have placed the file itself.
+    Links are followed, since model caches consist of links.  That is no risk: a person who can
+    create a link in the folder can create the file as well.
     """
 
     def __init__(self, root: Path, limits: Limits) -> None:
@@ -33,24 +33,24 @@ class FolderMembers:
         self._limits = limits
         self._listings: dict[str, CaselessIndex] = {}
 
-    def shown(self, path: str) -> str:
-        """A file's name for messages."""
+    def display_name(self, path: str) -> str:
+        """The name of a file in messages."""
         return printable(str(self._root / path))
 
     def find(self, path: str) -> str | None:
-        """The path of a file that is there under this name, or one that differs only in case."""
+        """The path of the file that equals `path`, exactly or ignoring case; None without one."""
         if os.path.lexists(self._root / path):
             return path
-        found = ""
-        for part in path.split("/"):
-            actual = self._listing(found).find(part, printable(str(self._root / found)))
+        folder = ""
+        for name in path.split("/"):
+            actual = self._listing(folder).find(name, printable(str(self._root / folder)))
             if actual is None:
                 return None
-            found = f"{found}/{actual}" if found else actual
-        return found
+            folder = f"{folder}/{actual}" if folder else actual
+        return folder
 
     def read(self, path: str, limit: int) -> bytes:
-        """The content of a file of at most `limit` bytes."""
+        """The content of a file; NnefError `limit/size` if it exceeds `limit` bytes."""
         return read_whole(self._root / path, limit, "container/file")
 
     def tensor(self, path: str, limits: Limits) -> Array:
@@ -58,7 +58,7 @@ class FolderMembers:
         return read_tensor(self._root / path, limits=limits)
 
     def stored(self, path: str, limits: Limits) -> StoredTensor:
-        """The same, in any format."""
+        """The tensor in a file, in a standard or vendor format."""
         return read_stored(self._root / path, limits=limits)
 
     def content(self, path: str) -> Buffer:
@@ -67,10 +67,12 @@ class FolderMembers:
             mapped = map_file(file)
             if mapped is not None:
                 return mapped
-            return read_at_most(file, size_of(file), self._limits.archive_bytes, self.shown(path))
+            return read_at_most(
+                file, size_of(file), self._limits.archive_bytes, self.display_name(path)
+            )
 
     def names_in(self, folder: str) -> Iterable[str]:
-        """The regular files in a folder, "" or "below/", in order, without those below."""
+        """Sorted names of the regular files directly in a folder, "" or "sub/"."""
         try:
             entries = list(os.scandir(self._root / folder))
         except OSError:
@@ -78,10 +80,9 @@ class FolderMembers:
         return sorted(entry.name for entry in entries if entry.is_file())
 
     def tensor_paths(self) -> Iterator[str]:
-        """Every tensor file below the folder; each folder is entered once.
+        """The paths of all tensor files; each folder is visited once, despite links.
 
-        Raises NnefError `limit/members` when there is more below the folder than an archive may
-        have.
+        Raises NnefError `limit/members` beyond the number of files that an archive may have.
         """
         seen: set[tuple[int, int]] = set()
         left = self._limits.archive_members
@@ -112,7 +113,7 @@ class FolderMembers:
                     yield path
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is held open."""
 
     def _listing(self, folder: str) -> CaselessIndex:
         if folder not in self._listings:

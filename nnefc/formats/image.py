@@ -1,4 +1,4 @@
-"""Pictures (PNG, JPEG) as input tensors."""
+"""Read pictures (PNG, JPEG) as input tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 _FORMATS = ("PNG", "JPEG")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _PIXELS = 1 << 26
-"""Pixels that a picture may claim before it is decoded."""
+"""Most pixels of a picture, checked before it is decoded."""
 _HINT = "pictures are read from PNG and JPEG files"
 
 
@@ -31,11 +31,10 @@ def read_image(
 ) -> Array:
     """A picture as a tensor of `shape` (N, C, H, W), (C, H, W) or (H, W).
 
-    Grey for C = 1, RGB for 3, RGBA for 4; resized to H, W (bilinear, a mean over the pixels when it
-    shrinks); the same picture for every n. Values are scaled to 0..1 for floating-point types,
-    then (x - `mean`) / `std`, numbers or one per channel; integer types get 0..255 as they are.
-    What the picture loses on the way (size, colours, transparency, depth) becomes a note in
-    `diagnostics`.
+    C = 1 is grey, 3 RGB, 4 RGBA.  The picture is resized to H, W by Pillow's bilinear filter, which
+    averages when it shrinks, and repeated N times.  Floating-point types get values of 0 to 1, then
+    (x - `mean`) / `std`, where both are a number or one per channel; integer types get 0 to 255.
+    A note in `diagnostics` lists the losses: of size, colour, transparency, depth.
 
     Raises NnefError `data/image`.
     """
@@ -91,16 +90,16 @@ def _per_channel(value: float | Sequence[float], what: str, channels: int, place
 def _pixels(
     path: FilePath, mode: str, size: tuple[int, int], place: Place
 ) -> tuple[Array, list[str]]:
-    """The pixels as uint8 (height, width, channels), resized to `size` (width, height).
+    """The pixels, uint8 (height, width, channels), resized to `size` (width, height), and losses.
 
-    Also what happened to the picture that loses something, in words.
+    Losses complete the sentence "the picture is ...".
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     with open_regular(path, "data/image") as file:
         try:
             with warnings.catch_warnings():
-                # Pillow's own bound only warns; ours is below it
+                # Pillow only warns beyond its own limit, which is higher
                 warnings.simplefilter("ignore")
                 picture = Image.open(file, formats=_FORMATS)
                 if picture.width * picture.height > _PIXELS:
@@ -121,24 +120,24 @@ def _pixels(
         except UnidentifiedImageError:
             raise _error("this is neither a PNG nor a JPEG file", place, _HINT) from None
         except Exception as error:
-            # Pillow's decoders raise all sorts of exceptions on broken files
+            # Pillow's decoders raise arbitrary exceptions on damaged files
             raise _error(f"cannot read the picture: {reason(error)}", place, _HINT) from None
 
 
 def _losses(picture: Any, mode: str) -> list[str]:
-    """What converting a picture to `mode` loses, as "turned from colours into grey"."""
+    """The losses of converting a picture to `mode`, such as "converted from colour to grey"."""
     lost: list[str] = []
     if mode == "L" and picture.mode not in ("1", "L", "LA", "La") and picture.mode[0] not in "IF":
-        lost.append("turned from colours into grey")
+        lost.append("converted from colour to grey")
     if mode != "RGBA" and (picture.mode[-1] in "Aa" or "transparency" in picture.info):
-        lost.append("deprived of its transparency")
+        lost.append("stripped of its transparency")
     if picture.mode.startswith("I"):
         lost.append("reduced from 16 to 8 bits")
     return lost
 
 
 def _eight_bits(picture: Any) -> Any:
-    """16-bit grey pictures scaled to 8 bits, where Pillow would cut them off."""
+    """A picture with 16-bit grey scaled to 8 bits; Pillow would clip the values at 255."""
     from PIL import Image
 
     if not picture.mode.startswith("I"):

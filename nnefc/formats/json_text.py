@@ -1,4 +1,4 @@
-"""JSON that somebody else has written."""
+"""A JSON parser with limits, for untrusted input."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from collections.abc import Callable
 from typing import Any, Final
 
 NESTING: Final = 500
-"""Arrays and objects within each other.  The parser of Python nests as deep in C, where a limit on
-recursion that was raised protects nothing."""
+"""Depth of nested arrays and objects.  Python's parser recurses in C, where a raised recursion
+limit does not protect the stack."""
 
 DIGITS: Final = 4000
-"""Of an integer.  Python reads no more than 4300 if it is not told otherwise."""
+"""Digits of an integer; Python's default limit is 4300."""
 _TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
-"""A string that does not end is one, too: no quote within it is looked at as another beginning."""
+"""Strings and brackets.  An unterminated string also matches, so that its quotes start no other."""
 
 
 def parse_json(
     data: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Any:
-    """What a text says; ValueError if it is no JSON, nested too deeply, or has too large a number.
+    """The value of a JSON text.
 
-    `pairs`: makes an object of its pairs.
+    `pairs`: converts the pairs of an object, as `object_pairs_hook` of `json.loads`.  Raises
+    ValueError if the text is not JSON, nested too deeply, or has a number that is too large.
     """
     try:
         text = data if isinstance(data, str) else data.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is no UTF-8") from None
+        raise ValueError(f"byte {error.start} is not UTF-8") from None
     depth = 0
     for token in _TOKENS.finditer(text):
         first = text[token.start()]
@@ -50,6 +51,6 @@ def _integer(text: str) -> int:
 def _real(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        shown = text if len(text) <= 40 else f"{text[:40]}..."
-        raise ValueError(f"{shown} is too large a number")
+        short = text if len(text) <= 40 else f"{text[:40]}..."
+        raise ValueError(f"the number {short} is too large")
     return number

@@ -1,4 +1,4 @@
-"""Paths inside containers: of archive members and of the tensors that labels name."""
+"""Paths inside containers: of archive members, and of tensor files by label."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TENSOR_SUFFIX = ".dat"
 SAFETENSORS_SUFFIX = ".safetensors"
 JSON_SUFFIX = ".json"
 SUBMODEL_SUFFIXES = (".nnef.tgz", ".nnef.tar")
-BESIDE = (TENSOR_SUFFIX, SAFETENSORS_SUFFIX, JSON_SUFFIX, *SUBMODEL_SUFFIXES)
-"""What names of files end in that belong to a model beside its document and quantization."""
+COMPANION_SUFFIXES = (TENSOR_SUFFIX, SAFETENSORS_SUFFIX, JSON_SUFFIX, *SUBMODEL_SUFFIXES)
+"""Suffixes of the files of a model other than its document and quantization."""
 ARCHIVES = (".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz", ".zip")
 
 _SEPARATOR = re.compile(r"[/\\]")
@@ -23,22 +23,22 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def normal_path(name: str) -> tuple[str, str]:
-    """A member's name as a relative path with single slashes, and what is wrong with it, or ""."""
+    """(relative path with single slashes, fault) of a member's name; the fault is "" if valid."""
     if "\0" in name:
         return name, "its name holds a NUL character"
     if name[:1] in ("/", "\\") or _DRIVE.match(name):
         return name, "its path is absolute"
-    parts = [part for part in _SEPARATOR.split(name) if part not in ("", ".")]
-    if ".." in parts:
+    names = [name for name in _SEPARATOR.split(name) if name not in ("", ".")]
+    if ".." in names:
         return name, "its path leads out of the archive with '..'"
-    return "/".join(parts), ""
+    return "/".join(names), ""
 
 
 def label_path(label: str, container: str) -> str:
     r"""The path of the tensor file for a variable's label, relative to the document.
 
-    `/` and `\` separate folders; one leading `/` is dropped, as Khronos' tools do. Raises
-    NnefError `container/label` when the label names no file inside the container.
+    `/` and `\` separate folders; one leading `/` is dropped, as in the Khronos tools.  Raises
+    NnefError `container/label` if the label names no file inside the container.
     """
     if label[:1] in ("/", "\\"):
         label = label[1:]
@@ -55,7 +55,7 @@ def label_path(label: str, container: str) -> str:
 
 
 class CaselessIndex:
-    """Finds paths exactly or, when that fails, ignoring case (labels are compared so, 4.1)."""
+    """Looks up paths exactly or, if that fails, ignoring case, as for labels (section 4.1)."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._exact: set[str] = set()
@@ -65,7 +65,7 @@ class CaselessIndex:
             self._lower.setdefault(path.lower(), []).append(path)
 
     def find(self, path: str, container: str) -> str | None:
-        """The path that is there; NnefError `container/ambiguous` when several differ in case."""
+        """The matching path or None; NnefError `container/ambiguous` if several match."""
         if path in self._exact:
             return path
         alike = self._lower.get(path.lower(), [])
@@ -73,7 +73,7 @@ class CaselessIndex:
             listed = " and ".join(f"'{printable(other)}'" for other in sorted(alike)[:4])
             raise NnefError.of(
                 "container/ambiguous",
-                f"'{printable(path)}' may be {listed}: their names differ only in case",
+                f"'{printable(path)}' matches {listed}, whose names differ only in case",
                 Place(container),
                 "remove or rename one of them",
             )
@@ -81,7 +81,7 @@ class CaselessIndex:
 
 
 def document_root(paths: list[str], container: str) -> str:
-    """The folder of the document: "", or "top/" when it is in one top folder.
+    """The folder of the document: "", or "top/" if it is in a top-level folder.
 
     Raises NnefError `container/missing` or `container/ambiguous`.
     """
@@ -103,12 +103,12 @@ def document_root(paths: list[str], container: str) -> str:
     if documents:
         hint = f"found {listed}: move it to the top"
     else:
-        hint = _nearly(paths)
+        hint = _missing_document_hint(paths)
     raise NnefError.of("container/missing", f"there is no {DOCUMENT}", place, hint)
 
 
-def _nearly(paths: list[str]) -> str:
-    """A hint naming what there is instead of the document."""
+def _missing_document_hint(paths: list[str]) -> str:
+    """A hint that names similar files, or the files that exist."""
     similar = [path for path in paths if path.lower().endswith(".nnef")]
     if similar:
         return f"found '{printable(min(similar))}': rename it to {DOCUMENT}"

@@ -1,13 +1,12 @@
-"""Files of many tensors (`*.safetensors`), which tract takes beside those of NNEF.
+"""Read `*.safetensors` files, which tract accepts in addition to NNEF tensor files.
 
     8 bytes     length of the header, little-endian
     header      JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...},
-                and perhaps "__metadata__", an object of strings that nothing is taken from
+                optionally "__metadata__", an object of strings, which is ignored
     data        the items of all tensors, little-endian; offsets count from here
 
-Only the header is read here: items stay where they are, in a file that is mapped, until a tensor is
-asked for, and then it is a view.  (The package of that name copies what it reads, and knows no
-bfloat16 in NumPy.)
+Only the header is parsed.  Tensors are views of the mapped file.  (The package `safetensors` copies
+the data, and does not support bfloat16 in NumPy.)
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ _TYPES: Final = {
     "BOOL": "bool",
 }
 _LENGTH_BYTES: Final = 8
-_MOST_HEADER: Final = 100_000_000
-"""Bytes of a header, as the format has it."""
+_MAX_HEADER: Final = 100_000_000
+"""Largest header in bytes that the format allows."""
 _METADATA: Final = "__metadata__"
-_MOST_RANK: Final = 32
-"""Of an array of NumPy."""
+_MAX_RANK: Final = 32
+"""Largest rank of a NumPy array."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the header says of a tensor."""
+    """A tensor in the header; `begin` and `end` are byte offsets in the data."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -58,12 +57,12 @@ class _Entry:
 class Safetensors:
     """The tensors of one file, by name.
 
-    Raises NnefError `data/truncated`, `data/header`, `data/length`, `data/size` (or `limit/size`)
-    with all that is wrong in the header; the data itself is not looked at.
+    Raises NnefError `data/truncated`, `data/header`, `data/length`, `data/size` or `limit/size`
+    with all errors of the header; the data is not read.
     """
 
     def __init__(self, content: Buffer, name: str, limits: Limits) -> None:
-        """`content`: the whole file; `name` of it for messages."""
+        """`content`: the whole file; `name`: its name in messages."""
         self.name = name
         self._limits = limits
         self._place = Place(name)
@@ -78,7 +77,7 @@ class Safetensors:
             if tensor != _METADATA and (entry := _entry(tensor, fields, self._place, found))
         }
         if not found.errors:
-            _check_places(self._entries, self._data.size, self._place, found)
+            _check_offsets(self._entries, self._data.size, self._place, found)
         found.raise_errors()
 
     @property
@@ -87,7 +86,7 @@ class Safetensors:
         return self._entries
 
     def read(self, tensor: str) -> StoredTensor:
-        """A tensor that is there: a view, unless its items lie where none of their size may.
+        """A tensor of the file, a view unless its items are not aligned in memory.
 
         Raises NnefError `data/code`, `limit/rank`, `limit/tensor`.
         """
@@ -95,7 +94,7 @@ class Safetensors:
         if entry.dtype not in _TYPES:
             message = f"tensor '{printable(tensor)}' has items of type '{printable(entry.dtype)}'"
             raise NnefError.of(
-                "data/code", message, self._place, f"types that can be read: {', '.join(_TYPES)}"
+                "data/code", message, self._place, f"supported types: {', '.join(_TYPES)}"
             )
         rank, most = len(entry.shape), self._limits.rank
         if rank > most:
@@ -119,7 +118,7 @@ class Safetensors:
 
 
 class SafetensorsIndex:
-    """Which of some files has a tensor."""
+    """Looks up tensors in several files."""
 
     def __init__(self, files: Iterable[Safetensors], container: str) -> None:
         self._container = container
@@ -135,11 +134,10 @@ class SafetensorsIndex:
         return self._files
 
     def read(self, label: str) -> StoredTensor | None:
-        """The tensor of a label, exactly or ignoring case, with a leading slash or without; None
-        if there is none.
+        """The tensor for a label, or None; case and a leading slash are ignored if necessary.
 
-        Raises NnefError `container/ambiguous` if there are several, and what `Safetensors.read`
-        does.
+        Raises NnefError `container/ambiguous` if several files have it, and the errors of
+        `Safetensors.read`.
         """
         name = self._names.find(label, self._container)
         if name is None and label.startswith("/"):
@@ -161,39 +159,39 @@ def _header_length(view: memoryview, place: Place, limits: Limits) -> int:
         raise NnefError.of("data/truncated", message, place, "copy or write it again")
     length = int.from_bytes(view[:_LENGTH_BYTES], "little")
     if length > len(view) - _LENGTH_BYTES:
-        message = f"the header is said to have {length} bytes, more than the file has"
+        message = f"the length of the header, {length} bytes, exceeds the file"
         raise NnefError.of("data/truncated", message, place, "copy or write it again")
-    if length > _MOST_HEADER:
-        message = f"a header of {length} bytes, more than the {_MOST_HEADER} of the format"
+    if length > _MAX_HEADER:
+        message = f"the header has {length} bytes, more than the {_MAX_HEADER} the format allows"
         raise NnefError.of("data/header", message, place)
     check_size(length, limits.document_bytes, place.file)
     return length
 
 
 def _header(raw: bytes, place: Place) -> dict[str, Any]:
-    """The JSON object of a header, whose values may be anything."""
+    """The JSON object of a header; its values are not checked."""
     try:
-        found: Any = parse_json(raw, _object)
+        header: Any = parse_json(raw, _object)
     except ValueError as error:
         message = f"the header is not valid JSON: {printable(str(error))}"
         raise NnefError.of("data/header", message, place) from None
-    if not raw.startswith(b"{") or not isinstance(found, dict):
-        raise NnefError.of("data/header", "the header is no JSON object", place)
-    return found  # pyright: ignore[reportUnknownVariableType]
+    if not raw.startswith(b"{") or not isinstance(header, dict):
+        raise NnefError.of("data/header", "the header is not a JSON object", place)
+    return header  # pyright: ignore[reportUnknownVariableType]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object none of whose names is there twice."""
-    found: dict[str, Any] = {}
+    """The object with these pairs; ValueError if a name repeats."""
+    result: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
-            raise ValueError(f"'{name}' is there twice")
-        found[name] = value
-    return found
+        if name in result:
+            raise ValueError(f"the name '{name}' occurs twice")
+        result[name] = value
+    return result
 
 
 def _entry(tensor: str, fields: Any, place: Place, found: Diagnostics) -> _Entry | None:
-    """What the header says of one tensor, checked for itself."""
+    """The entry of one tensor, checked on its own; None after an error."""
     match fields:
         case {"dtype": str(dtype), "shape": [*extents], "data_offsets": [begin, end]} if all(
             type(number) is int and 0 <= number < 1 << 63 for number in (*extents, begin, end)
@@ -201,17 +199,17 @@ def _entry(tensor: str, fields: Any, place: Place, found: Diagnostics) -> _Entry
             entry = _Entry(dtype, tuple(extents), begin, end)
         case _:
             message = (
-                f"tensor '{printable(tensor)}' has no dtype, shape and two data_offsets, all of"
-                " them numbers from 0"
+                f"tensor '{printable(tensor)}' needs a dtype, a shape and two data_offsets, with"
+                " non-negative integers"
             )
             found.error("data/header", message, place)
             return None
-    if len(extents) > _MOST_RANK:
-        message = f"tensor '{printable(tensor)}' has rank {len(extents)}, more than {_MOST_RANK}"
+    if len(extents) > _MAX_RANK:
+        message = f"tensor '{printable(tensor)}' has rank {len(extents)}, more than {_MAX_RANK}"
         found.error("data/rank", message, place)
         return None
     if begin > end:
-        message = f"tensor '{printable(tensor)}' begins at {begin} and ends at {end}, before that"
+        message = f"tensor '{printable(tensor)}' begins at {begin} but ends at {end}"
         found.error("data/header", message, place)
         return None
     if dtype in _TYPES:
@@ -219,25 +217,28 @@ def _entry(tensor: str, fields: Any, place: Place, found: Diagnostics) -> _Entry
         expected = math.prod(extents) * itemsize
         if end - begin != expected:
             message = (
-                f"tensor '{printable(tensor)}' lies from {begin} to {end}, in {end - begin} bytes,"
-                f" but shape {extents} of {dtype} takes {expected}"
+                f"tensor '{printable(tensor)}' has {end - begin} bytes, {begin} to {end}, but shape"
+                f" {extents} of {dtype} takes {expected}"
             )
             found.error("data/length", message, place)
             return None
     return entry
 
 
-def _check_places(entries: dict[str, _Entry], size: int, place: Place, found: Diagnostics) -> None:
-    """Tensors must lie one behind the other and fill the data, in whichever order."""
+def _check_offsets(entries: dict[str, _Entry], size: int, place: Place, found: Diagnostics) -> None:
+    """Tensors, in any order, must fill the data without gaps and overlaps."""
     at = 0
     for tensor, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
         if entry.begin != at:
-            wrong = "overlaps another one" if entry.begin < at else "leaves a gap before it"
-            message = f"tensor '{printable(tensor)}' at {entry.begin} {wrong}, which ends at {at}"
+            wrong = "overlaps" if entry.begin < at else "leaves a gap after"
+            message = (
+                f"tensor '{printable(tensor)}' at {entry.begin} {wrong} the tensor before it,"
+                f" which ends at {at}"
+            )
             found.error("data/header", message, place)
             return
         at = entry.end
     if at != size:
-        message = f"the file holds {size} bytes of data, its header tells {at}"
+        message = f"the file holds {size} bytes of data, its header gives {at}"
         hint = "the file is incomplete; copy or write it again" if at > size else ""
         found.error("data/size", message, place, hint=hint)

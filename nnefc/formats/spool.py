@@ -1,4 +1,4 @@
-"""Large data that is unpacked: in a file without a name, so that memory need not hold it."""
+"""A temporary file for large unpacked data, so that it does not stay in memory."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from nnefc.formats.files import map_file, reason
 from nnefc.support.errors import NnefError
 
 IN_MEMORY: Final = 32 << 20
-"""Bytes in all that stay in memory: small models need no file."""
+"""Total bytes that stay in memory; models below need no file."""
 _ALIGNED: Final = 64
 
 
 class Spool:
-    """Pieces of data one behind the other in a temporary file, which is then mapped.
+    """Contiguous pieces of data in a temporary file, which is then mapped.
 
-    What is mapped counts as memory of the process only while it is looked at.
+    Mapped pages count as memory of the process only while they are in use.
     """
 
     def __init__(self) -> None:
         self._file: BinaryIO | None = None
         self._position = 0
-        self._kept = 0
+        self._total = 0
 
-    def wants(self, size: int) -> bool:
-        """Whether data of `size` bytes is to be put here, as there is much already."""
-        self._kept += size
-        return self._kept > IN_MEMORY
+    def takes(self, size: int) -> bool:
+        """Whether data of `size` bytes should go to the file, because `IN_MEMORY` is used up."""
+        self._total += size
+        return self._total > IN_MEMORY
 
     def open(self) -> int:
-        """Begin a piece; gives where it begins.  Raises NnefError `data/write`."""
+        """Begin an aligned piece; returns its offset.  Raises NnefError `data/write`."""
         self.write(b"\0" * (-self._position % _ALIGNED))
         return self._position
 
@@ -38,20 +38,20 @@ class Spool:
         """Append to the piece.  Raises NnefError `data/write`."""
         try:
             if self._file is None:
-                # it is gone when the mapping is
+                # the system deletes it with the mapping
                 self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
             self._file.write(data)
         except OSError as error:
             raise NnefError.of(
                 "data/write",
-                f"cannot write what is unpacked to {tempfile.gettempdir()}: {reason(error)}",
-                hint="TMPDIR names another folder; an archive that is not compressed, or a folder,"
-                " needs none",
+                f"cannot write unpacked data to {tempfile.gettempdir()}: {reason(error)}",
+                hint="set TMPDIR to another folder; a folder or an uncompressed archive needs no"
+                " temporary file",
             ) from None
         self._position += len(data)
 
     def content(self) -> memoryview:
-        """Everything that was written."""
+        """The whole file, mapped; offsets are those that `open` returned."""
         if self._file is None:
             return memoryview(b"")
         with self._file as file:
@@ -62,6 +62,6 @@ class Spool:
                     file.seek(0)
                     return memoryview(file.read())
             except OSError as error:
-                message = f"cannot read what was unpacked: {reason(error)}"
+                message = f"cannot read unpacked data: {reason(error)}"
                 raise NnefError.of("data/write", message) from None
         return memoryview(mapping).toreadonly()

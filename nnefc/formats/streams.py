@@ -1,4 +1,4 @@
-"""Streams over an archive: in memory, and compressed with a bound on the unpacked size."""
+"""Streams over archives, in memory or compressed with a limit on the unpacked size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnefc.support.errors import NnefError, Place
 from nnefc.support.limits import how_to_raise
 
 PIECE = 1 << 20
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 
 _LZMA_MEMORY = 256 << 20
 
@@ -37,7 +37,7 @@ class ViewStream:
 
 
 class InflatedStream:
-    """A stream over compressed data that stops at `most` bytes."""
+    """A stream over compressed data; NnefError `limit/archive` beyond `most` unpacked bytes."""
 
     def __init__(self, read: Callable[[int], bytes], archive: str, packed: int, most: int) -> None:
         self.position = 0
@@ -47,7 +47,7 @@ class InflatedStream:
         self._most = most
 
     def check(self, end: int) -> None:
-        """Raise NnefError `limit/archive` when `end` is further than the data may reach."""
+        """Raise NnefError `limit/archive` if `end` is beyond the limit."""
         if end > self._most:
             raise too_large(self._place, end, self._packed, self._most)
 
@@ -55,13 +55,13 @@ class InflatedStream:
         return bytes(self.take(size))
 
     def take(self, size: int) -> memoryview:
-        """Like `read`, for much data."""
+        """As `read`, without a second copy."""
         content = bytearray()
         self._pass(size, content.extend)
         return memoryview(content).toreadonly()
 
     def copy(self, size: int, write: Callable[[bytes], object]) -> None:
-        """Give the next `size` bytes to `write`, piece by piece."""
+        """Pass the next `size` bytes to `write`, in pieces."""
         self._pass(size, write)
 
     def skip(self, size: int) -> int:
@@ -82,7 +82,7 @@ class InflatedStream:
 
 
 class _Inflated(io.RawIOBase):
-    """Reads concatenated bzip2 or xz streams in bounded memory."""
+    """Unpacks concatenated bzip2 or xz streams in bounded memory."""
 
     def __init__(self, file: BinaryIO, make: Callable[[], Any]) -> None:
         self._file = file
@@ -115,6 +115,7 @@ class _Inflated(io.RawIOBase):
 
 
 def decompressor(file: BinaryIO, compression: str) -> io.BufferedIOBase:
+    """A stream of the unpacked data; `compression`: "gzip", "bzip2" or "xz"."""
     if compression == "gzip":
         return gzip.GzipFile(fileobj=file, mode="rb")
     if compression == "bzip2":
@@ -125,7 +126,7 @@ def decompressor(file: BinaryIO, compression: str) -> io.BufferedIOBase:
 
 
 def read_pieces(read: Callable[[int], bytes], size: int) -> bytearray:
-    """`size` bytes or what there is, in memory that grows with what is there."""
+    """Up to `size` bytes, fewer only at the end; memory grows with the bytes read."""
     content = bytearray()
     while len(content) < size:
         piece = read(min(size - len(content), PIECE))
@@ -136,6 +137,7 @@ def read_pieces(read: Callable[[int], bytes], size: int) -> bytearray:
 
 
 def too_large(place: Place, unpacked: int, packed: int, most: int) -> NnefError:
+    """The error `limit/archive` of an archive; sizes in bytes."""
     return NnefError.of(
         "limit/archive",
         f"{packed} bytes unpack to {unpacked} or more; {most} are allowed",

@@ -1,8 +1,8 @@
-"""Reading tar archives: ustar, GNU and pax headers, strictly, without trusting any of them.
+"""A strict reader of tar archives with ustar, GNU and pax headers, for untrusted input.
 
-One pass, in constant memory beside the member at hand; only regular files and folders are let
-through. (The standard library's reader also follows links and sparse maps, reads what headers
-claim into memory at once, and in some versions does not end on hostile input.)
+It takes one pass and constant memory apart from the current member, and accepts regular files and
+folders only.  The reader of the standard library also follows links and sparse maps, allocates the
+sizes that headers claim, and in some versions never terminates on hostile input.
 """
 
 from __future__ import annotations
@@ -16,21 +16,29 @@ from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import how_to_raise
 
 BLOCK = 512
-_META = 1 << 20
-"""Bytes of a long name or of a pax header."""
+_MAX_META_BYTES = 1 << 20
+"""Largest GNU long name or pax header."""
 
+_REGULAR = (b"0", b"\0", b"7")
+_FOLDER = b"5"
+_PAX, _GLOBAL_PAX, _LONG_NAME, _LONG_LINK = b"x", b"g", b"L", b"K"
+_META = (_PAX, _GLOBAL_PAX, _LONG_NAME, _LONG_LINK)
+"""Headers that describe the members after them."""
+_SPARSE = b"S"
 _REFUSED = {
     b"1": "a hard link",
     b"2": "a symbolic link",
     b"3": "a device",
     b"4": "a device",
     b"6": "a pipe",
-    b"S": "a sparse file",
+    _SPARSE: "a sparse file",
 }
+_WITHOUT_DATA = (_FOLDER, b"1", b"2", b"3", b"4", b"6")
+"""Types that have no data, whatever size the header gives."""
 
 
 class Stream(Protocol):
-    """Bytes read front to back. `position` counts the bytes passed."""
+    """A stream that is read from front to back; `position` is the number of bytes passed."""
 
     position: int
 
@@ -39,13 +47,13 @@ class Stream(Protocol):
         ...
 
     def skip(self, size: int) -> int:
-        """Pass over `size` bytes; returns how many there were."""
+        """Skip up to `size` bytes; returns the number skipped, smaller only at the end."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """A regular file in an archive: name as stored, offset of its data in the stream, size."""
+    """A regular file in an archive: its name as stored, data offset in the stream, and size."""
 
     name: str
     offset: int
@@ -53,7 +61,7 @@ class TarMember:
 
 
 def is_tar(block: bytes) -> bool:
-    """Whether a file that begins with `block` (512 bytes) looks like a tar archive."""
+    """Whether the first 512 bytes of a file are a tar header with a valid checksum."""
     return len(block) == BLOCK and _checksum_agrees(block)
 
 
@@ -62,56 +70,38 @@ def tar_members(
 ) -> Iterator[TarMember]:
     """The regular files of an archive in order; the consumer may read the data of each.
 
-    Members that are refused (links, devices) are added to `found` and passed over. Raises
+    Members of other types (links, devices) are skipped, with an error in `found`.  Raises
     NnefError `container/corrupt`, `container/truncated`, `limit/members` (more than `members`).
     """
     place = Place(archive)
-    extended: dict[str, bytes] = {}
-    everywhere: dict[str, bytes] = {}
+    pax: dict[str, bytes] = {}
+    global_pax: dict[str, bytes] = {}
     for _ in range(members + 1):
-        block = stream.read(BLOCK)
-        if len(block) < BLOCK:
-            raise _truncated(place, "ends without the end marker")
-        if not any(block):
+        block = _next_header(stream, place)
+        if block is None:
             return
-        if not _checksum_agrees(block):
-            raise _corrupt(place, f"no valid header at byte {stream.position - BLOCK}")
         kind = block[156:157]
-        size = _number(block[124:136], place)
-        if kind in (b"x", b"g", b"L", b"K"):
-            content = _meta(stream, size, place)
-            if kind == b"x":
-                extended.update(_pax(content, place))
-            elif kind == b"g":
-                everywhere.update(_pax(content, place))
-            elif kind == b"L":
-                extended["path"] = content.split(b"\0", 1)[0]
+        size = _octal(block[124:136], place)
+        if kind in _META:
+            content = _read_meta(stream, size, place)
+            (global_pax if kind == _GLOBAL_PAX else pax).update(_records(kind, content, place))
             continue
-        known = everywhere | extended
-        extended = {}
-        name = _decode(known["path"]) if "path" in known else _name(block)
-        if "size" in known:
-            size = _decimal(known["size"], place)
-        # before ustar a folder was a file with a slash at the end of its name
-        folder = kind == b"5" or (kind == b"\0" and name.endswith("/"))
-        if "sparse" in known:
-            kind = b"S"
+        records = global_pax | pax
+        pax.clear()
+        name = _decode(records["path"]) if "path" in records else _name(block)
+        if "size" in records:
+            size = _decimal(records["size"], place)
+        if kind == b"\0" and name.endswith("/"):  # a folder in archives older than ustar
+            kind = _FOLDER
+        if "sparse" in records and kind != _FOLDER:
+            kind = _SPARSE
         start = stream.position
-        padded = -(-size // BLOCK) * BLOCK
-        if folder:
-            padded = 0
-        elif kind in (b"0", b"\0", b"7"):
+        if kind in _REGULAR:
             yield TarMember(name, start, size)
-        else:
-            what = _REFUSED.get(kind, f"an entry of unknown type {kind!r}")
-            found.error(
-                "container/member",
-                f"'{printable(name)}' is {what}, not a file or a folder",
-                place,
-                hint="pack the files themselves (tar --dereference, --hard-dereference)",
-            )
-            padded = 0 if kind in (b"1", b"2", b"3", b"4", b"6") else padded
-        rest = start + padded - stream.position
+        elif kind != _FOLDER:
+            _report_refused(name, kind, place, found)
+        stored = 0 if kind in _WITHOUT_DATA else -(-size // BLOCK) * BLOCK
+        rest = start + stored - stream.position
         if stream.skip(rest) < rest:
             raise _truncated(place, f"ends within '{printable(name)}'")
     raise NnefError.of(
@@ -119,6 +109,35 @@ def tar_members(
         f"more than the {members} members allowed",
         place,
         how_to_raise("archive_members", what="the archive"),
+    )
+
+
+def _next_header(stream: Stream, place: Place) -> bytes | None:
+    """The next header block; None at the end marker, a block of zeros."""
+    block = stream.read(BLOCK)
+    if len(block) < BLOCK:
+        raise _truncated(place, "ends without the end marker")
+    if not any(block):
+        return None
+    if not _checksum_agrees(block):
+        raise _corrupt(place, f"no valid header at byte {stream.position - BLOCK}")
+    return block
+
+
+def _records(kind: bytes, content: bytes, place: Place) -> dict[str, bytes]:
+    """The pax records of a header; a GNU long name counts as the record "path"."""
+    if kind in (_PAX, _GLOBAL_PAX):
+        return _pax(content, place)
+    return {"path": content.split(b"\0", 1)[0]} if kind == _LONG_NAME else {}
+
+
+def _report_refused(name: str, kind: bytes, place: Place, found: Diagnostics) -> None:
+    what = _REFUSED.get(kind, f"an entry of unknown type {kind!r}")
+    found.error(
+        "container/member",
+        f"'{printable(name)}' is {what}, not a file or a folder",
+        place,
+        hint="pack the files themselves (tar --dereference, --hard-dereference)",
     )
 
 
@@ -147,23 +166,23 @@ def _checksum_agrees(block: bytes) -> bool:
     total = sum(around) + 8 * 0x20
     if expected == total:
         return True
-    # some old writers summed signed bytes
+    # some old writers add up signed bytes
     return expected == total - 256 * sum(byte >= 0x80 for byte in around)
 
 
-def _number(field: bytes, place: Place) -> int:
-    """A size: octal digits, or a big-endian number after 0x80."""
+def _octal(field: bytes, place: Place) -> int:
+    """The size in a header: octal digits, or a big-endian number after 0x80 (GNU)."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     text = field.strip(b" \0")
     if any(byte not in b"01234567" for byte in text):
-        raise _corrupt(place, f"{field!r} is no size of a member")
+        raise _corrupt(place, f"{field!r} is not the size of a member")
     return int(text or b"0", 8)
 
 
 def _decimal(text: bytes, place: Place) -> int:
     if not text.isdigit() or len(text) > 20:
-        raise _corrupt(place, f"{text[:40]!r} is no size of a member")
+        raise _corrupt(place, f"{text[:40]!r} is not the size of a member")
     return int(text)
 
 
@@ -174,14 +193,14 @@ def _decode(name: bytes) -> str:
 def _name(block: bytes) -> str:
     name = block[:100].split(b"\0", 1)[0]
     prefix = block[345:500].split(b"\0", 1)[0]
-    # GNU headers ("ustar  ") keep times where POSIX keeps the prefix
+    # GNU headers ("ustar  ") store times in the field of the POSIX prefix
     if block[257:263] == b"ustar\0" and prefix:
         name = prefix + b"/" + name
     return _decode(name)
 
 
-def _meta(stream: Stream, size: int, place: Place) -> bytes:
-    if size > _META:
+def _read_meta(stream: Stream, size: int, place: Place) -> bytes:
+    if size > _MAX_META_BYTES:
         raise _corrupt(place, f"a header of {size} bytes before a member")
     content = stream.read(size)
     rest = -size % BLOCK
@@ -191,7 +210,7 @@ def _meta(stream: Stream, size: int, place: Place) -> bytes:
 
 
 def _pax(content: bytes, place: Place) -> dict[str, bytes]:
-    r"""The records "LENGTH KEY=VALUE\n" of a pax header that matter here."""
+    r"""The records "LENGTH KEY=VALUE\n" of a pax header: "path", "size" and "sparse"."""
     records: dict[str, bytes] = {}
     position = 0
     while position < len(content) and content[position]:
@@ -200,7 +219,7 @@ def _pax(content: bytes, place: Place) -> dict[str, bytes]:
         end = position + int(digits) if digits.isdigit() else 0
         key, equals, value = content[space + 1 : end - 1].partition(b"=")
         if end <= space or end > len(content) or content[end - 1] != 0x0A or not equals:
-            raise _corrupt(place, "an extended header that cannot be read")
+            raise _corrupt(place, "an extended header is malformed")
         if key in (b"path", b"size"):
             records[key.decode()] = value
         elif key.startswith(b"GNU.sparse"):

@@ -1,4 +1,4 @@
-"""Arrays to the content of tensor files: choose and check an encoding, then stream the bytes."""
+"""Encode arrays as tensor files: choose and check an encoding, then stream the bytes."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ _CODES = {name: code for code, name in NAMES.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How to store the items of a tensor; what is None follows from the array.
+    """How to store the items of a tensor; fields that are None follow from the array.
 
-    `encoding` by default "float", "integer" (code 1 of version 1.0.2, signed or not) or "bool"
-    (the later code 5), by the type of the array; "int", "quint" and "qint" are the later
-    codes 4, 2 and 3. `bits` by default those of the array's type, 8 for quantized encodings, 1 for
-    "bool". `minimum`, `maximum`: range of quantized encodings, by default that of the data.
-    `signed`: "integer" and "logarithmic". `bit_order`: widths that are no multiple of 8.
+    `encoding` defaults to "float", "integer" (code 1 of version 1.0.2, signed or unsigned) or
+    "bool" (code 5 of later versions), by the type of the array.  "int", "quint" and "qint" are the
+    later codes 4, 2 and 3.  `bits` defaults to the width of the array's type, to 8 for quantized
+    encodings and 1 for "bool".  `minimum` and `maximum` are the range of quantized encodings, by
+    default that of the data.  `signed` applies to "integer" and "logarithmic", `bit_order` to
+    widths that are not a multiple of 8.
     """
 
     encoding: EncodingName | None = None
@@ -65,11 +66,11 @@ class Encoding:
 def encode_tensor(
     array: Array, encoding: Encoding, file: str
 ) -> tuple[TensorHeader, Iterator[bytes]]:
-    """The header and the data, in pieces, of a tensor file.
+    """The header of a tensor file and its data in pieces.
 
-    Everything is checked before this returns. Raises NnefError: `data/type` (items that NNEF has
-    not, or the encoding has not), `data/shape` (rank above 8, no items), `data/bits`,
-    `data/range`, `data/value` (values that do not fit), `data/length` (above 4 GiB).
+    All checks are done before it returns.  Raises NnefError `data/type` (items that NNEF or the
+    encoding cannot store), `data/shape` (rank above 8, no items), `data/bits`, `data/range`,
+    `data/value` (values that do not fit) or `data/length` (above 4 GiB).
     """
     place = Place(file)
     _check_array(array, place)
@@ -82,11 +83,11 @@ def encode_tensor(
     if length > MAX_LENGTH:
         raise NnefError.of(
             "data/length",
-            f"{length} bytes of data are more than a tensor file can hold ({MAX_LENGTH})",
+            f"{length} bytes of data exceed the {MAX_LENGTH} that a tensor file can hold",
             place,
             "split the tensor, or store it in fewer bits",
         )
-    parameters, pieces = _plan(array, code, bits, order, encoding, place)
+    parameters, pieces = _parameters_and_data(array, code, bits, order, encoding, place)
     header = TensorHeader(
         data_length=length,
         shape=array.shape,
@@ -120,7 +121,9 @@ def _code(array: Array, encoding: Encoding, place: Place) -> int:
     code = _CODES.get(encoding.encoding)
     if code is None:
         raise NnefError.of(
-            "data/code", f"encoding {encoding.encoding!r} is none of {', '.join(_CODES)}", place
+            "data/code",
+            f"unknown encoding {encoding.encoding!r}; known: {', '.join(_CODES)}",
+            place,
         )
     if (kind == "f" and code in (INTEGER, QUINT, QINT, INT, BOOL)) or (
         kind != "b" and code == BOOL
@@ -152,10 +155,10 @@ def _bits(array: Array, code: int, encoding: Encoding, place: Place) -> int:
     return int(bits)
 
 
-def _plan(
+def _parameters_and_data(
     array: Array, code: int, bits: int, order: BitOrder, encoding: Encoding, place: Place
 ) -> tuple[bytes, Iterator[bytes]]:
-    """The parameters of the header, and the data piece by piece."""
+    """The parameters of the header, and the data in pieces."""
     if code == FLOAT:
         return b"", _float_pieces(array, np.dtype(f"<f{bits // 8}"), place)
     if code == LINEAR:
@@ -187,8 +190,8 @@ def _float_pieces(array: Array, stored: np.dtype[Any], place: Place) -> Iterator
             if lost.any():
                 raise NnefError.of(
                     "data/value",
-                    f"{part[lost][0]} does not fit a float of {8 * stored.itemsize} bits, which"
-                    f" ends at {largest:g}",
+                    f"{part[lost][0]} does not fit a float of {8 * stored.itemsize} bits, whose"
+                    f" largest value is {largest:g}",
                     place,
                     "store more bits per item",
                 )
@@ -225,11 +228,11 @@ def _data_range(array: Array, place: Place) -> tuple[float, float]:
 
 
 def _as_stored(value: float, what: str, place: Place) -> float:
-    """`value` as the header holds it, in float32."""
+    """`value` rounded to float32, the type of the header field."""
     with np.errstate(over="ignore"):
         stored = float(np.float32(value))
     if not math.isfinite(stored):
-        raise NnefError.of("data/range", f"the {what} {value} is no finite float32", place)
+        raise NnefError.of("data/range", f"the {what} {value} is not a finite float32", place)
     return stored
 
 
@@ -238,7 +241,7 @@ def _linear_range(array: Array, encoding: Encoding, place: Place) -> tuple[float
     low = _as_stored(least if encoding.minimum is None else encoding.minimum, "minimum", place)
     high = _as_stored(most if encoding.maximum is None else encoding.maximum, "maximum", place)
     if encoding.maximum is None and low == high:
-        # All items alike: any range that begins there stores them exactly.
+        # all items are equal: any range that begins at their value stores them exactly
         high = float(np.nextafter(np.float32(low), np.float32(np.inf)))
         high = _as_stored(high, "maximum", place)
     if low >= high:
@@ -257,7 +260,7 @@ def _log_range(array: Array, encoding: Encoding, place: Place) -> tuple[float, b
             "data/range",
             f"maximum {high} of logarithmic quantization is not positive",
             place,
-            "logarithmic quantization has no zero; give a maximum or choose another encoding",
+            "logarithmic quantization has no zero; pass a maximum or choose another encoding",
         )
     low = encoding.minimum
     signed = encoding.signed
@@ -272,7 +275,7 @@ def _log_range(array: Array, encoding: Encoding, place: Place) -> tuple[float, b
     if least < 0 and not signed:
         raise NnefError.of(
             "data/value",
-            f"{least} is negative and the logarithmic quantization unsigned",
+            f"{least} is negative, but the logarithmic quantization is unsigned",
             place,
             "pass signed=True",
         )

@@ -1,4 +1,4 @@
-"""Tensor files (chapter 5.2): `.dat` files to arrays and back."""
+"""Read and write tensor files, `.dat` (section 5.2 of the specification)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from nnefc.formats.tensor_header import (
     TensorHeader,
     parse_header,
 )
-from nnefc.formats.tract_items import COMPLEX, check_foreign, decode_foreign
+from nnefc.formats.tract_items import COMPLEX, check_vendor_header, decode_vendor_items
 from nnefc.support.errors import Diagnostic, NnefError, Place, warn
 from nnefc.support.limits import Limits, how_to_raise
 
@@ -64,23 +64,24 @@ Buffer = bytes | bytearray | memoryview | mapping.mmap
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """What a tensor file holds: items, or blocks of quantized items as they are."""
+    """The content of a tensor file: decoded items, or block-quantized items as stored."""
 
     shape: tuple[int, ...]
-    """Of the items."""
+    """Shape of the items."""
     array: Array
-    """The items, in their own type; or bytes, [rows, bytes of a row], of blocks."""
+    """The items in their own type, or the bytes of blocks: [rows, bytes of a row]."""
     blocks: str | None = None
-    """The format of the blocks, a name of `nnefc.support.block_formats`; their rows are along the
-    first dimension, and the others together are what a row holds."""
+    """The format of the blocks, a name of `nnefc.support.block_formats`.  Dimension 0 of the shape
+    counts rows, and a row holds the items of all other dimensions."""
     is_complex: bool = False
-    """Whether items are complex; real and imaginary parts are a last dimension of the array."""
+    """Whether items are complex: the last dimension of the array then has the real and the
+    imaginary part."""
 
 
 def read_header(source: FilePath | BinaryIO) -> TensorHeader:
-    """The checked header of a tensor file; of an open file the 128 bytes that come next.
+    """The checked header of a tensor file; an open file is read from its position.
 
-    Raises NnefError when the header contradicts itself or, for a path, the size of the file.
+    Raises NnefError if the header contradicts itself or, for a path, the size of the file.
     """
     if isinstance(source, (str, os.PathLike)):
         with open_regular(source) as file:
@@ -100,40 +101,40 @@ def read_tensor(
     bit_order: BitOrder | None = None,
     limits: Limits | None = None,
 ) -> Array:
-    """The tensor in a file, or in an open binary file from its position to its end.
+    """The tensor in a file; an open binary file is read from its position to its end.
 
-    The array has the shape of the header and the dtype `TensorHeader.dtype`. With `mmap`, large
-    files whose items are stored as they are in memory are mapped; such an array is read-only, and
-    the file must not be shortened while it is in use. `bit_order` says how items whose width is
-    no multiple of 8 are packed, by default the highest bit first for 1-bit items as Khronos'
-    tools do, and the lowest bit first for other widths.
+    The array has the shape of the header and the dtype `TensorHeader.dtype`.  With `mmap`, large
+    files that store items as in memory are mapped; such an array is read-only, and the file must
+    not be shortened while the array is in use.  `bit_order` is the packing of items whose width is
+    not a multiple of 8: by default the highest bit first for 1-bit items, as in the Khronos tools,
+    and the lowest bit first for other widths.
 
-    Raises NnefError `data/...` (or `limit/...`) when the file is not a valid tensor file; nothing
-    of what its header claims is allocated before the file is found to hold it.
+    Raises NnefError `data/...` or `limit/...` for invalid files.  Memory is allocated only for data
+    that the file really holds, not for sizes that its header claims.
     """
-    return _read_file(source, mmap, bit_order, limits, foreign=False).array
+    return _read_file(source, mmap, bit_order, limits, allow_vendor=False).array
 
 
 def read_stored(
     source: FilePath | BinaryIO, *, mmap: bool = True, limits: Limits | None = None
 ) -> StoredTensor:
-    """As `read_tensor`, with formats of tract as well: `StoredTensor` tells which."""
-    return _read_file(source, mmap, None, limits, foreign=True)
+    """As `read_tensor`, but also accepts the vendor formats of tract."""
+    return _read_file(source, mmap, None, limits, allow_vendor=True)
 
 
 def decode_tensor(
     content: Buffer, name: str, *, bit_order: BitOrder | None = None, limits: Limits | None = None
 ) -> Array:
-    """The tensor in the whole content of a tensor file; a view of it where possible, read-only.
+    """The tensor in the content of a tensor file, a read-only view of it where possible.
 
-    `name` of the file is for messages. Raises as `read_tensor` does.
+    `name`: the name of the file in messages.  Raises as `read_tensor` does.
     """
-    return _decode_content(content, name, bit_order, limits, foreign=False).array
+    return _decode_content(content, name, bit_order, limits, allow_vendor=False).array
 
 
 def decode_stored(content: Buffer, name: str, *, limits: Limits | None = None) -> StoredTensor:
-    """As `decode_tensor`, with formats of tract as well."""
-    return _decode_content(content, name, None, limits, foreign=True)
+    """As `decode_tensor`, but also accepts the vendor formats of tract."""
+    return _decode_content(content, name, None, limits, allow_vendor=True)
 
 
 def _read_file(
@@ -142,24 +143,24 @@ def _read_file(
     order: BitOrder | None,
     limits: Limits | None,
     *,
-    foreign: bool,
+    allow_vendor: bool,
 ) -> StoredTensor:
     if not isinstance(source, (str, os.PathLike)):
         require_file(source, "read")
-        return _read_stream(source, _name_of(source), order, limits, foreign)
+        return _read_stream(source, _name_of(source), order, limits, allow_vendor)
     name = printable(os.fspath(source))
     with open_regular(source) as file:
         mapped = map_file(file) if mmap else None
         if mapped is not None:
-            return _decode_content(mapped, name, order, limits, foreign=foreign)
-        return _read_stream(file, name, order, limits, foreign)
+            return _decode_content(mapped, name, order, limits, allow_vendor=allow_vendor)
+        return _read_stream(file, name, order, limits, allow_vendor)
 
 
 def _decode_content(
-    content: Buffer, name: str, order: BitOrder | None, limits: Limits | None, *, foreign: bool
+    content: Buffer, name: str, order: BitOrder | None, limits: Limits | None, *, allow_vendor: bool
 ) -> StoredTensor:
     view = memoryview(content).toreadonly()
-    header = _header(bytes(view[:HEADER_SIZE]), name, foreign)
+    header = _header(bytes(view[:HEADER_SIZE]), name, allow_vendor)
     _check_size(header, len(view) - HEADER_SIZE, name)
     data = np.frombuffer(view, np.uint8, offset=HEADER_SIZE)
     return _stored(header, data, name, order, limits)
@@ -176,10 +177,10 @@ def write_tensor(
     signed: bool | None = None,
     bit_order: BitOrder | None = None,
 ) -> None:
-    """Write an array (anything NumPy takes) as a tensor file; `Encoding` tells the options.
+    """Write `array`, anything that `np.asarray` accepts, as a tensor file.
 
-    A path is written whole or not at all. Raises NnefError when the values do not fit the
-    encoding, and `data/write` when the file cannot be written.
+    `Encoding` describes the options.  A path is written completely or not at all.  Raises NnefError
+    if the values do not fit the encoding, and `data/write` if the file cannot be written.
     """
     options = Encoding(
         encoding=encoding, bits=bits, minimum=min, maximum=max, signed=signed, bit_order=bit_order
@@ -206,7 +207,7 @@ def _name_of(file: BinaryIO) -> str:
 
 
 def _read(file: BinaryIO, size: int, name: str) -> bytearray:
-    """Up to `size` bytes, fewer only at the end of the file; memory grows with what is there."""
+    """Up to `size` bytes, fewer only at the end of the file; memory grows with the bytes read."""
     found = bytearray()
     try:
         while len(found) < size:
@@ -220,9 +221,9 @@ def _read(file: BinaryIO, size: int, name: str) -> bytearray:
 
 
 def _read_stream(
-    file: BinaryIO, name: str, order: BitOrder | None, limits: Limits | None, foreign: bool
+    file: BinaryIO, name: str, order: BitOrder | None, limits: Limits | None, allow_vendor: bool
 ) -> StoredTensor:
-    header = _header(_read(file, HEADER_SIZE, name), name, foreign)
+    header = _header(_read(file, HEADER_SIZE, name), name, allow_vendor)
     data = _read(file, header.data_length, name)
     rest = len(data)
     if rest == header.data_length:
@@ -231,10 +232,10 @@ def _read_stream(
     return _stored(header, np.frombuffer(data, np.uint8), name, order, limits)
 
 
-def _header(raw: bytes | bytearray, name: str, foreign: bool) -> TensorHeader:
-    header = parse_header(raw, name, foreign=foreign)
+def _header(raw: bytes | bytearray, name: str, allow_vendor: bool) -> TensorHeader:
+    header = parse_header(raw, name, allow_vendor=allow_vendor)
     if header.vendor:
-        check_foreign(header, Place(name))
+        check_vendor_header(header, Place(name))
     return header
 
 
@@ -242,24 +243,27 @@ def _stored(
     header: TensorHeader, data: Array, name: str, order: BitOrder | None, limits: Limits | None
 ) -> StoredTensor:
     if header.vendor:
-        array, blocks = decode_foreign(header, data, Place(name))
+        array, blocks = decode_vendor_items(header, data, Place(name))
         return StoredTensor(header.shape, array, blocks, header.code in COMPLEX)
     return StoredTensor(header.shape, _decode(header, data, name, order, limits or Limits()))
 
 
 def _check_size(header: TensorHeader, found: int, name: str) -> None:
-    """`found` bytes of data are in the file; one too many may stand for any number."""
+    """Raise NnefError `data/size` unless the file has as many bytes of data as its header gives.
+
+    `found`: bytes of data in the file; streams stop counting at one byte too many.
+    """
     if found < header.data_length:
         raise NnefError.of(
             "data/size",
-            f"the file holds {found} bytes of data, the header tells {header.data_length}",
+            f"the file holds {found} bytes of data, its header gives {header.data_length}",
             Place(name),
             "the file is incomplete; copy or write it again",
         )
     if found > header.data_length:
         raise NnefError.of(
             "data/size",
-            f"the file goes on after the {header.data_length} bytes of data that the header tells",
+            f"the file continues after the {header.data_length} bytes of data its header gives",
             Place(name),
         )
 
@@ -278,7 +282,7 @@ def _decode(
             how_to_raise("tensor_bytes", what="the file"),
         )
     if any(header.reserved):
-        _warn("data/reserved", "bytes of the header that are reserved are not zero", place)
+        _warn("data/reserved", "the reserved bytes of the header are not zero", place)
     bits = header.bits
     if header.code not in (LINEAR, LOGARITHMIC, BOOL) and bits == 8 * dtype.itemsize:
         stored = data.view(dtype.newbyteorder("<")).astype(dtype, copy=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,10 @@ MAGIC = b"N\xef"
 MAX_RANK = 8
 MAX_BITS = 64
 MAX_LENGTH = (1 << 32) - 1
-"""Bytes of data that the 4-byte length can tell."""
+"""Largest data length in bytes: the field has 4 bytes."""
 
-# The quantization code is one 32-bit number, as Khronos' tools write it: the vendor, which the
-# text names first, is its upper half.
+# The quantization code is one 32-bit number, as the Khronos tools write it.  The vendor is the
+# upper half, although the specification names it first.
 _LAYOUT = struct.Struct("<2sBBII8IIHH32s44s")
 
 FLOAT, INTEGER, QUINT, QINT, INT, BOOL, LINEAR, LOGARITHMIC = 0, 1, 2, 3, 4, 5, 0x10, 0x11
@@ -34,16 +35,16 @@ NAMES = {
     LINEAR: "linear",
     LOGARITHMIC: "logarithmic",
 }
-"""Item codes: 0, 1, 0x10 and 0x11 of version 1.0.2; 2 to 5 of the later ones (2 and 3 carry the
-integers as they are, their meaning is in the quantization file)."""
+"""Item codes.  Version 1.0.2 has 0, 1, 0x10 and 0x11; later versions add 2 to 5.  Codes 2 and 3
+store plain integers, whose meaning the quantization file gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorHeader:
-    """What a tensor file says of itself.
+    """The fields of the header.
 
     `data_length` in bytes; `bits` per item; `code` and `vendor` are the two halves of the
-    quantization code; `parameters` 32 bytes that depend on it; `reserved` should be zeros.
+    quantization code, `parameters` 32 bytes that depend on it; `reserved` should be zeros.
     """
 
     version: tuple[int, int] = (1, 0)
@@ -75,7 +76,7 @@ class TensorHeader:
     def signed(self) -> bool:
         """Whether the items carry a sign."""
         if self.code == INTEGER:
-            # Writers before 2020 stored 1.0 here; any bit counts.
+            # writers before 2020 stored the float 1.0: any bit that is set means signed
             return self.parameters[:4] != bytes(4)
         if self.code == LOGARITHMIC:
             return self.range[0] != 0
@@ -83,10 +84,10 @@ class TensorHeader:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type that the items are read as.
+        """The dtype of the decoded items.
 
-        Floats as stored; integers the smallest type that holds the bits; quantized values
-        float32, or float64 where the levels of a logarithmic quantization exceed float32.
+        Floats keep their type.  Integers get the smallest type that holds the bits.  Quantized
+        values get float32, or float64 if the levels of a logarithmic quantization exceed float32.
         """
         if self.code == FLOAT:
             return np.dtype(f"float{self.bits}")
@@ -122,31 +123,18 @@ def data_length(volume: int, bits: int) -> int:
     return (volume * bits + 7) // 8
 
 
-def parse_header(raw: bytes | bytearray, file: str, *, foreign: bool = False) -> TensorHeader:
+def parse_header(raw: bytes | bytearray, file: str, *, allow_vendor: bool = False) -> TensorHeader:
     """The header in the first 128 bytes of a tensor file, checked.
 
-    `foreign`: whether formats of other vendors are let through; what such a header says of items
-    and of the length is not checked here.
+    `allow_vendor`: accept vendor formats.  The item code, the bits and the length of such a header
+    are not checked here.
 
-    Raises NnefError with every contradiction found: rules `data/truncated`, `data/magic`,
+    Raises NnefError with all errors of the header: rules `data/truncated`, `data/magic`,
     `data/version`, `data/rank`, `data/extent`, `data/vendor`, `data/code`, `data/bits`,
     `data/length`, `data/range`.
     """
     place = Place(file)
-    if raw[:2] != MAGIC[: len(raw)]:
-        raise NnefError.of(
-            "data/magic",
-            f"not a tensor file: it begins with {raw[:2].hex(' ')}, not with 4e ef",
-            place,
-            "tensor files are binary files as described in chapter 5.2 of the specification",
-        )
-    if len(raw) < HEADER_SIZE:
-        raise NnefError.of(
-            "data/truncated",
-            f"the file ends after {len(raw)} bytes, within the header of {HEADER_SIZE}",
-            place,
-            "the file is incomplete; copy or write it again",
-        )
+    _check_magic(raw, place)
     found = Diagnostics()
     _, major, minor, length, rank, *rest = _LAYOUT.unpack_from(raw)
     extents, (bits, code, vendor, parameters, reserved) = rest[:MAX_RANK], rest[MAX_RANK:]
@@ -156,6 +144,44 @@ def parse_header(raw: bytes | bytearray, file: str, *, foreign: bool = False) ->
     if rank > MAX_RANK:
         found.error("data/rank", f"rank {rank} is more than {MAX_RANK}", place)
         found.raise_errors()
+    _check_extents(extents, rank, place, found)
+    header = TensorHeader(
+        version=(major, minor),
+        data_length=length,
+        shape=tuple(extents[:rank]),
+        bits=bits,
+        code=code,
+        vendor=vendor,
+        parameters=parameters,
+        reserved=reserved,
+    )
+    if not vendor:
+        _check_standard_format(header, place, found)
+    elif not allow_vendor:
+        _report_vendor(header, place, found)
+    found.raise_errors()
+    return header
+
+
+def _check_magic(raw: bytes | bytearray, place: Place) -> None:
+    if raw[:2] != MAGIC[: len(raw)]:
+        raise NnefError.of(
+            "data/magic",
+            f"not a tensor file: it begins with {raw[:2].hex(' ')}, not with 4e ef",
+            place,
+            "section 5.2 of the specification describes the format of tensor files",
+        )
+    if len(raw) < HEADER_SIZE:
+        raise NnefError.of(
+            "data/truncated",
+            f"the file ends after {len(raw)} bytes, within the {HEADER_SIZE}-byte header",
+            place,
+            "the file is incomplete; copy or write it again",
+        )
+
+
+def _check_extents(extents: Sequence[int], rank: int, place: Place, found: Diagnostics) -> None:
+    """Extents must be positive up to `rank`, and 0 from there on."""
     shape = tuple(extents[:rank])
     for axis, extent in enumerate(extents):
         if axis < rank and extent == 0:
@@ -164,51 +190,43 @@ def parse_header(raw: bytes | bytearray, file: str, *, foreign: bool = False) ->
             found.error(
                 "data/extent", f"extent {extent} in dimension {axis} of a rank-{rank} tensor", place
             )
-    header = TensorHeader(
-        version=(major, minor),
-        data_length=length,
-        shape=shape,
-        bits=bits,
-        code=code,
-        vendor=vendor,
-        parameters=parameters,
-        reserved=reserved,
+
+
+def _report_vendor(header: TensorHeader, place: Place, found: Diagnostics) -> None:
+    letters = header.vendor.to_bytes(2, "big")
+    name = f" ({letters.decode()})" if letters.isalnum() else ""
+    found.error(
+        "data/vendor",
+        f"items are stored in format {header.code:#x} of vendor {header.vendor:#x}{name}",
+        place,
+        hint="only the formats of the standard can be read; export without vendor formats",
     )
-    if vendor and foreign:
-        found.raise_errors()
-        return header
-    if vendor:
-        letters = vendor.to_bytes(2, "big")
-        shown = f" ({letters.decode()})" if letters.isalnum() else ""
-        found.error(
-            "data/vendor",
-            f"items are stored in format {code:#x} of vendor {vendor:#x}{shown}",
-            place,
-            hint="only formats of the standard can be read; export without vendor formats",
-        )
-        found.raise_errors()
+
+
+def _check_standard_format(header: TensorHeader, place: Place, found: Diagnostics) -> None:
+    """Check bits, range and data length of a header without vendor."""
     if _check_bits(header, place, found):
         _check_range(header, place, found)
-    if not found.errors and length != data_length(header.volume, bits):
+    expected = data_length(header.volume, header.bits)
+    if not found.errors and header.data_length != expected:
         found.error(
             "data/length",
-            f"the header tells {length} bytes of data, but shape {shape} with {bits} bits per item"
-            f" takes {data_length(header.volume, bits)}",
+            f"the header gives {header.data_length} bytes of data, but shape {header.shape} with"
+            f" {header.bits} bits per item takes {expected}",
             place,
         )
-    found.raise_errors()
-    return header
 
 
 def _check_bits(header: TensorHeader, place: Place, found: Diagnostics) -> bool:
+    """Whether the item code is known and allows the bits; reports an error if not."""
     allowed = allowed_bits(header.code)
     if not allowed:
         codes = ", ".join(f"{code:#x}" for code in NAMES)
         found.error("data/code", f"unknown item code {header.code:#x}; known: {codes}", place)
     elif header.bits not in allowed:
-        words = f"1 to {MAX_BITS}" if len(allowed) == MAX_BITS else ", ".join(map(str, allowed))
+        listed = f"1 to {MAX_BITS}" if len(allowed) == MAX_BITS else ", ".join(map(str, allowed))
         found.error(
-            "data/bits", f"{header.bits} bits per {header.encoding} item; allowed: {words}", place
+            "data/bits", f"{header.bits} bits per {header.encoding} item; allowed: {listed}", place
         )
     else:
         return True
@@ -216,7 +234,7 @@ def _check_bits(header: TensorHeader, place: Place, found: Diagnostics) -> bool:
 
 
 def allowed_bits(code: int) -> tuple[int, ...]:
-    """The widths that items of a code may have; empty for an unknown code."""
+    """The bits per item that a code allows; empty for an unknown code."""
     if code == FLOAT:
         return 16, 32, 64
     if code == BOOL:

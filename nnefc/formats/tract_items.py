@@ -1,15 +1,15 @@
-"""Items in the formats of vendor 0x5452, "TR", which tract stores beyond those of the standard.
+"""The item formats that tract adds to tensor files, of vendor 0x5452, "TR".
 
     code            items
     --------------  ------------------------------------------------------------------
     0x3040          blocks "q4_0"
     0x2040          blocks "q4_0_legacy"
-    0x3080, 0x3081  blocks "q8_1"; some writers and readers differ in the code
-    0x1000          strings: 4 bytes of length, then UTF-8, one behind the other
-    0x0000, 0x0004  complex numbers of reals and of integers: real and imaginary part, each of half
-                    the width
+    0x3080, 0x3081  blocks "q8_1"; writers and readers of tract disagree about the code
+    0x1000          strings, each a length of 4 bytes followed by UTF-8
+    0x0000, 0x0004  complex numbers, floating-point and integer: real and imaginary part, each of
+                    half the width
 
-Blocks (see `nnefc.support.block_formats`) and strings have no width: the header tells 0xffffffff
+Blocks (see `nnefc.support.block_formats`) and strings have no width: the header gives 0xffffffff
 bits.
 """
 
@@ -32,17 +32,17 @@ NO_WIDTH: Final = 0xFFFFFFFF
 STRINGS: Final = 0x1000
 BLOCKS: Final = {0x3040: "q4_0", 0x2040: "q4_0_legacy", 0x3080: "q8_1", 0x3081: "q8_1"}
 COMPLEX: Final = {0x0: "float", 0x4: "int"}
-"""Item types of the parts, without their width."""
+"""Item type of the real and the imaginary part, without its width."""
 
 
-def check_foreign(header: TensorHeader, place: Place) -> None:
-    """Raise NnefError for items that cannot be read, or a length that is not theirs.
+def check_vendor_header(header: TensorHeader, place: Place) -> None:
+    """Check the vendor, item code, bits and data length of a header with a vendor.
 
-    Rules `data/vendor`, `data/code`, `data/bits`, `data/blocks`, `data/length`.
+    Raises NnefError `data/vendor`, `data/code`, `data/bits`, `data/blocks` or `data/length`.
     """
     if header.vendor != VENDOR:
         message = f"items are stored in format {header.code:#x} of vendor {header.vendor:#x}"
-        hint = f"formats of vendor {VENDOR:#x} are known, and those of the standard"
+        hint = f"only the formats of the standard and of vendor {VENDOR:#x} can be read"
         raise NnefError.of("data/vendor", message, place, hint)
     if header.code in COMPLEX:
         if header.bits not in (32, 64, 128):
@@ -64,10 +64,7 @@ def check_foreign(header: TensorHeader, place: Place) -> None:
         return
     row = math.prod(header.shape[1:])
     if row % BLOCK_ITEMS:
-        message = (
-            f"rows of {row} items, shape {header.shape}, are no whole number of blocks of"
-            f" {BLOCK_ITEMS}"
-        )
+        message = f"rows of {row} items, shape {header.shape}, are not a multiple of {BLOCK_ITEMS}"
         raise NnefError.of("data/blocks", message, place)
     rows, nbytes = _rows(header)
     if header.data_length != rows * nbytes:
@@ -77,11 +74,13 @@ def check_foreign(header: TensorHeader, place: Place) -> None:
         raise _length(header, blocks, place)
 
 
-def decode_foreign(header: TensorHeader, data: Array, place: Place) -> tuple[Array, str | None]:
-    """(items, format of their blocks or None) of a header that was checked.
+def decode_vendor_items(
+    header: TensorHeader, data: Array, place: Place
+) -> tuple[Array, str | None]:
+    """(items, block format or None) of the data of a checked header.
 
-    Blocks stay as they are, a view of `data`: [rows, bytes of a row].  Complex items have their
-    parts in a last dimension.
+    Blocks are a view of `data`, [rows, bytes of a row].  Complex items have the real and the
+    imaginary part in an additional last dimension.
     """
     if header.code == STRINGS:
         return _strings(header, data, place), None
@@ -93,7 +92,7 @@ def decode_foreign(header: TensorHeader, data: Array, place: Place) -> tuple[Arr
 
 
 def _rows(header: TensorHeader) -> tuple[int, int]:
-    """(rows, bytes of a row): rows are along the first dimension."""
+    """(rows, bytes of a row); dimension 0 counts rows."""
     rows = header.shape[0] if header.shape else 1
     blocks = math.prod(header.shape[1:]) // BLOCK_ITEMS
     return rows, blocks * BLOCK_BYTES[BLOCKS[header.code]]
@@ -102,20 +101,20 @@ def _rows(header: TensorHeader) -> tuple[int, int]:
 def _length(header: TensorHeader, expected: str, place: Place) -> NnefError:
     return NnefError.of(
         "data/length",
-        f"the header tells {header.data_length} bytes of data, but shape {header.shape} in format"
+        f"the header gives {header.data_length} bytes of data, but shape {header.shape} in format"
         f" {header.code:#x} takes {expected}",
         place,
     )
 
 
 def _strings(header: TensorHeader, data: Array, place: Place) -> Array:
-    """Python strings in an array of objects."""
+    """The strings as an object array."""
     content, at = data.tobytes(), 0
     found: list[str] = []
     for number in range(header.volume):
         end = at + 4 + int.from_bytes(content[at : at + 4], "little")
         if end > len(content):
-            message = f"string {number} of {header.volume} goes on beyond the end of the data"
+            message = f"string {number} of {header.volume} extends past the end of the data"
             raise NnefError.of("data/strings", message, place)
         try:
             found.append(content[at + 4 : end].decode())

@@ -16,7 +16,7 @@ from nnefc.ir.types import TensorType
 
 
 @dataclass(eq=False, slots=True)
-class Carried:
+class BatchTensor:
     """A tensor of the whole batch: an input or output of the model, or what stages pass on.
 
     `input`, `output`: its number among those of the model, if it is one.
@@ -38,8 +38,8 @@ class Stage:
 
     graph: Graph
     turns: int
-    inputs: tuple[Carried, ...]
-    outputs: tuple[Carried, ...]
+    inputs: tuple[BatchTensor, ...]
+    outputs: tuple[BatchTensor, ...]
 
 
 def single_stage(graph: Graph) -> Stage:
@@ -47,9 +47,9 @@ def single_stage(graph: Graph) -> Stage:
     return Stage(
         graph,
         1,
-        tuple(Carried(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)),
+        tuple(BatchTensor(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)),
         tuple(
-            Carried(v.type, name, output=i)
+            BatchTensor(v.type, name, output=i)
             for i, (name, v) in enumerate(zip(graph.output_names, graph.outputs, strict=True))
         ),
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
 from nnefc.ir.convolution_algorithm import Depthwise, Direct, Grouped
-from nnefc.ir.stages import Carried, Stage
+from nnefc.ir.stages import BatchTensor, Stage
 from nnefc.lower.blocked.tensors import layout_of
 from nnefc.lower.context import Lowering
 from nnefc.ops.tools.reference import evaluate_expression
@@ -33,7 +33,7 @@ def zero_filled(stages: Sequence[Stage]) -> set[Value]:
     backwards, so that what becomes of a value is known before the value is met.
     """
     found: set[Value] = set()
-    passed_on: set[Carried] = set()
+    passed_on: set[BatchTensor] = set()
     for stage in reversed(stages):
         graph = stage.graph
         outputs = zip(graph.outputs, stage.outputs, strict=True)

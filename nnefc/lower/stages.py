@@ -10,7 +10,7 @@ from nnefc.lower.repeated_launches import moving, repeat, slice_buffer
 from nnefc.program.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
-    from nnefc.ir.stages import Carried, Stage
+    from nnefc.ir.stages import BatchTensor, Stage
 
 Refs = list[Ref]
 
@@ -20,7 +20,7 @@ class Stages:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._buffers: dict[Carried, Buffer] = {}
+        self._buffers: dict[BatchTensor, Buffer] = {}
 
     @contextmanager
     def lowering(self, stage: Stage) -> Generator[tuple[Refs, Refs]]:
@@ -48,7 +48,7 @@ class Stages:
         following = moving([(view, Ref(view, view.nbytes)) for view in cut], passed)
         repeat(program, start, stage.turns, first, [following], passed)
 
-    def _buffer(self, carried: Carried) -> Buffer:
+    def _buffer(self, carried: BatchTensor) -> Buffer:
         """Memory for a tensor of the whole batch."""
         found = self._buffers.get(carried)
         if found is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.artifacts.content import content_of_graph
 from nnefc.formats.files import FilePath, printable, release_pages
-from nnefc.formats.fingerprint import Fingerprint, look_at
+from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
 from nnefc.frontends.read_model import read_graph
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
@@ -194,7 +194,7 @@ class ModelCacheEntry:
 
     def imported(self) -> Graph:
         """The graph of the document, imported again."""
-        now = self.document if self.document.is_unchanged else look_at(self.document.path)
+        now = self.document if self.document.is_unchanged else take_fingerprint(self.document.path)
         if now is None or (now is not self.document and now.digest() != self.digest):
             raise NnefError.of(
                 "data/file",
@@ -218,7 +218,7 @@ def _folder() -> CacheFolder:
 
 def _look_at(source: FilePath, folder: CacheFolder) -> Fingerprint:
     """The document, if the folder may hold its compiled model; raises NotCacheable."""
-    document = look_at(source)
+    document = take_fingerprint(source)
     if document is None:
         raise NotCacheable(_NO_ARCHIVE if Path(source).exists() else _ABSENT)
     if document.nbytes < LEAST_BYTES:

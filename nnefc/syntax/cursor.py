@@ -22,7 +22,7 @@ from nnefc.syntax.lexer import (
     LOGICAL,
     NUMBER,
     STRING,
-    LexicalError,
+    Finding,
     check_size,
     tokenize,
 )
@@ -57,9 +57,9 @@ class Cursor:
         self.kinds: list[str] = tokens.kinds
         self.texts: list[str] = tokens.texts
         self.starts: list[int] = tokens.starts
-        self.lexical: list[LexicalError] = tokens.problems
+        self.lexical: list[Finding] = tokens.problems
         self.is_cut: bool = tokens.is_cut
-        self.problems: list[LexicalError] = []
+        self.problems: list[Finding] = []
         self.errors: int = 0
         self.numbers: dict[str, int | float] = {}
         """Values of the numeric literals met so far."""
@@ -75,21 +75,21 @@ class Cursor:
         """Whether the document names extensions that are not known: they may enable anything."""
         self.is_tract = False
         """Whether the document is in the dialect of tract."""
-        self.operator_use: LexicalError | None = None
-        self.fragment_use: LexicalError | None = None
+        self.operator_use: Finding | None = None
+        self.fragment_use: Finding | None = None
         self.chained: int | None = None
         """Offset of the first invocation within an expression."""
 
     # -- findings
 
     def error(self, rule: str, message: str, at: int, hint: str = "") -> None:
-        self.problems.append(LexicalError(at, rule, message, hint))
+        self.problems.append(Finding(at, rule, message, hint))
         self.errors += 1
         if self.errors > 2 * self.limits.errors:
             raise Abort
 
     def warn(self, rule: str, message: str, at: int, hint: str = "") -> None:
-        self.problems.append(LexicalError(at, rule, message, hint, "warning"))
+        self.problems.append(Finding(at, rule, message, hint, "warning"))
 
     def has_errors(self) -> bool:
         return self.errors > 0 or any(p.severity == "error" for p in self.lexical)
@@ -227,7 +227,7 @@ class Cursor:
     def needs_operators(self, at: int, what: str) -> None:
         """Note a construct of 3.2.3; the first one is reported if the extension is missing."""
         if not self.has_operators and self.operator_use is None:
-            self.operator_use = LexicalError(
+            self.operator_use = Finding(
                 at,
                 "extension/operator-expressions",
                 f"{what} needs the extension {OPERATORS}",
@@ -237,7 +237,7 @@ class Cursor:
     def needs_fragments(self, at: int) -> None:
         """Note a fragment; the first one is reported if the extension is missing."""
         if not self.has_fragments and self.fragment_use is None:
-            self.fragment_use = LexicalError(
+            self.fragment_use = Finding(
                 at,
                 "extension/fragment-definitions",
                 f"a fragment needs the extension {FRAGMENTS}",

@@ -2,7 +2,7 @@
 
 One regular expression cuts the text into pieces; each distinct piece is classified
 once, so the cost per token is that of a few C loops.  What is wrong with a piece is
-kept as a `LexicalError` and the piece becomes an ILLEGAL token, which the parser takes for
+kept as a `Finding` and the piece becomes an ILLEGAL token, which the parser takes for
 whatever it needs at that place: a lexical mistake is reported once, without sequels.
 """
 
@@ -92,7 +92,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalError:
+class Finding:
     """A finding at a character offset."""
 
     at: int
@@ -112,7 +112,7 @@ class Tokens:
     kinds: list[str]
     texts: list[str]
     starts: list[int]
-    problems: list[LexicalError]
+    problems: list[Finding]
     is_cut: bool
 
 
@@ -140,7 +140,7 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
             kind_of[piece], is_noted = _classify(piece)
             if is_noted:
                 noted.add(piece)
-    found: list[LexicalError] = []
+    found: list[Finding] = []
     left: dict[Severity, int] = {"error": problems, "warning": problems}
     if noted:
         for piece, at in zip(pieces, starts, strict=False):
@@ -184,18 +184,18 @@ def _classify(piece: str) -> tuple[str, bool]:
     return ILLEGAL, True
 
 
-def _diagnose(piece: str, at: int) -> list[LexicalError]:
+def _diagnose(piece: str, at: int) -> list[Finding]:
     first = piece[0]
     if first in "'\"":
         return _diagnose_string(piece, at)
     if piece.startswith('i"'):
         message = f"names in quotes, as {_short(piece)}, are of tract's dialect"
-        return [LexicalError(at, QUOTED, message, "names consist of letters, digits and _")]
+        return [Finding(at, QUOTED, message, "names consist of letters, digits and _")]
     if first == "/":
         hint = "a comment begins with # and ends with the line"
-        return [LexicalError(at, "syntax/comment", f"{piece[:2]} does not begin a comment", hint)]
+        return [Finding(at, "syntax/comment", f"{piece[:2]} does not begin a comment", hint)]
     if first in "0123456789" or (first == "." and len(piece) > 1):
-        return [LexicalError(at, "syntax/number", *_diagnose_number(piece))]
+        return [Finding(at, "syntax/number", *_diagnose_number(piece))]
     bad = re.search(rf"[.&|{_BAD}]", piece)
     assert bad is not None
     character = bad.group()
@@ -213,7 +213,7 @@ def _diagnose(piece: str, at: int) -> list[LexicalError]:
         hint = "identifiers consist of letters, digits and _"
     inside = f" in {_short(piece)!r}" if len(piece) > 1 else ""
     message = f"character {_character(character)} is not allowed here{inside}"
-    return [LexicalError(at + bad.start(), "syntax/character", message, hint)]
+    return [Finding(at + bad.start(), "syntax/character", message, hint)]
 
 
 def _diagnose_number(piece: str) -> tuple[str, str]:
@@ -237,31 +237,29 @@ def _diagnose_number(piece: str) -> tuple[str, str]:
     return f"{short} is not a number", ""
 
 
-def _diagnose_string(piece: str, at: int) -> list[LexicalError]:
+def _diagnose_string(piece: str, at: int) -> list[Finding]:
     if not _IS_STRING(piece):
         if "\n" in piece or "\r" in piece:
             message = f"string {_short(piece)!r} contains a line break"
-            return [LexicalError(at, "syntax/string", message, "strings must end on the same line")]
+            return [Finding(at, "syntax/string", message, "strings must end on the same line")]
         hint = f"close it with {piece[0]}"
         if f"\\{piece[0]}" in piece:
             hint = f"\\{piece[0]} is a quote within the string; write \\\\ for a backslash"
         elif ("'" if piece[0] == '"' else '"') in piece:
             hint += "; the quotes at both ends must be the same"
-        return [LexicalError(at, "syntax/string", f"string {_short(piece)} is not closed", hint)]
-    found: list[LexicalError] = []
+        return [Finding(at, "syntax/string", f"string {_short(piece)} is not closed", hint)]
+    found: list[Finding] = []
     if control := _CONTROL.search(piece):
         message = f"character {_character(control.group())} is not allowed in a string"
         hint = "strings contain printable characters only"
-        found.append(LexicalError(at + control.start(), "syntax/string", message, hint))
+        found.append(Finding(at + control.start(), "syntax/string", message, hint))
     if other := _NOT_ASCII.search(piece):
         message = f"string {_short(piece)} contains {_character(other.group())}"
         hint = "strings consist of printable ASCII characters; other tools may refuse this one"
-        found.append(LexicalError(at + other.start(), "syntax/string", message, hint, "warning"))
+        found.append(Finding(at + other.start(), "syntax/string", message, hint, "warning"))
     if lone := _LONE_BACKSLASH.search(piece):
         message = f"the backslash in {_short(piece)} is not escaped; it is taken as it is"
-        found.append(
-            LexicalError(at + lone.start(1), "syntax/string", message, "write \\\\", "warning")
-        )
+        found.append(Finding(at + lone.start(1), "syntax/string", message, "write \\\\", "warning"))
     return found
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import ClassVar, Final
 
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
-from nnefc.ir.stages import Carried, Stage, single_stage
+from nnefc.ir.stages import BatchTensor, Stage, single_stage
 from nnefc.passes.analysis.batch_rules import resized, separable
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_pure
@@ -151,7 +151,9 @@ class _Cutter:
         """`steps`: the operations of `computing`, in the order of the stages."""
         self._graph, self._rows, self._batch = graph, rows, batch
         self._steps = dict.fromkeys(steps)
-        self._carried = {v: Carried(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)}
+        self._carried = {
+            v: BatchTensor(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)
+        }
         """Inputs of the graph, and the values that the stages so far pass on."""
 
     def stages(self, items: Sequence[int]) -> list[Stage]:
@@ -167,11 +169,11 @@ class _Cutter:
     def _computing(self, steps: list[Op], items: int) -> Stage:
         """A stage of consecutive steps; it passes on the values that other stages use."""
         inside = set(steps)
-        passed: dict[Value, Carried] = {}
+        passed: dict[Value, BatchTensor] = {}
         for value in (v for op in steps for v in op.outputs):
             output = self._first_output(value)
             if output is not None or not inside.issuperset(value.users):
-                passed[value] = Carried(value.type, value.name, output=output)
+                passed[value] = BatchTensor(value.type, value.name, output=output)
         stage = self._stage(steps, items, list(passed), list(passed.values()))
         self._carried.update(passed)
         return stage
@@ -184,7 +186,7 @@ class _Cutter:
             if carried is not None and carried.output is not None:
                 del outputs[carried.output]
         if outputs:
-            passed = [Carried(v.type, v.name, output=i) for i, v in outputs.items()]
+            passed = [BatchTensor(v.type, v.name, output=i) for i, v in outputs.items()]
             yield self._stage([], self._batch, list(outputs.values()), passed)
 
     def _first_output(self, value: Value) -> int | None:
@@ -193,12 +195,16 @@ class _Cutter:
         return next(i for i, output in enumerate(self._graph.outputs) if output is value)
 
     def _stage(
-        self, steps: Sequence[Op], items: int, outputs: Sequence[Value], passed: Sequence[Carried]
+        self,
+        steps: Sequence[Op],
+        items: int,
+        outputs: Sequence[Value],
+        passed: Sequence[BatchTensor],
     ) -> Stage:
         """The stage that computes `outputs` by `steps`; `passed`: where these are stored."""
         graph = Graph(self._graph.name)
         graph.declarations = dict(self._graph.declarations)
-        inputs: list[Carried] = []
+        inputs: list[BatchTensor] = []
         twins: dict[Value, Value] = {}
 
         def add(op: Op) -> None:

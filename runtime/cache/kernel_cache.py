@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from nnefc.formats.files import printable, whole_path
+from nnefc.formats.files import absolute_path, printable
 from nnefc.runtime.cache.folder import SUFFIX, CacheFolder, file_name
 from nnefc.support.errors import Diagnostic, NnefError, warn
 
@@ -104,7 +104,7 @@ def kernels_path() -> str | None:
             "internal/cache",
             f"{origin} {printable(named)!r}, which is no whole path of a folder",
             hint="NNEFC_CACHE=off does without a cache; folders are written from the root, or from"
-            f" ~ on: {printable(whole_path(path))}",
+            f" ~ on: {printable(absolute_path(path))}",
         )
     return re.sub(r"(/+\.?)+$", "", path) or "/"
 

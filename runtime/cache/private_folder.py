@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Final, TypeVar
 
-from nnefc.formats.files import WRITTEN_AT_ONCE, FilePath, map_whole
+from nnefc.formats.files import WRITE_BUFFER_BYTES, FilePath, map_whole
 from nnefc.support.errors import NnefError
 
 PARTIAL: Final = ".tmp-"
@@ -150,7 +150,7 @@ class PrivateFolder:
 
         handle, partial = mkstemp(prefix=PARTIAL, dir=self.path)
         try:
-            with os.fdopen(handle, "r+b", buffering=WRITTEN_AT_ONCE) as file:
+            with os.fdopen(handle, "r+b", buffering=WRITE_BUFFER_BYTES) as file:
                 yield file
             os.replace(partial, self.where(name))
         except BaseException:

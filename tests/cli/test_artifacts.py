@@ -208,8 +208,8 @@ def test_options_that_there_are_not(cli: Cli, made: Path, option: str) -> None:
 def test_an_artifact_is_no_document(cli: Cli, made: Path, command: tuple[str, ...]) -> None:
     result = cli(*command, made / "tiny.nnefc")
     assert result.status == 1
-    assert "this is an artifact: a compiled model, without its document" in result.err
-    assert "hint: nnefc.load opens it; nnefc run" in result.err
+    assert "this is an artifact, a compiled model without its document" in result.err
+    assert "hint: open it with nnefc.load, or nnefc run" in result.err
 
 
 def test_python_says_how_to_open_one(made: Path) -> None:

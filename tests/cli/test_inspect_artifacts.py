@@ -136,7 +136,7 @@ def test_files_that_are_damaged_or_none(cli: Cli, net: Path, command: str) -> No
 
 @pytest.mark.parametrize("command", TAKING)
 def test_files_that_are_not_there(cli: Cli, tmp_path: Path, command: str) -> None:
-    assert "there is no such file" in _refused(cli, command, tmp_path / "none.nnefc")
+    assert "no such file" in _refused(cli, command, tmp_path / "none.nnefc")
     (tmp_path / "empty.nnefc").mkdir()
     assert "graph.nnef" in _refused(cli, command, tmp_path / "empty.nnefc")
     (tmp_path / "loop.nnefc").symlink_to(tmp_path / "loop.nnefc")

@@ -109,9 +109,9 @@ def test_run_notes_what_a_picture_loses(cli: Cli, tmp_path: Path) -> None:
         ("L", (8, 8)): "",
         ("1", (8, 8)): "",
         ("L", (9, 7)): "resized from 9×7 to 8×8 pixels",
-        ("RGB", (8, 8)): "turned from colours into grey",
-        ("P", (8, 8)): "turned from colours into grey",
-        ("LA", (8, 8)): "deprived of its transparency",
+        ("RGB", (8, 8)): "converted from colour to grey",
+        ("P", (8, 8)): "converted from colour to grey",
+        ("LA", (8, 8)): "stripped of its transparency",
         ("I;16", (8, 8)): "reduced from 16 to 8 bits",
     }
     for (mode, size), note in notes.items():

@@ -97,14 +97,14 @@ def test_numpy_reads_what_we_save(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, arrays[name])
 
 
-def test_what_is_not_saved(tmp_path: Path) -> None:
+def test_types_that_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(NnefError) as caught:
         save_arrays(tmp_path / "a.npz", {"x": ["text"], "y": np.zeros(1), "z": [None]})
     assert [error.rule for error in caught.value.errors] == ["data/type"] * 2
     assert not list(tmp_path.iterdir())
 
 
-def test_tensor_files_and_other_files(tmp_path: Path) -> None:
+def test_tensor_files_and_unknown_suffixes(tmp_path: Path) -> None:
     write_tensor(tmp_path / "a.DAT", np.arange(3))
     assert _single(tmp_path / "a.DAT").tolist() == [0, 1, 2]
     for name in ("a.txt", "a", "missing.npy", "missing.npz", "missing.dat"):
@@ -271,7 +271,7 @@ def test_hostile_pictures(tmp_path: Path) -> None:
             str(error).encode()
 
 
-def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_files_are_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt), replace_file(path) as file:
@@ -289,7 +289,7 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_folders_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_folders_are_replaced_atomically(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), replace_folder(tmp_path / "f") as folder:
         (folder / "x").write_bytes(b"")
         raise KeyboardInterrupt
@@ -302,7 +302,7 @@ def test_folders_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_suffix_of_no_array_names_all_that_have_one(tmp_path: Path) -> None:
+def test_unknown_suffixes_list_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(NnefError) as caught:
         load_array(tmp_path / "a.txt")
     (error,) = caught.value.errors

@@ -23,14 +23,14 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_is_read(value: Any) -> None:
+def test_written_values_are_read_back(value: Any) -> None:
     assert parse_json(json.dumps(value)) == value
     assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value
 
 
 @pytest.mark.parametrize("text", ["[" * 300_000, '{"a":' * 300_000, '{"w":' + "[" * 99_999])
 @pytest.mark.parametrize("limit", [1000, 100_000])
-def test_what_is_nested_too_deeply_is_an_error(text: str, limit: int) -> None:
+def test_deep_nesting_is_an_error(text: str, limit: int) -> None:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(limit)
     try:
@@ -40,12 +40,12 @@ def test_what_is_nested_too_deeply_is_an_error(text: str, limit: int) -> None:
         sys.setrecursionlimit(before)
 
 
-def test_brackets_in_strings_nest_nothing() -> None:
+def test_brackets_in_strings_do_not_nest() -> None:
     value = ["[" * 2 * NESTING, '{"\\"[' * NESTING]
     assert parse_json(json.dumps(value)) == value
 
 
-def test_a_string_that_does_not_end_is_gone_through_once() -> None:
+def test_unterminated_strings_take_linear_time() -> None:
     with pytest.raises(ValueError, match="Unterminated"):
         parse_json('"' + '\\"' * 4_000_000)
 
@@ -60,12 +60,12 @@ def test_a_string_that_does_not_end_is_gone_through_once() -> None:
         ("1" * 5000 + ".0", r"1{40}\.\.\. is too large"),
     ],
 )
-def test_numbers_that_are_too_large_are_errors_in_words_of_ours(text: str, message: str) -> None:
+def test_large_numbers_are_errors(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         parse_json(text)
     assert "sys." not in str(caught.value)
 
 
-def test_what_is_no_utf_8_is_an_error() -> None:
-    with pytest.raises(ValueError, match="byte 2 is no UTF-8"):
+def test_invalid_utf_8_is_an_error() -> None:
+    with pytest.raises(ValueError, match="byte 2 is not UTF-8"):
         parse_json(b'["\xff"]')

@@ -83,7 +83,7 @@ def rules(content: bytes, **limits: int) -> set[str]:
     ),
     seed=st.integers(0, 1 << 30),
 )
-def test_what_the_package_writes(kinds: list[tuple[str, list[int]]], seed: int) -> None:
+def test_files_of_the_package(kinds: list[tuple[str, list[int]]], seed: int) -> None:
     random = np.random.default_rng(seed)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for number, (code, shape) in enumerate(kinds):
@@ -99,7 +99,7 @@ def test_what_the_package_writes(kinds: list[tuple[str, list[int]]], seed: int) 
 
 
 @pytest.mark.parametrize("code", sorted(DTYPES))
-def test_tensors_that_lie_anywhere(code: str) -> None:
+def test_unaligned_tensors(code: str) -> None:
     """The format does not say that items are aligned."""
     dtype = DTYPES[code]
     data = np.random.default_rng(2).integers(0, 2, 6 * dtype.itemsize, np.uint8)
@@ -159,11 +159,11 @@ def test_logicals_are_0_or_1() -> None:
         (file({"a": entry("U8", [1] * 9, 0, 1)}, b"\0"), "limit/rank"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused(content: bytes, rule: str) -> None:
+def test_invalid_files_are_refused(content: bytes, rule: str) -> None:
     assert rules(content) == {rule}
 
 
-def test_all_that_is_wrong_is_told() -> None:
+def test_all_errors_are_reported() -> None:
     header = {"a": 1, "b": entry("F32", [2], 0, 7), "c": entry("U8", [1], 3, 2)}
     assert rules(file(header)) == {"data/header", "data/length"}
 
@@ -174,7 +174,7 @@ def test_limits() -> None:
     assert rules(content, document_bytes=10) == {"limit/size"}
 
 
-def test_one_that_is_damaged_is_read_or_refused() -> None:
+def test_damaged_files_are_read_or_refused() -> None:
     arrays = {"a": np.arange(5, dtype=np.float32), "b.weight": np.ones((2, 3), np.int8)}
     content = safetensors.numpy.save(arrays)
     random = Random(5)
@@ -229,7 +229,7 @@ def test_tensor_files_come_first_and_labels_ignore_case(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y_of(folder), X @ W.T * 3)
 
 
-def test_shards_and_names_that_two_of_them_have(tmp_path: Path) -> None:
+def test_shards_and_duplicate_names(tmp_path: Path) -> None:
     folder = write(tmp_path, a__safetensors=weights(), b__safetensors=weights(2, more=W))
     with pytest.raises(NnefError) as caught:
         y_of(folder)
@@ -250,7 +250,7 @@ def test_a_leading_slash_of_a_label_and_hidden_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y_of(folder), X @ W.T)
 
 
-def test_a_wrong_file_and_a_missing_tensor_are_told(tmp_path: Path) -> None:
+def test_invalid_files_and_missing_tensors_are_reported(tmp_path: Path) -> None:
     folder = write(tmp_path, model__safetensors=b"\xff" * 100)
     with pytest.raises(NnefError) as caught:
         nnefc.import_model(folder)
@@ -270,7 +270,7 @@ def test_a_wrong_file_and_a_missing_tensor_are_told(tmp_path: Path) -> None:
     assert caught.value.errors[0].rule == "data/shape"
 
 
-def test_models_within_models_have_their_own(tmp_path: Path) -> None:
+def test_nested_models_have_their_own_files(tmp_path: Path) -> None:
     outer = GRAPH.replace("w = variable(label = 'fc.weight', shape = [2, 4]);", "").replace(
         "matmul(x, w, transposeB = true)", "tract_core_submodel([x], label = 'inner')"
     )
@@ -314,7 +314,6 @@ def test_changes_are_noticed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(nnefc.compile(folder)(X), 2 * np.asarray(first))
 
 
-def test_a_tensor_file_says_nothing_of_them(tmp_path: Path) -> None:
-    """What is broken and not needed is not looked at."""
+def test_damaged_files_that_are_not_needed_are_not_read(tmp_path: Path) -> None:
     folder = write(tmp_path, broken__safetensors=b"", fc__weight__dat=tensor_file((2, 4)))
     assert not np.any(y_of(folder))

@@ -27,7 +27,7 @@ def archive(folder: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("in_memory", [0, 3000, 1 << 20])
-def test_tensors_are_the_same_wherever_they_are_unpacked(
+def test_tensors_are_equal_in_memory_and_in_files(
     tmp_path: Path, in_memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "IN_MEMORY", in_memory)

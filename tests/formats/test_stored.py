@@ -73,7 +73,7 @@ def test_logicals_of_one_bit_and_of_eight(bits: int) -> None:
 
 @pytest.mark.parametrize("name", BLOCK_BYTES)
 @pytest.mark.parametrize("shape", [(3, 64), (2, 4, 16), (5, 2, 2, 8)])
-def test_blocks_stay_as_they_are(name: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_blocks_stay_quantized(name: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     row = int(np.prod(shape[1:])) // 32 * BLOCK_BYTES[name]
     data = np.random.default_rng(1).integers(0, 256, (shape[0], row), np.uint8)
     content = blocks_file(shape, data.tobytes(), CODES[name])
@@ -104,7 +104,7 @@ def test_strings() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "int32", "int64"])
-def test_complex_items_have_their_parts_in_a_last_dimension(dtype: str) -> None:
+def test_complex_items_have_a_last_dimension_of_two(dtype: str) -> None:
     parts = np.arange(12).astype(dtype).reshape(2, 3, 2)
     code, bits = (0 if dtype.startswith("f") else 4), 16 * parts.itemsize
     content = tensor_file((2, 3), bits, code, vendor=TRACT, data=parts.tobytes())

@@ -71,7 +71,7 @@ def identical(x: Any, y: Any) -> None:
 
 @given(graphs(max_ops=8))
 @examples(0.4)
-def test_random_graphs_come_back(graph: Graph) -> None:
+def test_random_graphs_round_trip(graph: Graph) -> None:
     text = print_graph(graph)
     parsed = parse_graph(text)
     same(graph, parsed)
@@ -92,7 +92,7 @@ attributes = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=4), attributes, max_size=4), st.text(), st.text())
 @examples(0.6)
-def test_attributes_and_names_come_back(
+def test_attributes_and_names_round_trip(
     values: dict[str, object], name: str, graph_name: str
 ) -> None:
     graph = Graph(graph_name)
@@ -103,7 +103,7 @@ def test_attributes_and_names_come_back(
     same(graph, parse_graph(print_graph(graph)))
 
 
-def test_expression_comes_back() -> None:
+def test_expressions_round_trip() -> None:
     expression = Expression(
         (DType.FLOAT32, DType.BOOL),
         (
@@ -127,7 +127,7 @@ def test_expression_comes_back() -> None:
 
 
 @pytest.mark.parametrize("dtype", [t for t in DType if t is not DType.STRING])
-def test_arrays_come_back(dtype: DType) -> None:
+def test_arrays_round_trip(dtype: DType) -> None:
     rng = np.random.default_rng(0)
     items = rng.standard_normal((3, 4)) * 10.0 ** rng.integers(-30, 30, (3, 4))
     if dtype.is_integer:
@@ -160,7 +160,7 @@ def test_large_arrays_are_named_by_content() -> None:
     assert print_graph(graph) != text
 
 
-def test_variables_that_no_operation_reads_come_back() -> None:
+def test_unread_variables_round_trip() -> None:
     graph = parse_graph('graph g() -> () { variable "A/b": float32[2,3] }')
     assert graph.variables == {"a/b": graph.variables["a/b"]}
     variable: Variable = graph.variables["a/b"]
@@ -178,7 +178,7 @@ graph g(%x: float32[2,3], %k: float32[8,3]) -> (y = %x, k = %x, n = %0) {
 """
 
 
-def test_states_and_counts_come_back() -> None:
+def test_states_and_counts_round_trip() -> None:
     graph = parse_graph(STATES)
     assert graph.states == [State("a/k", 1, None, 0), State("new", None, 1)]
     assert graph.counts == [Count(2, 0, 1)]

@@ -15,7 +15,7 @@ import torch
 
 from nnefc.ir import DType, Expression, Step, TensorType, Value
 from nnefc.ir.convolution_algorithm import parse_algorithm
-from nnefc.ir.stages import Carried, Stage, single_stage
+from nnefc.ir.stages import BatchTensor, Stage, single_stage
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.channel_padding import keeps_zeros, masked, zero_filled
 from nnefc.ops.tools.reference import evaluate_expression
@@ -86,7 +86,7 @@ def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
     """The second stage of three passes on what it makes of the result of the first."""
     graphs = [BlockedGraph(8) for _ in range(3)]
     x = graphs[0].input(normal(0, 1, channels, 2, 2))
-    passed = [Carried(x.type), Carried(x.type)]
+    passed = [BatchTensor(x.type), BatchTensor(x.type)]
     values = [x, *(g.graph.add_input(x.type, "x") for g in graphs[1:])]
     (y,) = graphs[1].op("max_pool", values[1:2], x.type.dims)
     filter_ = normal(1, channels, channels if method == "direct" else 1, 1, 1)
@@ -94,7 +94,7 @@ def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
     for g, output in zip(graphs, (x, y), strict=False):
         g.graph.add_output(output, "y")
     stages = [
-        Stage(graphs[0].graph, 2, (Carried(x.type),), (passed[0],)),
+        Stage(graphs[0].graph, 2, (BatchTensor(x.type),), (passed[0],)),
         Stage(graphs[1].graph, 1, (passed[0],), (passed[1],)),
         Stage(graphs[2].graph, 2, (passed[1],), ()),
     ]

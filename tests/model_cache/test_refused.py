@@ -72,7 +72,7 @@ def test_a_folder_that_changes_while_kernels_compile_is_not_kept(
         return content
 
     monkeypatch.setattr(entry, "content_of_graph", content_of_graph)
-    with pytest.raises(NnefError, match="written to since it was read"):
+    with pytest.raises(NnefError, match="modified since it was read"):
         nnefc.compile(tmp_path / "unpacked")
     assert not entries(folder)
 

@@ -49,7 +49,7 @@ def filters(draw: st.DrawFn) -> tuple[Array, Parameters]:
 
 
 @given(filters())
-def test_filters_lie_as_described(case: tuple[Array, Parameters]) -> None:
+def test_filters_have_the_documented_layout(case: tuple[Array, Parameters]) -> None:
     source, parameters = case
     taps, step, width, piece = parameters
     groups, outputs, inputs = source.shape[:3]
@@ -81,7 +81,7 @@ def matrices(draw: st.DrawFn) -> tuple[Array, Parameters]:
 
 
 @given(matrices())
-def test_panels_lie_as_described(case: tuple[Array, Parameters]) -> None:
+def test_panels_have_the_documented_layout(case: tuple[Array, Parameters]) -> None:
     source, (parts, unit) = case
     *batch, depth, count = source.shape
     units = -(-count // unit)
@@ -130,7 +130,7 @@ def test_winograd_filters_are_products_of_matrices(
     assert not matrices[..., outputs:].any()
 
 
-def test_planes_of_winograd_filters_are_one_after_the_other() -> None:
+def test_planes_of_winograd_filters_are_concatenated() -> None:
     source = np.random.default_rng(1).standard_normal((3, 5, 4, 3, 3)).astype(np.float32)
     grid, entry, columns = (6, 6), 2, 4
     parameters = (grid, entry, ((columns, 1),))
@@ -141,7 +141,7 @@ def test_planes_of_winograd_filters_are_one_after_the_other() -> None:
 
 
 @given(filters() | matrices())
-def test_what_permutes_can_be_restored(case: tuple[Array, Parameters]) -> None:
+def test_permutations_can_be_restored(case: tuple[Array, Parameters]) -> None:
     source, parameters = case
     name = "direct" if isinstance(parameters[0], tuple) else "panels"
     piece = PackingSpec(whole(source.shape), name, parameters)
@@ -154,7 +154,7 @@ def test_what_permutes_can_be_restored(case: tuple[Array, Parameters]) -> None:
         np.testing.assert_array_equal(array, source)
 
 
-def test_pieces_of_an_array_are_put_together() -> None:
+def test_arrays_are_restored_from_pieces() -> None:
     source = numbered((6, 10))
     views = [ArrayView(0, (6, 4), (10, 1)), ArrayView(4, (6, 6), (10, 1))]
     pieces = [PackingSpec(view, "panels", (1, 4)) for view in views]
@@ -199,7 +199,7 @@ def test_blocks_are_columns_of_panels(name: str, columns: int, blocks: int, lane
     assert not got[columns:].any()
 
 
-def test_packings_are_known_by_name() -> None:
+def test_packings_by_name() -> None:
     assert all(packing(name) for name in NAMES)
     with pytest.raises(KeyError):
         packing("os")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nnefc.cli.compile.explain import PassRecorder
 from nnefc.ir import DType, Graph, Op, TensorType, Value, parse_graph, print_graph
-from nnefc.ir.stages import Carried, Stage
+from nnefc.ir.stages import BatchTensor, Stage
 from nnefc.ir.verify import check
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import apply, evaluate
@@ -43,7 +43,7 @@ SETTINGS = examples(4)
 
 def run_stages(stages: list[Stage], inputs: list[Array]) -> dict[int, Array]:
     """Outputs by number, from running the graph of every stage in float64, turn by turn."""
-    memory: dict[Carried, Array] = {}
+    memory: dict[BatchTensor, Array] = {}
     outputs: dict[int, Array] = {}
     for stage in stages:
         check(stage.graph, rule_problems)

@@ -11,7 +11,6 @@ from tests.helpers.sources import ROOT, modules, tree
 FILES, LINES, STATEMENTS = 25, 400, 60
 
 LONG_FUNCTIONS: set[str] = {
-    "nnefc.formats.tensor_header.parse_header",
     "nnefc.kernels.product.attention.drive",
     "nnefc.kernels.product.matmul.drive",
     "nnefc.lower.convolution.winograd_parameters.common_fields",

@@ -16,7 +16,7 @@ from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.saved import LARGE, results, same, write
 
 Model = nnefc.Model
-CHANGED = "written to since it was read"
+CHANGED = "modified since it was read"
 
 
 def _shorter(path: Path) -> None:

@@ -24,7 +24,7 @@ def raised(diagnostics: Diagnostics) -> list[str]:
     return [error.message for error in caught.value.errors]
 
 
-def test_errors_are_told_file_by_file_in_the_order_of_their_places() -> None:
+def test_errors_are_sorted_by_file_and_place() -> None:
     diagnostics = Diagnostics()
     places = [Place("b", 3, 1), Place("a", 2, 1), Place("b", 1, 9), None, Place("b", 1, 2)]
     for i, place in enumerate(places):
@@ -33,7 +33,7 @@ def test_errors_are_told_file_by_file_in_the_order_of_their_places() -> None:
 
 
 @pytest.mark.parametrize(("limit", "noun"), [(1, "error"), (3, "errors")])
-def test_as_many_errors_as_are_allowed_are_told(limit: int, noun: str) -> None:
+def test_errors_up_to_the_limit_are_reported(limit: int, noun: str) -> None:
     diagnostics = Diagnostics(limit=limit)
     for i in range(limit):
         diagnostics.error("data/file", str(i), Place("a", 9 - i))
@@ -63,7 +63,7 @@ def chain(names: str) -> tuple[Step, ...]:
         ("abaa", "a b a2"),
     ],
 )
-def test_steps_that_repeat_are_told_once(names: str, expected: str) -> None:
+def test_repeated_steps_are_folded(names: str, expected: str) -> None:
     lines = str(Diagnostic("data/file", "message", chain=chain(names))).split("\n")[1:]
     found = [line.split("note: ")[1].replace(" (", "").replace(" times)", "") for line in lines]
     assert " ".join(found) == expected

@@ -20,7 +20,7 @@ from nnefc.support.hardware import ALIGNMENT
 
 
 @given(st.lists(st.integers(0, 6 << 20), max_size=8))
-def test_arrays_are_aligned_and_apart(sizes: list[int]) -> None:
+def test_arrays_are_aligned_and_disjoint(sizes: list[int]) -> None:
     found = [large_pages.large_page_memory(size, "weights") for size in sizes]
     assert [array.size for array in found] == sizes
     spans = sorted((array.ctypes.data, array.size) for array in found if array.size)
@@ -57,6 +57,6 @@ def test_threads_have_blocks_of_their_own() -> None:
     assert found[0] is not found[1]
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_out_of_memory_is_an_error() -> None:
     with pytest.raises(NnefError, match="no memory for weights"):
         large_pages.large_page_memory(1 << 60, "weights")

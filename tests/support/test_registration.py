@@ -40,7 +40,7 @@ for name in names:
 
 
 @pytest.mark.slow
-def test_what_an_interrupted_import_has_registered_is_registered_again() -> None:
+def test_an_interrupted_import_can_be_repeated() -> None:
     subprocess.run([sys.executable, "-c", AGAIN], check=True, timeout=120)
 
 
@@ -56,7 +56,7 @@ def _another(make: Any) -> Any:
     return function
 
 
-def test_another_function_is_told() -> None:
+def test_other_functions_are_conflicts() -> None:
     operators()
     load_lowerings()
     assert not is_taken(None, tract_core_gather)

@@ -76,7 +76,7 @@ PAIRS = st.tuples(st.integers(0, 40), st.integers(1, 40))
 
 
 @given(STEPS, PAIRS, st.lists(PAIRS, min_size=1, max_size=8))
-def test_what_holds_for_others_is_what_others_give(
+def test_functions_agree_with_plain_integers(
     steps: list[Step], first: tuple[int, int], others: list[tuple[int, int]]
 ) -> None:
     trace = Trace()
@@ -168,7 +168,7 @@ def test_specialized_tuples_have_no_symbols() -> None:
     assert isinstance(n, SymInt)
 
 
-def test_a_trace_ends_when_nothing_varies() -> None:
+def test_a_trace_ends_when_all_symbols_are_specialized() -> None:
     trace = Trace(must_vary=True)
     m, n = trace.symbol(3), trace.symbol(5)
     assert int(m) == 3

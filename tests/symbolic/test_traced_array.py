@@ -53,7 +53,7 @@ def described(count: int, given: Any, flag: Any) -> tuple[np.ndarray[Any, Any]]:
     return (np.array([repr((given, flag))] * count),)
 
 
-def test_what_is_given_keeps_its_type() -> None:
+def test_arguments_keep_their_type() -> None:
     trace = Trace()
     n = trace.symbol(2)
     every = [((1, 0), 1), ((1.0, 0), 1), ((1, -0.0), 1), ((True, 0), 1), ((1, 0), True)]

@@ -143,7 +143,7 @@ def test_errors_of_statements(statement: str, line: int, column: int, rule: str)
     assert len(found) == 1 or statement == "extension A;"
 
 
-def test_errors_hide_what_follows_from_them() -> None:
+def test_errors_hide_their_consequences() -> None:
     # without the extension for operators
     with pytest.raises(NnefError) as caught:
         parse(

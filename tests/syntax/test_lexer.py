@@ -83,7 +83,7 @@ def test_ranges_of_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1.", ".5", "1e", "1e+", "0x1", "-1", "1 ", "1.0.0", "١"])
-def test_what_is_no_number(text: str) -> None:
+def test_invalid_numbers(text: str) -> None:
     assert not is_number(text)
 
 

@@ -74,7 +74,7 @@ def test_printed_flat_documents_parse_to_the_same_tree(document: ast.Document) -
         ("f((a), b = (c))", "f(a, b = c)"),
     ],
 )
-def test_needless_parentheses_are_dropped(written: str, printed: str) -> None:
+def test_redundant_parentheses_are_dropped(written: str, printed: str) -> None:
     assert print_expression(expression(written)) == printed
 
 
@@ -151,7 +151,7 @@ def test_strings_survive(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), "a\nb", "\0"])
-def test_what_has_no_literal(value: float | str) -> None:
+def test_values_without_a_literal(value: float | str) -> None:
     with pytest.raises(ValueError, match="no literal"):
         print_literal(value)
 

@@ -43,7 +43,7 @@ def test_khronos_agrees_on_plain_documents(random: Random) -> None:
 
 
 @given(RANDOMS)
-def test_what_khronos_refuses_in_plain_documents(random: Random) -> None:
+def test_refusals_of_khronos_in_plain_documents(random: Random) -> None:
     """A token taken out of a plain document is a syntax error for both, or for neither.
 
     Identifiers stay: without one the mistake may be one of meaning.
@@ -161,12 +161,12 @@ def test_the_limit_can_be_moved() -> None:
         parse(text, limits=Limits(nesting=10))
 
 
-def test_what_a_higher_limit_allows_can_be_printed() -> None:
+def test_trees_beyond_the_default_limit_can_be_printed() -> None:
     document = parse(with_value("f(" * 3000 + "x" + ")" * 3000), limits=Limits(nesting=4000))
     assert print_document(document).count("f(") == 3000
 
 
-def test_unlimited_nesting_is_an_error_still() -> None:
+def test_unlimited_nesting_is_an_error() -> None:
     text = with_value("[" * 100_000)
     with pytest.raises(NnefError) as caught:
         parse(text, limits=Limits(nesting=1 << 60))
@@ -284,7 +284,7 @@ def test_size_is_limited() -> None:
         parse("x" * 100, limits=Limits(document_bytes=10))
 
 
-def test_a_flat_graph_that_is_twice_as_large_takes_twice_as_much() -> None:
+def test_flat_graphs_take_linear_time() -> None:
 
     def work(count: int) -> int:
         lines = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nnefc.formats.watch import watched
+from nnefc.formats.read_progress import reporting_to
 from nnefc.support.errors import Diagnostic, Diagnostics, collecting
 
 if TYPE_CHECKING:
@@ -217,5 +217,5 @@ def _bar(description: str, percentage: bool) -> Progress:
 @contextmanager
 def reading() -> Generator[None]:
     """Show a progress bar while the body reads a model, if that takes long."""
-    with progress("reading", late=True) as advance, watched(advance):
+    with progress("reading", late=True) as advance, reporting_to(advance):
         yield

@@ -80,7 +80,7 @@ class Written(io.RawIOBase):
 def test_files_are_written_in_even_pieces(pieces: list[bytes]) -> None:
     raw = Written()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "WRITTEN_AT_ONCE", 16)
+        patch.setattr(files, "WRITE_BUFFER_BYTES", 16)
         buffered = io.BufferedWriter(raw, 16)
         for number, piece in enumerate(pieces):
             at = sum(map(len, pieces[:number]))

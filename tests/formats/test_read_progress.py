@@ -14,7 +14,7 @@ import pytest
 import nnefc
 from nnefc import write_tensor
 from nnefc.cli.support.printing import reading
-from nnefc.formats import watch
+from nnefc.formats import read_progress
 from nnefc.formats.container import open_container
 
 WEIGHTS = ("a", "b", "c")
@@ -33,7 +33,7 @@ TRACT = DOCUMENT.replace("graph", "extension tract_registry tract_core;\ngraph",
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All reading takes long."""
-    monkeypatch.setattr(watch, "AFTER", 0.0)
+    monkeypatch.setattr(read_progress, "DELAY", 0.0)
 
 
 def folder(path: Path, document: str) -> Path:
@@ -76,13 +76,13 @@ def steps_of(source: Path) -> list[tuple[int, int, str]]:
 
 @pytest.mark.parametrize("document", [DOCUMENT, TRACT])
 @pytest.mark.parametrize("suffix", ["", ".tar", ".zip", ".tgz"])
-def test_tensors_are_counted(tmp_path: Path, document: str, suffix: str) -> None:
+def test_progress_counts_tensors(tmp_path: Path, document: str, suffix: str) -> None:
     source = folder(tmp_path / "net", document)
     steps = steps_of(packed(source, suffix) if suffix else source)
     assert [step for step in steps if step[1] == 3] == [(i, 3, n) for i, n in enumerate(WEIGHTS)]
 
 
-def test_bytes_of_a_compressed_archive_are_counted(tmp_path: Path) -> None:
+def test_progress_counts_bytes_of_compressed_archives(tmp_path: Path) -> None:
     archive = packed(folder(tmp_path / "net", DOCUMENT), ".tgz")
     size = archive.stat().st_size
     done = [done for done, _, label in steps_of(archive) if label == "net.tgz"]
@@ -92,7 +92,7 @@ def test_bytes_of_a_compressed_archive_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".tar", ".zip", ".tgz"])
-def test_what_a_watcher_raises_is_not_said_of_the_model(tmp_path: Path, suffix: str) -> None:
+def test_exceptions_of_callbacks_are_not_errors_of_the_model(tmp_path: Path, suffix: str) -> None:
     def lost(*_: object) -> None:
         raise BrokenPipeError("nobody reads")
 
@@ -101,22 +101,22 @@ def test_what_a_watcher_raises_is_not_said_of_the_model(tmp_path: Path, suffix: 
         nnefc.import_model(packed(source, suffix) if suffix else source, progress=lost)
 
 
-def test_what_is_read_quickly_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_reads_report_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = folder(tmp_path / "net", DOCUMENT)
-    monkeypatch.setattr(watch, "AFTER", 1000.0)
+    monkeypatch.setattr(read_progress, "DELAY", 1000.0)
     assert steps_of(packed(source, ".tgz")) == []
-    with watch.watched(None):
-        assert not watch.is_watched()
+    with read_progress.reporting_to(None):
+        assert not read_progress.is_reporting()
 
 
-def test_compiling_tells_too(tmp_path: Path) -> None:
+def test_compiling_reports_progress(tmp_path: Path) -> None:
     told = Told()
     nnefc.compile(packed(folder(tmp_path / "net", DOCUMENT), ".tgz"), progress=told, keep=False)
     assert told.steps[0][2] == "net.tgz"
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_the_command_line_shows_it_on_terminals(
+def test_the_command_line_shows_progress_on_terminals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
     source = packed(folder(tmp_path / "net", DOCUMENT), ".tgz")
