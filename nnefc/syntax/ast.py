@@ -1,8 +1,7 @@
-"""The syntax tree: what a document says, with the position of every part.
+"""The syntax tree of documents and quantization files (section 3.2, appendix A).
 
-Positions are character offsets (`at`) into the text; `SourceText.place` turns one
-into line and column.  Nodes are plain data; nothing here checks meaning.
-Specification: chapter 3.2, appendix A.
+Each node has its position `at`, a character offset; `SourceText.place` converts it into line and
+column.  Nodes are plain data without semantic checks.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ PrimitiveName = Literal["integer", "scalar", "logical", "string", "?"]
 
 
 class SourceText:
-    """A named text and its line starts."""
+    """A text with its file name and the offsets of its lines."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
         if "\r" in text:
-            self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+            self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
         else:
             lengths = (len(line) + 1 for line in text.split("\n"))
             self._starts = list(accumulate(lengths, initial=0))[:-1]
 
     def place(self, at: int) -> Place:
-        """Line and column, both from 1, of character `at`."""
+        """Line and column, both counted from 1, of the character at offset `at`."""
         line = bisect_right(self._starts, at)
         return Place(self.file, line, at - self._starts[line - 1] + 1)
 
@@ -79,10 +78,10 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Literal_:
-    """A literal: int is `integer`, float `scalar`, bool `logical`, str `string`.
+    """A literal; the type of `value` is int for `integer`, float `scalar`, bool `logical`.
 
-    `text` is the literal as written, so that printing loses no digit; "" if made up.
-    A number keeps the sign out (`-` is a Unary) except in default values and flat syntax.
+    `text` is the literal as written, so that printing loses no digit; "" for generated literals.
+    A minus sign is a Unary, but in default values and flat syntax it is part of the literal.
     """
 
     at: int
@@ -220,7 +219,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A fragment declaration with its body; `body` None: declared only (custom operation).
+    """A fragment with its body; None for a declaration without body (custom operation).
 
     `generic`: declared with <?>; `default_dtype`: the type in <? = type>.
     """
@@ -245,10 +244,10 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One `extension` line: the identifiers it names.
+    """One `extension` line with its names.
 
-    `text`: what follows the first name, as written, where that is no list of names
-    (`extension tract_assert S >= 0;`).
+    `text`: the text after the first name, if it is not a list of names, as in
+    `extension tract_assert S >= 0;`.
     """
 
     at: int
@@ -258,7 +257,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`is_tract`: it is in the dialect of sonos/tract."""
+    """A document; `is_tract`: in the dialect of sonos/tract."""
 
     source: SourceText = field(compare=False, repr=False)
     version: Literal_

@@ -1,8 +1,8 @@
-"""What all parts of the parser share: the tokens, errors, nesting.
+"""The base class of the parsers: tokens, findings, depth of nesting.
 
-An error that leaves a construct unfinished raises `Panic`; statements and definitions
-catch it and go on behind their end.  Findings are collected and given out in the order of
-the text.  A token that the lexer has refused already causes no second error.
+Error recovery is in panic mode: a construct that cannot be completed raises `Panic`; statements and
+definitions catch it and resume after their end.  Findings are collected and reported in the order
+of the text.  ILLEGAL tokens, which the lexer has reported, cause no further errors.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _LINE_END = re.compile(r"[\n\r]")
 
 
 class Panic(Exception):
-    """The construct at hand cannot be finished; what is wrong has been reported."""
+    """The current construct cannot be completed; the error has been reported."""
 
 
 class Abort(Exception):
-    """Nothing more can be said of the document."""
+    """Parsing stops; the error has been reported."""
 
 
 class Cursor:
     """A position in the tokens of one text.
 
-    `depth` counts the constructs open at this point; `deepest` is the highest value it had,
-    or would have had if postfixes (which are written last but enclose) were written first.
+    `depth` counts the open constructs; `deepest` is its maximum so far.  Postfixes count as if they
+    were written first, since they enclose the operand before them.
     """
 
     def __init__(self, text: str, file: str, limits: Limits) -> None:
@@ -62,17 +62,17 @@ class Cursor:
         self.problems: list[Finding] = []
         self.errors: int = 0
         self.numbers: dict[str, int | float] = {}
-        """Values of the numeric literals met so far."""
+        """Values of numeric literals by text."""
         self.index: int = 0
         self.depth: int = 0
         self.deepest: int = 0
         self.last = len(tokens.kinds) - 4
         """Index of the first END token."""
-        # extensions: whether they are enabled, and the first use without
+        # whether extensions are enabled, and their first use while they are not
         self.has_operators = True
         self.has_fragments = True
         self.is_extended = False
-        """Whether the document names extensions that are not known: they may enable anything."""
+        """Whether the document names unknown extensions, which may enable anything."""
         self.is_tract = False
         """Whether the document is in the dialect of tract."""
         self.operator_use: Finding | None = None
@@ -94,36 +94,37 @@ class Cursor:
     def has_errors(self) -> bool:
         return self.errors > 0 or any(p.severity == "error" for p in self.lexical)
 
-    def forget(self, low: int, high: int, since: int) -> None:
-        """Drop the findings between two offsets; the parser's begin with number `since`."""
-        if self.lexical and not self.is_cut:  # else one that is kept may stand for others
+    def drop_findings(self, low: int, high: int, since: int) -> None:
+        """Drop findings between two offsets; of those of the parser, from index `since` on."""
+        if self.lexical and not self.is_cut:  # a cut list must keep its errors
             self.lexical = [p for p in self.lexical if not low < p.at < high]
         recent = self.problems[since:]
         self.problems[since:] = [p for p in recent if not low < p.at < high]
         self.errors -= sum(p.severity == "error" for p in recent if low < p.at < high)
 
     def unexpected(self, expected: str, hint: str = "") -> NoReturn:
-        """Report the current token where `expected` should be, and panic.
+        """Report that `expected` should be in place of the current token, and raise Panic.
 
-        The place is behind the previous token where a line seems to lack its end.
+        The position is after the previous token if the end of a line seems to be missing.
         """
         i = self.index
         if self.kinds[i] != ILLEGAL and (i == 0 or self.kinds[i - 1] != ILLEGAL):
-            at, behind = self.starts[i], self.behind()
-            is_lacking = expected.startswith("'") and _LINE_END.search(self.source.text, behind, at)
+            at, end = self.starts[i], self.previous_end()
+            is_lacking = expected.startswith("'") and _LINE_END.search(self.source.text, end, at)
             if self.kinds[i] == END or is_lacking:
-                at = behind
-            self.error("syntax/expected", f"expected {expected}, found {self.found()}", at, hint)
+                at = end
+            message = f"expected {expected}, found {self.describe_token()}"
+            self.error("syntax/expected", message, at, hint)
         raise Panic
 
     def unknown_type(self, i: int) -> None:
-        """Report token `i`, a name where a type stands."""
-        message = f"{self.found(i)} is not a type"
+        """Report token `i`, a name in place of a type."""
+        message = f"{self.describe_token(i)} is not a type"
         hint = "the types are integer, scalar, logical and string"
         self.error("syntax/expected", message, self.starts[i], hint)
 
-    def found(self, index: int | None = None) -> str:
-        """The current (or another) token, as messages name it."""
+    def describe_token(self, index: int | None = None) -> str:
+        """The current or another token for messages."""
         i = self.index if index is None else index
         kind, text = self.kinds[i], self.texts[i]
         short = text if len(text) <= 40 else text[:37] + "..."
@@ -135,14 +136,14 @@ class Cursor:
             return kind
         return f"keyword {short!r}" if kind in KEYWORDS else f"{short!r}"
 
-    def behind(self) -> int:
-        """Offset just behind the previous token: where something is missing."""
+    def previous_end(self) -> int:
+        """The end of the previous token, the position of missing tokens."""
         if self.index == 0:
             return self.starts[0]
         return self.starts[self.index - 1] + len(self.texts[self.index - 1])
 
     def finish(self, diagnostics: Diagnostics | None) -> None:
-        """Hand the findings over in the order of the text; raise NnefError if any is an error."""
+        """Report the findings in the order of the text; raise NnefError if any is an error."""
         diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
         for use in (self.operator_use, self.fragment_use):
             if use is not None:
@@ -158,14 +159,14 @@ class Cursor:
     # -- tokens
 
     def accept(self, kind: str) -> bool:
-        """Step over the current token if it is of this kind."""
+        """Skip the current token if it is of this kind; returns whether it was."""
         if self.kinds[self.index] == kind:
             self.index += 1
             return True
         return False
 
     def expect(self, kind: str, after: str = "", hint: str = "") -> int:
-        """Step over a token of this kind; its offset."""
+        """Skip a token of this kind and return its offset; otherwise `unexpected`."""
         i = self.index
         if self.kinds[i] != kind:
             self.unexpected(f"{kind!r}{after and ' after ' + after}", hint)
@@ -173,7 +174,7 @@ class Cursor:
         return self.starts[i]
 
     def identifier(self, what: str) -> str:
-        """Step over an identifier; a keyword in its place is reported and taken."""
+        """Skip an identifier and return it; a keyword in its place is reported and used."""
         i = self.index
         kind = self.kinds[i]
         if kind in KEYWORDS or kind == LOGICAL:
@@ -188,7 +189,7 @@ class Cursor:
         return self.texts[i]
 
     def skip_to(self, *kinds: str) -> None:
-        """Step to the next token of one of these kinds, or the end."""
+        """Skip to the next token of one of these kinds, or to the end."""
         while self.kinds[self.index] not in kinds and self.kinds[self.index] != END:
             self.index += 1
 
@@ -202,7 +203,7 @@ class Cursor:
                 self.too_deep()
 
     def enclose(self, outer: int, levels: int) -> None:
-        """Count `levels` postfixes around what was parsed since `deepest` was `outer`."""
+        """Count `levels` postfixes around the operand; `outer` is `deepest` before the operand."""
         self.deepest += levels
         if self.deepest > self.limits.nesting:
             self.too_deep()
@@ -221,11 +222,11 @@ class Cursor:
 
     @property
     def severity(self) -> Severity:
-        """Of constructs that are not of the grammar but may be of an extension."""
+        """The severity of constructs that only an unknown extension could allow."""
         return "warning" if self.is_extended else "error"
 
     def needs_operators(self, at: int, what: str) -> None:
-        """Note a construct of 3.2.3; the first one is reported if the extension is missing."""
+        """Record a construct of section 3.2.3; the first one without the extension is reported."""
         if not self.has_operators and self.operator_use is None:
             self.operator_use = Finding(
                 at,
@@ -235,7 +236,7 @@ class Cursor:
             )
 
     def needs_fragments(self, at: int) -> None:
-        """Note a fragment; the first one is reported if the extension is missing."""
+        """Record a fragment; the first one without the extension is reported."""
         if not self.has_fragments and self.fragment_use is None:
             self.fragment_use = Finding(
                 at,

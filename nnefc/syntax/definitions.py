@@ -1,4 +1,4 @@
-"""Fragments, graphs and their bodies (3.2.1, 3.2.2)."""
+"""Parse fragments, graphs and their bodies (sections 3.2.1, 3.2.2)."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _OPERATOR_WORDS = ("and", "or", "not")
 
 
 class DefinitionParser(ExpressionParser, TypeParser):
-    """Definitions; each goes on behind an error within, as far as it can be recognised."""
+    """Parses definitions, and resumes after errors within them where possible."""
 
     # -- declarations
 
     def fragment(self, *, is_bodyless: bool = False) -> Fragment:
-        """A definition from the keyword on, which is optional if it `is_bodyless`.
+        """A definition, or a declaration, which ends with ';'.
 
-        A declaration ends with ';', which may be missing where `is_bodyless`.
+        `is_bodyless`: a declaration whose keyword and ';' are optional.
         """
         at = self.starts[self.index]
         if not is_bodyless or self.kinds[self.index] == "fragment":
@@ -108,7 +108,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
         return tuple(parameters)
 
     def _results(self) -> tuple[Result, ...]:
-        self.expect("(", "'->'", "results stand in parentheses")
+        self.expect("(", "'->'", "write results in parentheses")
         results: list[Result] = []
         if not self._is_empty("a fragment has at least one result"):
             while True:
@@ -124,7 +124,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
         return tuple(results)
 
     def _is_empty(self, message: str, severity: Severity = "error") -> bool:
-        """Whether the list ends where it begins, which is reported."""
+        """Whether the list is empty, which is reported."""
         if self.kinds[self.index] != ")":
             return False
         at = self.starts[self.index]
@@ -153,18 +153,18 @@ class DefinitionParser(ExpressionParser, TypeParser):
             self.expect("->", "the parameters", hint)
 
     def _skip_declaration(self) -> None:
-        """Step to the body, or to where the declaration must have ended."""
+        """Skip to the body or to the end of the declaration."""
         self.skip_to("{", ";", "}", *DEFINITIONS)
 
     def missing(self, expected: str, after: str, hint: str = "") -> None:
-        """Report what is missing behind the previous token; parsing goes on as if it was there."""
+        """Report that `expected` is missing after the previous token, and continue."""
         if self.index and self.kinds[self.index - 1] == ILLEGAL:
             return
-        message = f"expected {expected} after {after}, found {self.found()}"
-        self.error("syntax/expected", message, self.behind(), hint)
+        message = f"expected {expected} after {after}, found {self.describe_token()}"
+        self.error("syntax/expected", message, self.previous_end(), hint)
 
     def graph(self) -> Graph:
-        """The graph definition from its keyword on."""
+        """The definition of the graph."""
         at = self.expect("graph")
         name = self.identifier("the graph")
         parameters: tuple[Identifier, ...] = ()
@@ -182,7 +182,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
 
     def _graph_tensors(self, what: str) -> tuple[Identifier, ...]:
         before = "the name" if what == "parameter" else "'->'"
-        self.expect("(", before, f"the {what}s stand in parentheses")
+        self.expect("(", before, f"write the {what}s in parentheses")
         names: list[Identifier] = []
         if self._is_empty(f"a graph has at least one {what}"):
             return ()
@@ -190,7 +190,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
             at = self.starts[self.index]
             names.append(Identifier(at, self.identifier(f"a {what}")))
             if self.kinds[self.index] == ":":
-                message = f"a {what} of the graph has no type, it is a tensor"
+                message = f"a {what} of the graph is a tensor and declares no type"
                 hint = f"remove the type; external<...> in the body gives the type of a {what}"
                 if what == "result":
                     hint = "remove the type"
@@ -205,7 +205,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
     # -- bodies
 
     def body(self, owner: str) -> tuple[Assignment, ...]:
-        """`{ assignments }`; goes on behind wrong ones."""
+        """`{ assignments }`, without invalid ones."""
         opening = self.expect("{")
         assignments: list[Assignment] = []
         is_whole = True
@@ -231,12 +231,12 @@ class DefinitionParser(ExpressionParser, TypeParser):
                 self._skip_statement()
 
     def _is_definition(self) -> bool:
-        """Whether a definition begins here: a keyword that is not used as a name."""
+        """Whether a definition begins here: a keyword followed by a name."""
         following = self.kinds[self.index + 1]
         return self.kinds[self.index] in ("graph", "fragment") and following == IDENTIFIER
 
     def _skip_statement(self) -> None:
-        """Step behind the next ';', or to the end of the body."""
+        """Skip past the next ';', or to the end of the body."""
         kinds = self.kinds
         while kinds[self.index] not in (";", "}", END) and not self._is_definition():
             self.index += 1
@@ -287,7 +287,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
         elif kind in (IDENTIFIER, NUMBER, STRING):
             hint = "is an operator or a ';' missing?"
             if isinstance(value, Identifier):
-                hint += f" Arguments stand in parentheses: {value.name}(...)"
+                hint += f" Write arguments in parentheses: {value.name}(...)"
         self.unexpected("';' after the assignment", hint)
 
     # -- left-value expressions
@@ -297,7 +297,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
         if self.kinds[self.index] == ";":
             hint = "remove the ';'"
             at = self.starts[self.index]
-            self.error("syntax/expected", "there is no assignment before ';'", at, hint)
+            self.error("syntax/expected", "an assignment is missing before ';'", at, hint)
             raise Panic
         at = self.starts[self.index]
         first = self._target()
@@ -316,7 +316,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
         elif kind in ("[", "+", "-", "*", "/", "^"):
             self._bad_target("an expression", at)
         elif kind == ":" and self.kinds[self.index + 1] != "=":
-            self.unexpected("'='", "the type of a tensor is not declared, it follows")
+            self.unexpected("'='", "the type of a tensor is inferred, not declared")
         else:
             self.expect("=", "the left side of the assignment", _ASSIGNMENT)
         return first
@@ -339,7 +339,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
                 self.error("syntax/tuple", "a tuple has at least two items", at)
             return Tuple(at, items)
         if kind in (NUMBER, STRING, LOGICAL, "-"):
-            self._bad_target(self.found() if kind != "-" else "an expression", at)
+            self._bad_target(self.describe_token() if kind != "-" else "an expression", at)
         if kind in KEYWORDS and self.kinds[i + 1] != "(":
             return Identifier(at, self.identifier("a tensor"))
         if kind in KEYWORDS:
@@ -359,9 +359,9 @@ class DefinitionParser(ExpressionParser, TypeParser):
         return tuple(targets)
 
     def _bad_target(self, what: str, at: int) -> NoReturn:
-        """Report, and panic."""
+        """Report an invalid left side, and raise Panic."""
         message = f"{what} cannot be assigned to"
-        hint = "on the left side stand identifiers, or arrays or tuples of them"
+        hint = "the left side is an identifier, or an array or tuple of identifiers"
         if self.kinds[self.index] == "(":
             hint += "; the result of an invocation needs a name: y = operation(x);"
         self.error("syntax/lvalue", message, at, hint)

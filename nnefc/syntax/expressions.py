@@ -1,9 +1,9 @@
-"""Expressions (3.2.1, 3.2.3): recursive descent, binary operators by precedence.
+"""Parse expressions (sections 3.2.1, 3.2.3): recursive descent, precedence climbing for operators.
 
-Precedence, lowest first: if-else; in; && ||; < <= > >= == !=; + -; * /; ^; unary; subscript
-and call.  The specification gives the order of the binary operators; that if-else is below
-and unary above them, and that all of them, ^ too, are left-associative, is our reading.
-Unary operators bind to their operand only: `-x + y` is `(-x) + y`, `-x ^ y` is `(-x) ^ y`.
+Precedence, lowest first: if-else; in; && ||; < <= > >= == !=; + -; * /; ^; unary; subscript and
+call.  The specification orders the binary operators only.  This parser places if-else below and
+unary operators above them, and makes all binary operators, including ^, left-associative: `-x + y`
+is `(-x) + y`, `-x ^ y` is `(-x) ^ y`.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ _Prefix = Literal["+", "-", "!"]
 
 
 class ExpressionParser(LiteralParser):
-    """Right-value expressions.
+    """Parses right-value expressions.
 
-    `signed`: a minus sign before a number is part of the literal (flat syntax, default
-    values, quantization files).
+    `signed`: a minus sign before a number is part of the literal, as in flat syntax, default values
+    and quantization files.
     """
 
     signed = False
 
     def expression(self, *, iterated: bool = False) -> Expression:
-        """One right-value expression; `if` does not belong to it where it is `iterated`."""
+        """One right-value expression; `iterated`: a following `if` is not part of it."""
         i = self.index
-        if self.kinds[i + 1] in _SEPARATORS:  # most are a single token
+        if self.kinds[i + 1] in _SEPARATORS:  # fast path: most expressions are a single token
             kind = self.kinds[i]
             if kind == IDENTIFIER:
                 self.index = i + 1
@@ -94,7 +94,7 @@ class ExpressionParser(LiteralParser):
         return value
 
     def _if_else(self, value: Expression) -> Expression:
-        """`value if a else other if b else ...`, grouped from the right."""
+        """`value if a else other if b else ...`, which is right-associative."""
         kinds = self.kinds
         branches: list[tuple[int, Expression, Expression]] = []
         while kinds[self.index] == "if":
@@ -113,14 +113,14 @@ class ExpressionParser(LiteralParser):
         return value
 
     def _binary(self) -> Expression:
-        """Operands and binary operators; a chain of left operands costs no recursion."""
+        """Operands and binary operators, without recursion for chains of left operands."""
         left = self._operand()
         kinds = self.kinds
         precedence = PRECEDENCE.get(kinds[self.index])
         if precedence is None:
             return left
-        # operands and operators that wait for something that binds tighter
-        waiting: list[tuple[Expression, int, int]] = []  # left operand, operator, precedence
+        # the stack: left operand, index of the operator, precedence
+        waiting: list[tuple[Expression, int, int]] = []
         while precedence is not None:
             i = self.index
             while waiting and waiting[-1][2] >= precedence:
@@ -139,7 +139,7 @@ class ExpressionParser(LiteralParser):
         return left
 
     def _operand(self) -> Expression:
-        """An expression that no binary operator is part of: prefixes, primary, postfixes."""
+        """An operand of binary operators: prefixes, primary, postfixes."""
         kinds = self.kinds
         first = self.index
         if kinds[first] in _PREFIXES:
@@ -172,7 +172,7 @@ class ExpressionParser(LiteralParser):
                     self.chained = self.starts[i]
                 return self.invocation()
             if following == "<" and self.kinds[i + 2 : i + 5] == [IDENTIFIER, ">", "("]:
-                self.unknown_type(i + 2)  # as a comparison it could have no valid types
+                self.unknown_type(i + 2)  # no comparison: its types could not be valid
                 return self.invocation()
             self.index = i + 1
             return Identifier(self.starts[i], self.texts[i])
@@ -183,7 +183,7 @@ class ExpressionParser(LiteralParser):
             return self._comprehension() if self.kinds[i + 1] == "for" else self._array()
         if kind == "(":
             return self._parenthesised()
-        if kind == "-" and self.signed:  # _operand stops here before a number only
+        if kind == "-" and self.signed:  # _operand leaves this sign only before a number
             self.index = i + 2
             return self._literal(i + 1, negative=True)
         if kind in BUILTINS:
@@ -206,12 +206,10 @@ class ExpressionParser(LiteralParser):
             return f"write {before}= without a space"
         return ""
 
-    # -- literals
-
     # -- arrays, tuples, parentheses
 
     def _items(self, end: str, what: str) -> list[Expression]:
-        """Expressions separated by commas, and the end."""
+        """Expressions separated by commas, up to and including `end`."""
         kinds = self.kinds
         items: list[Expression] = []
         while True:
@@ -269,8 +267,8 @@ class ExpressionParser(LiteralParser):
         self.index += 2
         iterators: list[tuple[Identifier, Expression]] = []
         while True:
-            place = self.starts[self.index]
-            name = Identifier(place, self.identifier("a loop variable"))
+            start = self.starts[self.index]
+            name = Identifier(start, self.identifier("a loop variable"))
             self.expect("in", "the loop variable")
             iterators.append((name, self.expression(iterated=True)))
             if not self.accept(","):
@@ -287,7 +285,7 @@ class ExpressionParser(LiteralParser):
         self.expect("]", "the comprehension")
         return Comprehension(at, tuple(iterators), condition, item)
 
-    # -- what takes arguments
+    # -- subscripts, built-in functions, invocations
 
     def _subscript(self, operand: Expression) -> Subscript:
         at = self.starts[self.index]
@@ -315,7 +313,7 @@ class ExpressionParser(LiteralParser):
         return Builtin(at, name, argument)
 
     def _is_type_argument(self, i: int) -> bool:
-        """Whether `<type>` begins at token `i`; no expression continues like that."""
+        """Whether `<type>` begins at token `i`; expressions never have these tokens."""
         return self.kinds[i + 1] in TYPE_NAMES and self.kinds[i + 2] == ">"
 
     def invocation(self) -> Invocation:
@@ -368,7 +366,7 @@ class ExpressionParser(LiteralParser):
         self.unexpected(f"',' or ')' in the arguments of {name!r}", hint)
 
     def literal_expression(self) -> Expression:
-        """A default value: literals, arrays and tuples of them."""
+        """A default value: a literal, or an array or tuple of literals."""
         outer = self.signed, self.has_operators, self.operator_use
         self.signed, self.has_operators, self.operator_use = True, False, None
         try:
@@ -384,12 +382,12 @@ class ExpressionParser(LiteralParser):
 
 
 def _not_literal(value: Expression) -> int | None:
-    """Offset of a part that is no literal, array or tuple, if there is one."""
+    """Offset of a subexpression that is not a literal, array or tuple; None without one."""
     pending = [value]
     while pending:
-        part = pending.pop()
-        if isinstance(part, Array | Tuple):
-            pending += part.items
-        elif not isinstance(part, Literal_):
-            return part.at
+        item = pending.pop()
+        if isinstance(item, Array | Tuple):
+            pending += item.items
+        elif not isinstance(item, Literal_):
+            return item.at
     return None

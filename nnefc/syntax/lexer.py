@@ -1,9 +1,8 @@
-"""Text to tokens (chapter 3.1).
+"""Split text into tokens (section 3.1).
 
-One regular expression cuts the text into pieces; each distinct piece is classified
-once, so the cost per token is that of a few C loops.  What is wrong with a piece is
-kept as a `Finding` and the piece becomes an ILLEGAL token, which the parser takes for
-whatever it needs at that place: a lexical mistake is reported once, without sequels.
+One regular expression splits the text into pieces, and each distinct piece is classified once, so
+most of the work runs in C.  An invalid piece becomes a `Finding` and an ILLEGAL token.  The parser
+accepts ILLEGAL tokens in any position, so that a lexical error is reported once.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ END: Final = "the end of the document"
 _SPACE: Final = ""
 
 QUOTED: Final = "syntax/quoted-identifier"
-"""The rule that a name in quotes, which only tract's dialect has, breaks."""
+"""The rule against quoted names, which only the dialect of tract has."""
 
 BUILTINS: Final = frozenset(
     ("shape_of", "length_of", "range_of", "integer", "scalar", "logical", "string")
@@ -43,15 +42,15 @@ _CHARACTERS = "+-*/^<>!()[]{}:=,;?"
 _PAIRS = ("<=", ">=", "==", "!=", "&&", "||", "->")
 
 _WORD = "A-Za-z0-9_"
-# characters that stand nowhere outside comments and strings
+# characters that are valid in comments and strings only
 _BAD = r"$@`~\\%\x00-\x08\x0e-\x1f\x7f-\U0010ffff"
 
 
 def _string_patterns(quote: str) -> tuple[str, str, str]:
-    """A string in `quote`s that is closed, that has a line break in it, that is not closed."""
+    """Patterns of a closed string, a string with a line break, and an unclosed string."""
     inside = rf"(?:[^{quote}\\\n\r]|\\[^\n\r])*+"
-    # A string that ends on the next line, before a separator, is taken as one with a line
-    # break in it; else its closing quote would open another string.
+    # A string that ends on the next line, before a separator, counts as one string with a line
+    # break.  Otherwise its closing quote would open another string.
     line = rf"[^{quote}\n\r]*+"
     return (
         rf"{quote}{inside}{quote}",
@@ -104,9 +103,9 @@ class Finding:
 
 @dataclass(slots=True)
 class Tokens:
-    """Parallel lists, closed by a few END tokens so that looking ahead needs no check.
+    """Parallel lists of tokens; END tokens at the end make lookahead safe without checks.
 
-    `is_cut`: there may be more errors than `problems` has.
+    `is_cut`: `problems` may lack errors.
     """
 
     kinds: list[str]
@@ -127,9 +126,9 @@ _LOOKAHEAD: Final = 4
 def tokenize(text: str, problems: int = 100) -> Tokens:
     """The tokens of `text`, without white space and comments.
 
-    Up to so many `problems` of each severity are described.
+    `problems`: the most findings of each severity.
     """
-    if text.startswith("\ufeff"):  # a byte order mark that decode() has not seen
+    if text.startswith("\ufeff"):  # a byte order mark that decode() has not removed
         text = " " + text[1:]
     pieces: list[str] = _SCAN.findall(text)
     starts = list(accumulate(map(len, pieces), initial=0))
@@ -165,7 +164,7 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
 
 
 def _classify(piece: str) -> tuple[str, bool]:
-    """(kind, whether `_diagnose` has something to say) of a piece that is not in _FIXED."""
+    """(kind, whether `_diagnose` has findings) of a piece that is not in _FIXED."""
     first = piece[0]
     if first in " \t\n\r\f\v#":
         return _SPACE, False
@@ -189,7 +188,7 @@ def _diagnose(piece: str, at: int) -> list[Finding]:
     if first in "'\"":
         return _diagnose_string(piece, at)
     if piece.startswith('i"'):
-        message = f"names in quotes, as {_short(piece)}, are of tract's dialect"
+        message = f"the quoted name {_short(piece)} belongs to the dialect of tract"
         return [Finding(at, QUOTED, message, "names consist of letters, digits and _")]
     if first == "/":
         hint = "a comment begins with # and ends with the line"
@@ -203,7 +202,7 @@ def _diagnose(piece: str, at: int) -> list[Finding]:
         "&": "the logical operator is &&",
         "|": "the logical operator is ||",
         "%": "NNEF has no remainder operator",
-        "\ufeff": "a byte order mark stands at the beginning of a file only",
+        "\ufeff": "a byte order mark is allowed only at the start of a file",
         "\xa0": "this is a no-break space; use a plain one",
     }
     hint = hints.get(character, "")
@@ -255,10 +254,10 @@ def _diagnose_string(piece: str, at: int) -> list[Finding]:
         found.append(Finding(at + control.start(), "syntax/string", message, hint))
     if other := _NOT_ASCII.search(piece):
         message = f"string {_short(piece)} contains {_character(other.group())}"
-        hint = "strings consist of printable ASCII characters; other tools may refuse this one"
+        hint = "strings consist of printable ASCII characters; other tools may reject this one"
         found.append(Finding(at + other.start(), "syntax/string", message, hint, "warning"))
     if lone := _LONE_BACKSLASH.search(piece):
-        message = f"the backslash in {_short(piece)} is not escaped; it is taken as it is"
+        message = f"the backslash in {_short(piece)} escapes nothing; it stands for itself"
         found.append(Finding(at + lone.start(1), "syntax/string", message, "write \\\\", "warning"))
     return found
 
@@ -275,10 +274,10 @@ def _character(character: str) -> str:
 
 
 def number_value(text: str) -> int | float:
-    """Value of a numeric literal: an int, or a float if it has a point or an exponent.
+    """The value of a numeric literal: a float if it has a point or an exponent, else an int.
 
-    A sign may precede it.  Raises OverflowError if the value is no 64-bit integer, or is
-    beyond the range of double precision.
+    A sign may precede it.  Raises OverflowError beyond the range of 64-bit integers or of double
+    precision.
     """
     if not _IS_INTEGER(text):
         value = float(text)
@@ -293,7 +292,7 @@ def number_value(text: str) -> int | float:
 
 
 def string_value(text: str) -> str:
-    r"""Characters of a string literal: \\, \' and \" are one character, other \ stay."""
+    r"""The characters of a string literal: \\, \' and \" are escapes, other backslashes stay."""
     inside = text[1:-1]
     return _ESCAPE.sub(r"\1", inside) if "\\" in inside else inside
 
@@ -304,7 +303,7 @@ def is_number(text: str) -> bool:
 
 
 def is_identifier(text: str) -> bool:
-    """Whether `text` can name an operation, a parameter or a tensor."""
+    """Whether `text` is a valid name of an operation, a parameter or a tensor."""
     return _IS_WORD(text) is not None and text not in _FIXED
 
 
@@ -315,10 +314,10 @@ def decode(
     limits: Limits = DEFAULT_LIMITS,
     diagnostics: Diagnostics | None = None,
 ) -> str:
-    """The text of a file: UTF-8, which ASCII is a part of; the parser refuses other characters.
+    """The text of a file in UTF-8; the lexer rejects characters other than ASCII.
 
-    A byte order mark is skipped with a warning to `diagnostics`.  Raises NnefError if the
-    data is no such text, contains NUL, or is larger than `limits.document_bytes`.
+    A byte order mark is skipped with a warning to `diagnostics`.  Raises NnefError if the data is
+    not UTF-8, contains NUL, or is larger than `limits.document_bytes`.
     """
     check_size(len(data), file, limits)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -347,7 +346,7 @@ def decode(
 
 
 def check_size(size: int, file: str, limits: Limits) -> None:
-    """Raise NnefError if `size` bytes are too large for a document."""
+    """Raise NnefError `limit/document` if a document has more bytes than `limits` allow."""
     if size > limits.document_bytes:
         message = f"the document has {size} bytes, more than {limits.document_bytes}"
         hint = how_to_raise("document_bytes")

@@ -1,4 +1,4 @@
-"""Literals (3.2.1): their values, and errors for numbers out of range."""
+"""Parse literals (section 3.2.1); numbers out of range are errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class LiteralParser(Cursor):
     """Parses literals."""
 
     def _literal(self, i: int, *, negative: bool = False) -> Literal_:
-        """The literal token `i`, or that with the minus sign before it."""
+        """The literal at token `i`; `negative`: including the minus sign before it."""
         kind, text, at = self.kinds[i], self.texts[i], self.starts[i]
         if kind == NUMBER:
             if negative:
@@ -30,7 +30,7 @@ class LiteralParser(Cursor):
         return value
 
     def _out_of_range(self, i: int, text: str) -> int | float:
-        """What stands for a number that is refused."""
+        """Report a number that is out of range; returns a value to continue with."""
         short = text if len(text) <= 40 else text[:37] + "..."
         if text.lstrip("-").isdigit():
             if i and self.kinds[i - 1] == "-" and text.lstrip("0") == str(1 << 63):

@@ -1,13 +1,12 @@
-"""Documents and quantization files to trees (3.2.4, 5.3, appendix A).
+"""Parse documents and quantization files (sections 3.2.4, 5.3, appendix A).
 
-One parser serves both grammars: it reads the compositional one and notes what the
-extensions would have had to enable.  An invocation as an argument, which the flat
-grammar does not have but files use, is a warning.  So are missing extensions, and fragments
-without parameters, in documents that name an extension which is not known; tract's have them.
+One parser covers both grammars: it parses the compositional one and records uses of constructs that
+need an extension.  An invocation as an argument is only a warning: the flat grammar forbids it, but
+files use it.  In documents with unknown extensions, missing extensions and fragments without
+parameters are warnings as well; documents of tract have them.
 
-Positions: a definition is at its keyword, a parameter at its name, an assignment and an
-argument at their begin, a binary or if-else expression at the operator or `if`, a
-subscript at `[`.
+Positions: a definition is at its keyword, a parameter at its name, an assignment and an argument at
+their start, a binary or if-else expression at the operator or `if`, a subscript at `[`.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ from nnefc.syntax.lexer import (
 
 _T = TypeVar("_T")
 TRACT: Final = "tract_"
-"""What the names of tract's extensions begin with."""
+"""Prefix of the extensions of tract."""
 _FRAMES = 8
-"""Calls within each other per level of nesting, at most."""
+"""Most stack frames per level of nesting."""
 
 
 def parse(
@@ -61,7 +60,7 @@ def parse(
     """The tree of a document.
 
     `tract`: whether it is in the dialect of sonos/tract, which has the syntax of all extensions,
-    any text in extensions, and names in quotes; None: if it names an extension of tract.
+    any text in `extension` lines, and quoted names; None: decided by the extensions it names.
     Raises NnefError with all syntax errors; warnings go to `diagnostics`.
     """
     parser = _DocumentParser(text, file, limits)
@@ -81,15 +80,18 @@ def parse_quantization(
 ) -> QuantizationFile:
     """The tree of a quantization file (5.3).
 
-    Entries need no lines of their own, comments and any expressions are allowed.
-    Raises NnefError with all syntax errors; warnings go to `diagnostics`.
+    Comments, any expressions and several entries on a line are allowed.  Raises NnefError with all
+    syntax errors; warnings go to `diagnostics`.
     """
     parser = _QuantizationParser(text, file, limits)
     return _finish(parser, parser.entries, diagnostics)
 
 
 def parse_fragments(text: str, file: str = "<fragments>") -> tuple[Fragment, ...]:
-    """Fragment definitions alone, with both extensions enabled; raises NnefError."""
+    """The fragments of a text without version and graph; both extensions are enabled.
+
+    Raises NnefError.
+    """
     parser = _DocumentParser(text, file, DEFAULT_LIMITS)
     return _finish(parser, parser.fragments, None)
 
@@ -101,7 +103,7 @@ def parse_declaration(text: str, file: str = "<declaration>") -> Fragment:
 
 
 def parse_expression(text: str, file: str = "<expression>") -> Expression:
-    """An expression that stands alone; raises NnefError."""
+    """The tree of a single expression; raises NnefError."""
     parser = _DocumentParser(text, file, DEFAULT_LIMITS)
     return _finish(parser, parser.whole_expression, None)
 
@@ -109,7 +111,7 @@ def parse_expression(text: str, file: str = "<expression>") -> Expression:
 def _finish(
     parser: DefinitionParser, rule: Callable[[], _T | None], diagnostics: Diagnostics | None
 ) -> _T:
-    """What `rule` gives, or NnefError."""
+    """The result of a grammar rule; raises NnefError with all errors."""
     result = None
     try:
         with no_collection(), room_for_recursion(_FRAMES * parser.limits.nesting):
@@ -133,13 +135,13 @@ class _DocumentParser(DefinitionParser):
     is_strict = False
 
     def enter_tract(self) -> None:
-        """What follows is in the dialect of tract."""
+        """Switch to the dialect of tract."""
         self.is_tract = self.is_extended = True
         self.has_operators = self.has_fragments = True
         self.lexical = [p for p in self.lexical if p.rule != QUOTED]
 
     def document(self) -> Document | None:
-        """The whole document; None if something was wrong."""
+        """The whole document; None after an error."""
         version = self._version()
         if not self.is_tract:
             self.has_operators = self.has_fragments = False
@@ -153,12 +155,12 @@ class _DocumentParser(DefinitionParser):
                 match self.kinds[self.index]:
                     case "extension":
                         if fragments or graphs:
-                            message = "an extension stands before all definitions"
-                            self.error("syntax/order", message, at, "move it behind the version")
+                            message = "an extension must precede all definitions"
+                            self.error("syntax/order", message, at, "move it after the version")
                         extensions.append(self._extension())
                     case "fragment":
                         if graphs:
-                            message = "a fragment stands before the graph"
+                            message = "a fragment must precede the graph"
                             self.error("syntax/order", message, at, "the graph comes last")
                         fragments.append(self.fragment())
                     case "graph":
@@ -179,7 +181,7 @@ class _DocumentParser(DefinitionParser):
                 self.skip_to(*DEFINITIONS)
         if not graphs and not self.has_errors():
             hint = "graph name( inputs ) -> ( outputs ) { assignments }"
-            self.error("syntax/graph", "the document has no graph", self.behind(), hint)
+            self.error("syntax/graph", "the document has no graph", self.previous_end(), hint)
         if self.chained is not None and not self.has_operators and self.operator_use is None:
             message = f"an invocation as an argument needs the extension {OPERATORS}"
             hint = f"add the line 'extension {OPERATORS};' after the version"
@@ -193,24 +195,24 @@ class _DocumentParser(DefinitionParser):
     def _unexpected_definition(self, is_behind: bool) -> None:
         kind = self.kinds[self.index]
         if is_behind:
-            hint = "nothing stands behind the graph"
+            hint = "nothing may follow the graph"
             if kind == "}":
                 hint = "there is one '}' too many"
             self.unexpected("the end of the document", hint)
         hint = ""
         if kind == IDENTIFIER and self.kinds[self.index + 1] in ("=", ","):
-            hint = "assignments stand in the body of the graph or of a fragment"
+            hint = "assignments belong in the body of the graph or of a fragment"
         self.unexpected("an extension, a fragment or the graph", hint)
 
     def _version(self) -> Literal_ | None:
-        """The version line; raises Abort if the document is of another major version."""
+        """The version line; raises Abort if the major version is not supported."""
         i = self.index
         hint = "the document begins with 'version 1.0;'"
         if not self.accept("version"):
             if self.kinds[i] == ILLEGAL:
                 self.skip_to(*DEFINITIONS)
                 return self._version() if self.kinds[self.index] == "version" else None
-            message = f"expected the version, found {self.found()}"
+            message = f"expected the version, found {self.describe_token()}"
             self.error("version/missing", message, self.starts[i], hint)
             self.skip_to(*DEFINITIONS)
             return self._version() if self.kinds[self.index] == "version" else None
@@ -219,13 +221,13 @@ class _DocumentParser(DefinitionParser):
         if self.kinds[i + 1] == ILLEGAL:
             self.index += 1
         elif self.kinds[i + 1] != NUMBER or not re.fullmatch(r"[0-9]+\.[0-9]+", text):
-            message = f"{self.found(i + 1)} is not a version"
+            message = f"{self.describe_token(i + 1)} is not a version"
             self.error("version/form", message, at, "major and minor version, as in 1.0")
             self.skip_to(";", *DEFINITIONS)
         else:
             self.index += 1
             value = float(text)
-            major, minor = (part.lstrip("0") or "0" for part in text.split("."))
+            major, minor = (digits.lstrip("0") or "0" for digits in text.split("."))
             if major != "1":
                 self.error("version/unsupported", f"version {text} is not supported", at)
                 raise Abort
@@ -241,9 +243,9 @@ class _DocumentParser(DefinitionParser):
     # -- extensions
 
     def _extension(self) -> Extension:
-        """One line.  Names may be separated by commas, as Khronos' parser wants them.
+        """One `extension` line; commas between names are optional, the Khronos parser needs them.
 
-        Behind a name that is not known anything may stand up to the ';'.
+        After an unknown name any text is allowed up to the ';'.
         """
         at = self.expect("extension")
         first, known = self.index, len(self.problems)
@@ -257,7 +259,7 @@ class _DocumentParser(DefinitionParser):
             if self.kinds[self.index] == ";":
                 del names[1:]
                 text = self.source.text[self.starts[first + 1] : self.starts[self.index]].rstrip()
-                self.forget(self.starts[first], self.starts[self.index], known)
+                self.drop_findings(self.starts[first], self.starts[self.index], known)
             else:
                 self.index = end
         if self.kinds[self.index] in (*DEFINITIONS, END):
@@ -280,13 +282,15 @@ class _DocumentParser(DefinitionParser):
         if unknown and self.may_be_tract and unknown[0].name.startswith(TRACT):
             self.enter_tract()
         elif unknown and self.is_strict and unknown[0].name.startswith(TRACT):
-            message = f"'{unknown[0].name}' is of the dialect of sonos/tract, not of NNEF 1.0.2"
+            message = (
+                f"'{unknown[0].name}' belongs to the dialect of sonos/tract, not to NNEF 1.0.2"
+            )
             hint = "leave out --strict, strict=True, dialect='nnef'"
             place = self.source.place(unknown[0].at)
             raise NnefError.of("tract/dialect", message, place, hint)
         elif unknown:
             self.is_extended = True
-            # what follows may be an argument, as in 'extension tract_symbol B;'
+            # further names may be arguments, as in 'extension tract_symbol B;'
             message = f"extension {unknown[0].name!r} is not known and has no effect"
             self.warn("extension/unknown", message, unknown[0].at)
 
@@ -352,7 +356,7 @@ class _QuantizationParser(DefinitionParser):
         for argument in invocation.arguments:
             if argument.name is None:
                 message = "an argument in a quantization file must be named"
-                hint = "the tensor itself is no argument; write name = value"
+                hint = "the tensor itself is not an argument; write name = value"
                 self.error("quantization/positional", message, argument.at, hint)
         if self.kinds[self.index] in (STRING, END):
             self.missing("';'", "the entry")

@@ -1,7 +1,7 @@
-"""Trees to text: canonical layout, no more parentheses than needed.
+"""Print syntax trees in a canonical layout, with no more parentheses than needed.
 
-`parse(print_document(d))` gives `d` again, up to positions.  Literals are printed as they
-were written; one that is made up (`Literal_.text` is empty) is printed from its value.
+`parse(print_document(d))` equals `d` up to positions.  Literals are printed as they were written;
+generated literals, without `Literal_.text`, are printed from their value.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from nnefc.syntax.expressions import PRECEDENCE
 WIDTH: Final = 100
 _INDENT: Final = "    "
 _CONTINUED: Final = "        "
-_KEPT: Final = 40
-"""Arrays and tuples up to this length are not broken."""
+_UNBROKEN: Final = 40
+"""Arrays and tuples of up to so many characters stay on one line."""
 
-# how tightly the other kinds of expressions bind, on the scale of PRECEDENCE
+# precedence of the other kinds of expressions, on the scale of PRECEDENCE
 _LOWEST: Final = 0
 _UNARY: Final = 7
 _POSTFIX: Final = 8
@@ -56,16 +56,16 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def print_document(document: Document) -> str:
-    """The text of a document; ends with a line break."""
+    """The text of a document, with a final line break."""
     lines = [f"version {document.version.text or print_literal(document.version.value)};"]
     lines += [_extension(e) for e in document.extensions]
-    with room_for_recursion():  # the limit on nesting is the parser's
+    with room_for_recursion():  # the parser has limited the nesting
         definitions = [*map(print_fragment, document.fragments), _graph(document.graph)]
     return "\n".join(lines) + "\n\n" + "\n\n".join(definitions) + "\n"
 
 
 def print_fragment(fragment: Fragment) -> str:
-    """A fragment definition, or declaration with ';' if it has no body; several lines."""
+    """The lines of a fragment; without body a declaration, which ends with ';'."""
     head = f"fragment {fragment.name}"
     if fragment.generic:
         head += f"<? = {fragment.default_dtype}>" if fragment.default_dtype else "<?>"
@@ -81,13 +81,13 @@ def print_fragment(fragment: Fragment) -> str:
 
 def print_expression(expression: Expression) -> str:
     """An expression on one line."""
-    words = _Words()
-    words.expression(expression)
-    return words.line()
+    line = _Line()
+    line.expression(expression)
+    return line.unbroken()
 
 
 def print_quantization(file: QuantizationFile) -> str:
-    """The text of a quantization file, one entry a line."""
+    """The text of a quantization file, one entry per line."""
     lines: list[str] = []
     for entry in file.entries:
         invocation = print_expression(entry.invocation)
@@ -98,8 +98,8 @@ def print_quantization(file: QuantizationFile) -> str:
 def print_literal(value: bool | int | float | str) -> str:
     """The literal of a value: `true`, `2`, `2.0`, `1e+30`, `'text'`.
 
-    A float has a point or an exponent, and the fewest digits that give the same double.
-    Raises ValueError for what has no literal: infinity, NaN, strings with control characters.
+    A float has a point or an exponent, and the fewest digits that identify the double.  Raises
+    ValueError for infinity, NaN and strings with control characters, which have no literal.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -139,30 +139,30 @@ def _extension(extension: Extension) -> str:
 
 
 def _graph(graph: Graph) -> str:
-    words = _Words()
-    words.write(f"graph {graph.name}( ")
+    line = _Line()
+    line.write(f"graph {graph.name}( ")
     for i, parameter in enumerate(graph.parameters):
-        words.separate(i)
-        words.write(parameter.name)
-    words.write(" )")
-    words.may_break()
-    words.write("-> ( ")
+        line.separate(i)
+        line.write(parameter.name)
+    line.write(" )")
+    line.may_break()
+    line.write("-> ( ")
     for i, result in enumerate(graph.results):
-        words.separate(i)
-        words.write(result.name)
-    words.write(" )")
-    return words.fill("") + "\n" + _body(graph.body)
+        line.separate(i)
+        line.write(result.name)
+    line.write(" )")
+    return line.fill("") + "\n" + _body(graph.body)
 
 
 def _body(assignments: tuple[Assignment, ...]) -> str:
     lines = ["{"]
     for assignment in assignments:
-        words = _Words()
-        words.target(assignment.target, is_outermost=True)
-        words.write(" = ")
-        words.expression(assignment.value)
-        words.write(";")
-        lines.append(words.fill(_INDENT))
+        line = _Line()
+        line.target(assignment.target, is_outermost=True)
+        line.write(" = ")
+        line.expression(assignment.value)
+        line.write(";")
+        lines.append(line.fill(_INDENT))
     lines.append("}")
     return "\n".join(lines)
 
@@ -182,9 +182,9 @@ def _precedence(e: Expression) -> int:
 
 
 def _could_be_type_argument(left: Binary, e: Binary) -> bool:
-    """Whether `e`, whose left operand this is, is `… < name > …`.
+    """Whether `e` with the left operand `left` is `… < name > …`.
 
-    `a < b > (c)` without parentheses is an invocation of `a` with a type argument.
+    Without parentheses `a < b > (c)` is an invocation of `a` with a type argument.
     """
     return left.operator == "<" and e.operator == ">" and isinstance(left.right, Identifier)
 
@@ -193,42 +193,42 @@ def _is_negative(e: Literal_) -> bool:
     return not e.text and not isinstance(e.value, str) and print_literal(e.value)[0] == "-"
 
 
-def _join(parts: list[str | None]) -> str:
-    return "".join(" " if part is None else part for part in parts)
+def _join(pieces: list[str | None]) -> str:
+    return "".join(" " if piece is None else piece for piece in pieces)
 
 
-class _Words:
-    """Text with places where a line may be broken, which stand for a space."""
+class _Line:
+    """A line of text with optional breaks, which print as a space or as a line break."""
 
     def __init__(self) -> None:
-        self._parts: list[str | None] = []  # None: a line may be broken here
+        self._pieces: list[str | None] = []  # None: an optional break
 
     def write(self, text: str) -> None:
-        self._parts.append(text)
+        self._pieces.append(text)
 
     def may_break(self) -> None:
-        self._parts.append(None)
+        self._pieces.append(None)
 
     def separate(self, i: int) -> None:
         """A comma before each item but the first."""
         if i:
-            self._parts.append(",")
-            self._parts.append(None)
+            self._pieces.append(",")
+            self._pieces.append(None)
 
-    def line(self) -> str:
-        return _join(self._parts)
+    def unbroken(self) -> str:
+        return _join(self._pieces)
 
     def fill(self, indent: str) -> str:
-        """Lines of at most WIDTH characters where possible; all but the first indented more."""
-        whole = indent + self.line()
+        """Lines of at most WIDTH characters where possible; continuation lines are indented."""
+        whole = indent + self.unbroken()
         if len(whole) <= WIDTH:
             return whole
         lines: list[str] = []
         current, word = indent, ""
         is_fresh = True
-        for part in [*self._parts, None]:
-            if part is not None:
-                word += part
+        for piece in [*self._pieces, None]:
+            if piece is not None:
+                word += piece
                 continue
             if is_fresh:
                 current += word
@@ -304,19 +304,19 @@ class _Words:
         self.expression(argument.value)
 
     def _items(self, opening: str, items: tuple[Expression, ...], closing: str) -> None:
-        start = len(self._parts)
+        start = len(self._pieces)
         self.write(opening)
         for i, item in enumerate(items):
             self.separate(i)
             self.expression(item)
         self.write(closing)
-        if len(self._parts) - start <= _KEPT:
-            text = _join(self._parts[start:])
-            if len(text) <= _KEPT:
-                self._parts[start:] = [text]
+        if len(self._pieces) - start <= _UNBROKEN:
+            text = _join(self._pieces[start:])
+            if len(text) <= _UNBROKEN:
+                self._pieces[start:] = [text]
 
     def _binary(self, e: Binary) -> None:
-        """Operators are left-associative; the chain of left operands may be very long."""
+        """Binary operators, without recursion: chains of left operands may be very long."""
         chain = [e]
         while isinstance(left := chain[-1].left, Binary) and (
             PRECEDENCE[left.operator] >= PRECEDENCE[chain[-1].operator]
@@ -362,7 +362,7 @@ class _Words:
         for i, (name, array) in enumerate(e.iterators):
             self.separate(i)
             self.write(f"{name.name} in ")
-            # an `in` of two kinds side by side is hard to read
+            # parentheses separate the operator `in` from the keyword `in`
             self.within(array, PRECEDENCE["in"] + 1)
         self.may_break()
         if e.condition is not None:

@@ -1,4 +1,4 @@
-"""Type specifications (3.2.2)."""
+"""Parse type specifications (section 3.2.2)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nnefc.syntax.lexer import IDENTIFIER, TYPE_NAMES
 
 
 class TypeParser(Cursor):
-    """The types of parameters and results."""
+    """Parses the types of parameters and results."""
 
     def type(self) -> TypeSpec:
-        """One type, with the `[]` behind it."""
+        """One type, including `[]` suffixes."""
         i = self.index
         kind, at = self.kinds[i], self.starts[i]
         outer, self.deepest = self.deepest, self.depth
@@ -42,7 +42,7 @@ class TypeParser(Cursor):
         arrays = 0
         while self.kinds[self.index] == "[":
             self.index += 1
-            self.expect("]", "", "the length of an array is no part of its type: integer[]")
+            self.expect("]", "", "the length of an array is not part of its type: integer[]")
             spec = ArraySpec(at, spec)
             arrays += 1
         self.enclose(outer, arrays)
