@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _text(graph: Graph) -> str:
-    """The text form of a graph; its module is imported when it is first asked for."""
+    """The text form of a graph; its module is imported on the first call."""
     from nnefc.ir.text import print_graph
 
     return print_graph(graph)
@@ -44,7 +44,7 @@ Graph.printer = _text
 
 
 def __getattr__(name: str) -> Any:
-    """The text form when it is first asked for: a model that is loaded runs without."""
+    """Import the text form lazily: loaded models do not need it."""
     if name == "parse_graph":
         from nnefc.ir.parse import parse_graph
 

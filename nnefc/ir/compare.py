@@ -1,4 +1,4 @@
-"""Whether two graphs are the same up to the order and naming of literals."""
+"""Compare graphs up to the order and naming of literals."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from nnefc.ir.graph import Graph, Op, Value
 
 
 def graphs_equal(left: Graph, right: Graph, *, names: bool = True) -> bool:
-    """Whether `difference` finds none."""
+    """Whether two graphs have no `difference`."""
     return difference(left, right, names=names) is None
 
 
 def difference(left: Graph, right: Graph, *, names: bool = True) -> str | None:
     """The first difference between two graphs, as a sentence; None if they are equal.
 
-    Compared are inputs, operations in order with operands, attributes and types, outputs, states,
-    counts and the declarations of variables.  Nameless constants of rank 0 are literals: they
-    count as part of the operation that uses them.  `names`: compare the names of values as well.
+    The comparison covers inputs, operations in order with operands, attributes and types, outputs,
+    states, counts and the declarations of variables.  Nameless constants of rank 0 are literals,
+    which are compared with the operations that use them.  `names`: also compare names of values.
     """
     return _Comparison(names).graphs(left, right)
 
@@ -87,12 +87,12 @@ class _Comparison:
 
 
 def is_literal(op: Op) -> bool:
-    """Whether an operation is a number that was written in place of a tensor."""
+    """Whether an operation is a literal operand: a nameless constant of rank 0."""
     return op.name == "constant" and op.output.type.shape == () and not op.output.name
 
 
 def same_attribute(left: Any, right: Any) -> bool:
-    """Equality that tells 1 from 1.0 and True, and compares arrays and graphs."""
+    """Equality of attributes that distinguishes 1, 1.0 and True, and compares arrays and graphs."""
     if type(left) is not type(right):
         return False
     if isinstance(left, Graph):

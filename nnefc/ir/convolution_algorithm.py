@@ -1,7 +1,7 @@
 """The algorithms of a convolution: an attribute of `fused_conv` and `fused_deconv`.
 
 `nnefc.passes.machine.choose_convolution_algorithms` sets the attribute `algorithm`, and lowering
-reads it.  As text an algorithm is a word, `winograd4`, which `parse_algorithm` reads.
+reads it.  The text form of an algorithm is a word such as `winograd4`, see `parse_algorithm`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Sums over the window and the channels of a group, by a register tile."""
+    """Direct convolution: sums over the window and the channels of a group in a register tile."""
 
     def __str__(self) -> str:
         return "direct"
@@ -22,7 +22,7 @@ class Direct:
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """Every channel by itself: lanes of a vector are different groups."""
+    """Depthwise convolution: the lanes of a vector are different groups."""
 
     def __str__(self) -> str:
         return "depthwise"
@@ -43,7 +43,7 @@ class Winograd:
     """
 
     tile: int
-    """The most outputs of a tile along a dimension; tiles are balanced, so some are smaller."""
+    """Maximum outputs of a tile along a dimension; tiles are balanced, so some are smaller."""
 
     def __str__(self) -> str:
         return f"winograd{self.tile}"

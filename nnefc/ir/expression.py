@@ -1,7 +1,8 @@
-"""A scalar expression: what a fused element-wise operation computes for each item.
+"""Scalar expressions, which fused element-wise operations compute for each item.
 
-It is straight-line: operand i < len(inputs) is an input, operand len(inputs) + j the result of
-step j.  `nnefc.ops.internal.fused` says how operations apply their attribute `expression`.
+An expression is straight-line code: operand i < len(inputs) is an input, operand len(inputs) + j
+the result of step j.  `nnefc.ops.internal.fused` defines how operations apply their attribute
+`expression`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from nnefc.ir.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`op` is the name of an element-wise operation, or "literal" (then `value` is set).
+    """An element-wise operation `op`, or "literal" with a `value`.
 
-    `dtype` is the type of the result.  A `cast` has the type it converts to.
+    `dtype` is the type of the result; for `cast` the target type.
     """
 
     op: str
@@ -27,6 +28,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
+    """Straight-line code on scalars."""
+
     inputs: tuple[DType, ...]
     steps: tuple[Step, ...]
     results: tuple[int, ...]
@@ -34,7 +37,7 @@ class Expression:
 
 
 def expression_of(op: Op) -> Expression:
-    """What an element-wise operation, or several in one, compute."""
+    """The expression of an element-wise operation or of a fused one."""
     if op.name == "fused":
         return op.attributes["expression"]
     types = tuple(v.type.dtype for v in op.inputs)

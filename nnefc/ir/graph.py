@@ -1,9 +1,8 @@
 """The SSA graph: operations in execution order, values by identity.
 
-A `Value` is defined once, by an `Op` or as a graph input.  An `Op` is flat:
-its tensor operands are `inputs` (the items of a tensor array are listed one by
-one), everything else is an attribute, with defaults filled in.  What an
-operation means stands in `nnefc.ops`; this module knows no operation.
+A `Value` is defined once, by an `Op` or as a graph input.  The tensor operands of an `Op` are its
+`inputs`, with tensor arrays flattened; everything else is an attribute, with defaults filled in.
+`nnefc.ops` defines the operations; this module is independent of them.
 """
 
 # pyright: reportPrivateUsage=false
@@ -28,7 +27,7 @@ Attribute = Any
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where an operation comes from: its place and the invocations that led there."""
+    """The source location of an operation: its place, and the invocations that led to it."""
 
     place: Place
     chain: tuple[Step, ...] = ()
@@ -37,9 +36,8 @@ class Location:
 class Value:
     """A tensor of the graph.
 
-    `op` is the operation that defines it (None: graph input), `index` which of its
-    outputs (or which graph input) it is.  `users` are the operations that use it, with the
-    number of its operands that it is.
+    `op` is the operation that defines it, None for a graph input; `index` is its position among the
+    outputs of `op` or the graph inputs.  `users` maps each user to its number of uses.
     """
 
     __slots__ = ("index", "name", "op", "type", "users")
@@ -105,7 +103,7 @@ class Op:
 
     @property
     def bodies(self) -> list[Graph]:
-        """The graphs among the attributes, which the operation runs."""
+        """The graphs among the attributes, such as the body of a `scan`."""
         return [value for value in self.attributes.values() if isinstance(value, Graph)]
 
     def set_input(self, index: int, value: Value) -> None:
@@ -126,8 +124,8 @@ class Op:
 class Variable:
     """Stored data under a label; shared by all `variable` operations of that label.
 
-    `data`: the value from the tensor file, read-only and maybe memory-mapped;
-    None where the model came without.
+    `data`: the value from the tensor file, read-only and possibly memory-mapped; None for models
+    without data.
     """
 
     label: str
@@ -136,19 +134,19 @@ class Variable:
 
 
 class State(NamedTuple):
-    """A tensor that operators of the graph keep from one call to the next.
+    """A tensor that persists from one call to the next.
 
-    Inputs and outputs are named by their position, which passes do not change.
+    Inputs and outputs are given by position, which passes do not change.
     """
 
     name: str
-    """What the document calls it; unique among the states of a graph."""
+    """The name in the document; unique among the states of a graph."""
     input: int | None
-    """The input that takes the value of the call before; None if none has been stored yet."""
+    """The input that takes the value of the previous call; None before a value is stored."""
     output: int | None
     """The output that returns the new value; None if the graph appends to the input's memory."""
     axis: int | None = None
-    """The axis along which the input has room for more items, which the graph appends."""
+    """The axis along which the graph appends items to the input, which has spare capacity there."""
 
 
 class Count(NamedTuple):
@@ -164,16 +162,16 @@ class Count(NamedTuple):
 class Graph:
     """Inputs, operations in order, outputs, and the data of variables.
 
-    `outputs` may repeat a value or name an input; assigning replaces them all.
-    `output_names` are the names of the graph's results, which need not be the names of the
-    values.  `variables` is keyed by the label in lower case (labels are compared without
-    case).  `declarations` are the fragments without body, as NNEF declares them, of custom
-    operations by name.  `states` are the inputs and outputs that sessions carry from call to call,
-    `counts` the outputs that count items of others; both stand behind the results of the document.
+    `outputs` may repeat a value or contain an input; assigning replaces all of them.
+    `output_names` are the names of the results, which may differ from the names of the values.
+    `variables` is keyed by the label in lower case, since labels ignore case.  `declarations` maps
+    custom operations to their NNEF declarations.  `states` are inputs and outputs that sessions
+    carry from call to call, `counts` outputs that count the items of others; both follow the
+    results of the document.
     """
 
     printer: ClassVar[Callable[[Graph], str]] = object.__repr__
-    """Writes the text form; `nnefc.ir` sets it."""
+    """The printer of the text form, set by `nnefc.ir`."""
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
@@ -208,7 +206,7 @@ class Graph:
 
     @property
     def needs_session(self) -> bool:
-        """Whether the graph has states, or results whose extents only a run determines."""
+        """Whether the graph has states, or results whose extents are known only after a run."""
         return bool(self.states or self.counts)
 
     @property
@@ -222,7 +220,7 @@ class Graph:
 
     @property
     def ops(self) -> Iterator[Op]:
-        """Operations in order; the one just yielded may be erased, others may be inserted."""
+        """Operations in order; callers may erase the current one and insert others."""
         op = self._first
         while op is not None:
             following = op._next
@@ -249,14 +247,14 @@ class Graph:
         return value
 
     def add_output(self, value: Value, name: str | None = None) -> None:
-        """`name`: that of the result, by default the value's own."""
+        """Append an output; `name`: the name of the result, by default that of the value."""
         self._output_at.setdefault(value, []).append(len(self._outputs))
         self._outputs.append(value)
         self.output_names.append(value.name if name is None else name)
 
     def insert(self, op: Op, before: Op | None = None) -> Op:
-        """Link `op` in before another one, or at the end."""
-        assert op._graph is None, "the operation is in a graph already"
+        """Insert `op` before another operation, or at the end; returns `op`."""
+        assert op._graph is None, "the operation is already in a graph"
         after = before._previous if before is not None else self._last
         op._graph, op._previous, op._next = self, after, before
         if after is None:
@@ -273,7 +271,7 @@ class Graph:
         return op
 
     def erase(self, op: Op) -> None:
-        """Take out an operation whose outputs nobody uses."""
+        """Remove an operation whose outputs have no users."""
         assert op._graph is self, "the operation is not in this graph"
         assert not any(v.users for v in op.outputs), f"{op!r} is used"
         previous, following = op._previous, op._next
@@ -291,9 +289,9 @@ class Graph:
         self._count -= 1
 
     def replace_value(self, old: Value, new: Value) -> None:
-        """Let every user of `old`, and the graph's outputs, use `new`.
+        """Replace all uses of `old`, also among the outputs, by `new`.
 
-        A name that the user gave survives: `new` takes it over if it has none.
+        `new` gets the name of `old` if it has none, so that names of the document survive.
         """
         if new is old:
             return
@@ -301,19 +299,16 @@ class Graph:
             op.inputs = tuple(new if v is old else v for v in op.inputs)
             new.users[op] = new.users.get(op, 0) + count
         old.users = {}
-        at = self._output_at.pop(old, [])
-        for i in at:
+        positions = self._output_at.pop(old, [])
+        for i in positions:
             self._outputs[i] = new
-        if at:
-            self._output_at.setdefault(new, []).extend(at)
+        if positions:
+            self._output_at.setdefault(new, []).extend(positions)
         if not new.name:
             new.name = old.name
 
     def clone(self) -> Graph:
-        """A copy, bodies of operations included, that can be rewritten freely.
-
-        Data of variables and constants is shared.
-        """
+        """A deep copy, including bodies; the data of variables and constants is shared."""
         copy = Graph(self.name)
         copy.variables = dict(self.variables)
         copy.declarations = dict(self.declarations)
@@ -339,7 +334,7 @@ class Graph:
 
 
 def walk(graph: Graph) -> Iterator[Op]:
-    """The operations of a graph in order, each followed by those of its bodies."""
+    """The operations of a graph in order, each followed by the operations of its bodies."""
     for op in graph.ops:
         yield op
         for body in op.bodies:

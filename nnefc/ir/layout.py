@@ -1,4 +1,4 @@
-"""How the items of a tensor lie in memory, where it is not row-major."""
+"""The memory layout of tensors that are not row-major."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from nnefc.support.hardware import CACHE_LINE
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """[batch, channel blocks, plane, block]: channels in blocks, innermost, in a halo of zeros.
+    """[batch, channel blocks, plane, block]: channel blocks are innermost, planes have a halo.
 
     This is the NCHW[x]c layout of NeoCPU (Liu et al., Optimizing CNN Model Inference on CPUs, 2019)
-    with a halo.  A plane is row-major, each spatial dimension with zeros before and after it, and
-    ends with some unused pixels.  The padding of the last channel block is zero as far as sums over
-    channels read it (`entry`).  `block` 1 is row-major but for the halo.
+    with a halo of zeros before and after each spatial dimension.  A plane is row-major and ends
+    with some unused pixels.  The padding of the last channel block is zero as far as sums over
+    channels read it (`entry`).  With `block` 1 the layout is row-major apart from the halo.
 
-    Vectors over the block need no shuffles and no tails, a channel block of a pixel is one
-    aligned vector, and a window that reaches over the border reads zeros without a branch.
+    Vectors over the block need no shuffles and no tails, a channel block of a pixel is one aligned
+    vector, and a window that extends beyond the border reads zeros without a branch.
     """
 
     block: int
@@ -27,11 +27,11 @@ class Blocked:
     halo: tuple[tuple[int, int], ...]
     """Pixels of zeros before and after each spatial dimension."""
     itemsize: int = 4
-    """Bytes of an item: those of the item type of the tensor, which the text form implies."""
+    """Bytes of an item, as of the item type of the tensor; not part of the text form."""
 
     @property
     def entry(self) -> int:
-        """Channels that sums over channels read at a time; every block is some whole entries."""
+        """Channels per step of sums over channels; divides `block`."""
         return min(self.block, 8)
 
     def blocks(self, shape: Sequence[int]) -> int:
@@ -47,8 +47,8 @@ class Blocked:
     def plane(self, shape: Sequence[int]) -> int:
         """Pixels from one channel block to the next.
 
-        An odd number of cache lines, but for small planes: at a distance of a power of two all
-        channels of a pixel would compete for the same set of the cache.
+        The distance is an odd number of cache lines, except for small planes.  At a distance of a
+        power of two, all channels of a pixel would compete for the same cache set.
         """
         pixels = math.prod(self.extents(shape))
         nbytes = self.block * self.itemsize
@@ -63,12 +63,12 @@ class Blocked:
         return tuple(math.prod(extents[i + 1 :]) for i in range(len(extents)))
 
     def origin(self, shape: Sequence[int]) -> int:
-        """Pixel of the plane where the first item lies."""
+        """Offset of the first item in its plane, in pixels."""
         pitches = self.pitches(shape)
         return sum(before * p for (before, _), p in zip(self.halo, pitches, strict=True))
 
     def volume(self, shape: Sequence[int]) -> int:
-        """Stored items."""
+        """Number of stored items, including halo and padding."""
         return shape[0] * self.blocks(shape) * self.plane(shape) * self.block
 
     @property

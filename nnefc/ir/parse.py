@@ -1,4 +1,4 @@
-"""Reads the text form of the IR, as `nnefc.ir.text` describes and prints it."""
+"""The parser of the text form of the IR; `nnefc.ir.text` defines the notation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 NESTING = 100
-"""Depth of nested attributes that the parser accepts."""
+"""Maximum depth of nested attributes."""
 
 _DTYPES = {t.value: t for t in DType}
 
@@ -43,8 +43,8 @@ def parse_graph(
 ) -> Graph:
     """The graph that `text` describes.
 
-    `data`: arrays by digest, for constants that the text only refers to.  Variables come
-    without data.  Raises NnefError (rule `syntax/ir`) at the first mistake.
+    `data`: arrays by digest, for constants that the text refers to.  Variables have no data.
+    Raises NnefError (rule `syntax/ir`) at the first error.
     """
     return _Parser(text, file, data or {}).whole()
 
@@ -82,7 +82,7 @@ class _Parser:
 
     @property
     def _position(self) -> tuple[int, int, str, str]:
-        """Where the current token is, and which one it is."""
+        """Start, end, kind and text of the current token."""
         return self._at, self._end, self._kind, self._token
 
     @_position.setter
@@ -110,7 +110,7 @@ class _Parser:
             raise self._error(f"expected {token!r}, found {self._token!r}")
 
     def _list(self, item: Callable[[], _Item], close: str) -> list[_Item]:
-        """Items separated by commas, up to and with `close`."""
+        """Items separated by commas, up to and including `close`."""
         items: list[_Item] = []
         while not self._accept(close):
             if items:
@@ -127,7 +127,7 @@ class _Parser:
         return graph
 
     def _body(self) -> Graph:
-        """A graph within another one, of whose values it knows none."""
+        """A nested graph; the values of the outer graph are not visible in it."""
         outside, self._values = self._values, {}
         with self._nested():
             graph = self._graph()
@@ -171,7 +171,7 @@ class _Parser:
         return name, self._use()
 
     def _begins(self, keyword: str) -> bool:
-        """Whether a declaration starts here, and not an operation of that name: takes the word."""
+        """Whether a declaration, not an operation of that name, starts here; skips the keyword."""
         start = self._position
         if self._accept(keyword) and not self._is("("):
             return True
@@ -184,25 +184,25 @@ class _Parser:
         graph.variables[label.lower()] = Variable(label, self._type())
 
     def _state(self, graph: Graph) -> None:
-        name, found = self._string(), self._positions("input", "output", "axis")
-        graph.states.append(State(name, *found))
+        name, positions = self._string(), self._positions("input", "output", "axis")
+        graph.states.append(State(name, *positions))
 
     def _count(self, graph: Graph) -> None:
         at = self._at
         output, of, axis = self._positions("output", "of", "axis")
         if output is None or of is None or axis is None:
             self._at = at
-            raise self._error("a count has an output, what it is of, and an axis")
+            raise self._error("a count needs output, of and axis")
         graph.counts.append(Count(output, of, axis))
 
     def _positions(self, *names: str) -> list[int | None]:
-        """The numbers in `{name = number, ...}`; None for names that are not given."""
+        """The numbers in `{name = number, ...}`; None for missing names."""
         self._expect("{")
-        found = dict(self._list(self._named_attribute, "}"))
-        for name, value in found.items():
+        positions = dict(self._list(self._named_attribute, "}"))
+        for name, value in positions.items():
             if name not in names or type(value) is not int:
                 raise self._error(f"expected a position for {' or '.join(names)}, found {name!r}")
-        return [found.get(name) for name in names]
+        return [positions.get(name) for name in names]
 
     def _operation(self, graph: Graph) -> None:
         declared: list[tuple[str, str, TensorType]] = []
@@ -263,7 +263,7 @@ class _Parser:
         try:
             return json.loads(token)
         except ValueError:
-            raise self._error(f"wrong escape in {token}") from None
+            raise self._error(f"invalid escape in {token}") from None
 
     def _dtype(self) -> DType:
         if self._kind != "word" or self._token not in _DTYPES:
@@ -323,7 +323,7 @@ class _Parser:
 
     @contextmanager
     def _nested(self) -> Generator[None]:
-        """One level further down."""
+        """One level deeper; raises NnefError beyond `NESTING`."""
         self._depth += 1
         if self._depth > NESTING:
             raise self._error(f"attributes are nested deeper than {NESTING}")
@@ -337,7 +337,7 @@ class _Parser:
         if self._kind != "number":
             raise self._error(f"expected an attribute, found {token!r}")
         if len(token) > 400:
-            raise self._error(f"a number of {len(token)} characters")
+            raise self._error(f"a number has {len(token)} characters, more than 400")
         self._advance()
         return int(token) if token.lstrip("+-").isdecimal() else float(token)
 
@@ -355,14 +355,14 @@ class _Parser:
         self._expect("[")
         items = self._list(self._scalar, "]")
         if len(items) != math.prod(type_.dims):
-            raise self._error(f"{len(items)} items for {type_}")
+            raise self._error(f"{len(items)} items do not fill {type_}")
         try:
             return np.array(items, type_.dtype.numpy).reshape(type_.dims)
         except (OverflowError, ValueError) as error:
             raise self._error(f"items do not fit {type_.dtype}: {error}") from None
 
     def _expression(self) -> Expression:
-        """After the opening parenthesis."""
+        """An expression, after its opening parenthesis."""
         inputs = [self._operand_type(i) for i in self._numbered(")")]
         steps: list[Step] = []
         self._expect("{")

@@ -1,10 +1,10 @@
-"""A graph in stages, which run one after the other, each in its own number of turns over the batch.
+"""A graph split into sequential stages, each with its own number of turns over the batch.
 
     stage 1, 8 turns     %a: [8,3,32,32] ─▶ the graph of one item ─▶ %b: [8,64]
     stage 2, 1 turn      %b: [8,64]      ─▶ the graph of all 8    ─▶ %y: [8,10]
 
-The graph of a stage knows the items of one turn only.  What stages take from each other and from
-the caller are tensors of the whole batch; turn i reads and writes slice i of them.
+The graph of a stage computes the items of one turn.  Tensors between stages, and the inputs and
+outputs of the model, hold the whole batch; turn i reads and writes slice i of them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from nnefc.ir.types import TensorType
 
 @dataclass(eq=False, slots=True)
 class BatchTensor:
-    """A tensor of the whole batch: an input or output of the model, or what stages pass on.
+    """A tensor of the whole batch: an input or output of the model, or passed between stages.
 
-    `input`, `output`: its number among those of the model, if it is one.
+    `input`, `output`: its position among the inputs or outputs of the model, or None.
     """
 
     type: TensorType
@@ -32,8 +32,8 @@ class BatchTensor:
 class Stage:
     """Operations that run `turns` times, each time on the next items of the batch.
 
-    `inputs` and `outputs` are those of the graph, of the whole batch.  One that has the same type
-    in the graph is there as a whole in every turn; others have `turns` slices along dimension 0.
+    `inputs` and `outputs` correspond to those of the graph.  A tensor with the same type in the
+    graph is passed whole in every turn; others have `turns` slices along dimension 0.
     """
 
     graph: Graph
@@ -43,7 +43,7 @@ class Stage:
 
 
 def single_stage(graph: Graph) -> Stage:
-    """All of a graph, at once."""
+    """A whole graph as one stage with one turn."""
     return Stage(
         graph,
         1,

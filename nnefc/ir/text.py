@@ -1,4 +1,4 @@
-"""The IR as text, for people, dumps and golden tests: the notation and its printer.
+"""The text form of the IR, for people, dumps and golden tests: notation and printer.
 
     graph net(%x: float32[1,4,6,6]) -> (y = %1) {
       %filter: float32[8,4,1,1] = variable() {label = "f", shape = [8, 4, 1, 1]}
@@ -7,14 +7,13 @@
         %1: float32 = exp(%0); return %1 }}
     }
 
-A type ends with the layout, `blocked(block, [before, after], ...)`, if it is not row-major.
-Values without a name are numbered; a name that occurs twice is told apart by `#2`,
-which is not part of it.  What is no identifier stands in quotes.  Arrays and tuples
-of attributes are both tuples in the IR and print as [..].  An array of more than
-`INLINE` items prints as `@` and a digest of its content.  A body, `{body = graph ...}`, has
-names of its own.  The data of variables is not printed; `# ` begins a comment.  Ahead of the
-operations stand the variables that none of them reads, the states and the counts; inputs and
-outputs are given by position:
+A type ends with the layout, `blocked(block, [before, after], ...)`, if it is not row-major.  Values
+without a name are numbered; repeated names get a suffix `#2`, which is not part of the name.  Names
+that are not identifiers are quoted.  Arrays and tuples among the attributes are tuples in the IR
+and print as [..].  An array of more than `INLINE` items prints as `@` and a digest of its content.
+A body, `{body = graph ...}`, has its own names.  The data of variables is not printed; `# ` begins
+a comment.  Declarations of unread variables, states and counts precede the operations; they give
+inputs and outputs by position:
 
       variable "label": float32[8,4,1,1]
       state "k" {input = 1, output = 2, axis = 1}
@@ -41,16 +40,16 @@ if TYPE_CHECKING:
     Data = dict[str, np.ndarray[Any, Any]]
 
 INLINE = 64
-"""Arrays of up to so many items are printed item by item."""
+"""Largest arrays, in items, that are printed item by item."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def print_graph(graph: Graph, *, locations: bool = False, data: Data | None = None) -> str:
-    """The graph as text; `parse_graph` gives an equal one back.
+    """The text of a graph, from which `parse_graph` returns an equal one.
 
-    `locations`: end each operation's line with a comment that says where it comes from.
-    `data`: gets the arrays that the text refers to by digest, which `parse_graph` takes.
+    `locations`: add the source location of each operation as a comment.  `data`: receives the
+    arrays that the text refers to by digest, for `parse_graph`.
     """
     names = _value_names(graph)
 
@@ -104,11 +103,11 @@ def print_attribute(value: Attribute, data: Data | None = None) -> str:
 
 
 def digest(array: np.ndarray[Any, Any]) -> str:
-    """A digest of type, shape and content; what stands behind `@` in the text."""
+    """A digest of type, shape and content, which follows `@` in the text."""
     import numpy as np
 
     h = blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
-    # as bytes: not every item type has a letter in Python's protocol of buffers
+    # as bytes: Python's buffer protocol has no format for some item types, such as bfloat16
     h.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return h.hexdigest()
 
@@ -134,7 +133,7 @@ def _all_values(graph: Graph) -> Iterable[Value]:
 
 
 def _unread_variables(graph: Graph) -> list[Variable]:
-    """Variables that no `variable` operation declares as they are."""
+    """Variables without a `variable` operation of the same label and type."""
     declared = {
         (op.attributes["label"], op.output.type)
         for op in graph.ops
@@ -176,6 +175,6 @@ def _print_array(array: np.ndarray[Any, Any], data: Data | None) -> str:
         if data is not None:
             data[name] = array
         return f"{head} @{name}"
-    # str, not repr, of NumPy's scalars: the shortest digits that give the same item back
+    # str of a NumPy scalar has the shortest digits that identify the item
     items = (str(item).lower() for item in array.reshape(-1))
     return f"{head} [{', '.join(items)}]"

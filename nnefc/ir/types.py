@@ -1,4 +1,4 @@
-"""Tensor types: what is known of a value before it is computed."""
+"""Static types of tensors: item type, shape and layout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DType(Enum):
 
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
-    """The upper half of a float32; NumPy has it from `ml_dtypes`."""
+    """The upper half of a float32; `ml_dtypes` provides it for NumPy."""
     FLOAT32 = "float32"
     FLOAT64 = "float64"
     INT8 = "int8"
@@ -32,7 +32,7 @@ class DType(Enum):
     UINT64 = "uint64"
     BOOL = "bool"
     STRING = "str"
-    """`tensor<string>`: allowed by the type system, computed by no operation."""
+    """`tensor<string>`: a valid type, but no operation computes it."""
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -49,7 +49,7 @@ class DType(Enum):
 
     @property
     def is_half(self) -> bool:
-        """Whether it is a float of 16 bits: stored as such, computed with in float32."""
+        """Whether it is a 16-bit float, which is computed in float32."""
         return self in _HALVES
 
     @property
@@ -58,7 +58,7 @@ class DType(Enum):
 
     @property
     def is_signed(self) -> bool:
-        """Whether it has negative numbers."""
+        """Whether it has negative values."""
         return self in _FLOATS or self in _SIGNED
 
     def __str__(self) -> str:
@@ -83,9 +83,9 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Item type and extents; `shape` None: not known (downstream of an operation without rule).
+    """Item type, shape and layout of a tensor.
 
-    `layout` None: row-major.
+    `shape` None: unknown, downstream of an operation without shape rule; `layout` None: row-major.
     """
 
     dtype: DType
@@ -109,7 +109,7 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes in memory."""
+        """Bytes in memory, including halo and padding of the layout."""
         stored = self.volume if self.layout is None else self.layout.volume(self.dims)
         return stored * self.dtype.itemsize
 

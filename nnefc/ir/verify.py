@@ -13,15 +13,15 @@ from nnefc.ir.graph import Graph, Op, Value
 from nnefc.support.errors import Diagnostic, NnefError
 
 Checker = Callable[[Op], Iterable[str]]
-"""What is wrong with one operation by its rule (`nnefc.ops` knows the rules, this module not)."""
+"""Returns the problems of one operation; `nnefc.ops` provides checkers for its operations."""
 
 
 def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
-    """All problems of `graph` as sentences; empty if it is whole.
+    """All problems of `graph` as sentences; empty for a valid graph.
 
-    Checked: links between operations, definition before use, lists of users, graph inputs
-    and outputs, names, states and counts, variables and their data, steps of expressions, what
-    `checker` finds for each operation, and all of that for the bodies of operations.
+    Checks links between operations, definition before use, lists of users, graph inputs and
+    outputs, names, states and counts, variables and their data, and steps of expressions; applies
+    `checker` to each operation; and verifies bodies in the same way.
     """
     problems = _links(graph)
     if problems:
@@ -31,11 +31,11 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
 
     def define(value: Value, op: Op | None, index: int, what: str) -> None:
         if value.op is not op or value.index != index:
-            problems.append(f"{what} does not know where it is defined")
+            problems.append(f"{what} has a wrong link to its definition")
         if value in uses:
             problems.append(f"{what} is defined twice")
         if value.name and value.name in names:
-            problems.append(f"the name %{value.name} is given to two values")
+            problems.append(f"two values have the name %{value.name}")
         layout = value.type.layout
         if layout is not None and layout.itemsize != value.type.dtype.itemsize:
             have, want = value.type.dtype, layout.itemsize
@@ -68,7 +68,7 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
 
 
 def check(graph: Graph, checker: Checker | None = None, *, after: str = "") -> None:
-    """Raise NnefError (rule `internal/ir`) with all problems; `after` names the pass at fault."""
+    """Raise NnefError (rule `internal/ir`) with all problems; `after`: the pass that ran last."""
     problems = verify(graph, checker)
     if problems:
         where = f"after {after}: " if after else ""
@@ -81,7 +81,7 @@ def _title(op: Op) -> str:
 
 
 def _links(graph: Graph) -> list[str]:
-    """Problems of the list of operations; nothing else can be looked at if there are any."""
+    """Problems of the linked list of operations, which prevent all other checks."""
     problems: list[str] = []
     previous: Op | None = None
     count = 0
@@ -159,9 +159,9 @@ def _states(graph: Graph) -> list[str]:
     ):
         for position, count in Counter(i for i in positions if i is not None).items():
             if not 0 <= position < len(values):
-                problems.append(f"a state is {kind} {position} of {len(values)}")
+                problems.append(f"a state refers to {kind} {position} of {len(values)}")
             elif count > 1:
-                problems.append(f"{count} states are {kind} {position}")
+                problems.append(f"{count} states refer to {kind} {position}")
     for name, count in Counter(each.name for each in graph.states).items():
         if count > 1:
             problems.append(f"{count} states have the name {name!r}")
@@ -169,7 +169,7 @@ def _states(graph: Graph) -> list[str]:
         if state.input is None and state.output is None:
             problems.append(f"state {state.name!r} is neither an input nor an output")
         if state.axis is not None and state.input is None:
-            problems.append(f"state {state.name!r} grows in the memory of no input")
+            problems.append(f"state {state.name!r} has an axis but no input to append to")
     return problems
 
 
@@ -177,7 +177,7 @@ def _counts(graph: Graph) -> list[str]:
     problems: list[str] = []
     for count in graph.counts:
         if not (0 <= count.output < len(graph.outputs) and 0 <= count.of < len(graph.outputs)):
-            problems.append(f"{count} is not of outputs of the graph")
+            problems.append(f"{count} refers to outputs that the graph does not have")
             continue
         number, counted = graph.outputs[count.output].type, graph.outputs[count.of].type
         if number.rank or not number.dtype.is_integer:

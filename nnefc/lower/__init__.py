@@ -17,7 +17,7 @@ from nnefc.lower.stages import Stages
 from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.program.program import Program
 from nnefc.support.errors import Diagnostic, NnefError, Place
-from nnefc.support.machine_model import LAST_CACHE_BYTES
+from nnefc.support.machine_model import L3_CACHE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def lower(
     graph: Graph | Sequence[Stage],
     *,
     threads: int = 2,
-    cache_bytes: int = LAST_CACHE_BYTES,
+    cache_bytes: int = L3_CACHE_BYTES,
     release: Callable[[], None] | None = None,
     keep_sources: bool = False,
     growing: bool = False,

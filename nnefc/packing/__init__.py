@@ -1,8 +1,8 @@
-"""Weights in the order in which kernels read them.
+"""Pack weights into the order in which kernels read them.
 
-A packing is a function of an array (which may be any view) and some integers.  Packings do not know
-graphs, nor where arrays are: whoever has the memory for the result calls `pack`.  `inverse` gives
-back the items of what was packed.
+A packing is a function of an array, which may be any view, and integer parameters.  It is
+independent of graphs and of the memory of arrays: the caller allocates the result.  `inverse`
+restores arrays from their packed forms.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Parameters = tuple[Any, ...]
-"""Integers, and tuples of these."""
+"""Integers, strings and nested tuples of them."""
 Release = Callable[[], None]
-"""Called when some tens of megabytes of the source were read."""
+"""Called after each chunk of the source, so that the caller can release its pages."""
 
 NAMES: Final = ("blocks", "direct", "panels", "winograd")
 
 
 class Packing(Protocol):
-    """What a module of this package holds."""
+    """The functions of a packing module."""
 
     def permutes(self, shape: tuple[int, ...], parameters: Parameters) -> bool:
-        """Whether the result is every item of the source once, as it is, and zeros."""
+        """Whether the result has each item of the source once, unchanged, and zeros."""
         ...
 
     def size(self, shape: tuple[int, ...], parameters: Parameters) -> int:
@@ -39,13 +39,13 @@ class Packing(Protocol):
     def fill(
         self, source: Array, parameters: Parameters, packed: Array, release: Release | None
     ) -> None:
-        """Write all items of `packed`, which is flat, of the type of the source or a wider one."""
+        """Write all items of `packed`: flat, of the type of the source or a wider one."""
         ...
 
 
 @cache
 def packing(name: str) -> Packing:
-    """The packing of a name out of `NAMES`."""
+    """The packing with a name of `NAMES`; KeyError for others."""
     if name not in NAMES:
         raise KeyError(name)
     return cast(Packing, import_module(f"nnefc.packing.{name}"))
@@ -57,7 +57,7 @@ def size(name: str, shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def permutes(name: str, shape: tuple[int, ...], parameters: Parameters) -> bool:
-    """Whether the result is every item of the source once, as it is, and zeros."""
+    """Whether the result has each item of the source once, unchanged, and zeros."""
     return packing(name).permutes(shape, parameters)
 
 

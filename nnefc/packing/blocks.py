@@ -1,11 +1,11 @@
-"""Rows of block-quantized weights as products read them: the columns of their transpose in panels.
+"""Pack block-quantized weights for products: the rows of the source become columns in panels.
 
 The source is bytes, [columns, bytes of the blocks of a column], in a format of
-`nnefc.support.block_formats`.  A panel is `lanes` columns, filled up with zeros; block after block
-of the depth it has the scales of its columns, float16, and then the codes:
+`nnefc.support.block_formats`.  A panel has `lanes` columns, padded with zeros.  For each block
+along the depth it has the float16 scales of its columns, followed by the codes:
 
-    q4_0, q4_0_legacy   [4, lanes] words of 32 bits, each with the codes of 8 consecutive rows, of
-                        the first four in the lower 4 bits of its bytes, of others in the higher
+    q4_0, q4_0_legacy   [4, lanes] 32-bit words with the codes of 8 consecutive rows: the first four
+                        in the lower halves of the bytes, the others in the upper halves
     q8_1                [32, lanes] bytes, row by row
 
 Parameters: (format, lanes).
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 PACKED_BYTES: Final = {"q4_0": 18, "q4_0_legacy": 18, "q8_1": 34}
-"""Of a packed block, by the name of the format."""
+"""Bytes of a packed block, by format."""
 _CHUNK_BYTES: Final = 1 << 20
-"""Of the source that is packed at a time: what is between stays in the cache."""
+"""Bytes of the source per step, so that temporaries stay in the cache."""
 
 
 def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
-    """Never: the bytes of the result are not those of the source."""
+    """False: codes are rearranged within bytes."""
     return False
 
 
@@ -45,8 +45,10 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, release: Release | None) -> None:
-    """Raises NnefError if a scale is infinite: products take codes of both signs times it at once,
-    where the sum of its items is NaN.
+    """Pack all panels; raises NnefError `data/blocks` if a scale is infinite.
+
+    Products multiply sums of codes by the scale.  An infinite scale would not give NaN, which is
+    the sum of items of both signs.
     """
     format, lanes = parameters
     columns, nbytes = source.shape
@@ -54,28 +56,28 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
     panels = packed.reshape(-(-columns // lanes), blocks, PACKED_BYTES[format] * lanes)
     step = max(_CHUNK_BYTES // max(nbytes * lanes, 1), 1)
     for first in range(0, len(panels), step):
-        part = panels[first : first + step]
-        rows = np.zeros((len(part) * lanes, nbytes), np.uint8)
-        given = source[first * lanes : (first + step) * lanes]
-        rows[: len(given)] = given
+        target = panels[first : first + step]
+        rows = np.zeros((len(target) * lanes, nbytes), np.uint8)
+        chunk = source[first * lanes : (first + step) * lanes]
+        rows[: len(chunk)] = chunk
         # [panels, blocks, lanes, bytes of a block]
-        split = rows.reshape(len(part), lanes, blocks, -1).swapaxes(1, 2)
-        scales = split[..., :2].reshape(len(part), blocks, 2 * lanes)
+        split = rows.reshape(len(target), lanes, blocks, -1).swapaxes(1, 2)
+        scales = split[..., :2].reshape(len(target), blocks, 2 * lanes)
         if np.isinf(scales.view(np.float16)).any():
             what = f"weights {format} of shape [{columns},{blocks * BLOCK_ITEMS}]"
             message = f"{what} have a block with an infinite scale"
             raise NnefError.of("data/blocks", message, hint="quantize them again")
-        part[..., : 2 * lanes] = scales
+        target[..., : 2 * lanes] = scales
         codes = split[..., 4:].swapaxes(2, 3)
         if format != "q8_1":
             codes = _words(split[..., 2:], format)
-        part[..., 2 * lanes :] = codes.reshape(len(part), blocks, -1)
+        target[..., 2 * lanes :] = codes.reshape(len(target), blocks, -1)
         if release is not None:
             release()
 
 
 def _words(pairs: Array, format: str) -> Array:
-    """Codes of 4 bits, [..., lanes, 16], as the bytes of words of 8 codes, [..., 4, lanes, 4]."""
+    """The 4-bit codes in bytes [..., lanes, 16] as the bytes of words, [..., 4, lanes, 4]."""
     low, high = pairs & 15, pairs >> 4
     codes = np.stack([low, high], -1) if format == "q4_0_legacy" else np.stack([low, high], -2)
     codes = codes.reshape(*pairs.shape[:-1], 4, 2, 4)

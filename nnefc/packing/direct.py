@@ -1,15 +1,15 @@
-"""The filter of a convolution as `nnefc.kernels.convolution.direct` reads it.
+"""Pack the filter of a convolution for `nnefc.kernels.convolution.direct`.
 
-The source is [groups, outputs, inputs, *taps].  The reduction has entries, each some consecutive
-inputs of one tap, all taps of an entry's inputs one after the other; outputs are in tiles, and
-entries in pieces whose weights for a tile stay in the first cache:
+The source is [groups, outputs, inputs, *taps].  An entry of the reduction is a fixed number of
+consecutive inputs at one tap; the entries of all taps for the same inputs are consecutive.  Outputs
+are split into tiles, and entries into pieces whose weights for a tile stay in the L1 cache:
 
     [groups, pieces, tiles, entries of a piece, inputs of an entry, outputs of a tile]
 
-flat, since the last piece may be shorter.  Inputs and outputs that are not there are zeros.
+The array is flat, since the last piece may be shorter.  Zeros pad inputs and outputs.
 
-Parameters: the taps, each as its numbers along the dimensions (without taps there is one entry of
-zeros, so that there is a sum); inputs of an entry; outputs of a tile; entries of a piece.
+Parameters: the taps, each as its indices along the dimensions (without taps one entry of zeros
+stands in); inputs of an entry; outputs of a tile; entries of a piece.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def entries(inputs: int, taps: int, step: int) -> int:
-    """Entries of the reduction: `step` inputs of a tap each."""
+    """Entries of the reduction, each `step` inputs at one tap."""
     return -(-inputs // step) * taps if taps else 1
 
 
 def permutes(shape: tuple[int, ...], parameters: Parameters) -> bool:
-    """Whether all taps are there."""
+    """Whether the parameters list all taps."""
     return set(parameters[0]) == set(itertools.product(*map(range, shape[3:])))
 
 
@@ -54,7 +54,7 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
         packed[...] = 0
         return
     filled = inputs == steps * step and outputs == tiles * width
-    # a tile at a time: what is between stays in the cache, and in memory that is there
+    # tile by tile, so that temporaries stay in the cache and their memory is reused
     tile = (np.empty if filled else np.zeros)((steps, len(taps), step, width), source.dtype)
     entries_of_tile = tile.reshape(depth, step, width)
     flat = tile.transpose(0, 2, 1, 3)  # [steps, step, taps, width]
@@ -62,10 +62,10 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
     for g in range(groups):
         pieces = list(_pieces(packed.reshape(groups, -1)[g], depth, piece, (tiles, step, width)))
         for t in range(tiles):
-            part = source[g, t * width : (t + 1) * width]
-            count = len(part)
-            for j, place in enumerate(taps):
-                tap = part[(slice(None), slice(None), *place)].T
+            outputs_of_tile = source[g, t * width : (t + 1) * width]
+            count = len(outputs_of_tile)
+            for j, indices in enumerate(taps):
+                tap = outputs_of_tile[(slice(None), slice(None), *indices)].T
                 if filled:
                     flat[:, :, j] = tap.reshape(steps, step, width)
                     continue
@@ -79,7 +79,7 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
 def _pieces(
     packed: Array, depth: int, piece: int, tile: tuple[int, int, int]
 ) -> Iterator[tuple[int, Array]]:
-    """The first entry of each piece, and the place for it: [tiles, its entries, step, width]."""
+    """The first entry and the memory [tiles, entries, step, width] of each piece."""
     tiles, step, width = tile
     row = tiles * step * width
     for first in range(0, depth, piece):

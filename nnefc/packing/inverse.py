@@ -1,7 +1,7 @@
-"""Arrays from their packed forms.
+"""Restore arrays from their packed forms.
 
-No packing needs code for its inverse: packed are the numbers of the items, and where a number has
-gone, its item is.
+Packings need no code for their inverse: packing the indices of the items shows where each item
+goes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class ArrayView(NamedTuple):
-    """Some items of an array that lies in one piece: offset and strides in items."""
+    """A strided view of a contiguous array; offset and strides count items."""
 
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
     def of(self, array: Array) -> Array:
-        """These items of a contiguous array."""
+        """The view of a contiguous array."""
         from numpy.lib.stride_tricks import as_strided
 
         strides = tuple(array.itemsize * n for n in self.strides)
@@ -33,31 +33,31 @@ class ArrayView(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Number of the last item of the array that it names."""
+        """Index of the last item in the array."""
         return self.offset + sum(
             (n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)
         )
 
 
 class PackingSpec(NamedTuple):
-    """A packing of a view of an array, to say what an array in memory is."""
+    """The packed form of a view of an array."""
 
     view: ArrayView
     packing: str
     parameters: Parameters
     dtype: str = ""
-    """NumPy's name of the type of the packed items; empty: that of the array."""
+    """NumPy name of the type of the packed items; empty: the type of the array."""
 
     @property
     def size(self) -> int:
-        """Items."""
+        """Number of packed items."""
         return size(self.packing, self.view.shape, self.parameters)
 
 
 def restorable(items: int, pieces: Iterable[PackingSpec]) -> bool:
-    """Whether the packed pieces together have all `items` of an array, none twice.
+    """Whether the packed pieces together have each of the `items` of an array exactly once.
 
-    Those of another type could give them back, but an array of the narrower type is smaller.
+    False for pieces of another type: they are wider, so storing the array itself is smaller.
     """
     import numpy as np
 
@@ -73,14 +73,14 @@ def restorable(items: int, pieces: Iterable[PackingSpec]) -> bool:
 
 
 def restore(array: Array, pieces: Iterable[tuple[PackingSpec, Array]]) -> None:
-    """Write the items of a contiguous array of which `pieces` are packed forms."""
+    """Write the items of a contiguous array from its packed `pieces`."""
     import numpy as np
 
     kind = np.int32 if array.size < 1 << 31 else np.int64
-    numbers = np.arange(1, array.size + 1, dtype=kind)
+    indices = np.arange(1, array.size + 1, dtype=kind)  # from 1 on: zeros are padding
     flat = array.reshape(-1)
     for piece, packed in pieces:
         order = np.empty(packed.size, kind)
-        pack(piece.packing, piece.view.of(numbers), piece.parameters, order)
-        kept = np.flatnonzero(order)
-        flat[order[kept] - 1] = packed.reshape(-1)[kept]
+        pack(piece.packing, piece.view.of(indices), piece.parameters, order)
+        items = np.flatnonzero(order)
+        flat[order[items] - 1] = packed.reshape(-1)[items]

@@ -1,7 +1,7 @@
-"""The columns of matrices [..., depth, count] in panels, as `nnefc.kernels.tile.panels` makes them.
+"""Pack the columns of matrices [..., depth, count], in the format of `nnefc.kernels.tile.panels`.
 
-Parameters: (parts, unit).  The columns, in whole units and filled up with zeros, are in `parts`
-panels that differ by at most one unit, the wider ones first; a panel is [depth, its columns].
+Parameters: (panels, unit).  The columns, padded with zeros to whole units, are split into panels
+whose widths differ by at most one unit, wider panels first; a panel is [depth, its columns].
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 CHUNK_BYTES: Final = 32 << 20
-"""Of a matrix that is packed at a time: its pages may be let go then."""
+"""Bytes of the source per step; the caller may release its pages after each step."""
 
 
 def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
-    """Always."""
+    """True."""
     return True
 
 
@@ -33,12 +33,12 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, release: Release | None) -> None:
-    parts, unit = parameters
+    panels, unit = parameters
     *batch, depth, count = source.shape
-    narrow, wider = divmod(-(-count // unit), parts)
+    narrow, wider = divmod(-(-count // unit), panels)
     target = packed.reshape(*batch, -1)
     start = 0
-    for width, number in ((narrow + 1, wider), (narrow, parts - wider)):
+    for width, number in ((narrow + 1, wider), (narrow, panels - wider)):
         columns = width * unit
         item_bytes = columns * depth * source.itemsize * math.prod(batch)
         step = max(CHUNK_BYTES // max(item_bytes, 1), 1)
@@ -51,7 +51,7 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
 
 
 def _fill(packed: Array, source: Array, columns: int) -> None:
-    """Write the columns of [..., depth, count] as panels of so many; the last may lack some."""
+    """Write panels of equal width, `columns`; the last one is padded with zeros."""
     *batch, depth, count = source.shape
     target = np.moveaxis(packed.reshape(*batch, -1, depth, columns), -3, -2)
     whole = count // columns

@@ -1,15 +1,15 @@
-"""The transformed filter of Winograd's method, as `nnefc.kernels.convolution.winograd` reads it.
+"""Transform and pack a filter for Winograd convolution (Lavin & Gray, 2015).
 
-The source is [outputs, inputs, rows, columns of taps], or [outputs, inputs, planes, rows, columns],
-whose planes are apart: their inputs are those of one plane after those of the other.  Of each point
-of the grid there is a matrix [inputs, outputs], whose columns are in panels: [points, panels,
-inputs, columns of a panel].
+The result is read by `nnefc.kernels.convolution.winograd`.  The source is [outputs, inputs, rows,
+columns of taps], or [outputs, inputs, planes, rows, columns]; the inputs of all planes are then
+concatenated.  Each point of the grid has a matrix [inputs, outputs] whose columns are in panels:
+[points, panels, inputs, columns of a panel].
 
-Parameters: the grid (rows, columns of points); inputs of an entry of the reduction, which zeros
-fill up to whole entries, plane by plane, as they do outputs to whole panels; the panels ((columns,
-number), ...).
+Parameters: the grid (rows, columns of points); inputs of an entry of the reduction; the panels
+((columns, number), ...).  Zeros pad the inputs of each plane to whole entries, and outputs to whole
+panels.
 
-Computed in float64, rounded once.
+The transform is computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _CHUNK: Final = 1 << 12
-"""Pairs of an input and an output at a time."""
+"""Pairs of an input and an output per step."""
 
 
 def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
-    """Never: items of the result are sums."""
+    """False: items of the result are sums."""
     return False
 
 
@@ -55,26 +55,26 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
     planes = source.reshape(outputs, inputs, -1, *taps)
     depth = filled * planes.shape[2]
     points = packed.reshape(math.prod(grid), -1)
-    # some inputs at a time: what is between stays in the cache, and in memory that is there
+    # some inputs per step, so that temporaries stay in the cache and their memory is reused
     step = max(_CHUNK // outputs, 1)
     for plane, start in itertools.product(range(planes.shape[2]), range(0, filled, step)):
         count, first = min(step, filled - start), plane * filled + start
         element = np.zeros((count, sum(width * n for width, n in panels)), np.float32)
-        # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied.
-        # So small are the products that NumPy's library computes them without threads.
-        part = planes[:, start : start + count, plane].transpose(2, 3, 1, 0)
-        part = part.astype(np.float64, "C")
-        down = rows @ part.reshape(rows.shape[1], -1)
+        # [taps, taps, inputs, outputs]: after one transpose, products have the order of the copy.
+        # The products are so small that the BLAS of NumPy computes them without threads.
+        weights = planes[:, start : start + count, plane].transpose(2, 3, 1, 0)
+        weights = weights.astype(np.float64, "C")
+        down = rows @ weights.reshape(rows.shape[1], -1)
         for i, row in enumerate(down):
             across = columns @ row.reshape(columns.shape[1], -1)
             for j, values in enumerate(across.reshape(grid[1], -1, outputs)):
                 element[: len(values), :outputs] = values
-                done = place = 0
+                column = offset = 0
                 for width, n in panels:
-                    target = points[i * grid[1] + j, place : place + n * depth * width]
-                    columns_of_panels = element[:, done : done + n * width].reshape(count, n, width)
-                    target.reshape(n, depth, width)[:, first : first + count] = (
-                        columns_of_panels.swapaxes(0, 1)
+                    target = points[i * grid[1] + j, offset : offset + n * depth * width]
+                    of_panels = element[:, column : column + n * width].reshape(count, n, width)
+                    target.reshape(n, depth, width)[:, first : first + count] = of_panels.swapaxes(
+                        0, 1
                     )
-                    done += n * width
-                    place += target.size
+                    column += n * width
+                    offset += target.size

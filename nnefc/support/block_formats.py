@@ -1,13 +1,13 @@
-"""Block-quantized items: blocks of 32 numbers along a row, with a scale each.
+"""Formats of block-quantized items: blocks of 32 numbers along a row, each with a scale.
 
-A row of n numbers is n / 32 blocks, each so many bytes:
+A row of n numbers has n / 32 blocks:
 
-    name         bytes  number i of a block
+    name         bytes  value of a number; content of a block
     -----------  -----  ------------------------------------------------------------------
-    q4_0            18  (code - 8) * scale; a float16, then 16 bytes, of which byte i has
-                        the codes i (its lower four bits) and 16 + i
-    q4_0_legacy     18  likewise, but byte i has the codes 2 i and 2 i + 1
-    q8_1            36  code * scale; a float16, another one that is not used, 32 signed bytes
+    q4_0            18  (code - 8) * scale; the scale, float16, then 16 bytes: byte i has
+                        code i in its lower four bits and code 16 + i in the upper ones
+    q4_0_legacy     18  as q4_0, but byte i has the codes 2 i and 2 i + 1
+    q8_1            36  code * scale; the scale, float16, an unused float16, 32 signed bytes
 """
 
 from __future__ import annotations

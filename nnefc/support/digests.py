@@ -1,7 +1,7 @@
-"""BLAKE2b, of which digests of ours are.
+"""BLAKE2b, the hash function of cache keys and checksums.
 
-It is taken from where Python has it: `hashlib` loads OpenSSL first, which takes as long as loading
-a model.
+It is imported from the extension module: `hashlib` loads OpenSSL first, which takes as long as
+loading a model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Diagnostics: what is wrong with a document, a file or an argument, and where.
+"""Diagnostics: errors, warnings and notes about documents, files and arguments.
 
-Every failure that a user can cause is an `NnefError` that carries all the
-`Diagnostic`s found, not only the first.
+Every failure that a user can cause is an `NnefError`, which carries all `Diagnostic`s, not only the
+first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class Place(NamedTuple):
-    """A position in a file; `line` and `column` count from 1, 0 means not known."""
+    """A position in a file; `line` and `column` count from 1, 0 means unknown."""
 
     file: str
     line: int = 0
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One link of the chain of invocations that led to a diagnostic, innermost first."""
+    """An invocation in the chain that led to a diagnostic."""
 
     what: str
     place: Place
@@ -41,13 +41,11 @@ class Step(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """One finding.
+    """An error, a warning or a note.
 
-    `rule` is a short stable name, `family/detail`; families are container, syntax,
-    version, extension, definition, invocation, type, identifier, argument, tract, custom,
-    quantization, data, flatten, input, artifact, limit and internal.  `docs/errors.md` lists all
-    rules.
-    `message` names the offending values; `hint` says how to mend it.
+    `rule` is a short stable name, `family/detail`; `docs/errors.md` lists all families and rules.
+    `message` names the offending values, `hint` suggests a correction.  `chain` lists the
+    invocations that led to it, innermost first.
     """
 
     rule: str
@@ -79,7 +77,7 @@ class Diagnostic(NamedTuple):
 
 
 def _folded(chain: tuple[Step, ...]) -> list[str]:
-    """The links of a chain; those that repeat, alone or as a cycle, once, with how often."""
+    """The lines of a chain; repeated steps and cycles are printed once, with their number."""
     lines: list[str] = []
     at = 0
     while at < len(chain):
@@ -98,14 +96,14 @@ def _folded(chain: tuple[Step, ...]) -> list[str]:
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Diagnostics as their files come first, and within a file by line and column."""
-    found = list(diagnostics)
-    files = {file: i for i, file in enumerate(dict.fromkeys(d.file for d in found))}
-    return sorted(found, key=lambda d: (files[d.file], d.line, d.column))
+    """Diagnostics sorted by file, in order of first occurrence, then by line and column."""
+    ordered = list(diagnostics)
+    files = {file: i for i, file in enumerate(dict.fromkeys(d.file for d in ordered))}
+    return sorted(ordered, key=lambda d: (files[d.file], d.line, d.column))
 
 
 class NnefError(Exception):
-    """The document, file or argument cannot be used; `errors` says all that is wrong."""
+    """A document, file or argument cannot be used; `errors` has all reasons."""
 
     def __init__(self, errors: Iterable[Diagnostic]) -> None:
         self.errors: tuple[Diagnostic, ...] = tuple(errors)
@@ -113,7 +111,7 @@ class NnefError(Exception):
 
     @classmethod
     def of(cls, rule: str, message: str, place: Place | None = None, hint: str = "") -> NnefError:
-        """The error with a single diagnostic."""
+        """An error with a single diagnostic."""
         return cls([Diagnostic(rule, message, place, hint=hint)])
 
     def __reduce__(self) -> tuple[type[NnefError], tuple[tuple[Diagnostic, ...]]]:
@@ -121,7 +119,7 @@ class NnefError(Exception):
 
 
 class NnefWarning(UserWarning):
-    """Category of the Python warnings that carry a `Diagnostic` of severity warning."""
+    """The category of Python warnings whose text is a `Diagnostic` of severity warning."""
 
 
 _collector: ContextVar[Diagnostics | None] = ContextVar("collector", default=None)
@@ -129,7 +127,7 @@ _collector: ContextVar[Diagnostics | None] = ContextVar("collector", default=Non
 
 @contextmanager
 def collecting(diagnostics: Diagnostics) -> Generator[None]:
-    """Inside, what `warn` is given goes to `diagnostics`."""
+    """Within the block, `warn` adds to `diagnostics`."""
     token = _collector.set(diagnostics)
     try:
         yield
@@ -138,7 +136,7 @@ def collecting(diagnostics: Diagnostics) -> Generator[None]:
 
 
 def warn(diagnostic: Diagnostic) -> None:
-    """A warning of a function that has no `Diagnostics`: to those of a caller, or to Python."""
+    """Add a warning to the `Diagnostics` of `collecting`, or issue a Python warning outside it."""
     collector = _collector.get()
     if collector is None:
         warn_python(str(diagnostic))
@@ -147,7 +145,7 @@ def warn(diagnostic: Diagnostic) -> None:
 
 
 def warn_python(message: str) -> None:
-    """A Python warning at the line that calls this package, however deep in it this is called."""
+    """Issue a Python warning at the line of the caller's code that entered this package."""
     levels = 1
     frame = currentframe()
     while frame is not None and _is_ours(frame):
@@ -162,10 +160,10 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 class Diagnostics:
-    """Collects findings while work goes on."""
+    """A collector of errors, warnings and notes."""
 
     def __init__(self, *, strict: bool = False, limit: int = 100) -> None:
-        """`strict`: warnings count as errors. `limit`: give up after so many errors."""
+        """`strict`: warnings count as errors.  `limit`: the most errors; one more raises."""
         self.strict = strict
         self.limit = limit
         self.errors: list[Diagnostic] = []
@@ -173,7 +171,7 @@ class Diagnostics:
         self._known: set[Diagnostic] = set()
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Keep `diagnostic`, once; raises NnefError when there are more errors than `limit`."""
+        """Add `diagnostic`, ignoring duplicates; NnefError if the errors exceed `limit`."""
         if diagnostic.severity == "warning" and self.strict:
             diagnostic = diagnostic._replace(severity="error")
         if diagnostic in self._known:
@@ -189,7 +187,7 @@ class Diagnostics:
         stop = Diagnostic(
             "limit/errors",
             f"more than {self.limit} {noun}; giving up",
-            hint="mend these first; more are reported with --limit errors=N, Limits(errors=N)",
+            hint="correct these first; to see more, pass --limit errors=N or Limits(errors=N)",
         )
         raise NnefError([*in_order(self.errors), stop])
 
@@ -208,6 +206,6 @@ class Diagnostics:
         self.add(Diagnostic(rule, message, place, "warning", (), hint))
 
     def raise_errors(self) -> None:
-        """Raise NnefError if there are errors, in the order of their places."""
+        """Raise NnefError with all errors, sorted by position, if any."""
         if self.errors:
             raise NnefError(in_order(self.errors))

@@ -1,7 +1,7 @@
 """Shared values and locks that stay usable in the child of a fork.
 
-A fork copies the memory of a process but only the thread that called it.  A lock that another
-thread held stays locked in the child for ever.  Values here are therefore made without a lock, and
+A fork copies the memory of a process, but only the thread that called it.  A lock that another
+thread holds stays locked in the child forever.  Values are therefore computed without a lock, and
 locks are replaced in the child.
 """
 
@@ -16,30 +16,30 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """A value that is computed when it is first needed.
+    """A value that is computed on first use, without a lock.
 
-    It has no lock: threads that ask at the same time may each compute it; all get the first result.
+    Concurrent threads may each compute it; all get the first result.
     """
 
     def __init__(self) -> None:
-        self._made: dict[None, T] = {}
+        self._value: dict[None, T] = {}
 
     def get(self, make: Callable[[], T]) -> T:
-        """The value; computed by `make` unless it exists already."""
-        made = self._made
-        return made[None] if made else made.setdefault(None, make())
+        """The value, computed by `make` if it does not exist."""
+        value = self._value
+        return value[None] if value else value.setdefault(None, make())
 
 
 class LockOwner(Protocol):
     """An object with a lock."""
 
     def renew_lock(self) -> None:
-        """Replace the lock by one that nobody holds."""
+        """Replace the lock by a new one."""
         ...
 
 
 _owners: weakref.WeakValueDictionary[int, LockOwner] = weakref.WeakValueDictionary()
-"""By address, since mappings are not hashable."""
+"""Owners by address, since some are not hashable."""
 
 
 def renew_after_fork(owner: LockOwner) -> None:

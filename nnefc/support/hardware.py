@@ -1,4 +1,4 @@
-"""What all machines that code is made for have in common."""
+"""Constants of all supported machines."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 CACHE_LINE: Final = 64
 """Bytes."""
 ALIGNMENT: Final = 64
-"""Bytes, of what kernels read and write: a cache line, and the widest vector."""
+"""Alignment of buffers in bytes: a cache line and the widest vector."""

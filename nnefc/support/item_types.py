@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def numpy_type(name: str) -> np.dtype[Any]:
-    """NumPy's type of that name; "bfloat16" is that of `ml_dtypes`, which is imported for it."""
+    """The NumPy type with a name; "bfloat16" is that of `ml_dtypes`, imported only then."""
     import numpy as np
 
     if name == "bfloat16":

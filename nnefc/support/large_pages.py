@@ -1,6 +1,6 @@
-"""Memory in large pages, for weights and states; small arrays share blocks.
+"""Memory in large pages for weights and states; small arrays share blocks.
 
-Reading weights once takes half as long as from pages of 4 KiB, because of fewer TLB misses.
+Reading weights takes half as long as from 4 KiB pages, because of fewer TLB misses.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from nnefc.support.hardware import ALIGNMENT
 Array = np.ndarray[Any, Any]
 
 BLOCK_BYTES: Final = 16 << 20
-"""Bytes of a block, which is freed after the last array in it."""
+"""Bytes of a block, which is freed with its last array."""
 _SMALL: Final = 4 << 20
 """Arrays of fewer bytes share blocks."""
 _LARGE_PAGE: Final = 2 << 20
 
 
-class _Own(threading.local):
-    """The rest of the block that this thread allocates from, without a lock."""
+class _ThreadBlock(threading.local):
+    """The free rest of the block of this thread; no lock is needed."""
 
     rest: Array = np.empty(0, np.uint8)
 
 
-_own: Final = _Own()
+_block: Final = _ThreadBlock()
 
 
 def large_page_memory(nbytes: int, what: str) -> Array:
@@ -41,15 +41,15 @@ def large_page_memory(nbytes: int, what: str) -> Array:
     """
     if nbytes >= _SMALL:
         return _mapped(nbytes, what)
-    if _own.rest.size < nbytes:
-        _own.rest = _mapped(BLOCK_BYTES, what)
-    found = _own.rest[:nbytes]
-    _own.rest = _own.rest[nbytes + -nbytes % ALIGNMENT :]
-    return found
+    if _block.rest.size < nbytes:
+        _block.rest = _mapped(BLOCK_BYTES, what)
+    memory = _block.rest[:nbytes]
+    _block.rest = _block.rest[nbytes + -nbytes % ALIGNMENT :]
+    return memory
 
 
 def _mapped(nbytes: int, what: str) -> Array:
-    """`nbytes` of fresh pages: an allocator would reuse small ones."""
+    """`nbytes` of new pages; an allocator would reuse small pages."""
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return aligned(nbytes, what)
     try:
@@ -58,8 +58,8 @@ def _mapped(nbytes: int, what: str) -> Array:
         raise NnefError.of(
             "limit/memory", f"no memory for {what}: {nbytes:,} bytes are needed"
         ) from None
-    with suppress(OSError):  # of a system that has none
+    with suppress(OSError):  # systems without large pages
         pages.madvise(mmap.MADV_HUGEPAGE)
-    found = np.frombuffer(pages, np.uint8)
-    start = -found.ctypes.data % _LARGE_PAGE
-    return found[start : start + nbytes]
+    memory = np.frombuffer(pages, np.uint8)
+    start = -memory.ctypes.data % _LARGE_PAGE
+    return memory[start : start + nbytes]

@@ -1,4 +1,4 @@
-"""Bounds on what an input may make us do; every one can be raised by the user."""
+"""Limits on the resources that untrusted input can use; users can raise each of them."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from nnefc.support.errors import Diagnostic, NnefError
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Nothing here restricts a legitimate model; each stops one way of exhausting a machine."""
+    """Limits against input that exhausts the machine; ordinary models are far below them."""
 
     document_bytes: int = 256 << 20
-    """Size of `graph.nnef` or `graph.quant`."""
+    """Size of `graph.nnef` or `graph.quant` in bytes."""
     nesting: int = 200
     """Depth of nested expressions, types and literals."""
     recursion: int = 1000
     """Depth of fragment invocations."""
     operations: int = 1_000_000
-    """Operations that a document may expand to."""
+    """Operations of the expanded graph."""
     items: int = 10_000_000
-    """Array items and characters that compile-time expressions may build, in all."""
+    """Total array items and characters that compile-time expressions build."""
     steps: int = 300_000
-    """Work that compile-time expressions and expansion may make beyond twice the characters of
-    the document: one for an expression evaluated, ten for an operation made."""
+    """Work of compile-time expressions and expansion, in addition to twice the characters of the
+    document: 1 per evaluated expression, 10 per operation."""
     rank: int = 8
-    """Rank of a tensor (chapter 5.2 stores at most 8 extents)."""
+    """Rank of a tensor (tensor files hold at most 8 extents, section 5.2)."""
     tensor_bytes: int = 1 << 40
-    """Size of one tensor."""
+    """Size of one tensor in bytes."""
     archive_bytes: int = 64 << 30
-    """Unpacked size of an archive."""
+    """Unpacked size of an archive in bytes."""
     archive_ratio: int = 100
-    """Unpacked over packed size of an archive, above 64 MiB."""
+    """Ratio of unpacked to packed size of an archive that unpacks to more than 64 MiB."""
     archive_members: int = 200_000
     """Files in an archive."""
     errors: int = 100
     """Errors reported for one document before giving up."""
 
     def __post_init__(self) -> None:
-        """Raise NnefError `input/option` for limits that are no positive integers."""
+        """Raise NnefError `input/option` unless all limits are positive integers."""
         wrong: list[str] = []
         for field in fields(self):
             value: object = getattr(self, field.name)
@@ -56,11 +56,11 @@ class Limits:
 
 
 def how_to_raise(*names: str, what: str = "the document") -> str:
-    """The hint that says how to raise limits, if `what` exceeds them with good reason."""
+    """The hint of errors about limits: how to raise them for trusted input; `what`: the input."""
     options = " ".join(f"--limit {name}=N" for name in names)
     arguments = ", ".join(f"{name}=N" for name in names)
     noun = "the limit" if len(names) == 1 else "the limits"
-    return f"if {what} is to be trusted, raise {noun}: {options}, Limits({arguments})"
+    return f"if you trust {what}, raise {noun}: {options}, Limits({arguments})"
 
 
 _MOST_FRAMES = 100_000
@@ -68,9 +68,9 @@ _MOST_FRAMES = 100_000
 
 @contextmanager
 def room_for_recursion(frames: int = _MOST_FRAMES) -> Generator[None]:
-    """Let the interpreter's stack grow by so many frames; beyond 100,000 RecursionError stays.
+    """Raise the recursion limit to `frames`, at most 100,000, within the block.
 
-    Python functions that call each other take no room on the stack of the process.
+    Calls between Python functions do not use the C stack, so this is safe.
     """
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, 1000 + min(frames, _MOST_FRAMES)))
@@ -82,9 +82,9 @@ def room_for_recursion(frames: int = _MOST_FRAMES) -> Generator[None]:
 
 @contextmanager
 def no_collection() -> Generator[None]:
-    """No search for cycles while many objects arise that nearly all stay.
+    """Disable cyclic garbage collection within the block.
 
-    It would be repeated each time their number has grown, and take longer than all else.
+    While many long-lived objects are created, collections would take most of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""MemoryError as an error that a user understands."""
+"""Convert MemoryError into NnefError."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnefc.support.errors import NnefError
 
 @contextmanager
 def memory_errors(task: str) -> Generator[None]:
-    """Raise NnefError `limit/memory` where memory runs out; `task` is what it was needed for."""
+    """Within the block, raise MemoryError as NnefError `limit/memory`; `task`: an infinitive."""
     try:
         yield
     except MemoryError as error:

@@ -12,5 +12,5 @@ PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def source_file(module: str) -> str:
-    """The path of a module's source; `module` is named without the package: "kernels.abi"."""
+    """The path of a module's source; `module` is relative to the package, as in "kernels.abi"."""
     return os.path.join(PACKAGE, *module.split(".")) + ".py"

@@ -1,4 +1,4 @@
-"""Callbacks that report the progress of long work, such as compiling."""
+"""The type of callbacks that report the progress of compiling and other long tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that modules fill while they are imported."""
+"""Conflicts in tables that modules fill while they are imported."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def is_taken(registered: Callable[..., Any] | None, function: Callable[..., Any]) -> bool:
-    """Whether the place of `function` has another one.
+    """Whether an entry is taken by a function other than `function`.
 
-    A module that is imported again, as the first time was interrupted, brings the same functions.
+    A module that is imported again after an interrupted import registers the same functions.
     """
     if registered is None:
         return False

@@ -20,9 +20,9 @@ from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
 from nnefc.passes.cost.convolution import products
 from nnefc.support.machine_model import (
     COPY_NS,
+    L3_CACHE_NS,
     LAUNCH_NS,
     PEAK_MACS_PER_NS,
-    SHARED_CACHE_NS,
     SHARED_LAUNCH_NS,
     WEIGHT_NS,
 )
@@ -127,7 +127,7 @@ class Costs:
 
     def _far(self, held: int) -> float:
         """Nanoseconds of a byte with `held` bytes alive, of which part stays in the caches."""
-        return min(held / self.reach, 1.0) ** 2 * SHARED_CACHE_NS
+        return min(held / self.reach, 1.0) ** 2 * L3_CACHE_NS
 
 
 def _turn(work: BatchWork, turns: int) -> float:

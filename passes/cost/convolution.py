@@ -17,7 +17,7 @@ from nnefc.ir.convolution_algorithm import (
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
 from nnefc.ops.tools.cost import macs
-from nnefc.support.machine_model import MEMORY_NS, PEAK_MACS_PER_NS, SHARED_CACHE_NS
+from nnefc.support.machine_model import L3_CACHE_NS, MEMORY_NS, PEAK_MACS_PER_NS
 from nnefc.symbolic.integers import hint, mark_degraded
 
 WARM_CACHE_RATIO: Final = 8
@@ -158,5 +158,5 @@ def products(op: Op) -> tuple[int, int]:
 def products_nanoseconds(macs: float, weights: float, *, warm: bool = False) -> float:
     """Time of products with `weights` float32 weights.  `warm`: see `nanoseconds`."""
     arithmetic = macs / PEAK_MACS_PER_NS
-    reading = 4 * (SHARED_CACHE_NS if warm else MEMORY_NS) * weights
+    reading = 4 * (L3_CACHE_NS if warm else MEMORY_NS) * weights
     return max(arithmetic, reading) + (1 - OVERLAP) * min(arithmetic, reading)

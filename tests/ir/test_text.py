@@ -207,7 +207,7 @@ def test_operations_may_have_the_names_of_declarations() -> None:
     [
         ('state "k" {place = 1}', "expected a position for input or output or axis"),
         ('state "k" {input = true}', "expected a position for input or output or axis"),
-        ("count {output = 1, of = 0}", "a count has an output, what it is of, and an axis"),
+        ("count {output = 1, of = 0}", "a count needs output, of and axis"),
         ("state {input = 0}", "expected a string"),
     ],
 )
@@ -252,8 +252,13 @@ def test_locations_are_comments() -> None:
         ("graph g() -> () { a() {b = ;} }", 1, 28, "expected an attribute"),
         ("graph g() -> () { a() {b = 1x} }", 1, 28, "unexpected character"),
         ("graph g() -> () { a() {b = 'x'} }", 1, 28, "unexpected character"),
-        ('graph g() -> () { a() {b = "\\q"} }', 1, 32, "wrong escape"),
-        ("graph g() -> () { a() {b = tensor int32[2] [1]} }", 1, 47, "1 items for int32[2]"),
+        ('graph g() -> () { a() {b = "\\q"} }', 1, 32, "invalid escape"),
+        (
+            "graph g() -> () { a() {b = tensor int32[2] [1]} }",
+            1,
+            47,
+            "1 items do not fill int32[2]",
+        ),
         ("graph g() -> () { a() {b = tensor int32[1] [1e300]} }", 1, 51, "do not fit int32"),
         ("graph g() -> () { a() {b = () { return %x }} }", 1, 43, "are numbered"),
         ("graph g() -> () { a() {b = () { %1: bool = true; return %1 }} }", 1, 33, "expected %0"),

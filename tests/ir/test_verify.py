@@ -156,9 +156,9 @@ def _layout_of_other_items(graph: Graph) -> None:
         (_too_late, "%a = add: operand 0, %y, is not defined"),
         (_forgotten_use, "%x lists 0 uses, the graph has 1"),
         (_extra_use, "%x lists 2 uses, the graph has 1"),
-        (_wrong_index, "%a = add: output 0 does not know where it is defined"),
-        (_wrong_op, "%a = add: output 0 does not know where it is defined"),
-        (_input_with_op, "input 0, %x, does not know where it is defined"),
+        (_wrong_index, "%a = add: output 0 has a wrong link to its definition"),
+        (_wrong_op, "%a = add: output 0 has a wrong link to its definition"),
+        (_input_with_op, "input 0, %x, has a wrong link to its definition"),
         (_count, "4 operations where the graph counts 5"),
         (_link, "%y = fused: the link to the operation before it is wrong"),
         (_cycle, "more than the 4 operations that the graph counts"),
@@ -174,7 +174,7 @@ def _layout_of_other_items(graph: Graph) -> None:
         (_output_undefined, "output 'y' is not defined in the graph"),
         (_output_names, "2 outputs with 1 names"),
         (_same_output_names, "2 outputs have the name 'y'"),
-        (_same_names, "the name %x is given to two values"),
+        (_same_names, "two values have the name %x"),
     ],
 )
 def test_damage_is_found(damage: Callable[[Graph], None], message: str) -> None:
@@ -188,12 +188,12 @@ def test_damage_is_found(damage: Callable[[Graph], None], message: str) -> None:
 @pytest.mark.parametrize(
     ("states", "message"),
     [
-        ([State("k", 9, None)], "a state is input 9 of"),
-        ([State("k", None, 7)], "a state is output 7 of"),
-        ([State("k", 0, None), State("l", 0, None)], "2 states are input 0"),
+        ([State("k", 9, None)], "a state refers to input 9 of"),
+        ([State("k", None, 7)], "a state refers to output 7 of"),
+        ([State("k", 0, None), State("l", 0, None)], "2 states refer to input 0"),
         ([State("k", 0, None), State("k", None, 0)], "2 states have the name 'k'"),
         ([State("k", None, None)], "neither an input nor an output"),
-        ([State("k", None, 0, 1)], "grows in the memory of no input"),
+        ([State("k", None, 0, 1)], "has an axis but no input to append to"),
     ],
 )
 def test_damage_of_states_is_found(states: list[State], message: str) -> None:
@@ -205,7 +205,7 @@ def test_damage_of_states_is_found(states: list[State], message: str) -> None:
 @pytest.mark.parametrize(
     ("count", "message"),
     [
-        (Count(0, 9, 0), "is not of outputs of the graph"),
+        (Count(0, 9, 0), "refers to outputs that the graph does not have"),
         (Count(0, 0, 0), "not one integer"),
         (Count(0, 0, 8), "output 0 is"),
     ],

@@ -37,7 +37,7 @@ from nnefc.lower.partition import ceil_div, makespan, parts_of, per_tile, sharin
 from nnefc.ops.core.window_arithmetic import convolution_window
 from nnefc.ops.core.winograd_tiles import largest_tile
 from nnefc.program.program import Ref
-from nnefc.support.machine_model import NEAR_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
+from nnefc.support.machine_model import L2_CACHE_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
 from nnefc.symbolic.integers import hint, mark_degraded, smallest
 
 Array = npt.NDArray[Any]
@@ -112,7 +112,7 @@ def block_size(
     tile_ns = elements * (in_blocks + y.blocks) * TRANSFORM_NS
     tile_macs = elements * plane_taps * x.channels * y.channels
     filter_bytes = tile_macs * x.itemsize
-    read_ns = filter_bytes * (NEAR_NS if filter_bytes <= NEAR_BYTES else WEIGHT_NS)
+    read_ns = filter_bytes * (L2_CACHE_NS if filter_bytes <= NEAR_BYTES else WEIGHT_NS)
 
     def work(count: int) -> float:
         products = max(count, LEAST_TILES) * tile_macs / PEAK_MACS_PER_NS
