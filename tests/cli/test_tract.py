@@ -335,7 +335,7 @@ def test_ops_of_a_registry(cli: Cli) -> None:
     assert rows["tract_core_gather"]["parameters"].startswith("input, indices, axis")
     assert rows["tract_core_store"]["refused"]
     shown = cli("ops", "--registry", "tract_core", "tract_core_load").out
-    assert "not supported: tract has no such operator any more" in shown
+    assert "not supported: tract has removed this operator" in shown
     assert "did you mean" in cli("ops", "--registry", "tract_core", "tract_core_gathr").err
     assert "one of tract_nnef" in cli("ops", "--registry", "tract_foo").err
 

@@ -93,9 +93,9 @@ class Evaluator(ExpressionEvaluator):
             message = f"{len(items)} values cannot be assigned to {len(target.items)} identifiers"
             self._report(OperatorError("type/unpack", message), target.at, scope)
             items = [BROKEN] * len(target.items)
-        for part, item in zip(target.items, items, strict=True):
-            assert isinstance(part, ast.Identifier | ast.Array | ast.Tuple)
-            self._assign(part, item, scope, names=names)
+        for each, item in zip(target.items, items, strict=True):
+            assert isinstance(each, ast.Identifier | ast.Array | ast.Tuple)
+            self._assign(each, item, scope, names=names)
 
     def _named(self, target: ast.Identifier, value: Any, scope: Scope) -> Any:
         """`value` as tensor `target` of the graph, quantized if graph.quant has an entry for it."""
@@ -143,10 +143,10 @@ class Evaluator(ExpressionEvaluator):
     def _parameters(self, name: str) -> list[str]:
         """Parameter names of the operator `name`; empty for fragments and unknown operators."""
         fragment = self.context.fragments.get(name)
-        found = self.context.operators.get(name)
-        if found is None or (fragment is not None and fragment.body is not None):
+        operator = self.context.operators.get(name)
+        if operator is None or (fragment is not None and fragment.body is not None):
             return []
-        return [p.name for p in found.parameters]
+        return [p.name for p in operator.parameters]
 
     def _warn_ignored(self, name: str, argument: ast.Argument, known: Sequence[str]) -> None:
         """Warn about an argument that tract ignores too: exporters write such arguments."""
@@ -169,9 +169,9 @@ class Evaluator(ExpressionEvaluator):
         fragment = self.context.fragments.get(name)
         if fragment is not None and fragment.body is not None:
             return self._expand(fragment, positional, named, at, scope)
-        found = self.context.operators.get(name)
+        operator = self.context.operators.get(name)
         place = self.context.source.place(at)
-        if found is None:
+        if operator is None:
             if name not in self.context.unknown:
                 self.context.unknown[name] = [place]
             return BROKEN
@@ -179,11 +179,13 @@ class Evaluator(ExpressionEvaluator):
             with self.make.at(self._location(at, scope)):
                 self.make.dtype = dtype
                 if any(map(_has_complex, (*positional, *named.values()))):
-                    found = complex_variant(found)
-                if not found.takes_quantized:
+                    operator = complex_variant(operator)
+                if not operator.takes_quantized:
                     positional = [self._dequantized(value) for value in positional]
                     named = {key: self._dequantized(value) for key, value in named.items()}
-                result = found.function(self.make, **bind(found, positional, named, scope.values))
+                result = operator.function(
+                    self.make, **bind(operator, positional, named, scope.values)
+                )
                 self._check_rank(name, result)
                 return result
         except OperatorError as wrong:

@@ -71,9 +71,9 @@ class ExpressionEvaluator(ABC):
             return self._report(wrong, node.at, scope)
 
     def _identifier(self, node: ast.Identifier, scope: Scope) -> Any:
-        found = scope.values.get(node.name, self)
-        if found is not self:
-            return found
+        value = scope.values.get(node.name, self)
+        if value is not self:
+            return value
         if node.name in self.context.symbols:
             return operand(self.context.symbols[node.name])
         if node.name in self.context.unbound:
@@ -141,7 +141,7 @@ class ExpressionEvaluator(ABC):
             listed = " and ".join(str(len(items)) for items in iterated)
             message = f"the arrays of a comprehension have the same length, not {listed}"
             raise OperatorError("argument/comprehension", message)
-        found: list[Any] = []
+        results: list[Any] = []
         outer = dict(scope.values)
         try:
             for items in zip(*iterated, strict=True):
@@ -152,14 +152,14 @@ class ExpressionEvaluator(ABC):
                     if condition is BROKEN or not integers(condition)[0]:
                         continue
                 self.context.budget.take_items(1)
-                found.append(self.evaluate(node.item, scope))
+                results.append(self.evaluate(node.item, scope))
         finally:
             scope.values = outer
-        return BROKEN if any(item is BROKEN for item in found) else tuple(found)
+        return BROKEN if any(item is BROKEN for item in results) else tuple(results)
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
-        parts = [node.operand, *(p for p in (node.begin, node.end) if p is not None)]
-        values = [self.evaluate(part, scope) for part in parts]
+        nodes = [node.operand, *(p for p in (node.begin, node.end) if p is not None)]
+        values = [self.evaluate(each, scope) for each in nodes]
         if any(value is BROKEN for value in values):
             return BROKEN
         items = _items_of(values[0], "type/subscript", "has subscripts")

@@ -56,7 +56,7 @@ def unknown_invocations(document: ast.Document, known: Container[str]) -> dict[s
     By name, each in the order of the document.
     """
     fragments = {f.name: f for f in document.fragments if f.body is not None}
-    found: dict[str, list[int]] = {}
+    uses: dict[str, list[int]] = {}
     reached: set[str] = set()
     left: list[tuple[ast.Assignment, ...]] = [document.graph.body]
     while left:
@@ -68,21 +68,21 @@ def unknown_invocations(document: ast.Document, known: Container[str]) -> dict[s
                 reached.add(fragment.name)
                 left.append(fragment.body or ())
             if isinstance(node, ast.Invocation) and fragment is None and node.name not in known:
-                found.setdefault(node.name, []).append(node.at)
+                uses.setdefault(node.name, []).append(node.at)
     place = document.source.place
-    return {name: [place(at) for at in sorted(where)] for name, where in found.items()}
+    return {name: [place(at) for at in sorted(where)] for name, where in uses.items()}
 
 
 def weight_labels(document: ast.Document) -> list[str]:
     """The distinct labels of variables that are string literals."""
-    found = [
+    labels = [
         argument.value.value
         for node in _nodes(_bodies(document))
         if isinstance(node, ast.Invocation) and node.name == "variable"
         for argument in node.arguments
         if isinstance(argument.value, ast.Literal_) and isinstance(argument.value.value, str)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(labels))
 
 
 def deviations(document: ast.Document) -> list[tuple[str, str]]:

@@ -46,13 +46,13 @@ class OperatorEntry(NamedTuple):
 
 def operators_of(registry: str) -> list[OperatorEntry]:
     """The operators of a registry by name, then its unsupported ones."""
-    found = [
+    entries = [
         OperatorEntry(registry, name, _parameters(operator), _summary(name, operator))
         for name, operator in sorted(operators().items())
         if operator.registry == registry
     ]
     owned = [name for name in sorted(refused()) if _owner(name) == registry]
-    return found + [OperatorEntry(registry, name, "", "", refused()[name]) for name in owned]
+    return entries + [OperatorEntry(registry, name, "", "", refused()[name]) for name in owned]
 
 
 def find_operators(name: str) -> list[OperatorEntry]:
@@ -115,7 +115,7 @@ def _plain(name: str) -> str:
 
 def page() -> str:
     """The page of all operators, in Markdown."""
-    parts = [INTRODUCTION]
+    sections = [INTRODUCTION]
     for registry in REGISTRIES:
         lines = [f"## {registry}", "", f"{TITLES[registry]}.", ""]
         lines += ["| operator | parameters | |", "|---|---|---|"]
@@ -123,7 +123,7 @@ def page() -> str:
             summary = f"*Not supported*: {row.refused}." if row.refused else row.summary
             parameters = f"`{row.parameters}`" if row.parameters else ""
             lines.append(f"| `{row.name}` | {parameters} | {_cell(summary)} |")
-        parts.append("\n".join(lines) + "\n")
+        sections.append("\n".join(lines) + "\n")
     lines = [
         "## Differences from NNEF",
         "",
@@ -133,7 +133,7 @@ def page() -> str:
         "|---|---|",
     ]
     lines += [f"| `{name}` | {_cell(text)} |" for name, text in DEVIATIONS.items()]
-    return "\n".join([*parts, "\n".join(lines), ""])
+    return "\n".join([*sections, "\n".join(lines), ""])
 
 
 def _cell(text: str) -> str:

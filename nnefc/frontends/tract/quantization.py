@@ -42,7 +42,7 @@ def quantized_types(
     file: ast.QuantizationFile | None, diagnostics: Diagnostics
 ) -> dict[str, DatumType]:
     """The quantized types in graph.quant, by identifier; errors are reported."""
-    found: dict[str, DatumType] = {}
+    types: dict[str, DatumType] = {}
     for entry in file.entries if file else ():
         place = file.source.place(entry.at) if file else None
         arguments = {a.name: a.value for a in entry.invocation.arguments}
@@ -80,8 +80,8 @@ def quantized_types(
             continue
         dtype = DType(f"{'' if signed else 'u'}int{bits}")
         known: Scale = tuple(map(float, scales)) if scale is scales else float(scales[0])
-        found[entry.tensor] = DatumType(dtype, False, known, int(zero_points[0] or 0))
-    return found
+        types[entry.tensor] = DatumType(dtype, False, known, int(zero_points[0] or 0))
+    return types
 
 
 def _several(value: Any) -> tuple[Any, ...]:

@@ -205,36 +205,38 @@ def bind(
             "invocation/arguments",
             f"takes at most {len(parameters)} arguments, not {len(positional)}",
         )
-    given = dict(zip((p.name for p in parameters), positional, strict=False))
+    arguments = dict(zip((p.name for p in parameters), positional, strict=False))
     for name, value in named.items():
-        if name in given:
+        if name in arguments:
             raise OperatorError("invocation/arguments", f"argument '{name}' is given twice")
         if name not in {p.name for p in parameters}:
             listed = ", ".join(p.name for p in parameters)
             hint = f"the parameters are {listed}"
             raise OperatorError("invocation/arguments", f"there is no parameter '{name}'", hint)
-        given[name] = value
+        arguments[name] = value
     missing = [
-        p.name for p in parameters if p.name not in given and p.default is inspect.Parameter.empty
+        p.name
+        for p in parameters
+        if p.name not in arguments and p.default is inspect.Parameter.empty
     ]
     if missing:
         raise OperatorError("invocation/arguments", f"argument '{missing[0]}' is missing")
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for parameter in parameters:
-        if parameter.name not in given:
-            found[parameter.name] = parameter.default
+        if parameter.name not in arguments:
+            converted[parameter.name] = parameter.default
             continue
-        value = given[parameter.name]
+        value = arguments[parameter.name]
         if parameter.convert is integers and isinstance(value, tuple):
             items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
             value = tuple(values.get(x, x) if isinstance(x, str) else x for x in items)
         try:
-            found[parameter.name] = parameter.convert(value)
+            converted[parameter.name] = parameter.convert(value)
         except OperatorError as wrong:
             raise OperatorError(
                 wrong.rule, f"{parameter.name}: {wrong.message}", wrong.hint
             ) from None
-    return found
+    return converted
 
 
 # -- conversions, by annotation
@@ -255,16 +257,16 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         Pairs: _pairs,
         Any: _itself,
     }
-    found = simple.get(hint)
-    if found is not None:
-        return found
+    conversion = simple.get(hint)
+    if conversion is not None:
+        return conversion
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        parts = typing.get_args(hint)
-        if type(None) in parts:
-            rest = [part for part in parts if part is not type(None)]
+        members = typing.get_args(hint)
+        if type(None) in members:
+            rest = [member for member in members if member is not type(None)]
             inner = operand if set(rest) == {Value, KnownTensor} else _converter(rest[0])
             return lambda value: None if _absent(value) else inner(value)
-        if set(parts) == {Value, KnownTensor, QuantizedTensor}:
+        if set(members) == {Value, KnownTensor, QuantizedTensor}:
             return lambda value: value if isinstance(value, QuantizedTensor) else operand(value)
     raise TypeError(f"no argument can be converted to {hint}")
 
@@ -281,17 +283,17 @@ def _itself(value: Any) -> Any:
 
 
 def _integer(value: Any) -> int:
-    found = integers(value)
-    if len(found) != 1:
-        raise OperatorError("tract/attribute", f"one integer is expected, not {len(found)}")
-    return found[0]
+    items = integers(value)
+    if len(items) != 1:
+        raise OperatorError("tract/attribute", f"one integer is expected, not {len(items)}")
+    return items[0]
 
 
 def _flag(value: Any) -> bool:
-    found = value if isinstance(value, str) else list(integers(value))
-    if found not in ([0], [1]):
-        raise OperatorError("tract/attribute", f"true or false is expected, not {found!r}")
-    return found == [1]
+    items = value if isinstance(value, str) else list(integers(value))
+    if items not in ([0], [1]):
+        raise OperatorError("tract/attribute", f"true or false is expected, not {items!r}")
+    return items == [1]
 
 
 def _text(value: Any) -> str:

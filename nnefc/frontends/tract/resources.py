@@ -13,10 +13,10 @@ from nnefc.support.errors import NnefError
 def json_value(container: Container | None, label: str) -> Any:
     """The parsed LABEL.json; raises NnefError `tract/resource` if it is missing or not JSON."""
     data = None if container is None else container.resource(f"{label}.json")
-    shown = f"{printable(label)}.json"
+    file = f"{printable(label)}.json"
     if data is None:
-        raise NnefError.of("tract/resource", f"there is no resource {shown}")
+        raise NnefError.of("tract/resource", f"there is no resource {file}")
     try:
         return parse_json(data)
     except ValueError as error:
-        raise NnefError.of("tract/resource", f"{shown} is not JSON: {error}") from None
+        raise NnefError.of("tract/resource", f"{file} is not JSON: {error}") from None

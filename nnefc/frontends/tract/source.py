@@ -51,13 +51,13 @@ class TractSource:
 
     def shapes(self, values: Mapping[str, int] | None = None) -> list[SymbolicShape]:
         """The declared input shapes, in which extents that `values` determine are numbers."""
-        found: list[SymbolicShape] = []
+        declared: list[SymbolicShape] = []
         for each in assumptions.inputs(self._document):
             known = [_extent(extent, values or {}) for extent in each.extents]
             pairs = zip(each.written, known, strict=True)
             extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
-            found.append(SymbolicShape(each.name, extents))
-        return found
+            declared.append(SymbolicShape(each.name, extents))
+        return declared
 
     @property
     def growing(self) -> Mapping[str, int]:
@@ -66,14 +66,14 @@ class TractSource:
 
     def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
         """Types of the inputs by name; extents that `values` do not determine are -1."""
-        found = {
+        types = {
             each.name: TensorType(
                 datum_type(each.datum_type).dtype,
                 tuple(_extent(extent, values or {}) for extent in each.extents),
             )
             for each in assumptions.inputs(self._document)
         }
-        return {name: found[name] for name in self.inputs if name in found}
+        return {name: types[name] for name in self.inputs if name in types}
 
     def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
         """Free symbols that these input shapes do not determine; raises NnefError."""
@@ -143,7 +143,7 @@ class TractSource:
         the graph appends.  `lifted`: values of the symbols, which may be symbolic
         (`nnefc.symbolic.integers`).
         """
-        found = diagnostics or Diagnostics(limit=self._limits.errors)
+        diagnostics = diagnostics or Diagnostics(limit=self._limits.errors)
         self.require_inputs(shapes)
         return elaborate(
             self._document,
@@ -152,7 +152,7 @@ class TractSource:
             weights=self.weights,
             quantization=self._quantization,
             limits=self._limits,
-            diagnostics=found,
+            diagnostics=diagnostics,
             lifted=lifted,
             in_place=in_place,
             source_state=self._source_state,

@@ -70,8 +70,8 @@ class Submodel(ModelContext):
         self._outer.append_to_state(make, name, before, more, axis)
 
 
-def submodel(outer: ModelContext, make: OpBuilder, label: str, given: Sequence[Any]) -> Any:
-    """The results of model `label`, in the container of `outer`, for the inputs `given`.
+def submodel(outer: ModelContext, make: OpBuilder, label: str, inputs: Sequence[Any]) -> Any:
+    """The results of model `label`, in the container of `outer`, for `inputs`.
 
     Its operations are appended to the graph of `make`.  Raises OperatorError, or NnefError with all
     errors in its document.
@@ -83,7 +83,7 @@ def submodel(outer: ModelContext, make: OpBuilder, label: str, given: Sequence[A
         hint = f"{outer.container.name} has neither {label}/graph.nnef nor {label}.nnef.tgz"
         raise OperatorError("tract/submodel", f"there is no model '{label}'", hint)
     with container:
-        return _embedded(outer, make, label, container, given)
+        return _embedded(outer, make, label, container, inputs)
 
 
 def _embedded(

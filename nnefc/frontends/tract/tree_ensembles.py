@@ -82,14 +82,14 @@ def tree_ensemble(
 def _reachable(trees: Array, nodes: Array, features: int, budget: Budget) -> Array:
     """The nodes that are reachable from the roots; raises OperatorError for an invalid node."""
     seen = np.zeros(len(nodes), np.bool_)
-    found: list[Array] = [np.zeros(0, np.int64)]
+    levels: list[Array] = [np.zeros(0, np.int64)]
     new = np.unique(trees)
     while new.size:
         budget.take_steps(STEPS_OF_OPERATION)
         if (outside := new[new >= len(nodes)]).size:
             raise OperatorError(RULE, f"there is no node {outside[0]}: there are {len(nodes)}")
         seen[new] = True
-        found.append(new)
+        levels.append(new)
         kinds = nodes[new, 4] & _KIND
         if (unknown := new[kinds > _AT_LEAST]).size:
             kind = nodes[unknown[0], 4] & _KIND
@@ -101,7 +101,7 @@ def _reachable(trees: Array, nodes: Array, features: int, budget: Budget) -> Arr
         new = np.unique(nodes[branches, 1:3])
         inside = new < len(nodes)
         new = new[~inside | ~seen[np.where(inside, new, 0)]]
-    return np.concatenate(found)
+    return np.concatenate(levels)
 
 
 def _branches(nodes: Array, number: Array, leaves: int) -> tuple[Array, Array, Array]:
@@ -170,11 +170,11 @@ def _votes(ends: Array, leaves: Array, classes: int, budget: Budget) -> tuple[Ar
     budget.take_items(most * len(ends))
     if most == 0:
         return np.full((len(ends), 1), classes, np.int32), np.zeros((len(ends), 1), np.float32)
-    place = begin[:, None] + np.arange(most)
-    is_there = place < end[:, None]
-    found: Array = leaves[np.where(is_there, place, 0)]
-    votes = np.where(is_there, found[..., 0], classes)
+    index = begin[:, None] + np.arange(most)
+    is_there = index < end[:, None]
+    table: Array = leaves[np.where(is_there, index, 0)]
+    votes = np.where(is_there, table[..., 0], classes)
     if (outside := votes[is_there & (votes >= classes)]).size:
         raise OperatorError(RULE, f"a vote is for class {outside[0]} of {classes}")
-    weights = found[..., 1].astype(np.uint32).view(np.float32)
+    weights = table[..., 1].astype(np.uint32).view(np.float32)
     return votes.astype(np.int32), weights

@@ -1,4 +1,4 @@
-"""Boxes that overlap, against the rule box by box."""
+"""Non-maximum suppression, against a reference that compares box by box."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ def corners(box: Array, is_centered: bool) -> tuple[float, float, float, float]:
     return min(a, c), min(b, d), max(a, c), max(b, d)
 
 
-def ratio(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """The common area over that of both."""
+def intersection_over_union(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     sides = [min(one[i + 2], other[i + 2]) - max(one[i], other[i]) for i in range(2)]
     if min(sides) <= 0:
         return 0.0
@@ -64,7 +63,9 @@ def expected(
         for j, row in enumerate(classes):
             chosen: list[int] = []
             for k in sorted(range(len(row)), key=lambda k: -row[k]):
-                apart = all(ratio(sides[k], sides[other]) <= overlap for other in chosen)
+                apart = all(
+                    intersection_over_union(sides[k], sides[other]) <= overlap for other in chosen
+                )
                 if row[k] > least and apart and len(chosen) < most:
                     chosen.append(k)
             rows += [[i, j, k] for k in chosen]
@@ -72,7 +73,7 @@ def expected(
 
 
 def detections(batch: int, classes: int, count: int, seed: int) -> tuple[Array, Array]:
-    """Boxes, many of which overlap; no two scores are the same."""
+    """Random boxes, most of them overlapping, with distinct scores."""
     random = np.random.default_rng(seed)
     boxes = random.random((batch, count, 4), np.float32)
     scores = random.permutation(batch * classes * count).astype(np.float32)
@@ -106,7 +107,7 @@ def test_boxes_that_remain(
 
 
 def test_equal_scores_and_empty_boxes(tmp_path: Path) -> None:
-    """The first of equal ones is better; what has no area overlaps nothing."""
+    """Of equal scores the first box is better; a box without area overlaps nothing."""
     suppress = model(tmp_path, 1, 1, 10, 0.5)
     box, point = [0.0, 0.0, 1.0, 1.0], [0.5, 0.5, 0.5, 0.5]
     boxes = np.array([[box, box, point, point]], np.float32)

@@ -1,4 +1,4 @@
-"""Complex tensors, against NumPy's."""
+"""Operators on complex tensors, against NumPy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inputs(rows: int = 4) -> tuple[Array, Array]:
 
 
 def numbers(parts: Array) -> Array:
-    """Complex numbers of their parts."""
+    """The complex numbers of parts [.., 2]."""
     return parts[..., 0] + 1j * parts[..., 1].astype(np.float64)
 
 
@@ -114,7 +114,7 @@ def test_frames(tmp_path: Path) -> None:
 
 
 def test_results_and_fragments(tmp_path: Path) -> None:
-    """A result that is complex has its parts in a last dimension."""
+    """A complex result of a graph has its parts in a last dimension."""
     path = tmp_path / "graph.nnef"
     compiled(tmp_path, "    y = twice(a);\n    w = b;", "y, w")
     text = path.read_text()
@@ -143,7 +143,7 @@ def test_files(dtype: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("archive", [False, True])
 def test_files_that_are_not_read(archive: bool, tmp_path: Path) -> None:
-    """Whether items are complex is known without them."""
+    """The header of a tensor file tells whether its items are complex."""
     folder = tmp_path / "net"
     folder.mkdir()
     content = tensor_file((300,), 64, 0, vendor=VENDOR, data=bytes(2400))
@@ -184,7 +184,7 @@ def test_operators_that_take_none_say_so(value: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "rule", "message"),
     [
-        ("tract_core_complex_to_inner_dim(x)", "argument/complex_to_inner_dim", "no complex"),
+        ("tract_core_complex_to_inner_dim(x)", "argument/complex_to_inner_dim", "is not complex"),
         ("tract_core_complex_to_inner_dim([a, b])", "tract/attribute", "a complex tensor"),
         ("tract_core_inner_dim_to_complex(r)", "argument/inner_dim_to_complex", r"\[4, 3\]"),
         ("tract_core_inner_dim_to_complex(x > 0.0)", "argument/inner_dim_to_complex", "bool"),

@@ -1,4 +1,4 @@
-"""Models in the dialect of sonos/tract, with results of PyTorch and tract."""
+"""Models in the dialect of sonos/tract, against results of PyTorch and tract."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def model(folder: Path) -> Path:
 
 
 def results(path: Path, feeds: Mapping[str, Array]) -> tuple[Array, ...]:
-    """What the model makes of inputs, which get the types that it wants."""
+    """The results of the model for inputs cast to its item types."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nnefc.NnefWarning)
         compiled = nnefc.compile(path, dialect="tract", keep=False)
@@ -83,7 +83,7 @@ def _matmul(**x: Array) -> dict[str, Array]:
 
 
 FORMULAS: dict[str, Any] = {"parallel-bin": _bin, "parallel-ops": _ops, "parallel-matmul": _matmul}
-"""Results of cases that come without, in float64."""
+"""Expected results, in float64, of cases without recorded ones."""
 
 
 @pytest.mark.parametrize(("folder", "case"), harness())

@@ -1,4 +1,4 @@
-"""What documents of the dialect of tract say of symbols, assertions and inputs."""
+"""Declarations of symbols, assertions and inputs in tract documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nnefc.support.errors import Diagnostics, NnefError
 
 
 def declared(*lines: str, shape: str = "[1, S, 4]", more: str = "") -> str:
-    """A document with extensions, and an input x of a shape."""
+    """A document with these extension lines and an input x of `shape`."""
     head = "version 1.0;\nextension tract_registry tract_core;\n" + "".join(
         f"extension {line};\n" for line in lines
     )

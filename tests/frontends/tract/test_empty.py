@@ -1,4 +1,4 @@
-"""Batches of nothing, in the dialect of tract: what PyTorch makes of them, or what is wrong."""
+"""Empty batches in tract documents: results as in PyTorch, or errors."""
 
 from __future__ import annotations
 

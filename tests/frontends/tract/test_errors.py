@@ -1,4 +1,4 @@
-"""What is wrong with documents in the dialect of tract is told, with rule and place."""
+"""Errors in tract documents are reported with rule and position."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def errors(
     files: Mapping[str, bytes | str] | None = None,
     limits: Limits | None = None,
 ) -> list[Diagnostic]:
-    """What is wrong with a document in a folder; all of it has a place in it."""
+    """The errors of a document in a folder; each has a position."""
     (folder / "graph.nnef").write_text(text)
     for name, content in (files or {}).items():
         path = folder / name
@@ -91,7 +91,7 @@ def test_operators_that_are_not_possible_say_why(tmp_path: Path) -> None:
     text = HEAD + Y % "tract_core_load(x)"
     (found,) = errors(tmp_path, text)
     assert found.rule == "tract/unsupported"
-    assert "no such operator any more" in found.hint
+    assert "tract has removed this operator" in found.hint
 
 
 def test_registries_that_do_not_exist(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_wrong_numbers_of_blocks(
 
 @pytest.mark.parametrize("shape", [[1, 128], [4, 32], [2, 64, 1], [2, 96], [128]])
 def test_blocks_in_another_shape(tmp_path: Path, shape: list[int]) -> None:
-    """Also if it has as many items: rows would be cut elsewhere."""
+    """An error even for the same number of items: blocks do not cross rows."""
     data = tensor_file((2, 64), 0xFFFFFFFF, 0x3040, data=bytes(4 * 18), vendor=0x5452)
     value = f"variable(shape = {shape}, label = 'w')"
     (found,) = errors(tmp_path, HEAD + Y % value, files={"w.dat": data})

@@ -1,4 +1,4 @@
-"""Mixtures of experts, against what the formula says token by token."""
+"""Mixtures of experts, against the formula evaluated token by token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of the dialect of tract: those that differ only in case are of different weights."""
+"""Labels of tract documents are case-sensitive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of numbers, and of strings while a model is read, against dictionaries of Python."""
+"""Lookup operators, against Python dictionaries."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_strings_are_looked_up_while_the_model_is_read(tmp_path: Path) -> None:
     [
         ("direct_lookup(x, s, 'none')", "tract/unsupported", "its results are strings"),
         ("direct_lookup(x, ['a', 'b'], 'none')", "tract/unsupported", "its results are strings"),
-        ("direct_lookup(x, ['a', 'b'], 1)", "argument/ml_direct_lookup", "values are strings if"),
+        ("direct_lookup(x, ['a', 'b'], 1)", "argument/ml_direct_lookup", "must both be strings"),
         ("direct_lookup([0, 1], s, 'none')", "data/type", "holds strings"),
         ("direct_lookup(s, [1, 2], 0)", "data/type", "'s' holds strings"),
         ("direct_lookup(tract_core_cast(x, to = 'f32'), [1, 2], 0)",
@@ -150,7 +150,7 @@ def test_strings_are_looked_up_while_the_model_is_read(tmp_path: Path) -> None:
         ("direct_lookup(x, [1, 2], 0.5)", "argument/ml_direct_lookup", "fallback is of type"),
         ("direct_lookup(x, [1, 2], [0, 1])", "argument/ml_direct_lookup", r"shape \[2\]"),
         ("direct_lookup(x, tract_core_cast([1, 2], to = 'u8'), 300)",
-         "argument/ml_direct_lookup", "fallback = 300 is no uint8"),
+         "argument/ml_direct_lookup", "fallback = 300 does not fit in uint8"),
         ("reverse_lookup(x, s, 0)", "argument/ml_reverse_lookup", "keys are strings"),
         ("reverse_lookup(s, [1, 2], 0)", "argument/ml_reverse_lookup", "input are strings"),
         ("reverse_lookup(x, [0.5], 0)", "argument/ml_reverse_lookup", "float32"),

@@ -1,4 +1,4 @@
-"""Operators that tract has since 0.23, against float64 formulas and tract itself."""
+"""Operators added in tract 0.23, against float64 formulas and tract itself."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -25,7 +25,7 @@ NAMES = {"float16": "f16", "float32": "f32", "int8": "i8", "int64": "i64", "bool
 
 
 def written(folder: Path, call: str, results: str, given: dict[str, Array]) -> Path:
-    """A document that returns what a call gives for some inputs."""
+    """A document that returns the `results` of a call for the inputs `given`."""
     inputs = "".join(
         f"    {name} = tract_core_external(shape = {list(array.shape)},"
         f" datum_type = '{NAMES[array.dtype.name]}');\n"
@@ -45,7 +45,7 @@ def outputs(folder: Path, call: str, given: dict[str, Array], results: str = "y"
 
 
 def of_tract(folder: Path, given: dict[str, Array]) -> list[Array]:
-    """What tract computes of the document that is in the folder."""
+    """The results of tract for the document in the folder."""
     tract: Any = pytest.importorskip("tract")
     nnef = tract.nnef().with_tract_transformers().with_pulse()
     model = nnef.load(str(folder)).into_runnable()
@@ -60,7 +60,7 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-# -- sums of all items up to each one
+# -- cumulative sums
 
 
 def sums(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:

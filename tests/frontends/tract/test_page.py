@@ -1,4 +1,4 @@
-"""The page on the dialect of tract: its example runs."""
+"""docs/tract.md: its example runs, and its list of registries is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Item types of products in the dialect of tract are those that tract gives them."""
+"""Item types of products are those of tract."""
 
 from __future__ import annotations
 

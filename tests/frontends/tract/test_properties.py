@@ -1,4 +1,4 @@
-"""Properties of the front end for tract's dialect, on random documents, against NumPy."""
+"""Properties of the tract front end on random documents, against NumPy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = examples(0.6)
 
 
 def read(body: str, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
-    """The graph of the statements of a document, whose inputs and results are in `body`."""
+    """The graph of a document whose fragments and graph are `body`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.nnef"
         path.write_text(HEAD + body)
@@ -70,7 +70,7 @@ EXTENTS: dict[str, Callable[[int, int], int]] = {
 
 @st.composite
 def shapes_of_symbols(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
-    """Extents of inputs as they are written, and their values for some values of the symbols."""
+    """Extents of inputs as expressions, and their values for random values of the symbols."""
     values = {name: draw(st.integers(2, 40)) for name in NAMES}
     written: dict[str, list[str]] = {}
     shapes: dict[str, list[int]] = {}
@@ -102,7 +102,7 @@ def test_symbols_explain_the_shapes_that_tell_them(
     try:
         values = symbols.bind(tree, shapes)
     except NnefError:
-        # only of a quotient there are several explanations, of which the least is taken
+        # only quotients have several solutions; the smallest may contradict another extent
         assert any("/" in extent for extents in written.values() for extent in extents)
         return
     for each in assumptions.inputs(tree):
@@ -110,7 +110,7 @@ def test_symbols_explain_the_shapes_that_tell_them(
             try:
                 assert assumptions.extent_of(extent, values) == given_
             except assumptions.NoValue:
-                # what has no value is among several that no extent tells
+                # symbols without a value occur only together in this extent
                 left = {n for n in assumptions.names_of([extent]) if n not in values}
                 assert len(left) > 1
 
@@ -120,7 +120,7 @@ def test_symbols_explain_the_shapes_that_tell_them(
 def test_symbols_have_the_values_that_they_had(
     how: tuple[dict[str, list[str]], dict[str, list[int]]], values: list[int], first: bool
 ) -> None:
-    """Those that stand alone somewhere, wherever that is."""
+    """Symbols that are an extent of their own get their values, wherever that extent is."""
     written, _ = how
     wanted: dict[str, int] = dict(zip(NAMES, values, strict=True))
     plain = {"w": list(NAMES)}
@@ -215,8 +215,8 @@ def test_einsum(case: tuple[str, list[Array]]) -> None:
     st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8), st.integers(1, 3)), min_size=3),
 )
 def test_slice(dims: list[int], bounds: list[tuple[int, int, int]]) -> None:
-    """Bounds count from the end if they are negative and are moved into the dimension; an end that
-    is written as 0 is the end of the dimension.
+    """Negative bounds count from the end, bounds are clamped, and a literal end of 0 is the end of
+    the dimension.
     """
     where: list[slice] = []
     for extent, (begin, end, stride) in zip(dims, bounds, strict=False):
@@ -236,7 +236,7 @@ def test_slice(dims: list[int], bounds: list[tuple[int, int, int]]) -> None:
 @SETTINGS
 @given(st.data())
 def test_reshape(data: st.DataObject) -> None:
-    """0 copies an extent of the input at the same place, -1 is what is left."""
+    """0 copies the extent of the input at the same index, -1 is inferred."""
     dims = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     start = data.draw(st.integers(0, len(dims)))
     count = data.draw(st.integers(0, len(dims) - start))
@@ -256,7 +256,7 @@ def test_reshape(data: st.DataObject) -> None:
     np.testing.assert_array_equal(got, x.reshape(want))
 
 
-# -- what is known is computed as a model would
+# -- constant folding
 
 FLOATS = (-2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, 3.5, 100.0, 1e9, 3e38)
 INTEGERS = (-(2**31), -300, -100, -7, -2, -1, 0, 1, 2, 3, 8, 31, 127, 255, 2**31 - 1)
@@ -281,7 +281,7 @@ KINDS = {
 
 @pytest.mark.parametrize("datum", sorted(KINDS))
 def test_known_tensors_are_computed_as_others(datum: str) -> None:
-    """Operators of tensors that are known give what the compiled operators give of inputs."""
+    """Folded operators give the results of compiled ones."""
     kind = KINDS[datum]
     is_real = datum.startswith("f")
     items = np.array(FLOATS if is_real else INTEGERS)
@@ -306,7 +306,7 @@ def test_known_tensors_are_computed_as_others(datum: str) -> None:
 
 
 def literal(items: Array, datum: str) -> str:
-    """An array of a type, as a document writes it."""
+    """An array as a literal of item type `datum`."""
     written = ", ".join("inf" if np.isinf(item) else repr(item.item()) for item in items)
     return f"tract_core_cast([{written}], to = '{datum}')"
 

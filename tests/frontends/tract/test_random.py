@@ -1,4 +1,4 @@
-"""Random numbers: their distributions, and that they are the same wherever they should be."""
+"""Random numbers: their distributions, and their reproducibility."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MASK = (1 << 64) - 1
 def compiled(
     folder: Path, *values: str, width: int = 3, threads: int = 1, head: str = HEAD
 ) -> DynamicModel:
-    """A model of x [N, width] whose results are these expressions."""
+    """A model of input x [N, width] whose results are the expressions `values`."""
     names = [f"y{i}" for i in range(len(values))]
     body = "\n".join(f"    {name} = {value};" for name, value in zip(names, values, strict=True))
     text = DOCUMENT.format(head=head, results=", ".join(names), width=width, body=body)
@@ -55,7 +55,7 @@ def numbers(dist: str, parameters: str, dtype: str = "f32", seed: str = "7") -> 
 
 
 def distance(sample: Array, distribution: Callable[[float], float]) -> float:
-    """The statistic of Kolmogorov and Smirnov, times the root of the number of items.
+    """The Kolmogorov-Smirnov statistic times the root of the sample size.
 
     It exceeds 1.95 in one sample of a thousand.
     """
@@ -68,14 +68,14 @@ def distance(sample: Array, distribution: Callable[[float], float]) -> float:
 
 
 def correlation(sample: Array, apart: int) -> float:
-    """Of items so far apart, times the root of their number: of independent ones about normal."""
+    """The autocorrelation at distance `apart`, times the root of the sample size: about normal."""
     flat = sample.reshape(-1).astype(np.float64)
     pair = np.corrcoef(flat[apart:], flat[:-apart])
     return float(pair[0, 1]) * math.sqrt(flat.size)
 
 
 def splitmix64(seed: int, count: int) -> list[int]:
-    """The generator of Steele, Lea and Flood, begun with the word that it hashes a seed to."""
+    """The generator of Steele, Lea and Flood (2014), started at the hash of the seed."""
 
     def mixed(z: int) -> int:
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
@@ -117,7 +117,7 @@ def test_uniform_numbers(dtype: str, low: float, high: float, tmp_path: Path) ->
 def test_rounding_does_not_give_the_upper_bound(
     dtype: str, low: float, high: float, tmp_path: Path
 ) -> None:
-    """Of a few numbers between the bounds all come, the upper one does not."""
+    """All of the few numbers in [low, high) occur, and `high` does not."""
     numpy_type = {"f16": np.float16, "f32": np.float32}[dtype]
     expected = [numpy_type(low)]
     while (next_one := np.nextafter(expected[-1], numpy_type(2))) < numpy_type(high):
@@ -173,7 +173,7 @@ def test_sessions_are_independent(dist: str, tmp_path: Path) -> None:
 
 
 def test_seeds(tmp_path: Path) -> None:
-    """Those with the same seed are the same; others have nothing in common, nor those without."""
+    """Equal seeds give equal sequences; other seeds, and none, unrelated ones."""
     values = [
         numbers("uniform", "0.0, 1.0", seed=seed) for seed in ("7", "7.0", "8", "7.5", "", "")
     ]
@@ -236,7 +236,7 @@ def test_any_number_of_classes(classes: int, tmp_path: Path) -> None:
 
 
 def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
-    """Indices are within the classes; infinite weights are all that counts."""
+    """Samples are valid classes; infinite weights exclude finite ones."""
     inf, nan = math.inf, math.nan
     logits = np.array([[nan, 1, 2], [-inf, -inf, -inf], [inf, 1, 2], [1, inf, inf]], np.float32)
     value = "tract_onnx_multinomial(x, sample_size = 1000, seed = 5)"
@@ -247,7 +247,7 @@ def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
 
 
 def test_the_word_without_bits(tmp_path: Path) -> None:
-    """It is the first one behind position 0."""
+    """The hash of position 0 is 0: the first number of a generator at that position."""
     values = [numbers("uniform", "2.0, 3.0"), numbers("normal", "0.0, 1.0")]
     model = compiled(tmp_path, *values, "tract_onnx_multinomial(x, sample_size = 5)")
     session = model.session()
@@ -278,7 +278,7 @@ IN_A_LOOP = """fragment step( a: tensor<scalar> ) -> ( y: tensor<scalar> )
 def test_not_within_loops(tmp_path: Path) -> None:
     head = HEAD + IN_A_LOOP
     value = "tract_core_scan('step', scan = [('a', x, 0, 1)], output = [('y', 'full', 0, 1)])"
-    with pytest.raises(NnefError, match="no random numbers within a loop"):
+    with pytest.raises(NnefError, match="random numbers within a loop are not supported"):
         compiled(tmp_path, value, head=head)(rows(4))
 
 
@@ -293,13 +293,13 @@ ARGUMENTS = "datum_type = '{}', shape = {}, dist = '{}', parameters = {}"
         (("f32", "[3]", "normal", "[0]"), "argument/random", "two numbers"),
         (("f32", "[3]", "normal", "x"), "argument/random", "two numbers"),
         (("f32", "[3]", "normal", "[0, 'a']"), "tract/attribute", "'a'"),
-        (("f32", "[3]", "normal", "[0.0, inf]"), "argument/random", "no finite numbers"),
+        (("f32", "[3]", "normal", "[0.0, inf]"), "argument/random", "must be finite"),
         (("f32", "[3]", "normal", "[0, 0 - 1]"), "argument/random", "must not be below 0"),
         (("f32", "[3]", "uniform", "[1.0, 0.5]"), "argument/random", r"\[1.0, 0.5\]: low"),
         (("f16", "[3]", "uniform", "[1.0, 1.0001]"), "argument/random", "in float16"),
         (("f16", "[3]", "uniform", "[0.0, 1e6]"), "argument/random", "in float16"),
         (("f64", "[3]", "uniform", "[-1.7e308, 1.7e308]"), "argument/random", "high - low is"),
-        (("f16", "[3]", "uniform", "[-1e6, 0.0]"), "argument/random", "no finite numbers in"),
+        (("f16", "[3]", "uniform", "[-1e6, 0.0]"), "argument/random", "must be finite in"),
         (("f32", "[3]", "normal", "[0, 1], seed = nan"), "argument/random", "seed = nan"),
         (("f32", "[3]", "uniform", "[0, 1], seed = inf"), "argument/random", "seed = inf"),
         ("x, seed = nan", "argument/random", "seed = nan"),

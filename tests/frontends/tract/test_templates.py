@@ -1,7 +1,7 @@
-"""Documents that are templates: what they give, what is wrong with them, and that they end."""
+"""Document templates: results, errors, and termination."""
 
 # pyright: reportUnknownMemberType=false
-# ruff: noqa: E501 (templates and what they give stand side by side)
+# ruff: noqa: E501 (templates and results in one line)
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def rendered(folder: Path, template: str, limits: Limits | None = None, **files:
 
 
 def fault(folder: Path, template: str, **limits: int) -> tuple[str, int]:
-    """Rule and line of what is wrong."""
+    """Rule and line of the error of a template."""
     with pytest.raises(NnefError) as caught:
         rendered(folder, template, Limits(**limits))
     (error,) = caught.value.errors
@@ -157,7 +157,7 @@ def test_later_errors_are_in_what_was_rendered(tmp_path: Path) -> None:
     }
 
 
-# -- what minijinja gives, as it is written in its documentation or as it was seen to give
+# -- results of minijinja, from its documentation or from runs
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_templates_of_which_jinja2_gives_the_same(
     assert rendered(tmp_path_factory.getbasetemp(), template, **values) == expected
 
 
-# -- what is wrong
+# -- errors
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_files_that_are_no_json(tmp_path: Path) -> None:
     assert fault(tmp_path, "\n{{ bad.x }}") == ("tract/resource", 2)
 
 
-# -- what would not end, or be without bound
+# -- templates that would not terminate, or take unbounded memory
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Ensembles of trees, against a walk node by node, and against tract where it is installed."""
+"""Decision tree ensembles, against a reference node by node and, where installed, tract."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def is_true(kind: int, x: float, y: float) -> bool:
 
 
 def expected(x: Array, forest: Forest, classes: int, aggregate: str) -> Array:
-    """Row by row, tree by tree, as the format is described."""
+    """Scores computed row by row and tree by tree from tract's arrays."""
     scores = np.zeros((len(x), classes))
     for row, score in zip(x.astype(np.float32), scores, strict=True):
         counts = np.zeros(classes)
@@ -108,7 +108,7 @@ def expected(x: Array, forest: Forest, classes: int, aggregate: str) -> Array:
 def grown(
     seed: int, *, trees: int, depth: int, classes: int, most: int, kinds: tuple[int, ...]
 ) -> Forest:
-    """Random trees of four features, whose leaves have up to `most` votes."""
+    """Random trees over four features whose leaves have up to `most` votes."""
     random = np.random.default_rng(seed)
     forest = Forest([], [], [])
 
@@ -168,7 +168,7 @@ def test_walks(
 
 @pytest.mark.parametrize("kind", range(EQUAL, AT_LEAST + 1))
 def test_comparisons_are_exact(kind: int, tmp_path: Path) -> None:
-    """Each special number with each other one, and with the next ones to it."""
+    """Each special number compared with all others and with its neighbours."""
     forest = Forest([], [[0, 1, 0, 0, 0], [1, 2, 0, 0, 0]], [[0, bits(1)], [1, bits(1)]])
     for threshold in SPECIAL:
         for nan_holds in (0, NAN_HOLDS):
@@ -183,7 +183,7 @@ def test_comparisons_are_exact(kind: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("most", [1, 3])
 def test_as_tract_computes_it(aggregate: str, most: int, tmp_path: Path) -> None:
-    """But for "at least", which it takes for a leaf."""
+    """Except comparison 6, "at least", which tract takes for a leaf."""
     pytest.importorskip("tract")
     tract: Any = import_module("tract")
     forest = grown(5, trees=9, depth=5, classes=3, most=most, kinds=(1, 2, 3, 4, 5))
@@ -204,7 +204,7 @@ def test_one_row_and_other_item_types(tmp_path: Path) -> None:
 
 
 def test_branches_and_leaves_may_be_shared(tmp_path: Path) -> None:
-    """Nothing says that each node has one branch above it, or that all nodes are used."""
+    """A node may have several parents or none."""
     forest = Forest(
         [3, 2, 3],
         [[0, 1, 0, 0, 0], [1, 2, 0, 0, 0], [0, 0, 1, bits(0), LESS], [1, 2, 0, bits(0), AT_MOST],
@@ -272,7 +272,7 @@ def test_what_is_wrong(
 
 @pytest.mark.slow
 def test_limits(tmp_path: Path) -> None:
-    """What a file of a few kilobytes can ask for is bounded."""
+    """The steps and items that a small file can demand are limited."""
     chain = [branch(i + 1, min(i + 2, 5000)) for i in range(5000)]
     with pytest.raises(NnefError, match="limit/steps"):
         written(tmp_path, Forest([0], [*chain, LEAF], VOTES), classes=2)

@@ -1,1 +1,4 @@
-"""The operators of the dialect, a module per kind."""
+"""The operators of tract's registries, one module per kind.
+
+Functions have tract's names and parameters.  `make` is the builder of the graph (`registry`).
+"""

@@ -1,4 +1,4 @@
-"""Element-wise operators; operands are brought to one item type first."""
+"""Element-wise operators; operands are promoted to a common item type first."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from nnefc.symbolic.integers import specialized
 if TYPE_CHECKING:
     from nnefc.frontends.tract.model import ModelContext
 
-# -- one operand: operations that mean what they mean in the standard
+# -- one operand: operations of NNEF 1.0.2
 
-_REAL: Final = (
+_UNARY: Final = (
     "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh",
     "atanh", "sqrt", "rsqrt", "rsqr", "log2", "sigmoid", "tanh", "softplus",
     "floor", "ceil", "round", "relu", "neg", "abs", "sign", "sqr",
 )  # fmt: skip
 _ON_INTEGERS: Final = {"neg", "abs", "sign", "sqr", "relu"}
-"""Those that integers have, too."""
+"""Operations that are defined on integers too."""
 _IDENTITY_ON_INTEGERS: Final = {"floor", "ceil", "round"}
-"""Those that leave integers as they are."""
+"""Operations that return integers unchanged."""
 
 
 def _unary(name: str, x: Operand, make: OpBuilder) -> Operand:
+    """Operation `name` of x; integers are cast to float32 unless it is defined on them."""
     if name in boolean_arithmetic.UNCHANGED and boolean_arithmetic.are_booleans(x):
         return x
     if x.type.dtype.is_integer or x.type.dtype is DType.BOOL:
@@ -50,7 +51,7 @@ def _register_unary(name: str) -> None:
     operator("tract_nnef")(function)
 
 
-for _name in _REAL:
+for _name in _UNARY:
     _register_unary(_name)
 
 
@@ -67,7 +68,7 @@ def not_(make: OpBuilder, x: Operand) -> Any:
 
 @operator("tract_core")
 def tract_core_round_even(make: OpBuilder, input: Operand, decimals: int = 0) -> Any:
-    """`decimals` are beyond tract: the digits behind the point that are kept."""
+    """Nearest number, ties to even, with `decimals` digits after the point (beyond tract)."""
     if input.type.dtype.is_integer:
         return input
     if not decimals:
@@ -112,7 +113,7 @@ def tract_core_silu(make: OpBuilder, input: Operand) -> Any:
 
 @operator("tract_core", "tract_transformers_gelu_approx")
 def tract_core_gelu_approx(make: OpBuilder, input: Operand, fast_impl: bool = False) -> Any:
-    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^p))), p = 2 if fast, otherwise 3."""
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^p))), with p = 2 if `fast_impl`, otherwise 3."""
     power = make("mul", input, input)
     if not fast_impl:
         power = make("mul", power, input)
@@ -123,7 +124,7 @@ def tract_core_gelu_approx(make: OpBuilder, input: Operand, fast_impl: bool = Fa
 
 @operator("tract_core")
 def tract_core_pow_const(make: OpBuilder, input: Operand, exponent: float) -> Any:
-    """x to a power that is a number."""
+    """x to the power of a number."""
     return pow_(make, input, exponent)
 
 
@@ -131,7 +132,7 @@ def tract_core_pow_const(make: OpBuilder, input: Operand, exponent: float) -> An
 
 
 def _aligned(make: OpBuilder, *operands: Any) -> list[Operand]:
-    """Operands of one item type and of one rank: missing dimensions are at the end."""
+    """Operands of a common item type and rank; missing dimensions are appended, as in NNEF."""
     tensors = make.unified(*operands)
     rank = max(x.type.rank for x in tensors)
     return [
@@ -141,11 +142,12 @@ def _aligned(make: OpBuilder, *operands: Any) -> list[Operand]:
 
 
 def _broadcast(make: OpBuilder, name: str, *operands: Any) -> Any:
+    """Operation `name` of aligned operands; on booleans that of `boolean_arithmetic`."""
     aligned = _aligned(make, *operands)
     if boolean_arithmetic.are_booleans(*aligned):
-        found = boolean_arithmetic.binary(make, name, *aligned)
-        if found is not None:
-            return found
+        result = boolean_arithmetic.binary(make, name, *aligned)
+        if result is not None:
+            return result
     return make(name, *aligned)
 
 
@@ -165,7 +167,10 @@ def mul(make: OpBuilder, x: Any, y: Any) -> Any:
 
 
 def _on_reals(make: OpBuilder, name: str, x: Any, y: Any) -> Any:
-    """Codes are decoded; what the result has for codes, if any, follows from its name."""
+    """Operation `name` of dequantized operands.
+
+    If graph.quant has an entry for the result, the evaluator quantizes it.
+    """
     return _broadcast(make, name, as_real(make, x), as_real(make, y))
 
 
@@ -182,7 +187,7 @@ def div(make: OpBuilder, x: Operand, y: Operand) -> Any:
 
 
 def _is_pattern(make: OpBuilder) -> bool:
-    """Whether the graph is for several values of symbols, where plain numbers can take over."""
+    """Whether extents of the graph are symbolic; on OperatorError a concrete graph is used."""
     model: ModelContext = make.evaluator.context.model
     return model.is_pattern
 
@@ -309,6 +314,7 @@ def add_n(make: OpBuilder, x: tuple[Operand, ...]) -> Any:
 
 def sum_of(make: OpBuilder, x: Sequence[Operand]) -> Operand:
     not_empty("add_n", "x", x)
+    """The sum of tensors; raises OperatorError for none."""
     total = x[0]
     for each in x[1:]:
         total = _broadcast(make, "add", total, each)

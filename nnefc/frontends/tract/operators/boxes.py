@@ -1,4 +1,4 @@
-"""Boxes of objects in images."""
+"""Non-maximum suppression of detected boxes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from nnefc.frontends.tract.operators.onnx import nonzero_first
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType, Value
 
-_NEVER: Final = -math.inf
-"""The score of a box that is out of the question."""
+_DROPPED: Final = -math.inf
+"""The score of a box that is below the threshold, selected already, or suppressed."""
 
 
 @operator("tract_onnx")
@@ -30,11 +30,46 @@ def tract_onnx_non_max_suppression(
     score_threshold: float | None = None,
     center_point_box: bool = False,
 ) -> Any:
-    """Rows [n, 3] of batch, class and box, the best of each class first, of those that overlap no
-    better one by more than `iou_threshold` of their union.
+    """Rows [n, 3] of batch, class and box that remain after non-maximum suppression: by batch and
+    class, best box first.
 
-    There is room for all that may remain; how many rows are meant is counted by the model.
+    A box is dropped if its intersection over union with a better box exceeds `iou_threshold`.  The
+    result has room for all rows that may remain; the graph counts the valid ones.
     """
+    batch, classes, count = _checked_extents(boxes, scores)
+    turns = min(max_output_boxes_per_class, count)
+    if batch * classes * max(turns, 0) == 0:
+        return KnownTensor(np.zeros((0, 3), np.int64), DType.INT64)
+    take_room(make.budget, batch * classes * count)
+    boxes, scores = make.unified(boxes, scores)
+    if score_threshold is not None:
+        scores = make("select", make("gt", scores, score_threshold), scores, _DROPPED)
+    sides = _sides(make, boxes, center_point_box)
+    shared = [make.repeated(side, (batch, classes, count)) for side in sides]
+    dropped = make.cast(operand(_DROPPED), scores.type.dtype)
+    numbers = KnownTensor(np.arange(count, dtype=np.int64).reshape(1, 1, count), DType.INT64)
+
+    def turn(
+        within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
+    ) -> tuple[list[Operand], list[Operand]]:
+        """The remaining scores, and the best box of each class with whether it exists."""
+        del slices
+        (left,) = before
+        index = within.cast(within("argmax_reduce", left, axes=(2,)), DType.INT64)
+        exists = within("gt", within("max_reduce", left, axes=(2,)), _DROPPED)
+        best = [within("gather_elements", side, index, axis=2) for side in whole]
+        is_dropped = within("gt", _intersection_over_union(within, whole, best), iou_threshold)
+        is_dropped = within("or", is_dropped, within("eq", numbers, index))
+        after = within("select", is_dropped, dropped, left)
+        one = (1, batch, classes)
+        return [after], [within.reshape(index, one), within.reshape(exists, one)]
+
+    _, (index, exists) = loop(make, turns, [scores], [], shared, turn)
+    return _rows(make, index, exists)
+
+
+def _checked_extents(boxes: Operand, scores: Operand) -> tuple[int, int, int]:
+    """(batch, classes, boxes) of boxes [n, boxes, 4] and scores [n, classes, boxes]."""
     name = "non_max_suppression"
     batch, count, corners = of_rank(name, "boxes", boxes, 3)
     batch_of_scores, classes, of_scores = of_rank(name, "scores", scores, 3)
@@ -43,41 +78,19 @@ def tract_onnx_non_max_suppression(
         raise OperatorError(
             f"argument/{name}", message, "boxes are [n, boxes, 4], scores [n, classes, boxes]"
         )
-    turns = min(max_output_boxes_per_class, count)
-    room = batch * classes * max(turns, 0)
-    if room == 0:
-        return KnownTensor(np.zeros((0, 3), np.int64), DType.INT64)
-    take_room(make.budget, batch * classes * count)
-    boxes, scores = make.unified(boxes, scores)
-    if score_threshold is not None:
-        scores = make("select", make("gt", scores, score_threshold), scores, _NEVER)
-    sides = _sides(make, boxes, center_point_box)
-    shared = [make.repeated(side, (batch, classes, count)) for side in sides]
-    never = make.cast(operand(_NEVER), scores.type.dtype)
-    numbers = KnownTensor(np.arange(count, dtype=np.int64).reshape(1, 1, count), DType.INT64)
+    return batch, classes, count
 
-    def turn(
-        within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
-    ) -> tuple[list[Operand], list[Operand]]:
-        """The best box of each class, and the scores of those that may come after it."""
-        del slices
-        (left,) = before
-        index = within.cast(within("argmax_reduce", left, axes=(2,)), DType.INT64)
-        is_there = within("gt", within("max_reduce", left, axes=(2,)), _NEVER)
-        best = [within("gather_elements", side, index, axis=2) for side in whole]
-        goes = within("gt", _overlap(within, whole, best), iou_threshold)
-        goes = within("or", goes, within("eq", numbers, index))
-        after = within("select", goes, never, left)
-        one = (1, batch, classes)
-        return [after], [within.reshape(index, one), within.reshape(is_there, one)]
 
-    _, (index, is_there) = loop(make, turns, [scores], [], shared, turn)
-    in_order = [make.reshape(make.transpose(x, (1, 2, 0)), (room,)) for x in (index, is_there)]
-    where, number = nonzero_first(make, in_order[1])
+def _rows(make: OpBuilder, index: Operand, exists: Operand) -> Value:
+    """Rows (batch, class, box) of the boxes [turns, batch, classes] that exist, and their count."""
+    turns, batch, classes = index.type.dims
+    room = batch * classes * turns
+    index, exists = (make.reshape(make.transpose(x, (1, 2, 0)), (room,)) for x in (index, exists))
+    where, number = nonzero_first(make, exists)
     columns = [
         make("div", where, classes * turns),
         make("remainder", make("div", where, turns), classes),
-        make("gather", in_order[0], where, axis=0),
+        make("gather", index, where, axis=0),
     ]
     result = make("concat", [make.reshape(column, (room, 1)) for column in columns], axis=1)
     assert isinstance(result, Value)
@@ -86,7 +99,10 @@ def tract_onnx_non_max_suppression(
 
 
 def _sides(make: OpBuilder, boxes: Operand, is_centered: bool) -> list[Any]:
-    """Lower bounds along two axes, then upper ones, each [n, 1, boxes]."""
+    """Lower bounds along both axes, then upper bounds, each [n, 1, boxes].
+
+    Boxes [n, boxes, 4] are two opposite corners, or center and size.
+    """
     batch, count, _ = boxes.type.dims
     first, second, third, fourth = (
         make.reshape(slice_in_dim(make, boxes, 2, i, i + 1), (batch, 1, count)) for i in range(4)
@@ -103,8 +119,8 @@ def _sides(make: OpBuilder, boxes: Operand, is_centered: bool) -> list[Any]:
     return [make(name, *pair) for name in ("min", "max") for pair in pairs]
 
 
-def _overlap(make: OpBuilder, boxes: list[Any], others: list[Any]) -> Any:
-    """The area that boxes have in common, over that of both together; 0 where there is none."""
+def _intersection_over_union(make: OpBuilder, boxes: list[Any], others: list[Any]) -> Any:
+    """Intersection over union of boxes, given by their sides; 0 where they do not intersect."""
     extents = [
         make("sub", make("min", upper, other_upper), make("max", lower, other_lower))
         for lower, upper, other_lower, other_upper in zip(

@@ -1,7 +1,7 @@
-"""Complex tensors, which are kept as real ones with both parts in a last dimension.
+"""Operators on complex tensors, which are real tensors [.., 2] of real and imaginary parts.
 
-What moves items moves pairs of them; arithmetic is that of the parts.  Operators that are not here
-refuse complex tensors.
+Operators that move items are applied to the parts; arithmetic is written out.  All operators
+without a variant here (`@on_complex`) reject complex tensors.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from nnefc.ir import DType
 from nnefc.ops.core.common import sequence
 
 _WHOLE: Final = (DType.INT16, DType.INT32, DType.INT64)
-"""Integers of which tract has complex numbers, besides those of reals."""
+"""Integers that complex numbers may consist of, besides all reals."""
 
 
 @operator("tract_core")
 def tract_core_inner_dim_to_complex(make: OpBuilder, input: Operand) -> Any:
-    """Complex numbers of real and imaginary parts in a last dimension of two."""
+    """The complex tensor [..] of real and imaginary parts [.., 2]."""
     del make
     if input.type.rank == 0 or input.type.dims[-1] != 2:
         message = f"input has shape {list(input.type.dims)}; a last extent of 2 is expected"
         raise OperatorError("argument/inner_dim_to_complex", message)
     dtype = input.type.dtype
     if not dtype.is_float and dtype not in _WHOLE:
-        message = f"there are no complex numbers of {dtype}"
+        message = f"complex numbers of {dtype} are not supported"
         raise OperatorError("argument/inner_dim_to_complex", message)
     return ComplexTensor(input)
 
 
 @operator("tract_core")
 def tract_core_complex_to_inner_dim(make: OpBuilder, input: Operand) -> Any:
-    """Real and imaginary parts of complex numbers, in a last dimension of two."""
+    """The real and imaginary parts [.., 2] of a complex tensor [..]."""
     del make
-    message = f"input, of shape {list(input.type.dims)}, is no complex tensor"
+    message = f"input of shape {list(input.type.dims)} is not complex"
     raise OperatorError("argument/complex_to_inner_dim", message)
 
 
@@ -125,10 +125,11 @@ def slice_(
 @on_complex()
 def concat(make: OpBuilder, values: Any, axis: int) -> Any:
     items = sequence(values)
-    return _joined(make, [values] if items is None else items, axis)
+    return _concat(make, [values] if items is None else items, axis)
 
 
-def _joined(make: OpBuilder, items: Sequence[Any], axis: int) -> ComplexTensor:
+def _concat(make: OpBuilder, items: Sequence[Any], axis: int) -> ComplexTensor:
+    """The concatenation of tensors, some of them complex; scalars have one item."""
     values = [_complex(make, x) for x in items]
     parts = [x.parts if x.rank else make.reshape(x.parts, (1, 2)) for x in values]
     at = normalize_axis(axis, parts[0].type.rank - 1)
@@ -139,7 +140,7 @@ def _joined(make: OpBuilder, items: Sequence[Any], axis: int) -> ComplexTensor:
 def stack(make: OpBuilder, values: Any, axis: int) -> Any:
     items = [_complex(make, x) for x in sequence(values) or [values]]
     at = normalize_axis(axis, items[0].rank, extra=1)
-    return _joined(make, [unsqueeze(make, x, (at,)) for x in items], at)
+    return _concat(make, [unsqueeze(make, x, (at,)) for x in items], at)
 
 
 @on_complex()
@@ -178,7 +179,7 @@ def _gather(make: OpBuilder, input: ComplexTensor, indices: Operand, axis: int =
 
 
 def _complex(make: OpBuilder, x: Any) -> ComplexTensor:
-    """Any tensor as a complex one."""
+    """Any tensor as a complex one; the imaginary parts of a real one are 0."""
     if isinstance(x, ComplexTensor):
         return x
     real = operand(x)
@@ -191,20 +192,23 @@ def _complex(make: OpBuilder, x: Any) -> ComplexTensor:
 
 
 def _aligned(make: OpBuilder, x: Operand, rank: int) -> Operand:
-    """Parts of a tensor of fewer dimensions: those that are missing are before the parts."""
+    """The parts of a complex tensor with dimensions of 1 appended up to `rank`."""
     *dims, parts = x.type.dims
     return make.reshape(x, (*dims, *(1,) * (rank + 1 - x.type.rank), parts))
 
 
 def _of_one_rank(make: OpBuilder, x: Any, y: Any) -> tuple[Operand, Operand]:
-    """The parts of two tensors, of one item type; of a real one an only part."""
-    pairs = [z.parts if isinstance(z, ComplexTensor) else _alone(make, operand(z)) for z in (x, y)]
+    """The parts [.., 2] of two tensors in a common item type and rank; [.., 1] for a real one."""
+    pairs = [
+        z.parts if isinstance(z, ComplexTensor) else _real_part(make, operand(z)) for z in (x, y)
+    ]
     first, second = make.unified(*pairs)
     rank = max(first.type.rank, second.type.rank) - 1
     return _aligned(make, first, rank), _aligned(make, second, rank)
 
 
-def _alone(make: OpBuilder, x: Operand) -> Operand:
+def _real_part(make: OpBuilder, x: Operand) -> Operand:
+    """A real tensor [..] as parts [.., 1]."""
     return make.reshape(x, (*x.type.dims, 1))
 
 
@@ -239,7 +243,7 @@ def mul(make: OpBuilder, x: Any, y: Any) -> Any:
 @on_complex()
 def div(make: OpBuilder, x: Any, y: Any) -> Any:
     if isinstance(y, ComplexTensor):
-        raise OperatorError("tract/unsupported", "nothing is divided by complex numbers")
+        raise OperatorError("tract/unsupported", "division by a complex tensor is not supported")
     first, second = _of_one_rank(make, x, y)
     if isinstance(second, KnownTensor) and second.dtype.is_integer and not second.array.all():
         raise OperatorError("tract/division", "integers are divided by zero")

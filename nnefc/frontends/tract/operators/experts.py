@@ -1,4 +1,4 @@
-"""A mixture of experts: a router chooses those that each token passes through."""
+"""Mixtures of experts (`tract_moe_ffn`; Shazeer et al. 2017): a router selects k per token."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def tract_moe_ffn(
     act_limit: Any = False,
     expert_layout: str = "canonical",
 ) -> Any:
-    """The sum of what the k experts that a router chooses make of a token, by their weights.
+    """Feed-forward layer with experts: the weighted sum of the k experts selected for each token.
 
     x [.., d], wg [e, d], biases [e, ..]; w1 and w3 [e, d, h], w2 [e, h, d], or transposed if the
-    layout is `linear`. An expert is w2 (act(w1 x) * w3 x).
+    layout is `linear`.  An expert is w2 (act(w1 x) * w3 x).
     """
     for name, value, known in (
         ("activation", activation, _ACTIVATIONS),
@@ -77,7 +77,7 @@ def tract_moe_ffn(
 def _route(
     make: OpBuilder, tokens: Operand, wg: Operand, bias: Operand | None, k: int, gate: str
 ) -> tuple[Operand, Operand]:
-    """_Tensors and numbers of the experts of each token, both [n, k]."""
+    """Weights and indices of the selected experts of each token, both [n, k]."""
     logits = matmul(make, tokens, make.cast(wg, tokens.type.dtype), False, True)
     if bias is not None:
         flat = make.reshape(make.cast(bias, tokens.type.dtype), (1, bias.type.volume))
@@ -93,11 +93,12 @@ def _route(
 
 
 def _floats(make: OpBuilder, weight: Operand, dtype: DType) -> Operand:
+    """A weight of reals cast to `dtype`; others unchanged."""
     return make.cast(weight, dtype) if weight.type.dtype.is_float else weight
 
 
 def _clamped(make: OpBuilder, gate: Operand, up: Operand, alpha: Any, limit: Any) -> Operand:
-    """(u + 1) g sigmoid(alpha g) with g = min(gate, limit) and u = clamp(up, -limit, limit)."""
+    """OpenAI's clamped SwiGLU: (u + 1) g sigmoid(alpha g), g = min(gate, limit), u = clamp(up)."""
     gate = make("min", gate, limit)
     up = make("add", make("clamp", up, -limit, limit), 1.0)
     return make("mul", up, make("mul", gate, make("sigmoid", make("mul", gate, alpha))))
@@ -110,21 +111,19 @@ def tract_core_clamped_swiglu(
     """(u + 1) g sigmoid(alpha g) in float32, g = min(gate, limit), u = clamp(up, -limit, limit)."""
     of_shape("clamped_swiglu", "up", up, gate.type.dims)
     if not (math.isfinite(alpha) and 0 < limit < math.inf):
-        message = (
-            f"alpha = {alpha} and limit = {limit} are not finite, or the limit is not positive"
-        )
+        message = f"alpha = {alpha} and limit = {limit} must be finite, and limit positive"
         raise OperatorError("argument/clamped_swiglu", message)
     g, u = (make.cast(x, DType.FLOAT32) for x in (gate, up))
     return _clamped(make, g, u, alpha, limit)
 
 
 _Tensors = tuple[Operand | None, ...]
-"""Of the first, the second, and the gate's product, [e, .., ..]; those of biases are [e, 1, ..]."""
+"""Matrices w1, w2, w3 [e, .., ..], or biases of these [e, 1, ..]; None where absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Experts:
-    """What an expert computes; `limit` is of OpenAI's clamped SwiGLU, with its `alpha`."""
+    """A batch of experts; `alpha` and `limit` are those of the clamped SwiGLU, or False."""
 
     make: OpBuilder
     activation: str
@@ -135,11 +134,11 @@ class _Experts:
     biases: _Tensors
 
     def __call__(self, x: Operand) -> Operand:
-        """w2 (act(w1 x) * w3 x), [e, n, d] of x [1 or e, n, d]."""
+        """w2 (act(w1 x) * w3 x): [e, n, d] for x [1 or e, n, d]."""
         return self._product(self._hidden(x), 1)
 
     def gathered(self, numbers: Operand) -> _Experts:
-        """The experts of these numbers [n], in this order."""
+        """The experts with the indices `numbers` [n]."""
 
         def of(many: _Tensors) -> _Tensors:
             make = self.make
@@ -165,7 +164,7 @@ class _Experts:
         return y if bias is None else self.make("add", y, bias)
 
     def _activation(self, x: Operand, *, is_gated: bool) -> Operand:
-        """PyTorch's modules without a gate have the exact GELU; tract has the other for both."""
+        """act(x); an ungated `gelu` is PyTorch's exact one, where tract uses the approximation."""
         make = self.make
         match self.activation:
             case "relu":
@@ -180,7 +179,7 @@ class _Experts:
 
 
 def _gathered(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
-    """Token by token, with the matrices of its experts: for fewer tokens than experts."""
+    """The layer with gathered matrices of the selected experts: cheaper for few tokens."""
     make = ffn.make
     rows, width = tokens.type.dims
     k = chosen.type.dims[1]
@@ -194,7 +193,7 @@ def _gathered(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand)
 
 
 def _dense(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
-    """All tokens through all experts, whose weights are 0 where they are not chosen."""
+    """The layer with all experts applied to all tokens, with weight 0 where not selected."""
     make = ffn.make
     rows, width = tokens.type.dims
     assert ffn.matrices[0] is not None

@@ -1,4 +1,4 @@
-"""What graphs begin with: inputs, weights, constants; and conversions between item types."""
+"""Inputs, weights, constants, ranges, submodels; casts between item types."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def constant(make: OpBuilder, shape: tuple[int, ...], value: Any) -> Any:
 
 @operator("tract_core", quantized=True)
 def tract_core_cast(make: OpBuilder, input: Any, to: Any = "") -> Any:
-    """Without `to` the type is that of the result in graph.quant, as its name says."""
+    """Conversion to an item type; without `to` that of the result in graph.quant."""
     if to == "":
         return input
     datum = named_type(to)
@@ -92,24 +92,24 @@ def tract_core_cast(make: OpBuilder, input: Any, to: Any = "") -> Any:
     if isinstance(x, KnownTensor):
         return KnownTensor(x.array, x.dtype, datum.is_extent)
     if make.known.get(x, datum.is_extent) is not datum.is_extent:
-        x = make("cast", x, dtype=datum.dtype)  # a tensor of its own
+        x = make("cast", x, dtype=datum.dtype)  # a new tensor, marked as (no) extent
         make.known[x] = datum.is_extent
     return x
 
 
 @operator("tract_core", quantized=True)
 def tract_core_shape_of(make: OpBuilder, input: Any) -> Any:
-    """The extents of a tensor, which are known."""
+    """The extents of a tensor, as a known tensor of rank 1."""
     tensor = input.codes if isinstance(input, QuantizedTensor) else operand(input)
     return extents(tensor.type.dims)
 
 
 @operator("tract_core")
 def tract_core_range(make: OpBuilder, start: Any, end: Any, step: Any = 1) -> Any:
-    """Numbers from `start` up to `end`, which is not among them.
+    """start, start + step, ... before `end`.
 
-    A start that only a run tells is not below 0: there is room for all numbers from 0 on, and how
-    many are meant is counted by the model.
+    If `start` is computed at run time, `end` is known and `step` is 1, the result has extent `end`,
+    and the graph counts the valid items; `start` must then not be negative.
     """
     bounds = [operand(x) for x in (start, end, step)]
     if (
@@ -117,13 +117,13 @@ def tract_core_range(make: OpBuilder, start: Any, end: Any, step: Any = 1) -> An
         and isinstance(bounds[1], KnownTensor)
         and integers(step) == (1,)
     ):
-        return _last_ones(make, bounds[0], integers(end)[0])
+        return _counted_range(make, bounds[0], integers(end)[0])
     dtype = make.unified(*bounds)[0].type.dtype
     if any(x.type.dtype.is_float for x in bounds):
         first, last, stride = (scalar(x) for x in bounds)
         if not all(map(math.isfinite, (first, last, stride))):
             given = f"start = {first}, end = {last}, step = {stride}"
-            raise OperatorError("tract/attribute", f"a range is between finite numbers: {given}")
+            raise OperatorError("tract/attribute", f"a range needs finite numbers: {given}")
         count = math.ceil((last - first) / stride) if stride else 0
     else:
         first, last, stride = (integers(x)[0] for x in bounds)
@@ -143,7 +143,8 @@ def tract_core_range(make: OpBuilder, start: Any, end: Any, step: Any = 1) -> An
     return KnownTensor((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
 
 
-def _last_ones(make: OpBuilder, start: Operand, end: int) -> Operand:
+def _counted_range(make: OpBuilder, start: Operand, end: int) -> Operand:
+    """start, start + 1, ... before `end`, with room for `end` items and their counted number."""
     first = make.cast(make.reshape(start, (1,)), DType.INT64)
     if end <= 0:
         return KnownTensor(np.zeros(0, np.int64), DType.INT64)
@@ -155,6 +156,6 @@ def _last_ones(make: OpBuilder, start: Operand, end: int) -> Operand:
 
 @operator("tract_core", quantized=True)
 def tract_core_submodel(make: OpBuilder, input: Any, label: str) -> Any:
-    """A model of its own that is in a folder or an archive beside the document."""
+    """The results of a model in a folder or an archive beside the document."""
     model = make.evaluator.context.model
     return submodel(model, make, label, sequence(input) or [input])

@@ -1,4 +1,4 @@
-"""Items by index, and the order of items."""
+"""Gather, scatter and top-k."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from nnefc.ir import DType
 
 
 def _indices(make: OpBuilder, x: Operand) -> Operand:
+    """Indices as int32 or int64."""
     return x if x.type.dtype in (DType.INT32, DType.INT64) else make.cast(x, DType.INT64)
 
 
@@ -30,13 +31,13 @@ def tract_core_gather(
 
 
 def _from_front(indices: Array, extent: int) -> Array:
-    """Indices that count from the front; raises OperatorError for one that is outside."""
+    """Known indices with negative ones resolved; raises OperatorError if one is out of range."""
     from_end = indices < 0
-    found: Array = np.where(from_end, indices + extent, indices) if from_end.any() else indices
-    if found.size and not (found >= 0).all() & (found < extent).all():
-        wrong = indices[(found < 0) | (found >= extent)].reshape(-1)[0]
+    resolved: Array = np.where(from_end, indices + extent, indices) if from_end.any() else indices
+    if resolved.size and not (resolved >= 0).all() & (resolved < extent).all():
+        wrong = indices[(resolved < 0) | (resolved >= extent)].reshape(-1)[0]
         raise OperatorError("argument/gather", f"index {wrong} is outside an extent of {extent}")
-    return found
+    return resolved
 
 
 @operator("tract_core")
@@ -61,8 +62,9 @@ def tract_core_scatter_elements(
     axis: int,
     reduction: str = "none",
 ) -> Any:
-    """Updates go where indices say; of more updates than indices the first are taken, as PyTorch
-    does, and a single one goes everywhere.
+    """The input with updates at indices along an axis.
+
+    As in PyTorch, surplus updates are ignored, and a scalar update is written at all indices.
     """
     at = normalize_axis(axis, input.type.rank)
     input, updates = make.unified(input, updates)
@@ -92,6 +94,8 @@ def tract_core_topk(
     at = normalize_axis(axis, input.type.rank)
     dtype = input.type.dtype
     if dtype is DType.BOOL:
-        values, places = make("topk", make.cast(input, DType.UINT8), k=k, axis=at, largest=largest)
-        return make.cast(values, dtype), places
+        values, positions = make(
+            "topk", make.cast(input, DType.UINT8), k=k, axis=at, largest=largest
+        )
+        return make.cast(values, dtype), positions
     return make("topk", input, k=k, axis=at, largest=largest)

@@ -1,6 +1,6 @@
-"""Tables: what there is under a number, and the number under which something is.
+"""Lookup tables: values by index, and indices by key.
 
-Strings can be looked up while the model is read; no model computes with them.
+Strings are looked up while the model is read only; graphs have no strings.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _REVERSE: Final = "argument/ml_reverse_lookup"
 
 @operator("tract_onnx")
 def tract_onnx_ml_direct_lookup(make: OpBuilder, input: Operand, values: Any, fallback: Any) -> Any:
-    """`values` at the numbers in `input`, or `fallback` where there is none of a number.
+    """The items of `values` at the indices in `input`; `fallback` where an index is out of range.
 
-    Values are numbers; strings only if the input is known before the model runs.
+    Values are numbers, or strings if the input is known before the model runs.
     """
     if not input.type.dtype.is_integer:
         raise OperatorError(
@@ -50,13 +50,13 @@ def tract_onnx_ml_direct_lookup(make: OpBuilder, input: Operand, values: Any, fa
         return _filled(make, instead, input.type.dims)
     index = make.cast(input, DType.INT64)
     is_there = make("and", make("ge", index, 0), make("lt", index, count))
-    found = make("gather", table, make("select", is_there, index, 0), axis=0)
-    return make("select", is_there, found, instead)
+    item = make("gather", table, make("select", is_there, index, 0), axis=0)
+    return make("select", is_there, item, instead)
 
 
 @operator("tract_onnx")
 def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallback: int) -> Any:
-    """The number of the first of `keys` that is equal, for each item; `fallback` if none is.
+    """For each item of the input the index of the first equal key; `fallback` if none is equal.
 
     Strings must be known before the model runs.
     """
@@ -71,7 +71,7 @@ def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallbac
     if count == 0:
         return _filled(make, instead, x.type.dims)
     x, table = _comparable(make, x, table)
-    ordered, places = make("topk", make.reshape(table, (count,)), k=count, axis=0, largest=False)
+    ordered, positions = make("topk", make.reshape(table, (count,)), k=count, axis=0, largest=False)
 
     def is_before(index: Operand) -> Operand:
         return make("lt", make("gather", ordered, index, axis=0), x)
@@ -79,12 +79,12 @@ def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallbac
     none = _filled(make, KnownTensor(np.array(0, np.int64), DType.INT64), x.type.dims)
     at = count_before(make, none, count, is_before)
     is_there = make("eq", make("gather", ordered, at, axis=0), x)
-    number = make.cast(make("gather", places, at, axis=0), DType.INT32)
+    number = make.cast(make("gather", positions, at, axis=0), DType.INT32)
     return make("select", is_there, number, instead)
 
 
 def _fallback_item(make: OpBuilder, fallback: Operand, dtype: DType) -> Operand:
-    """The fallback as one item of the type of the others; raises OperatorError."""
+    """The fallback as a scalar of type `dtype`; raises OperatorError if it does not fit."""
     if fallback.type.volume != 1:
         message = f"fallback has shape {list(fallback.type.dims)}; one item is expected"
         raise OperatorError(_DIRECT, message)
@@ -96,17 +96,17 @@ def _fallback_item(make: OpBuilder, fallback: Operand, dtype: DType) -> Operand:
     if isinstance(one, KnownTensor) and dtype.is_integer:
         number = one.array.item()
         if converted(one.array, dtype).item() != number:
-            raise OperatorError(_DIRECT, f"fallback = {number} is no {dtype}")
+            raise OperatorError(_DIRECT, f"fallback = {number} does not fit in {dtype}")
     return make.cast(one, dtype)
 
 
 def _filled(make: OpBuilder, one: Operand, shape: tuple[int, ...]) -> Operand:
-    """A tensor of a shape whose items are all one."""
+    """A tensor whose items are all the item `one`."""
     return make.repeated(make.reshape(one, (1,) * len(shape)), shape)
 
 
 def _comparable(make: OpBuilder, x: Operand, keys: Operand) -> tuple[Operand, Operand]:
-    """Both with items of an ordered type that holds all of either; raises OperatorError."""
+    """Both cast to a common ordered type without loss; raises OperatorError."""
     of_rank("ml_reverse_lookup", "keys", keys, 0, 1)
     dtypes = {x.type.dtype, keys.type.dtype}
     if len(dtypes) > 1:
@@ -126,29 +126,32 @@ def _comparable(make: OpBuilder, x: Operand, keys: Operand) -> tuple[Operand, Op
 def _strings_at(
     make: OpBuilder, input: Operand, values: StringTensor | None, fallback: StringTensor | None
 ) -> StringTensor:
+    """`tract_onnx_ml_direct_lookup` of strings; raises OperatorError."""
     if values is None or fallback is None or fallback.array.size != 1:
-        message = "values are strings if fallback is one, and fallback is one string then"
+        message = "values and fallback must both be strings, and fallback a single one"
         raise OperatorError(_DIRECT, message)
     if not isinstance(input, KnownTensor) or input.is_symbolic:
-        raise OperatorError("tract/unsupported", "its results are strings, which no model computes")
+        message = "its results are strings, which must be known before the model runs"
+        raise OperatorError("tract/unsupported", message)
     make.budget.take_items(input.array.size)
     table, instead = values.array.reshape(-1).tolist(), fallback.array.reshape(-1)[0]
-    found: Array = np.empty(input.array.size, object)
+    texts: Array = np.empty(input.array.size, object)
     for i, index in enumerate(input.array.reshape(-1).tolist()):
-        found[i] = table[index] if 0 <= index < len(table) else instead
-    return StringTensor(found.reshape(input.array.shape))
+        texts[i] = table[index] if 0 <= index < len(table) else instead
+    return StringTensor(texts.reshape(input.array.shape))
 
 
 def _string_indices(
     make: OpBuilder, input: StringTensor | None, keys: StringTensor | None, fallback: int
 ) -> KnownTensor:
+    """`tract_onnx_ml_reverse_lookup` of strings; raises OperatorError."""
     if input is None or keys is None:
         what = "keys" if input is None else "input"
-        message = f"{what} are strings, and the items that are compared with them are numbers"
+        message = f"{what} are strings, and cannot be compared with numbers"
         raise OperatorError(_REVERSE, message)
     make.budget.take_items(input.array.size + keys.array.size)
     numbers: dict[str, int] = {}
     for number, key in enumerate(keys.array.reshape(-1).tolist()):
         numbers.setdefault(key, number)
-    found = [numbers.get(text, fallback) for text in input.array.reshape(-1).tolist()]
-    return KnownTensor(np.array(found, np.int32).reshape(input.array.shape), DType.INT32)
+    indices = [numbers.get(text, fallback) for text in input.array.reshape(-1).tolist()]
+    return KnownTensor(np.array(indices, np.int32).reshape(input.array.shape), DType.INT32)

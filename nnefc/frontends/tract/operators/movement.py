@@ -1,4 +1,4 @@
-"""Shapes, parts and repetitions of tensors."""
+"""Reshape, transpose, concatenate, slice, pad, tile and broadcast."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ from nnefc.ops.standard.slicing import Indices
 from nnefc.symbolic.integers import SymInt, largest, smallest
 
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
+"""tract's names of NNEF's borders."""
 
 
 def normalize_axis(axis: int, rank: int, *, extra: int = 0) -> int:
-    """An axis that may count from the end; raises OperatorError."""
+    """A non-negative axis for one that may be negative; raises OperatorError if out of range.
+
+    `extra`: by how much the rank of the result exceeds `rank`, for a new axis.
+    """
     if not -rank - extra <= axis < rank + extra:
         raise OperatorError("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
     return axis + rank + extra if axis < 0 else axis
@@ -47,7 +51,7 @@ def reshape(
     axis_start: int = 0,
     axis_count: int = -1,
 ) -> Any:
-    """0 copies an extent of the input, -1 stands for what is left."""
+    """Only the `axis_count` dimensions from `axis_start` on change; by default all."""
     dims = input.type.dims
     start = normalize_axis(axis_start, len(dims), extra=1) if axis_start < 0 else axis_start
     end = len(dims) if axis_count < 0 else start + axis_count
@@ -98,7 +102,7 @@ def transpose(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
     order = (*order, *range(len(order), rank))
     if sorted(order) != list(range(rank)):
         raise OperatorError(
-            "argument/transpose", f"axes = {list(axes)} is no permutation of {rank} axes"
+            "argument/transpose", f"axes = {list(axes)} is not a permutation of {rank} axes"
         )
     return make.transpose(input, order)
 
@@ -109,12 +113,13 @@ def concat(make: OpBuilder, values: Any, axis: int) -> Any:
 
 
 def _concat(make: OpBuilder, values: Any, axis: int) -> Any:
+    """The concatenation of tensors, dequantized and promoted; scalars have one item."""
     items = sequence(values)
     items = [values] if items is None else items
     not_empty("concat", "the array of tensors", items)
-    parts = [as_real(make, x) for x in items]
-    parts = [make.reshape(x, (1,)) if not x.type.rank else x for x in parts]
-    tensors = make.unified(*parts)
+    tensors = [as_real(make, x) for x in items]
+    tensors = [make.reshape(x, (1,)) if not x.type.rank else x for x in tensors]
+    tensors = make.unified(*tensors)
     rank = tensors[0].type.rank
     at = normalize_axis(axis, rank)
     if any(x.type.rank != rank for x in tensors):
@@ -149,13 +154,13 @@ def split(make: OpBuilder, value: Operand, axis: int, ratios: tuple[int, ...]) -
     if not ratios or min(ratios) < 1 or extent % whole:
         message = f"extent {extent} cannot be split in ratios {list(ratios)}"
         raise OperatorError("argument/split", message)
-    found: list[Any] = []
+    chunks: list[Any] = []
     begin = 0
     for ratio in ratios:
         end = begin + extent // whole * ratio
-        found.append(slice_in_dim(make, value, at, begin, end))
+        chunks.append(slice_in_dim(make, value, at, begin, end))
         begin = end
-    return tuple(found)
+    return tuple(chunks)
 
 
 def slice_in_dim(
@@ -180,12 +185,14 @@ def slice_in_dim(
 
 @operator("tract_core")
 def within_bound_index(make: OpBuilder, index: int, input_axis_size: int) -> Any:
-    """A place within an extent, from the end if it is negative: a fragment that the exporter leaves
-    out of documents that roll along an axis that varies.
+    """An index clamped to [0, size], from the end if negative.
+
+    torch_to_nnef invokes this fragment in documents that roll along a symbolic axis, but does not
+    define it.
     """
     del make
-    place = index if index >= 0 else index + input_axis_size
-    return largest([0, smallest([place, input_axis_size])])
+    position = index if index >= 0 else index + input_axis_size
+    return largest([0, smallest([position, input_axis_size])])
 
 
 @operator("tract_nnef")
@@ -197,7 +204,7 @@ def slice_(
     end: Any,
     stride: tuple[int, ...] = (),
 ) -> Any:
-    """Bounds are moved into the dimension; a 0 that is written as the end is the end of it."""
+    """Bounds are clamped to the dimension; a literal end of 0 is the end of the dimension."""
     steps = stride or (1,) * len(axes)
     ends = integers(end)
     written = sequence(end) or []
@@ -221,7 +228,7 @@ def slice_(
 def tract_core_dyn_slice(
     make: OpBuilder, input: Operand, start: int, end: int, len: Any = None, axis: int = 0
 ) -> Any:
-    """A part along one axis; bounds may count from the end."""
+    """A range of indices along one axis; negative bounds count from the end."""
     del len
     at = normalize_axis(axis, input.type.rank)
     extent = input.type.dims[at]
@@ -234,7 +241,7 @@ def tract_core_dyn_slice(
 def tract_core_downsample(
     make: OpBuilder, input: Operand, axis: int, stride: int, modulo: int = 0
 ) -> Any:
-    """Every `stride`-th item along an axis; from the last one on if it is negative."""
+    """Every `stride`-th item along an axis, in reverse order if the stride is negative."""
     at = normalize_axis(axis, input.type.rank)
     extent = input.type.dims[at]
     if stride == 0 or not 0 <= modulo < max(extent, 1):
@@ -265,6 +272,7 @@ def pad(
 
 
 def _pad_constant(make: OpBuilder, x: Operand, padding: Pairs, value: float) -> Operand:
+    """Padding of integers and booleans with a constant, by concatenation."""
     for axis, (before, after) in enumerate(padding):
         sides: list[Operand] = []
         for count in (before, after):
@@ -290,7 +298,7 @@ def tile(make: OpBuilder, input: Operand, repeats: tuple[int, ...]) -> Any:
 
 @operator("tract_core")
 def tract_core_broadcast(make: OpBuilder, input: Operand, shape: tuple[int, ...]) -> Any:
-    """Dimensions are aligned at the last one."""
+    """The input repeated to a shape; dimensions are aligned at the last one, as in NumPy."""
     if any(n < 0 for n in shape):
         raise OperatorError("argument/broadcast", f"shape = {list(shape)} has a negative extent")
     if input.type.rank > len(shape):
@@ -305,13 +313,13 @@ def tract_core_broadcast(make: OpBuilder, input: Operand, shape: tuple[int, ...]
 
 @operator("tract_core")
 def tract_core_trilu(make: OpBuilder, input: Operand, k: int = 0, upper: bool = True) -> Any:
-    """Items above or below a diagonal, zeros elsewhere."""
+    """The upper or lower triangle of matrices from diagonal `k`, zeros elsewhere."""
     *_, rows, columns = of_rank_at_least("trilu", "input", input, 2)
     column = make.reshape(make.iota(columns), (1, columns))
-    offset = min(max(k, -rows), columns)  # beyond that it does not matter
+    offset = min(max(k, -rows), columns)  # clamped against overflow; the result is the same
     diagonal = make.reshape(make.iota(rows, offset), (rows, 1))
-    kept = make("ge" if upper else "le", column, diagonal)
-    mask = make.aligned_right(kept, input.type.rank)
+    mask = make("ge" if upper else "le", column, diagonal)
+    mask = make.aligned_right(mask, input.type.rank)
     return make("select", mask, input, make.cast(operand(0), input.type.dtype))
 
 
@@ -324,7 +332,7 @@ def tract_core_one_hot(
     value_off: float = 0.0,
     value_on: float = 1.0,
 ) -> Any:
-    """`value_on` where the new axis has the index, `value_off` elsewhere."""
+    """`value_on` at the indices along a new axis of extent `dim`, `value_off` elsewhere."""
     at = normalize_axis(axis, input.type.rank, extra=1)
     indices = make.cast(input, DType.INT64)
     if not isinstance(indices, KnownTensor):

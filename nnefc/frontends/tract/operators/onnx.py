@@ -1,4 +1,4 @@
-"""What models that came from ONNX need, and how many items there are of it only a run tells."""
+"""Non-zero indices, JSON resources, and operators that tract has removed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from nnefc.ir import DType, Value
 
 @operator("tract_onnx")
 def tract_onnx_non_zero(make: OpBuilder, input: Operand, count_symbol: str = "") -> Any:
-    """Indices [rank, n] of the items that are not zero, in their order.
+    """Indices [rank, n] of the items that are not zero, in row-major order.
 
-    There is room for all items; how many columns are meant is counted by the model.
+    The result has room for all items; the graph counts the valid columns.
     """
     del count_symbol
     dims = of_rank_at_least("non_zero", "input", input, 1)
     volume = math.prod(dims)
     take_room(make.budget, volume)
     if isinstance(input, KnownTensor):
-        found = np.stack(np.nonzero(input.array)).astype(np.int64)
-        return KnownTensor(found.reshape(len(dims), -1), DType.INT64)
+        indices = np.stack(np.nonzero(input.array)).astype(np.int64)
+        return KnownTensor(indices.reshape(len(dims), -1), DType.INT64)
     flat = make.reshape(input, (volume,))
     is_set = flat if flat.type.dtype is DType.BOOL else make("ne", flat, 0)
     where, count = nonzero_first(make, is_set)
@@ -44,13 +44,14 @@ def tract_onnx_non_zero(make: OpBuilder, input: Operand, count_symbol: str = "")
 
 
 def nonzero_first(make: OpBuilder, flags: Operand) -> tuple[Operand, Operand]:
-    """Places of the flags [n] that are set, in order, and behind them those of the others; how many
-    are set.
+    """(indices [n], count) of boolean flags [n]: indices of set flags first, and their number.
+
+    Both groups of indices are in ascending order.
     """
     (volume,) = flags.type.dims
-    places = KnownTensor(np.arange(volume, dtype=np.int64), DType.INT64)
-    behind = KnownTensor(places.array + volume, DType.INT64)
-    keys, _ = make("topk", make("select", flags, places, behind), k=volume, axis=0, largest=False)
+    index = KnownTensor(np.arange(volume, dtype=np.int64), DType.INT64)
+    after = KnownTensor(index.array + volume, DType.INT64)
+    keys, _ = make("topk", make("select", flags, index, after), k=volume, axis=0, largest=False)
     where = make("select", make("lt", keys, volume), keys, make("sub", keys, volume))
     count = make("sum_reduce", make.cast(flags, DType.INT64), axes=(0,))
     return where, make.reshape(count, ())
@@ -64,29 +65,30 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 @operator("tract_resource")
 def tract_resource_get(make: OpBuilder, label: str, key: str = "") -> Any:
-    """A value of a JSON file beside the document; `a.b[0]` is where in it."""
-    found = json_value(make.evaluator.context.model.container, label)
+    """A value in the JSON file `label`.json, at a path such as `a.b[0]`."""
+    value = json_value(make.evaluator.context.model.container, label)
     for name, index in _STEP.findall(key):
         try:
-            found = found[int(index)] if index else found[name]
+            value = value[int(index)] if index else value[name]
         except (KeyError, IndexError, TypeError):
             raise OperatorError("tract/resource", f"{label}.json has no '{key}'") from None
-    return _value(found, label)
+    return _attribute(value, label, key)
 
 
-def _value(found: Any, label: str) -> Any:
-    if isinstance(found, bool | int | float | str):
-        return found
-    if isinstance(found, list):
-        items: list[Any] = found  # pyright: ignore[reportUnknownVariableType]
-        return tuple(_value(item, label) for item in items)
+def _attribute(value: Any, label: str, key: str) -> Any:
+    """A JSON value as an attribute; raises OperatorError for an object or null."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_attribute(item, label, key) for item in items)
     raise OperatorError(
-        "tract/resource", f"what is meant in {label}.json is no number, string or array"
+        "tract/resource", f"'{key}' in {label}.json is not a number, string or array"
     )
 
 
-# -- what there cannot be
+# -- removed operators
 
 
 for _name in ("load", "store", "force_eval", "vptq_gemm"):
-    refuse(f"tract_core_{_name}", "tract has no such operator any more")
+    refuse(f"tract_core_{_name}", "tract has removed this operator")

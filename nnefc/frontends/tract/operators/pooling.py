@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Max, average and root-mean-square pooling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def max_pool(
     stride: tuple[int, ...] = (),
     dilation: tuple[int, ...] = (),
 ) -> Any:
-    """Items beyond the border never win, whether it is 'constant' or 'ignore'."""
+    """The border is ignored, also if it is 'constant'."""
     return _pooled(make, "max_pool", input, size, "ignore", border, padding, stride, dilation)
 
 
@@ -38,9 +38,7 @@ def max_pool_with_index(
     stride: tuple[int, ...] = (),
     dilation: tuple[int, ...] = (),
 ) -> Any:
-    """Indices are of the items of a channel, [y w + x] of an image; the operation's are of those
-    of the window.
-    """
+    """Indices number the items of a channel, y w + x in an image, not those of the window."""
     name = "max_pool_with_index"
     y, taps = _pooled(make, name, input, size, "ignore", border, padding, stride, dilation)
     window = resolve(input.type.dims, size, padding, stride, dilation)
@@ -61,7 +59,7 @@ def max_pool_with_index(
 
 
 def _register_mean_pool(name: str) -> None:
-    """A mean over windows; 'constant' counts items beyond the border, as 0."""
+    """Register the pooling `name`; border 'constant' counts items outside the input as 0."""
 
     def function(
         make: OpBuilder,
@@ -88,14 +86,15 @@ def _pooled(
     x: Operand,
     size: tuple[int, ...],
     border: str,
-    given: str,
+    written: str,
     padding: Pairs,
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Any:
-    if given not in ("constant", "ignore"):
+    """Pooling `name` with a border that may differ from the one `written` in the document."""
+    if written not in ("constant", "ignore"):
         raise OperatorError(
-            f"argument/{name}", f"border = '{given}'; expected 'constant' or 'ignore'"
+            f"argument/{name}", f"border = '{written}'; expected 'constant' or 'ignore'"
         )
     return make(
         name, x, size=size, border=border, padding=padding, stride=stride, dilation=dilation

@@ -1,4 +1,4 @@
-"""Matrix products, and sums of products in general."""
+"""Matrix products, Einstein sums, and products of quantized tensors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def matmul(
 
 
 def in_unblocked_type(make: OpBuilder, y: Operand, *operands: Operand) -> Operand:
-    """A product in the type of the operand whose items are not in blocks, if the others' are."""
+    """A product cast to the type of its only operand that is not block-quantized, as in tract.
+
+    If there is not exactly one such operand, the product is returned unchanged.
+    """
     others = [x for x in operands if not _in_blocks(x)]
     if len(others) != 1 or len(operands) == 1 or not others[0].type.dtype.is_float:
         return y
@@ -48,7 +51,7 @@ def in_unblocked_type(make: OpBuilder, y: Operand, *operands: Operand) -> Operan
 
 
 def _in_blocks(x: Operand) -> bool:
-    """Whether items are stored in blocks, and so have no type of their own in tract."""
+    """Whether a tensor is block-quantized (Q4_0, Q8_1), possibly reshaped or transposed."""
     while isinstance(x, Value) and x.op is not None and x.op.name in _VIEWS:
         x = x.op.inputs[0]
     return isinstance(x, Value) and x.op is not None and x.op.name == "dequantize_blocks"
@@ -59,9 +62,7 @@ _VIEWS: Final = ("reshape", "squeeze", "transpose", "unsqueeze")
 
 @operator("tract_nnef", quantized=True)
 def linear(make: OpBuilder, input: Any, filter: Any, bias: Any = 0.0) -> Any:
-    """input filter^T + bias, over the last two dimensions; the bias of codes is added to the sums
-    of their products.
-    """
+    """The bias of quantized tensors is added to the sums of products of their codes."""
     if not isinstance(input, QuantizedTensor) or not isinstance(filter, QuantizedTensor):
         return _linear(make, as_real(make, input), as_real(make, filter), as_real(make, bias))
     x, w = (
@@ -72,6 +73,7 @@ def linear(make: OpBuilder, input: Any, filter: Any, bias: Any = 0.0) -> Any:
 
 
 def _linear(make: OpBuilder, input: Operand, filter: Operand, bias: Any) -> Operand:
+    """input filter^T + bias; a bias that is 0 is omitted."""
     y = matmul(make, input, filter, False, True)
     term = operand(bias)
     if isinstance(term, KnownTensor) and term.array.size == 1 and not term.array.any():
@@ -85,23 +87,24 @@ def _linear(make: OpBuilder, input: Operand, filter: Operand, bias: Any) -> Oper
 
 @operator("tract_core")
 def tract_core_matmul(make: OpBuilder, A: Operand, B: Operand, axes: tuple[int, ...] = ()) -> Any:
-    """`axes`: where a matrix has its sum dimension, row and column: (m, k, n) of A, B and C."""
+    """Matrix product with `axes` (m, k, n), or (m, k) of A, (k, n) of B, (m, n) of the result."""
     a, b = make.unified(A, B)
     return in_unblocked_type(make, _product(make, a, b, axes), A, B)
 
 
 def _product(make: OpBuilder, a: Operand, b: Operand, axes: tuple[int, ...]) -> Operand:
+    """`tract_core_matmul` of operands of a common type; raises OperatorError."""
     rank = max(a.type.rank, b.type.rank)
     a, b = make.aligned_right(a, rank), make.aligned_right(b, rank)
     if not axes:
         return make("matmul", a, b)
     if len(axes) not in (6, 3):
-        raise OperatorError("argument/matmul", f"axes = {list(axes)} must be six, or three")
+        raise OperatorError("argument/matmul", f"axes = {list(axes)}; 3 or 6 axes are expected")
     a_m, a_k, b_k, b_n, c_m, c_n = axes if len(axes) == 6 else (
         axes[0], axes[1], axes[1], axes[2], axes[0], axes[2]
     )  # fmt: skip
     if not all(0 <= axis < rank for axis in axes) or a_m == a_k or b_k == b_n or c_m == c_n:
-        message = f"axes = {list(axes)} are not those of matrices in tensors of rank {rank}"
+        message = f"axes = {list(axes)} are no axes of matrices in tensors of rank {rank}"
         raise OperatorError("argument/matmul", message)
     first, second, third = ([""] * rank for _ in range(3))
     first[a_m], first[a_k] = "M", "K"
@@ -128,8 +131,8 @@ def tract_core_einsum(
     acc: TypeName = NO_TYPE,
     output: TypeName = NO_TYPE,
 ) -> Any:
-    """Sums of products: `mk,kn->mn` says which dimensions are multiplied and which summed; `acc`
-    is the type of the result, unless `output` is.
+    """Einstein sum as in `numpy.einsum`, `mk,kn->mn`, accumulated in type `acc`; the result has
+    type `output`, or `acc`.
     """
     not_empty("einsum", "inputs", inputs)
     tensors = make.unified(*inputs)
@@ -143,7 +146,10 @@ def tract_core_einsum(
 
 
 def einsum(make: OpBuilder, expression: str, tensors: Sequence[Operand]) -> Operand:
-    """Sums of products, two operands at a time: batch, row, sum and column dimensions."""
+    """An Einstein sum as matrix products of two operands at a time, from left to right.
+
+    Raises OperatorError.
+    """
     names, result = _spelled(expression, [x.type.rank for x in tensors])
     left, *others = zip(names, tensors, strict=True)
     for name, x in (left, *others):
@@ -162,8 +168,10 @@ def einsum(make: OpBuilder, expression: str, tensors: Sequence[Operand]) -> Oper
 
 
 def _spelled(expression: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """Names of the dimensions of operands and result: without `...`, which stands for those that
-    have none, the last ones first; a result that is not written has what stands once, in order.
+    """Letters of the dimensions of each operand, and of the result; raises OperatorError.
+
+    `...` is replaced by unused letters, aligned at the last one.  A missing result consists of the
+    letters that occur once, in alphabetical order, as in NumPy.
     """
     terms, arrow, result = expression.replace(" ", "").partition("->")
     names = terms.split(",")
@@ -186,23 +194,24 @@ def _spelled(expression: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def _needed(result: str, others: Sequence[tuple[str, Operand]]) -> set[str]:
+    """The letters of the result and of the other operands."""
     return set(result).union(*(name for name, _ in others))
 
 
 def _summed(make: OpBuilder, name: str, x: Operand, needed: set[str]) -> tuple[str, Operand]:
-    """A tensor without the dimensions that nothing else has, each of which stands once."""
+    """A tensor with diagonals of repeated letters taken, and letters not `needed` summed."""
     while repeated := next((c for c in name if name.count(c) > 1), None):
         name, x = _diagonal(make, name, x, repeated)
     axes = tuple(i for i, letter in enumerate(name) if letter not in needed)
     if not axes:
         return name, x
     y = make("sum_reduce", x, axes=axes)
-    kept = "".join(letter for letter in name if letter in needed)
-    return kept, make.reshape(y, [n for i, n in enumerate(y.type.dims) if i not in axes])
+    left = "".join(letter for letter in name if letter in needed)
+    return left, make.reshape(y, [n for i, n in enumerate(y.type.dims) if i not in axes])
 
 
 def _diagonal(make: OpBuilder, name: str, x: Operand, letter: str) -> tuple[str, Operand]:
-    """Items whose indices along two dimensions of the same name are equal."""
+    """The diagonal of the first two dimensions with this letter, as the first dimension."""
     first = name.index(letter)
     second = name.index(letter, first + 1)
     rest = [i for i in range(len(name)) if i not in (first, second)]
@@ -217,7 +226,7 @@ def _diagonal(make: OpBuilder, name: str, x: Operand, letter: str) -> tuple[str,
 def _pair(
     make: OpBuilder, left: tuple[str, Operand], right: tuple[str, Operand], needed: set[str]
 ) -> tuple[str, Operand]:
-    """The product of two tensors, summed over what nothing else needs."""
+    """The product of two tensors, summed over common letters that are not `needed`."""
     (a_name, a), (b_name, b) = left, right
     both = [c for c in a_name if c in b_name]
     batch = [c for c in both if c in needed]
@@ -245,17 +254,17 @@ def _grouped(
     groups: Sequence[Sequence[str]],
     extent: dict[str, int],
 ) -> Operand:
-    """A tensor with one dimension for each group of dimensions."""
+    """A tensor with each group of dimensions merged into one, in the order of `groups`."""
     x = make.repeated(x, [extent[letter] for letter in name])
     y = make.transpose(x, [name.index(letter) for group in groups for letter in group])
     return make.reshape(y, [math.prod(extent[letter] for letter in group) for group in groups])
 
 
-# -- products of codes
+# -- products of quantized tensors
 
 
 def without_zero_point(make: OpBuilder, x: Any, zero_point: Any) -> Operand:
-    """Codes less their zero point, as float32: exact sums up to 2^24."""
+    """Codes less their zero point, as float32, whose sums are exact up to 2^24."""
     codes: Operand
     zero: Any = zero_point
     if isinstance(x, QuantizedTensor):
@@ -270,6 +279,7 @@ def without_zero_point(make: OpBuilder, x: Any, zero_point: Any) -> Operand:
 
 
 def _is_default(value: Any, default: float) -> bool:
+    """Whether an argument is the known number `default`."""
     if isinstance(value, KnownTensor) and value.array.size == 1:
         value = value.array.reshape(()).item()
     return isinstance(value, bool | int | float) and value == default
@@ -284,7 +294,10 @@ def requantize(
     c0: Any,
     output: str,
 ) -> Any:
-    """Sums of products of codes as codes of the result, round to nearest, ties to even."""
+    """Sums of products of codes as codes of the type `output`, rounded to nearest, ties to even.
+
+    Without `output` the sums as int32; for a real `output` the sums times both scales.
+    """
     if not output:
         return make.cast(sums, DType.INT32)
     datum = datum_type(output)
@@ -315,7 +328,9 @@ def tract_core_qmatmul(
     c_scale: Any = 1.0,
     output_type: TypeName = NO_TYPE,
 ) -> Any:
-    """`tract_core_matmul` of codes: a is A, b is B, c the result."""
+    """`tract_core_matmul` of codes: a0, a_scale for A, b0, b_scale for B, c0, c_scale for the
+    result.
+    """
     sums = _product(make, without_zero_point(make, A, a0), without_zero_point(make, B, b0), axes)
     sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
     return requantize(make, sums, a_scale, b_scale, c_scale, c0, output_type)
@@ -336,7 +351,7 @@ def tract_core_einsum_q(
     c0: Any = 0,
     c_scale: Any = 1.0,
 ) -> Any:
-    """`tract_core_einsum` of two tensors of codes."""
+    """`tract_core_einsum` of the codes of two tensors, with parameters as `tract_core_qmatmul`."""
     del acc
     if not isinstance(inputs, tuple) or len(inputs) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise OperatorError("argument/einsum", "two operands are expected")

@@ -1,8 +1,8 @@
-"""Random numbers: words of 64 bits that a position in a sequence is hashed to.
+"""Random numbers by splitmix64 (Steele, Lea and Flood 2014), as operations of the graph.
 
-A generator is its position, one word that the model keeps from call to call.  Item i of a call is
-splitmix64(position + i gamma): it depends on no other item, so threads and machines change nothing,
-and a call goes on where the one before has ended.
+The state of a generator is its position, a uint64 that the model stores between calls.  Item i of
+a call is splitmix64(position + i gamma), and the next call continues behind the last item.  Items
+are independent of each other, so the number of threads does not matter.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ if TYPE_CHECKING:
     from nnefc.frontends.tract.model import ModelContext, PriorState
 
 _GAMMA: Final = 0x9E3779B97F4A7C15
-"""What neighbours in the sequence are apart: 2^64 over the golden ratio, odd."""
+"""The distance between consecutive positions: 2^64 over the golden ratio, odd."""
 _MIX: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-"""Shifts and factors of splitmix64, before a last shift."""
+"""Shifts and factors of splitmix64, before the last shift."""
 _LAST: Final = 31
+"""The last shift of splitmix64."""
 _MASK: Final = (1 << 64) - 1
 _BITS: Final = 53
-"""Bits of a word that become a number: as many as a float64 has."""
+"""Bits of a word that are used: the precision of float64."""
 _MULTINOMIAL_TYPES: Final = {6: DType.INT32, 7: DType.INT64}
-"""Item types by ONNX's numbers."""
+"""Item types by the numbers of ONNX's TensorProto.DataType."""
 
 
 @operator("tract_onnx")
@@ -59,13 +60,14 @@ def tract_onnx_random(
     parameters: Any,
     seed: Any = None,
 ) -> Any:
-    """Random numbers, others in every call: `uniform` of [low, high), `normal` of mean, deviation.
+    """Random numbers that differ from call to call: `uniform` in [low, high), or `normal` with mean
+    and deviation.
 
-    A model that begins anew gives the same ones, with a `seed` in every process.
+    A reset model repeats them; with a `seed` every process gives the same ones.
     """
     dtype = named_type(datum_type).dtype
     if not dtype.is_float:
-        raise OperatorError("argument/random", f"random numbers are reals, not {datum_type!r}")
+        raise OperatorError("argument/random", f"datum_type = {datum_type!r} is not a real type")
     if dist not in _DISTRIBUTIONS:
         known = " or ".join(_DISTRIBUTIONS)
         raise OperatorError("argument/random", f"dist = {dist!r}; {known} is expected")
@@ -77,22 +79,21 @@ def tract_onnx_random(
     check_shape(make, "shape", shape, DType.FLOAT64)
     first, second = (scalar(x) for x in given)
     if not (math.isfinite(first) and math.isfinite(second)):
-        raise OperatorError(
-            "argument/random", f"parameters = {[first, second]} are no finite numbers"
-        )
+        raise OperatorError("argument/random", f"parameters = {[first, second]} must be finite")
     generator = _Generator.of(make, seed)
-    made = _DISTRIBUTIONS[dist](generator, math.prod(shape), dtype, first, second)
+    items = _DISTRIBUTIONS[dist](generator, math.prod(shape), dtype, first, second)
     generator.store()
-    return make.reshape(make.cast(made, dtype), shape)
+    return make.reshape(make.cast(items, dtype), shape)
 
 
 @operator("tract_onnx")
 def tract_onnx_multinomial(
     make: OpBuilder, input: Operand, dtype: int = 6, sample_size: int = 1, seed: Any = None
 ) -> Any:
-    """Classes [batch, sample_size] drawn by the logarithms [batch, classes] of their weights.
+    """Samples [batch, sample_size] of classes, with the logarithms of their weights as input
+    [batch, classes].
 
-    Other ones in every call, as of `tract_onnx_random`; tract repeats those of a seed.
+    Samples differ from call to call as in `tract_onnx_random`; tract repeats those of a seed.
     """
     batch, classes = of_rank("multinomial", "input", input, 2)
     if not input.type.dtype.is_float:
@@ -119,7 +120,7 @@ def tract_onnx_multinomial(
 
 @dataclass(slots=True)
 class _Generator:
-    """A generator: where in the sequence it is, and under which name that is kept."""
+    """A generator at a position of its sequence, stored as the state `name`."""
 
     make: OpBuilder
     name: str
@@ -128,10 +129,12 @@ class _Generator:
 
     @classmethod
     def of(cls, make: OpBuilder, seed: Any) -> _Generator:
-        """The generator of the operator at hand; raises OperatorError within a loop."""
+        """The generator of the current operator; raises OperatorError within a loop."""
         model: ModelContext = make.evaluator.context.model
         if make.graph is not model.graph:
-            raise OperatorError("tract/unsupported", "there are no random numbers within a loop")
+            raise OperatorError(
+                "tract/unsupported", "random numbers within a loop are not supported"
+            )
         name = model.state_name("random")
         before = model.prior_state(name, DType.UINT64, 0)
         if before is not None:
@@ -151,8 +154,8 @@ class _Generator:
         self.position = make("add", position, distance)
         if count == 0:
             return KnownTensor(np.zeros(0, np.uint64), DType.UINT64)
-        # counted by the model: of numbers that are known now constants would be made, and results
-        # of these, by functions that are not those of kernels
+        # always an operation: folding would compute with NumPy, whose log and cos differ from those
+        # of the kernels in the last bits
         attributes = {"count": count, "start": 0, "step": 1}
         make.budget.take_operation(1)
         iota = build(make.graph, "iota", [], attributes, location=make.location).output
@@ -162,17 +165,17 @@ class _Generator:
         return _xor_shift(make, z, _LAST)
 
     def fractions(self, count: int, *, above: bool = False) -> Operand:
-        """The next numbers [count] in float64, of [0, 1), or of (0, 1] if they are `above` 0."""
+        """The next numbers [count] in float64, in [0, 1), or in (0, 1] if `above`."""
         make = self.make
         whole = make("shift_right", self.words(count), _uint64(64 - _BITS))
         if above:
             whole = make("add", whole, _uint64(1))
-        # less than 2^63: conversions from signed integers are what processors have
+        # below 2^63: processors convert signed integers, not unsigned ones
         real = make.cast(make.cast(whole, DType.INT64), DType.FLOAT64)
         return make("mul", real, _float64(0.5**_BITS))
 
     def store(self) -> None:
-        """Let the next call begin where this one has ended."""
+        """Store the position for the next call."""
         model: ModelContext = self.make.evaluator.context.model
         model.store_state(self.name, self.before, self.position)
 
@@ -190,19 +193,19 @@ def _xor_shift(make: OpBuilder, z: Operand, shift: int) -> Operand:
 
 
 def _splitmix64(z: int) -> int:
-    """splitmix64 of a word: what seeds that are alike have in common is gone."""
+    """The hash of a word by splitmix64, which makes the positions of similar seeds unrelated."""
     for shift, factor in _MIX:
         z = (z ^ z >> shift) * factor & _MASK
     return z ^ z >> _LAST
 
 
 def _seed_of(seed: Any) -> int:
-    """A word of a number; whole ones are themselves, of whatever type they are written."""
+    """The seed as an integer: whole numbers by value, others by the bits of their float64."""
     if isinstance(seed, int):
         return seed
     number = scalar(seed)
     if not math.isfinite(number):
-        raise OperatorError("argument/random", f"seed = {number} is no finite number")
+        raise OperatorError("argument/random", f"seed = {number} must be finite")
     if number.is_integer():
         return int(number)
     return int.from_bytes(struct.pack("<d", number), "little")
@@ -212,25 +215,23 @@ def _seed_of(seed: Any) -> int:
 
 
 def _uniform(generator: _Generator, count: int, dtype: DType, low: float, high: float) -> Operand:
-    """low + u (high - low), which rounding must not make `high`."""
+    """low + u (high - low), limited so that rounding does not give `high`."""
     bounds = converted(np.array([low, high]), dtype).astype(np.float64)
     low, high = bounds.tolist()
     given = f"parameters = {[low, high]}"
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise OperatorError("argument/random", f"{given} are no finite numbers in {dtype}")
+        raise OperatorError("argument/random", f"{given} must be finite in {dtype}")
     if not low < high:
         raise OperatorError("argument/random", f"{given}: low must be less than high, in {dtype}")
     if not math.isfinite(high - low):
-        raise OperatorError(
-            "argument/random", f"{given}: high - low is beyond the numbers of float64"
-        )
+        raise OperatorError("argument/random", f"{given}: high - low is infinite in float64")
     make = generator.make
     scaled = make("mul", generator.fractions(count), _float64(high - low))
     return make("min", make("add", scaled, _float64(low)), _float64(_below(high, dtype)))
 
 
 def _below(number: float, dtype: DType) -> float:
-    """The next number below one of a type."""
+    """The largest number of a type below `number`."""
     items: Array = np.nextafter(np.array(number, dtype.numpy), np.array(-np.inf, dtype.numpy))
     return float(items)
 
@@ -238,15 +239,15 @@ def _below(number: float, dtype: DType) -> float:
 def _normal(
     generator: _Generator, count: int, dtype: DType, mean: float, deviation: float
 ) -> Operand:
-    """mean + deviation sqrt(-2 ln u) cos(2 pi v), with u of (0, 1] and v of [0, 1).
+    """mean + deviation sqrt(-2 ln u) cos(2 pi v), with u in (0, 1] and v in [0, 1).
 
-    Box and Muller's method; in the type of the result, or float32 at least.
+    The method of Box and Muller (1958), in the type of the result, but at least float32.
     """
     if deviation < 0:
         raise OperatorError("argument/random", f"the deviation must not be below 0: {deviation}")
     make = generator.make
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
-    # float32 is as exact for a u close to 0 as for others: tails are as long as those of float64
+    # the relative precision of float32 also holds for u near 0, so tails are as long as in float64
     u = make.cast(generator.fractions(count, above=True), wide)
     v = make.cast(generator.fractions(count), wide)
     radius = make("sqrt", make("mul", make("log", u), -2.0))
@@ -262,25 +263,27 @@ _DISTRIBUTIONS: Final[dict[str, _Distribution]] = {"uniform": _uniform, "normal"
 
 
 def _cumulative_weights(make: OpBuilder, logits: Operand) -> Operand:
-    """Where the classes [batch, classes] end on a line that is as long as all weights together.
+    """Cumulative weights [batch, classes] of the classes.
 
-    Weights are whole numbers in float64, whose sums are exact: a class without weight has no part
-    of the line, whatever the order of the sums.
+    Weights are whole numbers in float64, so sums are exact in any order, and a class with weight 0
+    is never drawn.
     """
     batch, classes = logits.type.dims
     largest_weight = _float64(2.0 ** (_BITS - 1 - classes.bit_length()))
     x = make.cast(logits, DType.FLOAT64)
     most = make("max_reduce", x, axes=(1,))
     weights = make("floor", make("mul", make("exp", make("sub", x, most)), largest_weight))
-    # infinite and undefined ones have no difference to the largest
+    # NaN becomes 0, and infinite maxima, whose difference is NaN, get the largest weight
     weights = make("select", make("gt", weights, _float64(0)), weights, _float64(0))
     ends = make("select", make("eq", x, most), largest_weight, weights)
     return running_sum(make, make.repeated(ends, (batch, classes)), 1)
 
 
 def _search_sorted(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
-    """Index of the first of `ends` [batch, classes], in order, that is greater than a point
-    [batch, n]; of the last one if none is.
+    """For each point [batch, n] the index of the first of `ends` [batch, classes] above it.
+
+    `ends` ascend; the index is that of the last one if none is above.  Compare
+    `numpy.searchsorted(side="right")`.
     """
 
     def is_before(index: Operand) -> Operand:

@@ -1,4 +1,4 @@
-"""What follows the products in a step of a recurrent network; linear attention."""
+"""Recurrent cells (GRU, LSTM), causal convolution with state, and gated linear attention."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from nnefc.ir import DType
 
 
 def _gates(make: OpBuilder, x: Operand, hidden: int, count: int) -> list[Operand]:
-    axis = len(of_rank_at_least("gates", "what the gates are cut from", x, 1)) - 1
+    """`count` slices of `hidden` items along the last axis; raises OperatorError."""
+    axis = len(of_rank_at_least("gates", "the tensor of all gates", x, 1)) - 1
     if x.type.dims[axis] != count * hidden:
-        message = f"{count} gates of {hidden} do not make {x.type.dims[axis]}"
+        message = f"{count} gates of {hidden} items do not fit {x.type.dims[axis]} items"
         raise OperatorError("argument/gates", message)
     return [slice_in_dim(make, x, axis, i * hidden, (i + 1) * hidden) for i in range(count)]
 
@@ -28,7 +29,7 @@ def _gates(make: OpBuilder, x: Operand, hidden: int, count: int) -> list[Operand
 def tract_core_gru_epilogue(
     make: OpBuilder, xh: Operand, rh: Operand, h_prev: Operand, hidden: int
 ) -> Any:
-    """Gates z, r, h: n + z (h_prev - n) with n = tanh(xh + r rh)."""
+    """The new state of a GRU: n + z (h_prev - n) with n = tanh(xh + r rh); gates z, r, n."""
     x, r = _gates(make, xh, hidden, 3), _gates(make, rh, hidden, 3)
     update = make("sigmoid", make("add", x[0], r[0]))
     reset = make("sigmoid", make("add", x[1], r[1]))
@@ -38,10 +39,10 @@ def tract_core_gru_epilogue(
 
 @operator("tract_core")
 def tract_core_lstm_epilogue(make: OpBuilder, preact: Operand, c_prev: Operand, hidden: int) -> Any:
-    """Gates i, o, f, c: c = f c_prev + i tanh(c), h = o tanh(c)."""
-    i, o, f, c = _gates(make, preact, hidden, 4)
-    kept = make("mul", make("sigmoid", f), c_prev)
-    cell = make("add", kept, make("mul", make("sigmoid", i), make("tanh", c)))
+    """The new h and c of an LSTM: c = f c_prev + i tanh(g), h = o tanh(c); gates i, o, f, g."""
+    i, o, f, g = _gates(make, preact, hidden, 4)
+    remembered = make("mul", make("sigmoid", f), c_prev)
+    cell = make("add", remembered, make("mul", make("sigmoid", i), make("tanh", g)))
     return make("mul", make("sigmoid", o), make("tanh", cell)), cell
 
 
@@ -58,10 +59,10 @@ def tract_core_gru_seq(
     has_bias: bool = False,
     reset_every_turn: bool = False,
 ) -> Any:
-    """A recurrent layer of `tract_core_gru_epilogue`: all its states, and the last one.
+    """A GRU layer over time, by `tract_core_gru_epilogue`: its states [n, T, h], and the last one.
 
-    x [n, T, i], w [3 h, i], r [3 h, h], b [1, 6 h] (if `has_bias`): of w, then of r; initial_h
-    [n, 1, h].  Backwards if `chunk` is negative.
+    x [n, T, i], w [3 h, i], r [3 h, h], initial_h [n, 1, h], and with `has_bias` b [1, 6 h], the
+    bias of w followed by that of r.  Time runs backwards if `chunk` is negative.
     """
     del reset_every_turn
     batch, steps, width = of_rank("gru_seq", "x", x, 3)
@@ -70,14 +71,14 @@ def tract_core_gru_seq(
     of_shape("gru_seq", "r", r, (gates, hidden))
     if initial_h is None or initial_h.type.volume != batch * hidden:
         raise OperatorError(
-            "argument/gru_seq", f"initial_h does not have {batch} states of {hidden}"
+            "argument/gru_seq", f"initial_h must have {batch} states of {hidden} items"
         )
     if not steps:
-        raise OperatorError("argument/gru_seq", "there are no steps")
+        raise OperatorError("argument/gru_seq", "x has no time steps")
     w_bias = r_bias = None
     if has_bias:
         if b is None or b.type.volume != 2 * gates:
-            raise OperatorError("argument/gru_seq", f"b does not have {2 * gates} items")
+            raise OperatorError("argument/gru_seq", f"b must have {2 * gates} items")
         biases = make.reshape(b, (1, 2 * gates))
         w_bias, r_bias = (
             slice_in_dim(make, biases, 1, 0, gates),
@@ -103,7 +104,7 @@ def tract_core_gru_seq(
 
 
 def _affine(make: OpBuilder, x: Operand, filter: Operand, bias: Operand | None) -> Operand:
-    """x filter^T + bias, of matrices."""
+    """x filter^T + bias for matrices."""
     y = matmul(make, x, filter, False, True)
     return y if bias is None else make("add", y, bias)
 
@@ -112,9 +113,9 @@ def _affine(make: OpBuilder, x: Operand, filter: Operand, bias: Operand | None) 
 def tract_transformers_causal_conv1d_update(
     make: OpBuilder, input: Operand, weight: Operand, initial_state: Operand
 ) -> Any:
-    """silu of a convolution along time, and the last items as the state of the next call.
+    """silu of a depthwise causal convolution along time, and the last k items as the next state.
 
-    `input` is [b, T, C], `weight` [C, k], `initial_state` [b, C, k] or [C, k]: what came before.
+    input [b, T, C], weight [C, k], initial_state [b, C, k] or [C, k], the k items before the input.
     """
     dtype = input.type.dtype
     wide = [make.cast(x, DType.FLOAT32) for x in (input, weight, initial_state)]
@@ -146,16 +147,16 @@ def tract_transformers_gdn_recurrent(
     beta: Operand,
     initial_state: Operand,
 ) -> Any:
-    """The gated delta rule, step by step over S.
+    """Linear attention by the gated delta rule (Yang et al. 2024): the outputs and the last state.
 
     A step: S *= exp(g); d = beta (v - S^T k); S += k d^T; y = S^T q / sqrt(w), with q and k of
-    length 1.  query, key [b, S, hk, w], value [b, S, hv, w], log_decay, beta [b, S, hv],
+    norm 1.  query, key [b, T, hk, w], value [b, T, hv, w], log_decay g and beta [b, T, hv],
     initial_state [b, hv, w, w]; hv is a multiple of hk.
     """
     batch, steps, heads, width = of_rank("gdn_recurrent", "value", value, 4)
     few = of_rank("gdn_recurrent", "query", query, 4)[2]
     if few < 1 or heads % few:
-        message = f"{heads} heads of values are no multiple of {few} heads of keys"
+        message = f"{heads} heads of values are not a multiple of {few} heads of keys"
         raise OperatorError("argument/gdn_recurrent", message)
     for name, x in (("query", query), ("key", key)):
         of_shape("gdn_recurrent", name, x, (batch, steps, few, width))
@@ -165,7 +166,7 @@ def tract_transformers_gdn_recurrent(
             raise OperatorError("argument/gdn_recurrent", message)
     of_shape("gdn_recurrent", "initial_state", initial_state, (batch, heads, width, width))
     if not steps:
-        raise OperatorError("argument/gdn_recurrent", "there are no steps")
+        raise OperatorError("argument/gdn_recurrent", "value has no time steps")
     q, k = (_unit_heads(make, x, heads) for x in (query, key))
     q = make("mul", q, 1.0 / math.sqrt(width))
     v, g, b, state = (make.cast(x, DType.FLOAT32) for x in (value, log_decay, beta, initial_state))
@@ -192,12 +193,12 @@ def tract_transformers_gdn_recurrent(
 
 
 def _time_major(make: OpBuilder, x: Operand) -> Operand:
-    """Time as the first dimension."""
+    """A tensor [b, T, ..] as [T, b, ..]."""
     return make.transpose(x, (1, 0, *range(2, x.type.rank)))
 
 
 def _unit_heads(make: OpBuilder, x: Operand, heads: int) -> Operand:
-    """Vectors of length 1, each for as many heads as there are of the values."""
+    """The vectors [b, T, hk, w] with norm 1, repeated for the heads of values: [b, T, hv, w]."""
     batch, steps, few, width = x.type.dims
     wide = make.cast(x, DType.FLOAT32)
     total = make("sum_reduce", make("sqr", wide), axes=(3,))

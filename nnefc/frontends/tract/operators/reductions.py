@@ -1,4 +1,4 @@
-"""Reductions, normalisation, softmax."""
+"""Reductions, softmax and normalization."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sum_reduce(
 def _register_reduction(
     registry: str, name: str, prefix: str = "", of: DType | None = None
 ) -> None:
-    """An operator that is the operation of its name, along axes, of items that become `of`."""
+    """Register the reduction `prefix` + `name`; items are cast to `of` first, if given."""
 
     def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
         x = input if of is None else make.cast(input, of)
@@ -48,7 +48,7 @@ for _name in ("product_reduce", "argmax_reduce_last", "argmin_reduce_last"):
 
 
 def _register_arg_reduction(name: str) -> None:
-    """An operator that gives the first place of an extreme, as int64."""
+    """Register an operator for the index of the first extreme, as int64."""
 
     def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
         where = normalize_axes(axes, input.type.rank)
@@ -73,7 +73,7 @@ for _name in ("argmax_reduce", "argmin_reduce"):
 
 @operator("tract_nnef")
 def softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
-    """Dimensions behind the last one have an extent of 1, as everywhere in NNEF."""
+    """Dimensions beyond the last one have extent 1, as everywhere in NNEF."""
     dims = x.type.dims
     rank = max(len(dims), *(axis + 1 for axis in axes), 1)
     if rank > make.budget.limits.rank:
@@ -84,7 +84,7 @@ def softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
 
 @operator("tract_core")
 def tract_core_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...], exp: Any = "") -> Any:
-    del exp  # how exact the exponential has to be
+    del exp  # tract's choice of an exact or a fast exponential
     return softmax(make, x, axes)
 
 
@@ -97,12 +97,12 @@ def tract_core_log_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -
     return make("sub", shifted, make("log", total))
 
 
-# -- normalisation
+# -- normalization
 
 
 @operator("tract_core", "tract_transformers_rms_norm")
 def tract_core_rms_norm(make: OpBuilder, input: Operand, axis: int, eps: float = 1e-6) -> Any:
-    """x / sqrt(mean(x^2) + eps) along an axis; computed in float32 at least."""
+    """x / sqrt(mean(x^2) + eps) along an axis, computed in at least float32."""
     return make.cast(_normal(make, input, axis, eps), input.type.dtype)
 
 
@@ -116,8 +116,10 @@ def tract_core_scaled_rms_norm(
     out_dt: TypeName = NO_TYPE,
     scale_dt: TypeName = NO_TYPE,
 ) -> Any:
-    """scale x / sqrt(mean(x^2) + eps), with a factor for each place of the axis; the quotient is
-    rounded to `scale_dt` before, and the result is of `out_dt`, or of the input's type.
+    """scale x / sqrt(mean(x^2) + eps), with `scale` along the axis.
+
+    The quotient is rounded to `scale_dt` before it is scaled; the result has type `out_dt`, or that
+    of the input.
     """
     at = normalize_axis(axis, input.type.rank)
     of_shape("scaled_rms_norm", "scale", scale, (input.type.dims[at],))
@@ -131,7 +133,7 @@ def tract_core_scaled_rms_norm(
 
 
 def _normal(make: OpBuilder, input: Operand, axis: int, eps: float) -> Operand:
-    """x / sqrt(mean(x^2) + eps) in float32, or float64 if the input is that."""
+    """x / sqrt(mean(x^2) + eps) in float32, or in float64 for an input of float64."""
     at = normalize_axis(axis, input.type.rank)
     dtype = input.type.dtype
     wide = dtype if dtype in (DType.FLOAT32, DType.FLOAT64) else DType.FLOAT32
@@ -156,7 +158,7 @@ def batch_normalization(
 
 
 def _channels(make: OpBuilder, x: Operand) -> Operand:
-    """A parameter of the channels as [1, channels]: extents of 1 do not count."""
+    """A parameter of any shape as [1, channels]; a scalar is unchanged."""
     return x if x.type.volume == 1 and not x.type.rank else make.reshape(x, (1, x.type.volume))
 
 
@@ -182,7 +184,7 @@ def tract_onnx_lrn(
     bias: float = 1.0,
     size: int = 1,
 ) -> Any:
-    """Over `size` channels; alpha is divided by their number."""
+    """Local response normalization over `size` channels; alpha is divided by their number."""
     window = (1, size) + (1,) * (input.type.rank - 2)
     return local_response_normalization(make, input, window, alpha, beta, bias)
 

@@ -1,4 +1,4 @@
-"""Fourier transforms; a complex number is a last dimension of two items."""
+"""Fourier transforms of complex tensors, as parts in a last dimension of 2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnefc.frontends.tract.registry import operator
 
 @operator("tract_core")
 def tract_core_fft(make: OpBuilder, input: Operand, axis: int, inverse: bool = False) -> Any:
-    """Neither direction divides by the number of items."""
+    """Fourier transform along an axis; neither direction divides by the number of items."""
     return make("fft", input, axis=normalize_axis(axis, input.type.rank), inverse=inverse)
 
 
@@ -25,7 +25,7 @@ def tract_core_stft(
     stride: int,
     window: Operand | None = None,
 ) -> Any:
-    """Transforms of frames; a window that is shorter lies in the middle of them."""
+    """Short-time Fourier transform; a window shorter than the frame is centered in it."""
     at = normalize_axis(axis, input.type.rank)
     if window is None:
         return make("stft", input, axis=at, frame=frame, stride=stride)

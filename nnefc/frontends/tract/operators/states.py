@@ -1,7 +1,7 @@
-"""Operators that keep a state from call to call: keys and values, running means.
+"""Operators with state: key-value caches and running means.
 
-A state is an input and an output of the graph; sessions of a model hold it between calls.  Caches
-that tract keeps in few bits are kept as they are computed here, which loses nothing.
+A state is an input and an output of the graph; a session holds it between calls.  Caches that tract
+quantizes are stored unquantized.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 def _cached(
     make: OpBuilder, name: str, x: Operand, axis: int, window: int | None = None
 ) -> Operand:
-    """What has come along an axis so far, or the last `window` of it."""
+    """The inputs of all calls, concatenated along an axis; the last `window` items if given.
+
+    Stores the result as state `name`; raises OperatorError for a state of another shape.
+    """
     model = make.evaluator.context.model
-    is_empty = 0 in _others(x.type.dims, axis)  # there is nothing to put anywhere
+    is_empty = 0 in _others(x.type.dims, axis)  # no items to append
     in_place = window is None and model.in_place and not is_empty
     if window is None:
         model.source_state.growing[name] = axis
@@ -30,8 +33,8 @@ def _cached(
     before = model.prior_state(name, x.type.dtype, x.type.rank, room)
     after = x
     if before is not None and _others(before.dims, axis) != _others(x.type.dims, axis):
-        message = f"the state '{name}' is {list(before.dims)}, and {list(x.type.dims)} comes"
-        raise OperatorError("input/state", f"{message}: all axes but {axis} must be the same")
+        message = f"the state '{name}' has shape {list(before.dims)}, the input {list(x.type.dims)}"
+        raise OperatorError("input/state", f"{message}: all extents but axis {axis} must be equal")
     if before is not None and before.dims[axis] > 0:
         after = slice_in_dim(make, before.value, axis, 0, before.dims[axis])
         if x.type.dims[axis] > 0:
@@ -47,6 +50,7 @@ def _cached(
 
 
 def _others(dims: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The extents of all axes but one."""
     return (*dims[:axis], *dims[axis + 1 :])
 
 
@@ -60,7 +64,7 @@ def tract_transformers_dyn_kv_cache(
     past_sequence_shape: Any = (),
     input_sequence_shape: Any = (),
 ) -> Any:
-    """The inputs of all calls so far, one behind the other along an axis."""
+    """The inputs of all calls so far, concatenated along an axis."""
     del datum_type, past_sequence_shape, input_sequence_shape
     return _cached(make, name, input, normalize_axis(axis, input.type.rank))
 
@@ -77,7 +81,7 @@ def tract_transformers_quantized_dyn_kv_cache(
     past_sequence_shape: Any = (),
     input_sequence_shape: Any = (),
 ) -> Any:
-    """As `tract_transformers_dyn_kv_cache`, without loss: nothing is stored in few bits."""
+    """`tract_transformers_dyn_kv_cache`; the cache is not quantized, whatever `bits` says."""
     if not 1 <= bits <= 16:
         raise OperatorError(
             "argument/quantized_dyn_kv_cache", f"bits = {bits}; 1 to 16 are possible"
@@ -107,10 +111,11 @@ def tract_transformers_window_kv_sdpa(
 def _cached_attention(
     make: OpBuilder, q: Operand, k: Operand, v: Operand, axis: int, window: int | None, scale: Any
 ) -> Operand:
+    """Attention over cached keys and values, the last `window` of them if given."""
     at = normalize_axis(axis, k.type.rank)
     if v.type.rank != k.type.rank:
         ranks = f"{k.type.rank} and {v.type.rank}"
-        raise OperatorError("argument/sdpa", f"k and v have ranks {ranks}, which differ")
+        raise OperatorError("argument/sdpa", f"k and v must have the same rank, not {ranks}")
     model = make.evaluator.context.model
     keys, values = (
         _cached(make, model.state_name(f"{which}_cache"), x, at, window)
@@ -134,7 +139,10 @@ def tract_extra_exp_unit_norm(
     complex: bool = False,
     epsilon: float = 1e-14,
 ) -> Any:
-    """x / sqrt(s), step by step along an axis, with s = (1 - alpha) max(|x|, epsilon) + alpha s."""
+    """x / sqrt(s) for each index along an axis, with s = (1 - alpha) max(|x|, epsilon) + alpha s.
+
+    `complex`: the last dimension holds real and imaginary parts, and |x| is the modulus.
+    """
 
     def step(within: OpBuilder, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
         if update:
@@ -143,8 +151,8 @@ def tract_extra_exp_unit_norm(
                 last = x.type.rank - 1
                 total = within("sum_reduce", within("sqr", x), axes=(last,))
                 size = within.reshape(within("sqrt", total), x.type.dims[:-1])
-            kept = within("mul", within("max", size, epsilon), 1.0 - alpha)
-            mean = within("add", kept, within("mul", mean, alpha))
+            new = within("mul", within("max", size, epsilon), 1.0 - alpha)
+            mean = within("add", new, within("mul", mean, alpha))
         divisor = within("sqrt", mean)
         if complex:
             divisor = unsqueeze(within, divisor, (mean.type.rank,))
@@ -164,12 +172,12 @@ def tract_extra_exp_mean_norm(
     stateless: bool = False,
     scaling_factor: float = 1.0,
 ) -> Any:
-    """(x - s) / scaling_factor, step by step along an axis, with s = (1 - alpha) x + alpha s."""
+    """(x - s) / scaling_factor for each index along an axis, with s = (1 - alpha) x + alpha s."""
 
     def step(within: OpBuilder, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
         if update:
-            kept = within("mul", x, 1.0 - alpha)
-            mean = within("add", kept, within("mul", mean, alpha))
+            new = within("mul", x, 1.0 - alpha)
+            mean = within("add", new, within("mul", mean, alpha))
         return within("mul", within("sub", x, mean), 1.0 / scaling_factor), mean
 
     return _running_norm(make, input, state, axis, skip, stateless, step)
@@ -178,7 +186,11 @@ def tract_extra_exp_mean_norm(
 def _running_norm(
     make: OpBuilder, x: Operand, initial: Operand, axis: int, skip: int, stateless: bool, step: Any
 ) -> Operand:
-    """The results of `step(make, slice, mean, update)`, which leaves the mean for `skip` steps."""
+    """The results of `step(make, slice, mean, update)` along an axis, stacked.
+
+    The first `skip` steps of a stream do not update the mean.  Unless `stateless`, the mean is a
+    state; `initial` is its value in the first call.
+    """
     at = normalize_axis(axis, x.type.rank)
     model = make.evaluator.context.model
     name = "" if stateless else model.state_name("running_mean")
@@ -188,7 +200,7 @@ def _running_norm(
     steps = series.type.dims[0]
     skipped = 0 if before is not None else min(skip, steps)
     mean = initial if before is None else before.value
-    parts: list[Operand] = []
+    pieces: list[Operand] = []
     for begin, end, update in ((0, skipped, False), (skipped, steps, True)):
         if begin == end:
             continue
@@ -209,8 +221,8 @@ def _running_norm(
             make, end - begin, [mean], [slice_in_dim(make, series, 0, begin, end)], [], body
         )
         mean = finals[0]
-        parts += stacked
+        pieces += stacked
     if not stateless:
         model.store_state(name, before, mean)
-    y = parts[0] if len(parts) == 1 else make("concat", parts, axis=0)
+    y = pieces[0] if len(pieces) == 1 else make("concat", pieces, axis=0)
     return make.transpose(y, [order.index(i) for i in range(len(order))])

@@ -1,4 +1,4 @@
-"""Operators of models that take a stream piece by piece, for a stream that is there as a whole."""
+"""Streaming operators (tract_pulse), computed for the whole stream at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from nnefc.ir import DType
 def tract_pulse_delay(
     make: OpBuilder, input: Operand, axis: int, delay: int, overlap: int = 0
 ) -> Any:
-    """What came `delay` items before, and `overlap` items more of it; zeros before the first."""
+    """The input delayed by `delay` items, preceded by `overlap` earlier ones; zeros before
+    the first one.
+    """
     at = normalize_axis(axis, input.type.rank)
     dims = [*input.type.dims]
     extent, dims[at] = dims[at], delay + overlap
     if delay < 0 or overlap < 0:
-        raise OperatorError("argument/delay", f"delay = {delay}, overlap = {overlap}")
+        message = f"delay = {delay} and overlap = {overlap} must not be negative"
+        raise OperatorError("argument/delay", message)
     take_room(make.budget, *dims)
     zeros = KnownTensor(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
     return slice_in_dim(make, concat(make, (zeros, input), at), at, 0, extent + overlap)
@@ -33,7 +36,7 @@ def tract_pulse_delay(
 def tract_pulse_mask(
     make: OpBuilder, input: Operand, axis: int, begin: int, end: int, value: float = 0.0
 ) -> Any:
-    """`value` in the place of what is not between `begin` and `end`."""
+    """The input with `value` at indices outside [begin, end) along an axis."""
     return _outside(make, input, axis, begin, end, value)
 
 
@@ -50,7 +53,7 @@ def tract_pulse_pulse_pad(
     value: float = 0.0,
     overlap: int = 0,
 ) -> Any:
-    """Borders in the place of items that are before or behind the input within a stream."""
+    """The stream with padding at indices outside [begin_input, end_input) along an axis."""
     del before, after, overlap
     at = normalize_axis(axis, input.type.rank)
     extent = input.type.dims[at]
@@ -63,7 +66,7 @@ def tract_pulse_pulse_pad(
         )
     if begin >= end:
         raise OperatorError(
-            "argument/pad", f"there is nothing between {begin_input} and {end_input}"
+            "argument/pad", f"the input from {begin_input} to {end_input} has no items"
         )
     inside = slice_in_dim(make, input, at, begin, end)
     padding = tuple((begin, extent - end) if i == at else (0, 0) for i in range(input.type.rank))
@@ -71,9 +74,10 @@ def tract_pulse_pulse_pad(
 
 
 def _outside(make: OpBuilder, x: Operand, axis: int, begin: int, end: int, value: float) -> Operand:
+    """`x` with `value` at indices outside [begin, end) along an axis."""
     at = normalize_axis(axis, x.type.rank)
     shape = [1] * x.type.rank
     shape[at] = x.type.dims[at]
-    places = np.arange(shape[at]).reshape(shape)
-    inside = KnownTensor((places >= begin) & (places < end), DType.BOOL)
+    index = np.arange(shape[at]).reshape(shape)
+    inside = KnownTensor((index >= begin) & (index < end), DType.BOOL)
     return make("select", inside, x, value)

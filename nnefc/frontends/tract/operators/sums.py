@@ -1,4 +1,4 @@
-"""Sums of all items up to each one."""
+"""Cumulative sums."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nnefc.ir import DType
 
 
 def running_sum(make: OpBuilder, x: Operand, at: int, *, reverse: bool = False) -> Operand:
-    """Sums of the items up to each one along an axis, from the end if `reverse`.
+    """The inclusive cumulative sum along an axis, from the end if `reverse`.
 
-    Of the sums of the 2^i items up to each one those of 2^(i + 1) are made, until there are all.
+    A parallel prefix sum (Hillis and Steele 1986): step i adds the sums of the preceding 2^i items.
     """
     extent = x.type.dims[at]
     sums, reach = x, 1
@@ -39,13 +39,13 @@ def running_sum(make: OpBuilder, x: Operand, at: int, *, reverse: bool = False) 
 def tract_core_cumsum(
     make: OpBuilder, input: Operand, axis: int, exclusive: bool = False, reverse: bool = False
 ) -> Any:
-    """Sums of the items up to each one along an axis, from the end if `reverse`; without that one
-    if `exclusive`.
+    """Cumulative sum along an axis, from the end if `reverse`; `exclusive` leaves out the item at
+    each index.
     """
     at = normalize_axis(axis, input.type.rank)
     if input.type.dtype is DType.BOOL:
         raise OperatorError(
-            "argument/cumsum", "logicals have no sums; cast them to an integer type"
+            "argument/cumsum", "booleans cannot be summed; cast them to an integer type"
         )
     extent = input.type.dims[at]
     sums = running_sum(make, input, at, reverse=reverse)
@@ -64,13 +64,13 @@ def tract_core_cumsum(
 def tract_pulse_cumsum(
     make: OpBuilder, input: Operand, axis: int, exclusive: bool = False, skip: int = 0
 ) -> Any:
-    """`tract_core_cumsum` of a stream of which the first `skip` items count as zeros."""
+    """`tract_core_cumsum` of a stream whose first `skip` items count as zeros."""
     at = normalize_axis(axis, input.type.rank)
     if skip < 0:
         raise OperatorError("argument/cumsum", f"skip = {skip} is negative")
     if skip:
         shape = tuple(n if i == at else 1 for i, n in enumerate(input.type.dims))
-        places = np.arange(shape[at]).reshape(shape)
+        index = np.arange(shape[at]).reshape(shape)
         zero = KnownTensor(np.zeros((), input.type.dtype.numpy), input.type.dtype)
-        input = make("select", KnownTensor(places < skip, DType.BOOL), zero, input)
+        input = make("select", KnownTensor(index < skip, DType.BOOL), zero, input)
     return tract_core_cumsum(make, input, at, exclusive)

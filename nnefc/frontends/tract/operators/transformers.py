@@ -1,4 +1,4 @@
-"""Attention and what belongs to it."""
+"""Scaled dot-product attention, masked softmax and rotary embedding."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def tract_transformers_sdpa(
     acc_datum_type: TypeName = F32,
     is_causal: bool = False,
 ) -> Any:
-    """softmax(scale q k^T + mask) v; there may be fewer heads of k and v than of q.
+    """softmax(scale q k^T + mask) v; heads of q may share heads of k and v (grouped queries).
 
-    q [.., h, m, d] or [b, m, d], k [.., n, d], v [.., n, w]; the mask is added, or says what is
-    looked at, and is aligned at the last dimension.
+    q [.., h, m, d] or [b, m, d], k [.., n, d], v [.., n, w].  The mask is added to the scores, or
+    selects scores if it is boolean; it is aligned at the last dimension.
     """
     del datum_type
     if is_causal and mask is not None:
-        raise OperatorError("argument/sdpa", "there is a mask although is_causal = true")
+        raise OperatorError("argument/sdpa", "a mask and is_causal = true exclude each other")
     rank = q.type.rank
     if not rank == k.type.rank == v.type.rank or rank < 2:
         ranks = f"{rank}, {k.type.rank}, {v.type.rank}"
-        message = f"q, k and v have ranks {ranks}; equal ones from 2 on are possible"
+        message = f"q, k and v have ranks {ranks}; they must be equal, and at least 2"
         raise OperatorError("argument/sdpa", message)
     dtype = q.type.dtype
     factor = 1.0 / math.sqrt(k.type.dims[-1]) if scale is False else scalar(scale)
@@ -60,8 +60,10 @@ def tract_transformers_sdpa(
 
 
 def _without_tile(mask: Operand, rows: int) -> Operand:
-    """A mask as it was before torch_to_nnef has repeated it for each query of the example, if it is
-    one for all queries, or has as many rows as there are.
+    """A mask without the `tile` by which torch_to_nnef repeats it for the queries of its example.
+
+    Only if the mask before it has 1 row or `rows` rows; the number of queries may differ from the
+    example's.
     """
     if isinstance(mask, KnownTensor) or mask.op is None or mask.op.name != "tile":
         return mask
@@ -73,7 +75,7 @@ def _without_tile(mask: Operand, rows: int) -> Operand:
 
 
 def _of_rank_3_or_4(make: OpBuilder, x: Operand) -> Operand:
-    """Dimensions of the batch that are more than one as one."""
+    """`x` with all batch dimensions before the heads merged, or with one added to rank 2."""
     dims = x.type.dims
     if len(dims) > 4:
         return make.reshape(x, (math.prod(dims[:-3]), *dims[-3:]))
@@ -81,6 +83,7 @@ def _of_rank_3_or_4(make: OpBuilder, x: Operand) -> Operand:
 
 
 def _causal_mask(make: OpBuilder, rows: int, keys: int) -> Operand:
+    """A mask [rows, keys]: 0 up to the diagonal, -inf above it."""
     key = make.reshape(make.iota(keys), (1, keys))
     row = make.reshape(make.iota(rows), (rows, 1))
     hidden = KnownTensor(np.array(-np.inf, np.float32), DType.FLOAT32)
@@ -90,13 +93,13 @@ def _causal_mask(make: OpBuilder, rows: int, keys: int) -> Operand:
 def _attention(
     make: OpBuilder, q: Operand, k: Operand, v: Operand, mask: Operand | None, factor: float
 ) -> Operand:
-    """Rows of which the mask shows nothing are 0, as in PyTorch, where softmax alone gives NaN."""
+    """Attention of rank 3 or 4; as in PyTorch, rows that are masked completely give 0, not NaN."""
     shape = q.type.dims
     groups = 1
-    if len(shape) == 4:  # queries in groups that share a head of keys and values
+    if len(shape) == 4:  # groups of query heads share a head of keys and values
         groups, rest = divmod(shape[1], k.type.dims[1])
         if rest:
-            message = f"{shape[1]} heads of q are no multiple of {k.type.dims[1]}"
+            message = f"{shape[1]} heads of q are not a multiple of {k.type.dims[1]}"
             raise OperatorError("argument/sdpa", message)
         if groups > 1:
             q = make.reshape(q, (shape[0], k.type.dims[1], groups, *shape[2:]))
@@ -106,37 +109,35 @@ def _attention(
         scores = _apply_mask(make, scores, mask, len(shape), groups)
     last = scores.type.rank - 1
     weights = make("softmax", scores, axes=(last,))
-    if mask is not None and _may_hide_rows(mask):
-        shown = make("gt", make("max_reduce", scores, axes=(last,)), -math.inf)
-        weights = make("select", shown, weights, 0.0)
+    if mask is not None and _may_mask_rows(mask):
+        has_keys = make("gt", make("max_reduce", scores, axes=(last,)), -math.inf)
+        weights = make("select", has_keys, weights, 0.0)
     return make.reshape(matmul(make, weights, v), (*shape[:-1], v.type.dims[-1]))
 
 
-def _may_hide_rows(mask: Operand) -> bool:
-    """Whether there may be rows of which a mask shows nothing."""
+def _may_mask_rows(mask: Operand) -> bool:
+    """Whether a mask may exclude all keys of a row."""
     is_logical = mask.type.dtype is DType.BOOL
     if isinstance(mask, KnownTensor) and not mask.is_symbolic:
-        shown = mask.array if is_logical else mask.array > -np.inf
-        return not shown.any(axis=-1).all()
+        selected = mask.array if is_logical else mask.array > -np.inf
+        return not selected.any(axis=-1).all()
     return is_logical or bounds(mask)[0] == -math.inf
 
 
 def _accumulation_type(dtype: DType, named: TypeName) -> DType:
-    """The type in which scores are summed; float32 at least.  Raises OperatorError."""
+    """The type in which scores are accumulated, at least float32; raises OperatorError."""
     wanted = datum_type(named).dtype if named else dtype
     if not wanted.is_float:
-        raise OperatorError(
-            "argument/sdpa", f"acc_datum_type = '{named}' is no type of real numbers"
-        )
+        raise OperatorError("argument/sdpa", f"acc_datum_type = '{named}' is not a real type")
     return DType.FLOAT64 if DType.FLOAT64 in (wanted, dtype) else DType.FLOAT32
 
 
 def _apply_mask(
     make: OpBuilder, scores: Operand, mask: Operand, rank: int, groups: int = 1
 ) -> Operand:
-    """Scores with a mask on them, which is added or says what is kept.
+    """Scores plus a real mask, or -inf where a boolean mask is false.
 
-    The mask is for scores of `rank` dimensions, of which the second one is in `groups`.
+    The mask is for scores of `rank` dimensions; those here have the heads split in `groups`.
     """
     x = make.aligned_right(mask, rank)
     if groups > 1:
@@ -156,14 +157,16 @@ def tract_transformers_scaled_masked_softmax(
     scale: float,
     post_softmax_mask: bool = False,
 ) -> Any:
-    """softmax(scale x + mask) along the last dimension; what is masked is 0 if it is asked for."""
+    """softmax(scale x + mask) along the last dimension; `post_softmax_mask` sets masked items to 0,
+    also in rows that are masked completely.
+    """
     scaled = make("mul", input, scale)
     scores = _apply_mask(make, scaled, mask, input.type.rank)
     y = make("softmax", scores, axes=(input.type.rank - 1,))
     if not post_softmax_mask:
         return y
     if mask.type.dtype is not DType.BOOL:
-        raise OperatorError("argument/softmax", "post_softmax_mask needs a logical mask")
+        raise OperatorError("argument/softmax", "post_softmax_mask needs a boolean mask")
     return make("select", make.aligned_right(mask, input.type.rank), y, 0.0)
 
 
@@ -171,7 +174,7 @@ def tract_transformers_scaled_masked_softmax(
 def tract_transformers_apply_rope(
     make: OpBuilder, input: Operand, cos: Operand, sin: Operand
 ) -> Any:
-    """x cos + rotate_half(x) sin, rotate_half(a, b) = (-b, a)."""
+    """Rotary embedding, x cos + rotate_half(x) sin with rotate_half((a, b)) = (-b, a)."""
     axis = len(of_rank_at_least("apply_rope", "input", input, 1)) - 1
     half = input.type.dims[axis] // 2
     first = slice_in_dim(make, input, axis, 0, half)
@@ -193,10 +196,11 @@ def tract_transformers_fused_sdpa(
     scale: float,
     window: int = 0,
 ) -> Any:
-    """Attention over keys and values behind those of caches, and the new caches.
+    """Attention over cached and new keys and values: the result, and both caches with the new items
+    appended.
 
-    q [b, h, S, d], k_new, v_new [b, g, S, d], k_cache, v_cache [b, g, P, d], mask [.., S, P + S],
-    which says what `window` does.
+    q [b, h, S, d], k_new, v_new [b, g, S, d], k_cache, v_cache [b, g, P, d], mask [.., S, P + S].
+    `window` is ignored: the mask implies it.
     """
     del window
     k, v = (_appended(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
@@ -217,8 +221,8 @@ def tract_transformers_gpt_oss_sdpa(
     scale: float,
     window: int = 0,
 ) -> Any:
-    """`tract_transformers_fused_sdpa` with one more score for each head, sinks [h], to which no
-    value belongs.
+    """`tract_transformers_fused_sdpa` with attention sinks [h]: one more score per head, without a
+    value.
     """
     del window
     dtype = q.type.dtype
@@ -226,13 +230,14 @@ def tract_transformers_gpt_oss_sdpa(
     k, v = (_appended(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
     _, few, keys, _ = of_rank("gpt_oss_sdpa", "k_cache", k, 4)
     if few < 1 or heads % few:
-        raise OperatorError("argument/gpt_oss_sdpa", f"{heads} heads of q are no multiple of {few}")
+        message = f"{heads} heads of q are not a multiple of {few}"
+        raise OperatorError("argument/gpt_oss_sdpa", message)
     if sinks.type.volume != heads:
         raise OperatorError(
             "argument/gpt_oss_sdpa", f"sinks has {sinks.type.volume} items, not {heads}"
         )
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
-    # queries of heads that share keys are rows of one product
+    # heads that share keys are merged into the rows of one product
     grouped = make.reshape(make.cast(q, wide), (batch, few, heads // few * rows, width))
     scores = make("mul", matmul(make, grouped, make.cast(k, wide), False, True), scale)
     scores = make.reshape(scores, (batch, heads, rows, keys))
@@ -248,5 +253,5 @@ def tract_transformers_gpt_oss_sdpa(
 
 
 def _appended(make: OpBuilder, old: Operand, new: Operand) -> Operand:
-    """What is new behind what was there, along the third dimension."""
+    """The cache `old` with `new` appended along the third dimension."""
     return make("concat", list(make.unified(old, new)), axis=2) if old.type.volume else new

@@ -1,4 +1,4 @@
-"""Ensembles of decision trees: all trees are walked for all rows at once."""
+"""Decision tree ensembles: one step of all trees for all rows is one sequence of gathers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def tract_onnx_ml_tree_ensemble_classifier(
     n_classes: int,
     aggregate_fn: str,
 ) -> Any:
-    """Scores [batch, classes] in float32 of features [batch, features], or of one row of them.
+    """Scores [batch, classes] in float32 for features [batch, features], or for a single row.
 
-    `SUM`, `AVERAGE`, `MAX` or `MIN` of the votes for a class; extremes are of the votes and 0.
+    A score is the `SUM`, `AVERAGE`, `MAX` or `MIN` of the votes for a class; extremes include 0.
     """
     if aggregate_fn not in _REDUCTIONS:
         message = f"aggregate_fn = {aggregate_fn!r} is none of {', '.join(_REDUCTIONS)}"
@@ -55,10 +55,7 @@ def tract_onnx_ml_tree_ensemble_classifier(
 
 
 def _uint32_items(make: OpBuilder, name: str, x: Operand, width: int | None) -> Array:
-    """The items of an argument, of 32 bits without a sign, as int64; raises OperatorError.
-
-    `width`: of its rows, if it has some.
-    """
+    """The uint32 items of a known argument, as int64 [n], or [n, width]; raises OperatorError."""
     weights = make.evaluator.context.model.weights
     items: Array | None = x.array if isinstance(x, KnownTensor) else weights.items(x)
     if items is None or items.dtype == object:
@@ -75,13 +72,13 @@ def _uint32_items(make: OpBuilder, name: str, x: Operand, width: int | None) -> 
     if items.size and not (items.min() >= 0 and items.max() < 1 << 32):
         bad = items.min() if items.min() < 0 else items.max()
         raise OperatorError(
-            RULE, f"{name} has the item {bad}, which does not fit in 32 bits without a sign"
+            RULE, f"{name} has the item {bad}, which does not fit in 32 unsigned bits"
         )
     return items.astype(np.int64)
 
 
 def _leaves(make: OpBuilder, forest: TreeEnsemble, rows: Operand) -> Operand:
-    """The leaves [batch, trees] that the walks of rows [batch, features] end at."""
+    """The leaf of each tree [batch, trees] for rows [batch, features]."""
     batch = rows.type.dims[0]
     roots = make.reshape(_int32(forest.roots), (1, forest.roots.size))
     at = make.repeated(roots, (batch, forest.roots.size))
@@ -100,9 +97,9 @@ def _leaves(make: OpBuilder, forest: TreeEnsemble, rows: Operand) -> Operand:
 def _scores(
     make: OpBuilder, forest: TreeEnsemble, ends: Operand, classes: int, aggregate: str
 ) -> Operand:
-    """What the leaves [batch, trees] say of each class, one behind the other as tract adds it up.
+    """Scores [batch, classes] of leaves [batch, trees], accumulated in tract's order.
 
-    Votes that are none go to a class behind the others.
+    Votes that pad the table belong to an extra class, which is cut off.
     """
     batch, trees = ends.type.dims
     votes = forest.classes.shape[1]

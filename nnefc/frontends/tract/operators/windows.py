@@ -1,4 +1,4 @@
-"""Convolution, sums of windows and resampling."""
+"""Convolution, box filters and resampling."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
 
 
 def _bias(make: OpBuilder, bias: Any, channels: int) -> Operand:
-    """A bias as [1, channels], or as a number: extents of 1 do not count."""
+    """A bias of any shape as [1, channels], or as a scalar; raises OperatorError."""
     x = operand(bias)
     if x.type.volume == 1:
         return make.reshape(x, ())
@@ -47,9 +47,9 @@ def conv(
     dilation: tuple[int, ...] = (),
     groups: int = 1,
 ) -> Any:
-    """Of codes: the sums of products of codes, to which the bias is added as it is."""
+    """The bias of quantized tensors is added to the sums of products of their codes."""
     if border != "constant":
-        raise OperatorError("argument/conv", f"border = '{border}'; only 'constant' is possible")
+        raise OperatorError("argument/conv", f"border = '{border}'; only 'constant' is supported")
     if not isinstance(input, QuantizedTensor):
         kernel = as_real(make, filter)
         return convolve(make, operand(input), kernel, bias, padding, stride, dilation, groups)
@@ -74,7 +74,7 @@ def convolve(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Operand:
-    """A convolution; groups of 0 are as many as there are channels."""
+    """A convolution; `groups` = 0 is one group per channel.  Raises OperatorError."""
     of_rank_at_least("conv", "input", x, 2)
     of_rank_at_least("conv", "filter", kernel, 2)
     groups = groups or x.type.dims[1]
@@ -107,11 +107,11 @@ def deconv(
     output_shape: tuple[int, ...] = (),
     groups: int = 1,
 ) -> Any:
-    """`output_shape` are the extents behind the channels, `filter` is [outputs, inputs / groups,
-    ...] as that of a convolution; the operation's is [inputs, outputs / groups, ...].
+    """`output_shape` has the spatial extents only; `filter` is [outputs, inputs / groups, ...], as
+    in a convolution.
     """
     if border != "constant":
-        raise OperatorError("argument/deconv", f"border = '{border}'; only 'constant' is possible")
+        raise OperatorError("argument/deconv", f"border = '{border}'; only 'constant' is supported")
     of_rank_at_least("deconv", "input", input, 2)
     of_rank_at_least("deconv", "filter", filter, 2)
     groups = groups or input.type.dims[1]
@@ -123,6 +123,7 @@ def deconv(
             "argument/deconv", f"{channels} channels cannot be divided by {groups} groups"
         )
     each = channels // groups
+    # to NNEF's layout [inputs, outputs / groups, ...]
     filter = make.reshape(filter, (groups, each, inputs, *extents))
     filter = make.transpose(filter, (0, 2, 1, *range(3, 3 + len(extents))))
     filter = make.reshape(filter, (groups * inputs, each, *extents))
@@ -248,9 +249,9 @@ def tract_onnx_resize(
 ) -> Any:
     del extrapolation_value
     if antialias:
-        raise OperatorError("tract/unsupported", "antialias = true is not possible")
+        raise OperatorError("tract/unsupported", "antialias = true is not supported")
     if _numbers(roi):
-        raise OperatorError("tract/unsupported", "a region of interest is not possible")
+        raise OperatorError("tract/unsupported", "a region of interest is not supported")
     return _resized(
         make,
         input,
@@ -265,7 +266,7 @@ def tract_onnx_resize(
 
 
 def _numbers(value: Any) -> list[float]:
-    """The items of an optional tensor; empty if it is not there."""
+    """The items of an optional known tensor; empty if it is absent.  Raises OperatorError."""
     if value is False or value is None:
         return []
     x = operand(value)
@@ -273,10 +274,10 @@ def _numbers(value: Any) -> list[float]:
         raise OperatorError(
             "tract/attribute", "scales and sizes must be known before the model runs"
         )
-    found = [float(v) for v in x.array.reshape(-1)] if x.type.rank else []
-    if not all(map(math.isfinite, found)):
-        raise OperatorError("argument/resize", f"scales and sizes are finite, not {found}")
-    return found
+    items = [float(v) for v in x.array.reshape(-1)] if x.type.rank else []
+    if not all(map(math.isfinite, items)):
+        raise OperatorError("argument/resize", f"scales and sizes must be finite, not {items}")
+    return items
 
 
 def _resized(
@@ -289,6 +290,7 @@ def _resized(
     nearest_mode: str,
     **more: Any,
 ) -> Any:
+    """The resized tensor, by scales or sizes of all dimensions; raises OperatorError."""
     factors, extents = _numbers(scales), _numbers(sizes)
     dims = x.type.dims
     if len(factors or extents) != len(dims):
@@ -350,7 +352,9 @@ def tract_core_qconv(
     c_scale: Any = 1.0,
     output_dt: TypeName = NO_TYPE,
 ) -> Any:
-    """A convolution of codes: a is the input, b the filter, c the output."""
+    """A convolution of codes: a0, a_scale for the input, b0, b_scale for the filter, c0, c_scale
+    for the result.
+    """
     del border
     x, kernel = without_zero_point(make, input, a0), without_zero_point(make, filter, b0)
     sums = convolve(make, x, kernel, 0.0, padding, stride, dilation, group)

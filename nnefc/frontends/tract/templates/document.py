@@ -47,16 +47,16 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
             raise TemplateError("it renders NUL or surrogate characters")
         return result
     except TemplateError as fault:
-        found = Diagnostic("tract/template", f"in the template: {fault}")
+        diagnostic = Diagnostic("tract/template", f"in the template: {fault}")
     except Exhausted as exhausted:
         message, hint = f"in the template: {exhausted.message}", how_to_raise(exhausted.limit)
-        found = Diagnostic(f"limit/{exhausted.limit}", message, hint=hint)
+        diagnostic = Diagnostic(f"limit/{exhausted.limit}", message, hint=hint)
     except RecursionError:
         message = "expressions and macros of the template nest too deeply"
-        found = Diagnostic("limit/recursion", message)
+        diagnostic = Diagnostic("limit/recursion", message)
     except NnefError as error:
-        (found,) = error.errors
-    raise NnefError([found._replace(place=found.place or Place(file, renderer.line, 1))])
+        (diagnostic,) = error.errors
+    raise NnefError([diagnostic._replace(place=diagnostic.place or Place(file, renderer.line, 1))])
 
 
 def _parse(text: str, file: str) -> nodes.Template:

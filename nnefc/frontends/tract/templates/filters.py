@@ -90,8 +90,8 @@ def _sort(budget: Budget, value: Any, reverse: Any = False, attribute: str = "")
     """The items in order, or by an attribute; strings are compared without case."""
 
     def key(item: Any) -> Any:
-        found = member(item, attribute) if attribute else item
-        return found.lower() if isinstance(found, str) else found
+        value = member(item, attribute) if attribute else item
+        return value.lower() if isinstance(value, str) else value
 
     def order(a: Any, b: Any) -> int:
         budget.take_steps()
@@ -106,11 +106,11 @@ def _extreme(budget: Budget, value: Any, largest: bool) -> Any:
     items = _sequence(budget, value)
     if not items:
         return UndefinedName("max of no items" if largest else "min of no items")
-    found = items[0]
+    best = items[0]
     for item in items[1:]:
-        if less(found, item, budget) if largest else less(item, found, budget):
-            found = item
-    return found
+        if less(best, item, budget) if largest else less(item, best, budget):
+            best = item
+    return best
 
 
 def _sum(budget: Budget, value: Any) -> Any:
@@ -121,11 +121,11 @@ def _sum(budget: Budget, value: Any) -> Any:
 
 
 def _unique(budget: Budget, value: Any) -> list[Any]:
-    found: list[Any] = []
+    unique: list[Any] = []
     for item in _sequence(budget, value):
-        if not contains(found, item, budget):
-            found.append(item)
-    return found
+        if not contains(unique, item, budget):
+            unique.append(item)
+    return unique
 
 
 def _map(budget: Budget, value: Any, *names: str, attribute: str = "") -> list[Any]:

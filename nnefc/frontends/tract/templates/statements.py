@@ -64,10 +64,10 @@ class TemplateRenderer(TemplateEvaluator):
         }
 
         def outside(name: str) -> Any:
-            found = missing(name)
-            if isinstance(found, UndefinedName) and name in functions:
+            value = missing(name)
+            if isinstance(value, UndefinedName) and name in functions:
                 return Function(name, functions[name])
-            return found
+            return value
 
         out = RenderedText(self._write)
         self._run(template.body, TemplateScope(None, outside), out)
