@@ -1,4 +1,4 @@
-"""IR to `Program`: every operation becomes launches over buffers."""
+"""Lowering of IR graphs to a `Program`: every operation becomes launches over buffers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from nnefc.ir import DType, Graph, Value
 from nnefc.ir.graph import walk
 from nnefc.ir.stages import Stage, single_stage
-from nnefc.lower.channel_padding import zero_filled
+from nnefc.lower.channel_padding import zero_padded_values
 from nnefc.lower.constants import ConstantPool
-from nnefc.lower.context import Lowering, ProgramState, find_lowering, lowering
+from nnefc.lower.context import Lowering, ProgramContext, find_lowering, lowering
 from nnefc.lower.graphs import lower_graph
 from nnefc.lower.stages import Stages
 from nnefc.ops.tools.cost import largest_live_bytes
@@ -73,49 +73,50 @@ def lower(
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
-    Every operation must have a lowering (`expand_compounds` sees to it) and every variable
-    data of its shape; otherwise NnefError with all that is missing.
+    Every operation must have a lowering (the pass `expand_compounds` ensures it) and every variable
+    must have data of its shape.  Otherwise raises NnefError, which lists all errors.
 
-    Variables that are updated live in state buffers: reads see the old value, and after all
-    other launches the new values are copied in.  Graph outputs are computed in the caller's
-    buffers where possible and copied there otherwise.
+    Updated variables live in state buffers: reads see the old value, and the last launches copy
+    the new values in.  Graph outputs are computed in the caller's buffers where possible, and
+    copied there otherwise.
 
-    `release`: the graph is not needed afterwards; the data of its constants is let go as soon as
-    kernels have their own form of it, and this is called when that was much.
-    `threads`: how many will run the program; `cache_bytes`: the size of the largest cache.
-    `keep_sources`: packed weights stay `PackedWeight` instead of arrays, for a file to be written.
-    `growing`: other shapes follow, for which the same kernels are to do.
+    `threads`: number of threads that will run the program.
+    `cache_bytes`: size of the largest cache.
+    `release`: the graph is consumed: constants are dropped after their last use, and this is called
+    whenever many bytes were dropped.
+    `keep_sources`: packed weights stay `PackedWeight` descriptions, to be written to a file.
+    `growing`: programs for other shapes follow, and should use the same kernels.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
-    if errors := [error for stage in stages for error in _problems(stage.graph)]:
+    if errors := [error for stage in stages for error in _errors(stage.graph)]:
         raise NnefError(errors)
     program = Program()
-    together = Stages(program)
-    # what one that is not cut needs may be used for what makes it faster
-    live = max(stage.turns * largest_live_bytes(stage.graph) for stage in stages)
-    common = ProgramState(
+    stage_buffers = Stages(program)
+    # memory that the graph would need without stages may be spent on scratch buffers
+    live_bytes = max(stage.turns * largest_live_bytes(stage.graph) for stage in stages)
+    context = ProgramContext(
         program,
         ConstantPool(program, keep_sources=keep_sources),
-        zero_filled(stages),
+        zero_padded_values(stages),
         threads,
         cache_bytes,
-        live,
+        live_bytes,
         growing,
         release,
     )
     for stage in stages:
-        with together.lowering(stage) as (inputs, outputs):
-            lower_graph(Lowering(stage.graph, common), inputs, outputs)
+        with stage_buffers.lowering(stage) as (inputs, outputs):
+            lower_graph(Lowering(stage.graph, context), inputs, outputs)
     return program
 
 
-def _problems(graph: Graph) -> list[Diagnostic]:
-    """What there is no code for, and variables without data."""
+def _errors(graph: Graph) -> list[Diagnostic]:
+    """Errors for strings, variables without data, and operations without a lowering."""
     errors = [_no_strings(value, None) for value in graph.inputs if _is_string(value)]
     for op in walk(graph):
         place = op.location.place if op.location else None
-        if not any(map(_is_string, op.inputs)):  # where they come from, not where they go
+        if not any(map(_is_string, op.inputs)):  # report strings where they originate
             errors += [_no_strings(value, place) for value in op.outputs if _is_string(value)]
         if op.name == "variable":
             variable = graph.variables[op.attributes["label"].lower()]

@@ -1,7 +1,7 @@
-"""Values that are parts of others: what is concatenated is computed right where it belongs.
+"""Finds values that share memory: operands of concatenations, and contiguous slices.
 
-A concatenation whose operands lie one after the other in its result costs nothing if they are
-computed there, and chunks of a tensor that lie in it without gaps are views of it.
+A concatenation is free if its operands are contiguous in the result and computed there.  Contiguous
+chunks of a tensor are views of it.
 """
 
 from __future__ import annotations
@@ -18,85 +18,85 @@ from nnefc.ops.tools.cost import is_stored, largest_live_bytes
 from nnefc.symbolic.integers import hint
 
 VIEWS: Final = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "copy_n": 0, "update": 1}
-"""Operations whose results are the memory of the operand with this index."""
+"""Operations whose results share the memory of an operand: its index."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferAlias:
-    """A value whose bytes are those of `whole`, itself no part, from `offset` on."""
+    """A value that occupies the bytes of `whole` from `offset` on; `whole` is no alias itself."""
 
     whole: Value
     offset: int
 
 
-def find_aliases(graph: Graph, elsewhere: Container[Value]) -> dict[Value, BufferAlias]:
-    """Values that can be computed within others, with the bytes from where on.
+def find_aliases(graph: Graph, excluded: Container[Value]) -> dict[Value, BufferAlias]:
+    """Values that can be computed within the result of a concatenation.
 
-    A value is in one place: the first concatenation has it, others copy.  What is not computed
-    (inputs, constants, variables, chunks of other values) and what is computed `elsewhere` is
-    copied, too.
+    The first concatenation that reads a value aliases it; others copy.  Values that no launch
+    computes (inputs, constants, variables, chunks of other values) are copied too, and so are
+    `excluded` ones, which have memory already.
     """
-    parts: dict[Value, BufferAlias] = {}
+    aliases: dict[Value, BufferAlias] = {}
     for op in graph.ops:
         if op.name not in ("concat", "stack"):
             continue
         for index, operand in enumerate(op.inputs):
-            value, offset = source(operand), joined_at(op, index)
-            if offset is None or value in parts or value in elsewhere or not _is_computed(value):
+            value, offset = underlying(operand), concat_offset(op, index)
+            if offset is None or value in aliases or value in excluded or not _is_computed(value):
                 continue
-            parts[value] = BufferAlias(op.output, offset)
-    for value, part in reversed(parts.items()):
-        # what takes in the whole stands after it
-        if outer := parts.get(part.whole):
-            parts[value] = BufferAlias(outer.whole, outer.offset + part.offset)
-    return parts
+            aliases[value] = BufferAlias(op.output, offset)
+    for value, alias in reversed(aliases.items()):
+        # an outer concatenation comes after the inner one
+        if outer := aliases.get(alias.whole):
+            aliases[value] = BufferAlias(outer.whole, outer.offset + alias.offset)
+    return aliases
 
 
-def source(value: Value) -> Value:
-    """The value in whose memory `value` is as a whole."""
+def underlying(value: Value) -> Value:
+    """The value whose memory `value` shares, through any number of reshapes and copies."""
     while value.op is not None and value.op.name in VIEWS:
         value = value.op.inputs[VIEWS[value.op.name]]
     return value
 
 
 def _is_computed(value: Value) -> bool:
-    """Whether launches write the value where they are told."""
+    """Whether launches write the value to memory of our choice."""
     op = value.op
     if op is None or op.name in ("constant", "variable"):
         return False
-    return taken_at(op, value.index) is None
+    return view_offset(op, value.index) is None
 
 
-# -- where a part lies in the whole
+# -- offsets of chunks
 
 
-def joined_at(op: Op, index: int) -> int | None:
-    """Bytes into the result where all of operand `index` lies; None if it is not in one piece."""
+def concat_offset(op: Op, index: int) -> int | None:
+    """Byte offset of operand `index` in the result of a concatenation; None if not contiguous."""
     if op.name not in ("concat", "stack"):
         return None
-    return _chunk(op.output, op.inputs, index, op.attributes["axis"])
+    return _chunk_offset(op.output, op.inputs, index, op.attributes["axis"])
 
 
-def taken_at(op: Op, index: int) -> int | None:
-    """Bytes into the operand where all of result `index` lies; None if it is not in one piece."""
+def view_offset(op: Op, index: int) -> int | None:
+    """Byte offset of result `index` in the operand of a slice or split; None if not contiguous."""
     if op.name in ("split", "unstack"):
-        return _chunk(op.inputs[0], op.outputs, index, op.attributes["axis"])
-    return _slice(op) if op.name == "slice" else None
+        return _chunk_offset(op.inputs[0], op.outputs, index, op.attributes["axis"])
+    return _slice_offset(op) if op.name == "slice" else None
 
 
-def _chunk(whole: Value, chunks: tuple[Value, ...], index: int, axis: int) -> int | None:
-    """Where chunk `index` of `whole` starts, if all that is before `axis` is singular."""
+def _chunk_offset(whole: Value, chunks: tuple[Value, ...], index: int, axis: int) -> int | None:
+    """Byte offset of chunk `index` in `whole`; None unless extents before `axis` are all 1."""
     if any(extent != 1 for extent in whole.type.dims[:axis]):
         return None
-    if not _blocks_fit(whole, chunks[: index + 1], axis):
+    if not _chunks_are_contiguous(whole, chunks[: index + 1], axis):
         return None
     return sum(value.type.nbytes for value in chunks[:index])
 
 
-def _blocks_fit(whole: Value, chunks: tuple[Value, ...], axis: int) -> bool:
-    """Whether chunks, from the first one on, lie in memory as their part of the whole does.
+def _chunks_are_contiguous(whole: Value, chunks: tuple[Value, ...], axis: int) -> bool:
+    """Whether chunks, from the first one on, have the memory layout of their range of the whole.
 
-    Blocked ones are whole blocks of channels; the last block of all may be filled up.
+    Blocked chunks must consist of whole channel blocks; only the very last block may be padded.
     """
     layout = whole.type.layout
     if any(value.type.layout != layout for value in chunks):
@@ -107,8 +107,8 @@ def _blocks_fit(whole: Value, chunks: tuple[Value, ...], axis: int) -> bool:
     return axis == 1 and all(e % layout.block == 0 or e == whole.type.dims[1] for e in ends)
 
 
-def _slice(op: Op) -> int | None:
-    """Where the result of a slice starts, if all before the last dimension it cuts is singular."""
+def _slice_offset(op: Op) -> int | None:
+    """Byte offset of a slice in its operand; None if it is not contiguous."""
     type_, a = op.inputs[0].type, op.attributes
     shape, layout = type_.dims, type_.layout
     ranges = slice_ranges(shape, a["axes"], a["begin"], a["end"], a.get("stride", ()))
@@ -123,28 +123,28 @@ def _slice(op: Op) -> int | None:
     if layout is None:
         items = sum(r.start * math.prod(shape[d + 1 :]) for d, r in enumerate(ranges))
         return items * type_.dtype.itemsize
-    # what follows the last channel is read, too, where it fills up an entry
+    # kernels read whole entries: behind the last channel there must be padding, not channels
     fits = last.stop % layout.entry == 0 or last.stop == shape[1]
     if cut != [1] or last.start % layout.block or not fits:
         return None
     return type_.nbytes // layout.blocks(shape) * (last.start // layout.block)
 
 
-def occupied_bytes(graph: Graph, parts: Mapping[Value, BufferAlias]) -> dict[Op, int]:
-    """The memory that is in use while an operation runs: what it takes and gives included.
+def occupied_bytes(graph: Graph, aliases: Mapping[Value, BufferAlias]) -> dict[Op, int]:
+    """Bytes in use while each operation runs, its operands and results included.
 
-    As `nnefc.ops.tools.cost.largest_live_bytes`, but the memory of a value is all of that which it
-    is a part or a view of, from the first of these that is computed to the last one that is read.
+    As `nnefc.ops.tools.cost.largest_live_bytes`, but aliases and views share the memory of their
+    base value, which lives from the first of them computed to the last one read.
     """
     memory: dict[Value, Value] = {}
-    """Of what was computed before, the value that has memory of its own, in which it is."""
+    """The base value, which owns the memory, of every value computed so far."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for position, op in enumerate(graph.ops):
         for value in op.inputs:
             last[memory.get(value, value)] = position
         for value in op.outputs:
-            base = _within(value, parts)
+            base = _container(value, aliases)
             memory[value] = memory.get(base, base)
             first.setdefault(memory[value], position)
     for value in graph.outputs:
@@ -161,12 +161,12 @@ def occupied_bytes(graph: Graph, parts: Mapping[Value, BufferAlias]) -> dict[Op,
     }
 
 
-def _within(value: Value, parts: Mapping[Value, BufferAlias]) -> Value:
-    """What a computed value is a part or a view of, perhaps itself one; else the value."""
+def _container(value: Value, aliases: Mapping[Value, BufferAlias]) -> Value:
+    """The value that `value` is an alias or a view of, perhaps one itself; else `value`."""
     op = value.op
     assert op is not None
-    if part := parts.get(value):
-        return part.whole
+    if alias := aliases.get(value):
+        return alias.whole
     if op.name in VIEWS:
         return op.inputs[VIEWS[op.name]]
-    return value if taken_at(op, value.index) is None else op.inputs[0]
+    return value if view_offset(op, value.index) is None else op.inputs[0]

@@ -1,9 +1,9 @@
-"""Channels that fill up the last block of a tensor: zero where sums over channels read them.
+"""Padding of the last channel block: zero wherever a sum over channels reads it.
 
-A convolution reads channels some at a time (`Blocked.entry`), those that fill up the last ones with
-weights of zero: of an infinity there it would make a NaN.  Convolutions do so of an infinity in any
-channel they read, and element-wise expressions may do so of zeros; what else writes blocked tensors
-makes zeros of zeros.
+A convolution reads several channels at a time (`Blocked.entry`) and multiplies padding channels by
+zero weights, so an infinity in the padding would make NaN.  Padding becomes non-zero in the results
+of convolutions that read an infinity, and of element-wise expressions that do not map zeros to
+zeros.  All other operations on blocked tensors map zeros to zeros.
 """
 
 from __future__ import annotations
@@ -26,54 +26,59 @@ NUMBER: Final = TensorType(DType.FLOAT32, ())
 LARGEST: Final = float(np.finfo(np.float32).max)
 
 
-def zero_filled(stages: Sequence[Stage]) -> set[Value]:
-    """Blocked values whose channels that fill up the last block have to be zero.
+def zero_padded_values(stages: Sequence[Stage]) -> set[Value]:
+    """Blocked values whose padding channels must be zero.
 
-    That is where a sum over channels reads them, or what others make of them, in whichever stage:
-    backwards, so that what becomes of a value is known before the value is met.
+    A sum over channels reads their padding, or padding computed from it, in any stage.  The graphs
+    are walked backwards, so the users of a value are known before the value.
     """
-    found: set[Value] = set()
+    values: set[Value] = set()
     passed_on: set[BatchTensor] = set()
     for stage in reversed(stages):
         graph = stage.graph
         outputs = zip(graph.outputs, stage.outputs, strict=True)
-        found.update(value for value, carried in outputs if carried in passed_on)
+        values.update(value for value, carried in outputs if carried in passed_on)
         for op in reversed(list(graph.ops)):
-            found.update(v for v in _summed(op, found) if v.type.layout is not None)
+            read = _operands_read_with_padding(op, values)
+            values.update(v for v in read if v.type.layout is not None)
         inputs = zip(graph.inputs, stage.inputs, strict=True)
-        passed_on.update(carried for value, carried in inputs if value in found)
-    return set(filter(_is_filled_up, found))
+        passed_on.update(carried for value, carried in inputs if value in values)
+    return set(filter(_has_padding, values))
 
 
-def _summed(op: Op, found: Container[Value]) -> tuple[Value, ...]:
-    """Operands of which a sum over channels reads what fills them up, here or in the results."""
-    if op.name in ("fused_conv", "fused_deconv") and not keeps_apart(op):
-        # what is added to sums is in their result, which has zeros of its own
+def _operands_read_with_padding(op: Op, values: Container[Value]) -> tuple[Value, ...]:
+    """Operands whose padding a sum over channels reads, in this operation or via its results.
+
+    `values`: those already known to be read with their padding.
+    """
+    if op.name in ("fused_conv", "fused_deconv") and not has_independent_lanes(op):
+        # the padding of other operands only reaches the result, which gets zeros of its own
         return op.inputs[:1]
     if op.name == "layout" and op.output.type.layout is None:
         return ()
-    summed = any(v.type.layout is None or v in found for v in op.outputs)
+    summed = any(v.type.layout is None or v in values for v in op.outputs)
     return op.inputs if summed else ()
 
 
-def _is_filled_up(value: Value) -> bool:
+def _has_padding(value: Value) -> bool:
     return value.type.dims[1] % layout_of(value.type).entry != 0
 
 
-def keeps_apart(op: Op) -> bool:
-    """Whether lanes of a fused convolution meet nothing that fills a block up, unless they do so
-    themselves: its epilogue decides what becomes of zeros.
+def has_independent_lanes(op: Op) -> bool:
+    """Whether a fused convolution reads padding channels only to compute padding channels.
+
+    Then the epilogue alone decides whether zero padding stays zero.
     """
     return isinstance(op.attributes["algorithm"], Depthwise | Grouped)
 
 
-def writes_zeros(op: Op) -> bool:
-    """Whether the tiles of a fused convolution write zeros, after what they do in registers."""
+def writes_zero_padding(op: Op) -> bool:
+    """Whether the tiles of a fused convolution write zeros to padding, after the epilogue."""
     return isinstance(op.attributes["algorithm"], Direct)
 
 
-def keeps_zeros(expression: Expression) -> bool:
-    """Whether an expression over float32 makes a zero of zeros, with no infinity on the way."""
+def maps_zeros_to_zeros(expression: Expression) -> bool:
+    """Whether a float32 expression maps zeros to zero, without infinite intermediate results."""
     first = len(expression.inputs)
     every = replace(expression, results=tuple(range(first + len(expression.steps))))
     zeros = [np.zeros(())] * first
@@ -84,24 +89,24 @@ def keeps_zeros(expression: Expression) -> bool:
 
 
 def channel_mask(lower: Lowering, type_: TensorType) -> Ref:
-    """1 for every channel of a blocked tensor, 0 for those that fill up the last block."""
+    """float32 [padded channels]: 1 for channels of a blocked tensor, 0 for padding."""
     layout = layout_of(type_)
     mask = np.arange(layout.blocks(type_.dims) * layout.block) < type_.dims[1]
     return lower.table(mask.astype(np.float32))
 
 
 def masked(expression: Expression) -> Expression:
-    """The expression with one more input, the last one: where that is 0 results are 0."""
+    """The expression with a mask as additional last input; results are 0 where the mask is 0."""
     mask = len(expression.inputs)
-    place = [*range(mask), *(mask + 1 + i for i in range(len(expression.steps)))]
+    order = [*range(mask), *(mask + 1 + i for i in range(len(expression.steps)))]
     steps = [
-        replace(step, operands=tuple(place[o] for o in step.operands)) for step in expression.steps
+        replace(step, operands=tuple(order[o] for o in step.operands)) for step in expression.steps
     ]
     zero = mask + 1 + len(steps)
     steps.append(Step("literal", (), DType.FLOAT32, 0.0))
     steps.append(Step("gt", (mask, zero), DType.BOOL))
     steps += [
-        Step("select", (zero + 1, place[result], zero), DType.FLOAT32)
+        Step("select", (zero + 1, order[result], zero), DType.FLOAT32)
         for result in expression.results
     ]
     results = tuple(zero + 2 + i for i in range(len(expression.results)))

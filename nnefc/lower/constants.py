@@ -1,4 +1,4 @@
-"""The constants of a program: each array once, however many operations and stages read it."""
+"""The constants of a program, without duplicates across operations and stages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 Key = tuple[Hashable, ...]
 
-COPIED: Final = 1 << 16
-"""Bytes of an array that is copied out of memory of others, as that of a file: it would keep the
-whole page there, which may be a large one that is full of weights that nothing reads any more."""
+MAX_COPIED_BYTES: Final = 1 << 16
+"""Arrays up to this size are copied if they are views, for example of a mapped file.
+
+A view would keep its whole page in memory, perhaps a large page full of unused weights."""
 
 
 class ConstantPool:
@@ -31,61 +32,61 @@ class ConstantPool:
     def __init__(self, program: Program, *, keep_sources: bool = False) -> None:
         """`keep_sources`: the program has `PackedWeight` constants instead of packed arrays."""
         self._keep_sources = keep_sources
-        self._kept = program.constants
-        self._places: dict[Key, Ref] = {}
+        self._constants = program.constants
+        self._added: dict[Key, Ref] = {}
         self._tables: dict[tuple[str, bytes] | str, Ref] = {}
         self._derived: dict[Key, Ref] = {}
         self._alive: list[Array] = []
-        """Arrays whose addresses are keys, so that no other array gets the same address."""
+        """Arrays whose addresses are keys; alive, so that no other array gets the address."""
 
-    def place(self, array: Array) -> Ref:
-        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned, and no
-        small piece of memory of others.
+    def add(self, array: Array) -> Ref:
+        """Memory that holds `array`; a copy only if it is small, not C-contiguous or not aligned.
 
-        Raises Untraceable if items depend on symbols: they are objects then.
+        Raises Untraceable for an object array, whose items depend on symbols.
         """
         import numpy as np
 
         if array.dtype.hasobject:
             raise Untraceable(f"{array.dtype} items are no data")
         memory = _memory(array)
-        found = self._places.get(memory)
-        if found is None:
-            kept = np.require(array, requirements=["C", "A"])
-            if not self._keep_sources and kept.nbytes <= COPIED and not owner(kept).flags.owndata:
-                kept = kept.copy()
-            found = Ref(Buffer("constant", kept.nbytes, len(self._kept)))
-            self._kept.append(kept)
-            self._places[memory] = self._places[_memory(kept)] = found
+        ref = self._added.get(memory)
+        if ref is None:
+            stored = np.require(array, requirements=["C", "A"])
+            small_view = stored.nbytes <= MAX_COPIED_BYTES and not owner(stored).flags.owndata
+            if small_view and not self._keep_sources:
+                stored = stored.copy()
+            ref = Ref(Buffer("constant", stored.nbytes, len(self._constants)))
+            self._constants.append(stored)
+            self._added[memory] = self._added[_memory(stored)] = ref
             self._alive.append(array)
-        return found
+        return ref
 
     def table(self, array: Array | TracedArray) -> Ref:
-        """`place` for tables that many operations have in common: equal ones are kept once."""
-        is_computed = isinstance(array, TracedArray)
-        key = array.name if is_computed else (array.dtype.name, array.tobytes())
-        found = self._tables.get(key)
-        if found is None:
-            found = self._computed(array) if is_computed else self.place(array)
-            self._tables[key] = found
-        return found
+        """`add` for tables that many operations share: tables of equal items are stored once."""
+        traced = isinstance(array, TracedArray)
+        key = array.name if traced else (array.dtype.name, array.tobytes())
+        ref = self._tables.get(key)
+        if ref is None:
+            ref = self._traced(array) if traced else self.add(array)
+            self._tables[key] = ref
+        return ref
 
-    def _computed(self, table: TracedArray) -> Ref:
-        """Memory for what depends on symbols: each plan has its own."""
-        found = Ref(Buffer("constant", table.value.nbytes, len(self._kept)))
-        self._kept.append(table)
-        return found
+    def _traced(self, table: TracedArray) -> Ref:
+        """Memory for a table that depends on symbols: each plan has its own."""
+        ref = Ref(Buffer("constant", table.value.nbytes, len(self._constants)))
+        self._constants.append(table)
+        return ref
 
     def derived(self, sources: Sequence[Array], how: Key, make: Callable[[], Array]) -> Ref:
-        """Memory that holds `make()`, which depends on `sources` and `how` only; made once.
+        """Memory that holds `make()`, which is called once for the same `sources` and `how`.
 
-        `how` names what is made of the items of the sources, and all that it is made by.
+        `how` identifies the function and all of its parameters.
         """
         key = (*map(view_key, sources), *how)
-        found = self._derived.get(key)
-        if found is None:
-            found = self._remember(key, sources, self.place(make()))
-        return found
+        ref = self._derived.get(key)
+        if ref is None:
+            ref = self._record(key, sources, self.add(make()))
+        return ref
 
     def packed(
         self,
@@ -95,32 +96,32 @@ class ConstantPool:
         dtype: np.dtype[Any],
         release: Release | None = None,
     ) -> Ref:
-        """Memory that holds `source` as `nnefc.packing` arranges it, as items of `dtype`; the same
-        is made once.
+        """Memory that holds `source` packed by `nnefc.packing` as items of `dtype`; equal packings
+        are stored once.
         """
         from nnefc.program.packed_weight import PackedWeight
 
         key = (*view_key(source), packing, parameters, dtype)
-        found = self._derived.get(key)
-        if found is None:
+        ref = self._derived.get(key)
+        if ref is None:
             converted = None if source.dtype == dtype else dtype
             derived = PackedWeight(source, packing, parameters, converted)
-            found = Ref(Buffer("constant", derived.nbytes, len(self._kept)))
-            self._kept.append(derived if self._keep_sources else derived.array(release))
-            self._remember(key, [source], found)
-        return found
+            ref = Ref(Buffer("constant", derived.nbytes, len(self._constants)))
+            self._constants.append(derived if self._keep_sources else derived.array(release))
+            self._record(key, [source], ref)
+        return ref
 
-    def _remember(self, key: Key, sources: Sequence[Array], place: Ref) -> Ref:
-        """Find what was made of `sources` again, as long as they are there.
+    def _record(self, key: Key, sources: Sequence[Array], ref: Ref) -> Ref:
+        """Record a derived constant under `key` as long as its `sources` exist.
 
-        They are not kept for that: what was made of them takes as much memory once more.
+        The sources are not kept alive, since they take as much memory as the constant.
         """
-        self._derived[key] = place
+        self._derived[key] = ref
         for source in sources:
             weakref.finalize(owner(source), self._derived.pop, key, None).atexit = False
-        return place
+        return ref
 
 
 def _memory(array: Array) -> Key:
-    """Names the bytes of an array: those in one piece are the same, whatever their shape."""
+    """A key for the bytes of an array; the shape does not matter if it is C-contiguous."""
     return (address(array), array.nbytes) if array.flags.c_contiguous else view_key(array)

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 Lower = Callable[["Lowering", Op], None]
 
 _lowerings: dict[tuple[str, bool], Lower] = {}
-"""By the name of the operation, and whether it is for blocked tensors."""
+"""Lowering functions by (operation name, whether an operand or result is blocked)."""
 
 
 def lowering(*names: str, blocked: bool = False) -> Callable[[Lower], Lower]:
-    """Register the lowering of the operations `names`; two of one are an error."""
+    """Register the lowering of the operations `names`; ValueError if one has a lowering."""
 
     def register(function: Lower) -> Lower:
         for name in names:
@@ -52,7 +52,7 @@ def lowering(*names: str, blocked: bool = False) -> Callable[[Lower], Lower]:
 
 
 def blocked_lowering(*names: str) -> Callable[[Lower], Lower]:
-    """Register what lowers the operations `names` if an operand or a result is blocked."""
+    """Register the lowering of `names` for operations with a blocked operand or result."""
     return lowering(*names, blocked=True)
 
 
@@ -81,35 +81,35 @@ class QuantizedBlocks:
 
 
 @dataclass(frozen=True)
-class ProgramState:
+class ProgramContext:
     """State shared by all graphs lowered into one program."""
 
     program: Program
     """Lowering appends launches and constants to it."""
     constants: ConstantPool
-    zero_filled: Container[Value]
+    zero_padded_values: Container[Value]
     """Blocked values whose padding channels must be zero."""
     threads: int
     """Threads that share scratch memory; more can run the program, but some then wait."""
     cache_bytes: int
     """Bytes of the largest cache: larger results bypass it."""
-    live: int
-    """Bytes that the arena needs anyway: at least those of values alive at one time."""
+    live_bytes: int
+    """Lower bound on the size of the arena: the most bytes of values alive at one time."""
     growing: bool = False
     """Shapes change from call to call, so kernels must suit many shapes."""
     release: Callable[[], None] | None = None
-    """Called after much data was read that need not stay in memory."""
+    """Called after reading much data whose pages need not stay in memory."""
 
 
 class Lowering:
-    """The state of lowering one graph.
+    """Lowers one graph: maps values to memory, and appends launches to the program.
 
-    Tensors are dense and row-major, or blocked (`nnefc.lower.blocked.tensors`).  A value is either
-    in a buffer (perhaps shared with the value it is a view of), or data known now, which gets a
-    buffer when it is first read.
+    Tensors are dense and row-major, or blocked (`nnefc.lower.blocked.tensors`).  A value lives in a
+    buffer (a view shares that of its operand), or is known data, which gets a constant buffer when
+    it is first read.
     """
 
-    def __init__(self, graph: Graph, common: ProgramState) -> None:
+    def __init__(self, graph: Graph, common: ProgramContext) -> None:
         self.graph = graph
         self.program = common.program
         self.threads = common.threads
@@ -118,91 +118,91 @@ class Lowering:
         self.release = common.release
         self._common = common
         self._constants = common.constants
-        self._places: dict[Value, Ref] = {}
+        self._refs: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}
         self._blocks: dict[Value, QuantizedBlocks] = {}
         self._label = ""
         self._occupied: dict[Op, int] = {}
-        self._largest = common.live
-        self.room = 0
-        """Bytes of scratch memory that this operation can take while others need the arena."""
+        self._arena_bytes = common.live_bytes
+        self.scratch_budget = 0
+        """Bytes of scratch memory that this operation can use without enlarging the arena."""
         self._outputs: dict[Value, Ref] = {}
-        """Values to be computed where a graph output is."""
-        self._parts: dict[Value, BufferAlias] = {}
-        """Values to be computed in the memory of others."""
-        self._taken: dict[Value, Ref] = {}
-        """Memory of values to be computed, which parts of them have already."""
+        """Values to be computed in the memory of a graph output."""
+        self._aliases: dict[Value, BufferAlias] = {}
+        """Values to be computed within the memory of another value."""
+        self._allocated: dict[Value, Ref] = {}
+        """Memory of values that are not computed yet, but have aliases that are."""
 
-    # -- for lowering functions
+    # -- interface of lowering functions
 
     def read(self, value: Value) -> Ref:
-        """Where the items of `value` are."""
-        place = self._places.get(value)
-        if place is None:
+        """The memory that holds `value`."""
+        ref = self._refs.get(value)
+        if ref is None:
             data = self.data(value)
             assert data is not None, f"%{value.name} is neither computed nor known"
-            place = self._places[value] = self.constant(data)
-        return place
+            ref = self._refs[value] = self.constant(data)
+        return ref
 
     def write(self, value: Value) -> Ref:
-        """Where to put the items of `value`, an output of the operation; allocates the buffer."""
-        assert value not in self._places, f"%{value.name} has a buffer already"
-        place = self._places[value] = self._memory(value)
-        return replace(place, writes=True)
+        """The memory to write `value` to, an output of the operation; allocates the buffer."""
+        assert value not in self._refs, f"%{value.name} has a buffer already"
+        ref = self._refs[value] = self._memory(value)
+        return replace(ref, writes=True)
 
     def _memory(self, value: Value) -> Ref:
-        """Memory for a value: its own, that of a graph output, or a part of another value's."""
-        found = self._taken.get(value)
-        if found is not None:
-            return found
-        part, output = self._parts.get(value), self._outputs.get(value)
-        if part is not None:
-            whole = self._memory(part.whole)
-            found = replace(whole, offset=whole.offset + part.offset)
+        """Memory for a value: its own, that of a graph output, or a range of another value's."""
+        ref = self._allocated.get(value)
+        if ref is not None:
+            return ref
+        alias, output = self._aliases.get(value), self._outputs.get(value)
+        if alias is not None:
+            whole = self._memory(alias.whole)
+            ref = replace(whole, offset=whole.offset + alias.offset)
         else:
-            found = output or Ref(Buffer("arena", value.type.nbytes, label=value.name))
-        self._taken[value] = found
-        return found
+            ref = output or Ref(Buffer("arena", value.type.nbytes, label=value.name))
+        self._allocated[value] = ref
+        return ref
 
     def alias(self, value: Value, of: Value, offset: int = 0) -> None:
-        """`value` is a view: the bytes of `of` from `offset` on."""
+        """Make `value` a view of `of`, from byte `offset` on."""
         known = self._data.get(of)
         if known is not None and known.size == value.type.volume:
             self._data[value] = known.reshape(value.type.dims)
-            if of not in self._places:
+            if of not in self._refs:
                 return
-        place = self.read(of)
-        self._places[value] = replace(place, offset=place.offset + offset)
+        ref = self.read(of)
+        self._refs[value] = replace(ref, offset=ref.offset + offset)
 
     def scratch(self, nbytes: int, label: str = "") -> Ref:
-        """Memory for the launches of this operation; not initialised."""
+        """Uninitialised memory for the launches of this operation."""
         return Ref(Buffer("arena", max(nbytes, 1), label=label), writes=True)
 
     def constant(self, array: Array) -> Ref:
-        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned."""
-        return self._constants.place(array)
+        """Memory that holds `array`, which is not copied if C-contiguous and aligned."""
+        return self._constants.add(array)
 
     def table(self, array: Array | TracedArray) -> Ref:
-        """`constant` for tables that many operations have in common: equal ones are kept once."""
+        """`constant` for tables that many operations share: equal tables are stored once."""
         return self._constants.table(array)
 
     def derived(self, sources: Sequence[Array], how: Key, make: Callable[[], Array]) -> Ref:
-        """Memory that holds `make()`, which depends on `sources` and `how` only; made once.
+        """Memory that holds `make()`, which is called once for the same `sources` and `how`.
 
-        `how` names what is made of the items of the sources, and all that it is made by.
+        `how` identifies the function and all of its parameters.
         """
         return self._constants.derived(sources, how, make)
 
     def packed(self, source: Array, packing: str, parameters: Parameters, dtype: DType) -> Ref:
-        """Memory that holds `source` as `nnefc.packing` arranges it; the same is made once.
+        """Memory that holds `source` packed by `nnefc.packing`; equal packings are stored once.
 
-        `dtype`: the type that kernels read; items of the source may be narrower.
+        `dtype`: the type that kernels read; the source may have a narrower type.
         """
         return self._constants.packed(source, packing, parameters, dtype.numpy, self.release)
 
-    def must_fill_with_zeros(self, value: Value) -> bool:
-        """Whether what fills up the last block of channels of a blocked value has to be zero."""
-        return value in self._common.zero_filled
+    def needs_zero_padding(self, value: Value) -> bool:
+        """Whether the padding of the last channel block of a blocked value must be zero."""
+        return value in self._common.zero_padded_values
 
     def launch(
         self,
@@ -212,77 +212,78 @@ class Lowering:
         label: str = "",
         in_place: tuple[Ref, ...] = (),
     ) -> None:
-        """Append a launch of `tiles` pieces of work that may run in any order, at the same time.
+        """Append a launch of `tiles` tiles, which may run in any order and concurrently.
 
-        `in_place`: inputs that an output of the same size may take the memory of, because the
-        kernel reads an item before it writes the one at the same offset, and never after.
+        `in_place`: inputs whose memory an output of the same size may reuse.  The kernel reads such
+        an item before it writes the item at the same offset, and never after.
         """
         assert 1 <= tiles <= MAX_TILES, f"{tiles} tiles"
         self.program.launches.append(Launch(kernel, words, tiles, label or self._label, in_place))
 
     def data(self, value: Value) -> Array | None:
-        """The items of `value` if they are known now: a constant, or a variable never updated."""
+        """The items of `value` if known at compile time: constants, variables never updated."""
         data = self._data.get(value)
         if data is not None and data.dtype != value.type.dtype.numpy:
             data = self._data[value] = data.astype(value.type.dtype.numpy)
         return data
 
-    def stored(self, value: Value) -> Array | None:
-        """As `data`, but perhaps in a narrower type, which all of the items are in."""
+    def stored_data(self, value: Value) -> Array | None:
+        """As `data`, but perhaps of a narrower type that represents all items exactly."""
         return self._data.get(value)
 
     def blocks(self, value: Value) -> QuantizedBlocks | None:
-        """The items of `value` as blocks, for operations that can read them."""
+        """The quantized blocks of `value`, for operations that can read them."""
         return self._blocks.get(value)
 
-    def know_blocks(self, value: Value, blocks: QuantizedBlocks) -> None:
-        """`value` is what `blocks` stand for."""
+    def set_blocks(self, value: Value, blocks: QuantizedBlocks) -> None:
+        """Record that `value` is stored as quantized `blocks`."""
         self._blocks[value] = blocks
 
     def scalar(self, value: Value) -> bool | int | float | None:
-        """What every item of `value` is, if it is known now: a single item, or one repeated."""
+        """The item of `value` if it is known and all items are equal by strides, else None."""
         data = self._data.get(value)
         if data is None or any(step for step, n in zip(data.strides, data.shape) if n > 1):
             return None
         return data[(0,) * data.ndim].item()
 
-    # -- for the walk over the graph
+    # -- interface of `nnefc.lower.graphs` and of operations with bodies
 
-    def within(self, body: Graph) -> Lowering:
-        """For a graph that the current operation runs, while all that is alive now stays so."""
-        return Lowering(body, replace(self._common, live=self.room + largest_live_bytes(body)))
+    def for_body(self, body: Graph) -> Lowering:
+        """A context for a body of the current operation; values alive here stay alive."""
+        live_bytes = self.scratch_budget + largest_live_bytes(body)
+        return Lowering(body, replace(self._common, live_bytes=live_bytes))
 
-    def place(self, value: Value, ref: Ref) -> None:
-        """`value` lives in memory that exists already."""
-        self._places[value] = ref
+    def bind(self, value: Value, ref: Ref) -> None:
+        """Let `value` live in memory that exists already."""
+        self._refs[value] = ref
 
     def find(self, value: Value) -> Ref | None:
-        """Where `value` lives, if it is in memory by now."""
-        return self._places.get(value)
+        """The memory of `value`, or None if it has none yet."""
+        return self._refs.get(value)
 
-    def know(self, value: Value, data: Array) -> None:
-        """`value` is `data`, of its shape and type; memory is taken when it is read.
+    def set_data(self, value: Value, data: Array) -> None:
+        """Record that `value` is `data`, of its shape; the first `read` adds a constant.
 
-        Items in a narrower type are converted where they are not packed.
+        Items may have a narrower type than the value; `data` converts them.
         """
         self._data[value] = data
 
-    def forget(self, value: Value) -> None:
-        """Nothing reads the data of `value` any more, other than from memory."""
+    def drop_data(self, value: Value) -> None:
+        """Drop the data of `value`; from now on it is only read from memory."""
         self._data.pop(value, None)
 
     def assign_output(self, value: Value, at: Ref) -> None:
-        """`value` will be computed where a graph output is."""
+        """Let `value` be computed in the memory of a graph output."""
         self._outputs[value] = at
 
-    def assign_parts(self, parts: dict[Value, BufferAlias]) -> None:
-        """Values that will be computed in the memory of others."""
-        self._parts = parts
-        self._occupied = occupied_bytes(self.graph, parts)
-        self._largest = max([self._common.live, *self._occupied.values()])
+    def assign_aliases(self, aliases: dict[Value, BufferAlias]) -> None:
+        """Let values be computed within the memory of others."""
+        self._aliases = aliases
+        self._occupied = occupied_bytes(self.graph, aliases)
+        self._arena_bytes = max([self._common.live_bytes, *self._occupied.values()])
 
     def begin(self, op: Op) -> None:
-        """The launches that follow belong to `op`."""
+        """Start `op`: label its launches and compute its scratch budget."""
         name = op.outputs[0].name if op.outputs else ""
         self._label = f"{op.name} %{name}" if name else op.name
-        self.room = self._largest - self._occupied.get(op, 0)
+        self.scratch_budget = self._arena_bytes - self._occupied.get(op, 0)

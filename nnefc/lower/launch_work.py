@@ -1,4 +1,4 @@
-"""What the launches of an operation have to do: what profiles compare their times with."""
+"""Counts operations and bytes of launches, which profiles compare with their times."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from nnefc.symbolic.integers import hint
 def count_work(
     op: Op | None, launches: Sequence[Launch], find: Callable[[Value], Ref | None]
 ) -> None:
-    """Let the launches of `op` (None: of copies after the last one) know their work.
+    """Set `work` of the launches of `op` (None: of the copies after the last operation).
 
-    The arithmetic of the operation is that of the launches which do not only move items, in equal
-    parts.  Bytes are those of the distinct memory that a launch names: the tensors of the
-    operation, which may be parts of buffers, otherwise buffers to their end; and where several
-    launches name the same buffer, each has it to the place where another one starts.
+    Launches that do more than move items share the arithmetic of the operation equally.  The bytes
+    of a launch are those of the distinct ranges it names.  A range ends where a tensor of the
+    operation ends, at the end of the buffer, or where another range of the same buffer starts.
     """
     arithmetic = hint(flops(op)) if op else 0
     working = [one for one in launches if not one.kernel.moves] or launches

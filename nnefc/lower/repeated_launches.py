@@ -1,4 +1,4 @@
-"""Launches that run in turns, over slices of tensors that move on in between."""
+"""Repeated launches: every turn runs the same launches over the next slices of tensors."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import hint
 
 Move = tuple[Buffer, Ref]
-"""A slice, and where it is from now on."""
+"""A slice buffer, and its new location."""
 
 MAX_STEPS: Final = 1 << 23
-"""Launches of a plan, each as often as it runs: of 32 bytes each."""
+"""Maximum steps of a plan, repetitions included; a step takes 32 bytes."""
 
 
 def slice_buffer(program: Program, nbytes: int, label: str = "") -> Buffer:
-    """A slice with an entry of its own in the table of bases."""
+    """A new slice buffer, with an entry of its own in the table of base addresses."""
     program.slices += 1
     return Buffer("slice", nbytes, program.slices - 1, label)
 
 
-def moving(moves: Sequence[Move], keep: list[Ref], label: str = "turn next") -> Launch:
-    """What moves slices before a turn, one after the other.
+def move_slices(moves: Sequence[Move], keep_alive: list[Ref], label: str = "turn next") -> Launch:
+    """A launch that moves slices, in order; it runs before a turn.
 
-    `keep`: what has to stay in memory from before the first turn until after the last one, and
-    is therefore named by the launches that move the slices, which stand around those of a turn.
+    `keep_alive`: memory that must stay allocated from before the first turn until after the last
+    one.  The launch names it, so its lifetime spans all turns.
     """
     packed = [slices.MOVE.pack(slice=Ref(view, writes=True), at=at) for view, at in moves]
-    return Launch(slices.move(), [*slices.pack(packed), *keep], 1, label)
+    return Launch(slices.move(), [*slices.pack(packed), *keep_alive], 1, label)
 
 
 def repeat(
@@ -40,25 +40,28 @@ def repeat(
     turns: int,
     first: Launch,
     following: Sequence[Launch],
-    keep: list[Ref],
+    keep_alive: list[Ref],
 ) -> None:
-    """Let the launches from `start` on run once after `first`, and then after each of `following`,
-    again and again, so that these are as many `turns`; `keep`: see `moving`.
+    """Repeat the launches from `start` on, so that they run in `turns` turns.
+
+    `first` precedes the first turn, and the launches of `following` precede the further turns
+    cyclically.  `keep_alive`: see `move_slices`.  Raises NnefError (`limit/turns`) if the plan gets
+    too long.
     """
     turn = program.launches[start:]
     if any(inner.start >= start for inner in program.repeated):
-        raise Untraceable("the launches of a turn are as many in every call")
+        raise Untraceable("the number of launches of a turn must not depend on symbols")
     if start + turns * (1 + len(turn)) > MAX_STEPS:
         raise NnefError.of(
             "limit/turns",
-            f"{hint(turns)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
-            " that a plan may have",
+            f"{hint(turns)} turns of {len(turn)} launches exceed the limit of {MAX_STEPS} steps"
+            " of a plan",
         )
     program.launches.insert(start, first)
-    if turns == 1:  # there is none yet that stands after a turn
-        program.launches.append(moving((), keep, "turn last"))
+    if turns == 1:  # nothing behind the turn names `keep_alive` yet
+        program.launches.append(move_slices((), keep_alive, "turn last"))
         return
-    if turns <= len(following):  # not all of them
+    if turns <= len(following):  # only some of `following` run
         turns = int(turns)
     again = [launch for moved in following for launch in (moved, *turn)]
     program.repeat(again, (turns - 1) * (1 + len(turn)))

@@ -1,9 +1,9 @@
-"""scan: the launches of its body, turn after turn, over slices and states that move on.
+"""Lowering of `scan`: the launches of its body, repeated over moving slices.
 
-What the body takes and gives are slices (`nnefc.lower.repeated_launches`), so that no turn copies:
-a scanned or stacked tensor is looked at piece by piece, and a state is where the turn before has
-left it.  That is in one of two buffers by turns, the last time in that of the final state; or, if
-the new state is stacked as well, in the stacked tensor.
+Inputs and outputs of the body are slices (`nnefc.lower.repeated_launches`), so no turn copies.
+Slices of scanned and stacked tensors advance with every turn.  The slices of a state alternate
+between two buffers, such that the last turn writes the final state; if the new state is stacked as
+well, it is read from the stacked tensor.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nnefc.ir import Op, Value
-from nnefc.lower.buffer_aliasing import source
+from nnefc.lower.buffer_aliasing import underlying
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.graphs import is_computed, lower_graph
-from nnefc.lower.repeated_launches import Move, moving, repeat, slice_buffer
+from nnefc.lower.repeated_launches import Move, move_slices, repeat, slice_buffer
 from nnefc.ops.internal.scan import NAME, ScanSignature
 from nnefc.program.program import Buffer, Launch, Ref
 from nnefc.symbolic.integers import SymInt
@@ -22,9 +22,9 @@ from nnefc.symbolic.integers import SymInt
 
 @lowering(NAME)
 def scan(lower: Lowering, op: Op) -> None:
-    """The body's launches once for every turn, or as they are if there is only one."""
+    """Lower the body once and repeat its launches, one turn per step of the scan."""
     parts, loop = ScanSignature(op), _Loop(lower, op)
-    context = lower.within(parts.body)
+    context = lower.for_body(parts.body)
     inputs: list[Ref | None] = [Ref(state.before) for state in loop.states]
     inputs += [Ref(each.view) for each in loop.scanned]
     for outer, inner in zip(
@@ -32,24 +32,24 @@ def scan(lower: Lowering, op: Op) -> None:
     ):
         data = lower.data(outer)
         if data is not None:
-            context.know(inner, data)
+            context.set_data(inner, data)
         inputs.append(lower.read(outer) if data is None else None)
-        loop.keep += [ref for ref in inputs[-1:] if ref is not None]
+        loop.keep_alive += [ref for ref in inputs[-1:] if ref is not None]
     outputs = [state.after and Ref(state.after) for state in loop.states]
     outputs += [Ref(each.view) for each in loop.stacked]
     start = len(lower.program.launches)
     lower_graph(context, inputs, outputs)
-    repeat(lower.program, start, parts.turns, loop.first(), loop.following(), loop.keep)
+    repeat(lower.program, start, parts.turns, loop.first(), loop.following(), loop.keep_alive)
     for state, value in zip(loop.states, op.outputs[: parts.states], strict=True):
-        if state.home is not None:
-            lower.alias(value, op.outputs[state.home], loop.last_offset(state.home))
+        if state.alias_of is not None:
+            lower.alias(value, op.outputs[state.alias_of], loop.final_offset(state.alias_of))
         elif lower.find(value) is None:
-            lower.place(value, loop.last_place(state))
+            lower.bind(value, loop.final_ref(state))
 
 
 @dataclass(frozen=True, slots=True)
 class _SlicedTensor:
-    """A tensor that is taken or given slice by slice."""
+    """A tensor that turns read or write slice by slice."""
 
     view: Buffer
     whole: Ref
@@ -57,11 +57,11 @@ class _SlicedTensor:
     backwards: bool
 
     def offset(self, turn: int) -> int:
-        """Where the slice of a turn starts, in bytes."""
+        """Byte offset of the slice of a turn."""
         return self.view.nbytes * (self.turns - 1 - turn if self.backwards else turn)
 
     def move(self, turn: int) -> Move:
-        """To the slice of a turn, from the one of the turn before."""
+        """Moves the view to the slice of a turn, from that of the previous turn."""
         if not turn:
             return self.view, replace(self.whole, offset=self.whole.offset + self.offset(0))
         return self.view, Ref(self.view, self.offset(1) - self.offset(0))
@@ -69,17 +69,17 @@ class _SlicedTensor:
 
 @dataclass(frozen=True, slots=True)
 class _LoopState:
-    """A state: the slice that a turn reads, and the one that it writes.
+    """A state: the slice that a turn reads, and the slice that it writes.
 
-    `places`: where the new state is by turns, the first time in the first of them.  `home`: the
-    result of the scan that has the new state already, instead of both.
+    `targets`: the two ranges that turns write alternately, starting with the first.  `alias_of`:
+    the result of the scan that holds the new state already, which needs no `after` and `targets`.
     """
 
     before: Buffer
     initial: Ref
     after: Buffer | None = None
-    places: tuple[Ref, ...] = ()
-    home: int | None = None
+    targets: tuple[Ref, ...] = ()
+    alias_of: int | None = None
 
 
 class _Loop:
@@ -87,15 +87,17 @@ class _Loop:
 
     def __init__(self, lower: Lowering, op: Op) -> None:
         self._lower, self._op, self._parts = lower, op, ScanSignature(op)
-        self.keep: list[Ref] = []
-        """What has to be in memory all the time."""
+        self.keep_alive: list[Ref] = []
+        """Memory that must stay allocated during all turns."""
         states, body = self._parts.states, self._parts.body
         self.scanned = [
-            self._cut(lower.read(op.inputs[i]), body.inputs[i], self._parts.takes_backwards(i))
+            self._sliced(lower.read(op.inputs[i]), body.inputs[i], self._parts.takes_backwards(i))
             for i in range(states, self._parts.first_shared)
         ]
         self.stacked = [
-            self._cut(lower.write(op.outputs[i]), body.outputs[i], self._parts.gives_backwards(i))
+            self._sliced(
+                lower.write(op.outputs[i]), body.outputs[i], self._parts.gives_backwards(i)
+            )
             for i in range(states, len(op.outputs))
         ]
         self.states: list[_LoopState] = []
@@ -105,80 +107,83 @@ class _Loop:
     def _slice(self, value: Value) -> Buffer:
         return slice_buffer(self._lower.program, value.type.nbytes, value.name)
 
-    def _cut(self, whole: Ref, piece: Value, backwards: bool) -> _SlicedTensor:
-        self.keep.append(whole)
-        return _SlicedTensor(self._slice(piece), whole, self._parts.turns, backwards)
+    def _sliced(self, whole: Ref, slice_value: Value, backwards: bool) -> _SlicedTensor:
+        self.keep_alive.append(whole)
+        return _SlicedTensor(self._slice(slice_value), whole, self._parts.turns, backwards)
 
     def _state(self, number: int) -> _LoopState:
-        """The state of that number, to those before it."""
+        """Allocate state `number`; earlier states exist already."""
         body = self._parts.body
         initial, new = self._lower.read(self._op.inputs[number]), body.outputs[number]
         before = self._slice(body.inputs[number])
-        self.keep.append(initial)
-        home = self._home(number)
-        if home is not None:
-            return _LoopState(before, initial, home=home)
+        self.keep_alive.append(initial)
+        alias_of = self._find_alias(number)
+        if alias_of is not None:
+            return _LoopState(before, initial, alias_of=alias_of)
         nbytes, turns = new.type.nbytes, self._parts.turns
-        if isinstance(turns, SymInt):  # either may be the last
+        if isinstance(turns, SymInt):  # either may be written last
             both = self._lower.scratch(2 * nbytes, new.name)
-            places = both, replace(both, offset=nbytes)
+            targets = both, replace(both, offset=nbytes)
         else:
             final = self._lower.write(self._op.outputs[number])
-            places = final, self._lower.scratch(nbytes, new.name)
-            places = places if turns % 2 else places[::-1]
-        self.keep += places
-        return _LoopState(before, initial, self._slice(new), places)
+            targets = final, self._lower.scratch(nbytes, new.name)
+            targets = targets if turns % 2 else targets[::-1]
+        self.keep_alive += targets
+        return _LoopState(before, initial, self._slice(new), targets)
 
-    def _home(self, number: int) -> int | None:
-        """The result that has the new state in any case: a stacked one, or that of a state before.
+    def _find_alias(self, number: int) -> int | None:
+        """The result that equals the new state: a stacked one, or that of an earlier state.
 
-        None if there is none, or the new state is not computed but copied.
+        None if no result does, or if the new state is copied instead of computed.
         """
-        values = [source(value) for value in self._parts.body.outputs]
+        values = [underlying(value) for value in self._parts.body.outputs]
         if not is_computed(values[number]):
             return None
         stacked = range(self._parts.states, len(values))
         return next((i for i in (*stacked, *range(number)) if values[i] is values[number]), None)
 
     def first(self) -> Launch:
-        """What lets the slices be those of the first turn."""
-        return moving(self._moves(0), self.keep, "turn first")
+        """The launch that moves the slices to the first turn."""
+        return move_slices(self._moves(0), self.keep_alive, "turn first")
 
     def following(self) -> list[Launch]:
-        """What moves the slices before each further turn: one of these, by turns."""
+        """Launches that move the slices to further turns; used cyclically."""
         turns = range(1, 2 if all(state.after is None for state in self.states) else 3)
-        return [moving(self._moves(turn), self.keep) for turn in turns]
+        return [move_slices(self._moves(turn), self.keep_alive) for turn in turns]
 
     def _moves(self, turn: int) -> list[Move]:
-        """Of all slices, before a turn; where states are is taken from other slices first."""
+        """Moves of all slices before a turn.
+
+        States come first, because their locations depend on slices before those move.
+        """
         moves = [
-            (state.before, self._given(state, turn) if turn else state.initial)
+            (state.before, self._computed_ref(state, turn) if turn else state.initial)
             for state in self.states
         ]
-        moves += [(state.after, self._place(state, turn)) for state in self.states if state.after]
+        moves += [(state.after, self._target(state, turn)) for state in self.states if state.after]
         return [*moves, *(each.move(turn) for each in (*self.scanned, *self.stacked))]
 
-    def _given(self, state: _LoopState, turn: int) -> Ref:
-        """Where a state is that the turn before has computed."""
-        if state.home is None:
-            return self._place(state, turn - 1)
-        if state.home < self._parts.states:
-            return self._given(self.states[state.home], turn)
-        return Ref(self.stacked[state.home - self._parts.states].view)
+    def _computed_ref(self, state: _LoopState, turn: int) -> Ref:
+        """The memory of a state that the previous turn has computed."""
+        if state.alias_of is None:
+            return self._target(state, turn - 1)
+        if state.alias_of < self._parts.states:
+            return self._computed_ref(self.states[state.alias_of], turn)
+        return Ref(self.stacked[state.alias_of - self._parts.states].view)
 
-    def _place(self, state: _LoopState, turn: int) -> Ref:
-        """Where a turn puts a state that is not stacked."""
-        return state.places[turn % 2]
+    def _target(self, state: _LoopState, turn: int) -> Ref:
+        """The memory that a turn writes a state to that is not an alias."""
+        return state.targets[turn % 2]
 
-    def last_place(self, state: _LoopState) -> Ref:
-        """Where the last turn has put a state, of places that lie side by side."""
-        first, second = state.places
+    def final_ref(self, state: _LoopState) -> Ref:
+        """The memory that the last turn wrote a state to; its two targets are adjacent."""
+        first, second = state.targets
         last = (self._parts.turns - 1) % 2
         offset = first.offset + last * (second.offset - first.offset)
         return replace(first, offset=offset, writes=False)
 
-    def last_offset(self, result: int) -> int:
-        """Where in a result the last turn has put its slice."""
+    def final_offset(self, result: int) -> int:
+        """Byte offset of the last turn's slice in a result."""
         if result < self._parts.states:
             return 0
         return self.stacked[result - self._parts.states].offset(self._parts.turns - 1)

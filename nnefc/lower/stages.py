@@ -1,4 +1,4 @@
-"""Stages of a graph → launches: those of a stage run again and again, over slices of the batch."""
+"""Lowering of stages: the launches of a stage are repeated over slices of the batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nnefc.lower.repeated_launches import moving, repeat, slice_buffer
+from nnefc.lower.repeated_launches import move_slices, repeat, slice_buffer
 from nnefc.program.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ Refs = list[Ref]
 
 
 class Stages:
-    """The stages of a program that is being made: what they pass on, and their turns."""
+    """The stages of a program under construction: buffers between stages, and repetition."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -24,13 +24,13 @@ class Stages:
 
     @contextmanager
     def lowering(self, stage: Stage) -> Generator[tuple[Refs, Refs]]:
-        """Where the inputs and outputs of `stage` are in one turn.
+        """Context manager: the memory of the inputs and outputs of `stage` during one turn.
 
-        What is launched meanwhile is a turn: where a stage has several, the same launches are in
-        the program as often, and between them others that let the slices of the batch move on.
+        The launches appended inside form one turn.  On exit a stage of several turns repeats them,
+        with launches in between that move the slices of the batch.
         """
         program, taken = self._program, len(stage.inputs)
-        passed = [Ref(self._buffer(carried)) for carried in (*stage.inputs, *stage.outputs)]
+        passed = [Ref(self._buffer(tensor)) for tensor in (*stage.inputs, *stage.outputs)]
         if stage.turns == 1:
             yield passed[:taken], passed[taken:]
             return
@@ -40,24 +40,24 @@ class Stages:
             for value, whole in zip(values, passed, strict=True)
         ]
         start = len(program.launches)
-        places = [Ref(view) for view in views]
-        yield places[:taken], places[taken:]
+        refs = [Ref(view) for view in views]
+        yield refs[:taken], refs[taken:]
         moves = list(zip(views, passed, strict=True))
         cut = [view for view, whole in moves if view.nbytes < whole.buffer.nbytes]
-        first = moving(moves, passed, "turn first")
-        following = moving([(view, Ref(view, view.nbytes)) for view in cut], passed)
+        first = move_slices(moves, passed, "turn first")
+        following = move_slices([(view, Ref(view, view.nbytes)) for view in cut], passed)
         repeat(program, start, stage.turns, first, [following], passed)
 
-    def _buffer(self, carried: BatchTensor) -> Buffer:
-        """Memory for a tensor of the whole batch."""
-        found = self._buffers.get(carried)
-        if found is None:
-            nbytes, name = carried.type.nbytes, carried.name
-            if carried.input is not None:
-                found = Buffer("input", nbytes, carried.input, name)
-            elif carried.output is not None:
-                found = Buffer("output", nbytes, carried.output, name)
+    def _buffer(self, tensor: BatchTensor) -> Buffer:
+        """The buffer of a tensor of the whole batch."""
+        buffer = self._buffers.get(tensor)
+        if buffer is None:
+            nbytes, name = tensor.type.nbytes, tensor.name
+            if tensor.input is not None:
+                buffer = Buffer("input", nbytes, tensor.input, name)
+            elif tensor.output is not None:
+                buffer = Buffer("output", nbytes, tensor.output, name)
             else:
-                found = Buffer("arena", nbytes, label=name)
-            self._buffers[carried] = found
-        return found
+                buffer = Buffer("arena", nbytes, label=name)
+            self._buffers[tensor] = buffer
+        return buffer

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @lowering("constant")
 def constant(lower: Lowering, op: Op) -> None:
-    """Known data; a single value is repeated (section 4.1.2)."""
-    lower.know(op.output, constant_data(op))
+    """Known data; a single value is broadcast (NNEF 1.0.5 section 4.1.2)."""
+    lower.set_data(op.output, constant_data(op))
 
 
 def constant_data(op: Op) -> np.ndarray[Any, Any]:
@@ -31,7 +31,7 @@ def constant_data(op: Op) -> np.ndarray[Any, Any]:
 
 @lowering("reshape", "squeeze", "unsqueeze")
 def view(lower: Lowering, op: Op) -> None:
-    """The same bytes under another shape."""
+    """The same bytes with another shape."""
     lower.alias(op.output, op.inputs[0])
 
 

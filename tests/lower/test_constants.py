@@ -17,7 +17,7 @@ from nnefc.driver.lower import lower_graph
 from nnefc.formats.files import map_whole
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
-from nnefc.lower.constants import COPIED, ConstantPool
+from nnefc.lower.constants import MAX_COPIED_BYTES, ConstantPool
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
@@ -61,7 +61,7 @@ def test_places_hold_what_was_given(arrays: list[Array]) -> None:
     program = Program()
     constants = ConstantPool(program)
     for array in arrays * 2:
-        place = constants.place(array)
+        place = constants.add(array)
         kept = kept_at(program, place)
         assert place.buffer.nbytes == kept.nbytes == array.nbytes
         assert kept.tobytes() == array.tobytes()
@@ -72,8 +72,8 @@ def test_places_hold_what_was_given(arrays: list[Array]) -> None:
 def test_the_same_bytes_are_kept_once() -> None:
     program = Program()
     constants = ConstantPool(program)
-    assert constants.place(DATA) is constants.place(DATA.reshape(4, 6))
-    assert constants.place(DATA[:4]) is not constants.place(DATA)
+    assert constants.add(DATA) is constants.add(DATA.reshape(4, 6))
+    assert constants.add(DATA[:4]) is not constants.add(DATA)
     (kept, _) = program.constants
     assert np.shares_memory(kept, DATA)
 
@@ -81,13 +81,13 @@ def test_the_same_bytes_are_kept_once() -> None:
 def test_small_pieces_of_files_are_copied(tmp_path: Path) -> None:
     """The pages they lie in are let go, with all the weights around them."""
     path = tmp_path / "weights"
-    path.write_bytes(bytes(2 * COPIED))
+    path.write_bytes(bytes(2 * MAX_COPIED_BYTES))
     with path.open("rb") as file:
         data = np.frombuffer(map_whole(file.fileno()), np.uint8)
-    for array, copied in ((data[:COPIED], True), (data[8:24], True), (data, False)):
+    for array, copied in ((data[:MAX_COPIED_BYTES], True), (data[8:24], True), (data, False)):
         for keep_sources in (False, True):
             program = Program()
-            place = ConstantPool(program, keep_sources=keep_sources).place(array)
+            place = ConstantPool(program, keep_sources=keep_sources).add(array)
             shared = np.shares_memory(kept_at(program, place), data)
             assert shared == (keep_sources or not copied)
 
@@ -136,7 +136,7 @@ def test_addresses_are_not_used_again() -> None:
     constants = ConstantPool(program)
     for i in range(50):
         mine = np.full((64, 64), i, np.float32).T[:, :32]
-        place = constants.place(mine)
+        place = constants.add(mine)
         sums = constants.derived([mine], ("sum",), lambda mine=mine: mine.sum(keepdims=True))
         assert (kept_at(program, place) == i).all()
         assert kept_at(program, sums) == i * mine.size
@@ -226,7 +226,7 @@ def test_what_weights_are_made_of_is_let_go() -> None:
 def test_items_that_depend_on_symbols_are_no_data(how: str) -> None:
     """Kernels would read where Python keeps them."""
     constants = ConstantPool(Program())
-    place = constants.place if how == "constant" else constants.table
+    place = constants.add if how == "constant" else constants.table
     for items in (np.array([Trace().symbol(3)], object), np.arange(3) + Trace().symbol(3)):
         with pytest.raises(Untraceable, match="no data"):
             place(items)

@@ -17,7 +17,7 @@ from nnefc.ir import DType, Expression, Step, TensorType, Value
 from nnefc.ir.convolution_algorithm import parse_algorithm
 from nnefc.ir.stages import BatchTensor, Stage, single_stage
 from nnefc.kernels.vector.builder import lanes_of
-from nnefc.lower.channel_padding import keeps_zeros, masked, zero_filled
+from nnefc.lower.channel_padding import maps_zeros_to_zeros, masked, zero_padded_values
 from nnefc.ops.tools.reference import evaluate_expression
 from tests.helpers.event_counts import instructions
 from tests.helpers.kernels.blocked_op import BlockedGraph, constant, halves, layout
@@ -46,7 +46,7 @@ def literal(value: float) -> Step:
     ],
 )
 def test_expressions_that_keep_zeros(steps: list[Step], kept: bool) -> None:
-    assert keeps_zeros(Expression((FLOAT,), tuple(steps), (len(steps),))) == kept
+    assert maps_zeros_to_zeros(Expression((FLOAT,), tuple(steps), (len(steps),))) == kept
 
 
 def test_mask() -> None:
@@ -69,10 +69,10 @@ def test_what_sums_read_is_found_in_one_walk() -> None:
             (y,) = g.op(name, [y], y.type.dims)
             values.append(y)
         layout(g.graph, y, None)
-        assert not zero_filled([single_stage(g.graph)])
+        assert not zero_padded_values([single_stage(g.graph)])
         _convolve(g, y, normal(1, 8, 12, 1, 1), "direct")
         found: list[set[Value]] = []
-        done = instructions(lambda: found.append(set(zero_filled([single_stage(g.graph)]))))
+        done = instructions(lambda: found.append(set(zero_padded_values([single_stage(g.graph)]))))
         assert found == [set(values)]
         return done
 
@@ -98,7 +98,9 @@ def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
         Stage(graphs[1].graph, 1, (passed[0],), (passed[1],)),
         Stage(graphs[2].graph, 2, (passed[1],), ()),
     ]
-    assert zero_filled(stages) == ({*values, y} if (method, channels) == ("direct", 12) else set())
+    assert zero_padded_values(stages) == (
+        {*values, y} if (method, channels) == ("direct", 12) else set()
+    )
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.lower.partition import TILES, bands, ceil_div, makespan, parts_of, per_tile, portion
+from nnefc.lower.partition import (
+    MAX_LAUNCH_TILES,
+    band_count,
+    block_sizes,
+    ceil_div,
+    makespan,
+    per_tile,
+    steps_per_unit,
+)
 from tests.helpers.examples import examples
 
 COUNTS = st.one_of(st.integers(1, 3000), st.integers(1, 1 << 40))
@@ -17,7 +25,7 @@ THREADS = st.integers(1, 64)
 def test_tiles_have_units_and_are_not_too_many(count: int, cost: float, threads: int) -> None:
     size = per_tile(count, cost, threads)
     assert 1 <= size <= count
-    assert ceil_div(count, size) <= TILES
+    assert ceil_div(count, size) <= MAX_LAUNCH_TILES
 
 
 @given(count=st.integers(2, 3000), threads=st.integers(2, 16))
@@ -36,25 +44,25 @@ def test_what_takes_nothing_is_one_tile(threads: int) -> None:
 
 @given(count=COUNTS, cost=COSTS)
 def test_portions(count: int, cost: float) -> None:
-    assert 1 <= portion(count, cost) <= count
+    assert 1 <= steps_per_unit(count, cost) <= count
 
 
 @given(pixels=st.integers(1, 1 << 40), threads=THREADS)
 def test_bands_are_worth_it(pixels: int, threads: int) -> None:
-    parts = bands(pixels, threads)
+    parts = band_count(pixels, threads)
     assert parts == 1 or pixels / parts >= 64
 
 
 @examples(0.5)
 @given(count=st.integers(1, 3000))
 def test_parts_are_all_there_are(count: int) -> None:
-    assert list(parts_of(count)) == sorted(
+    assert list(block_sizes(count)) == sorted(
         {ceil_div(count, n) for n in range(1, count + 1)}, reverse=True
     )
 
 
 def test_parts_of_very_many_are_few() -> None:
-    assert sum(1 for _ in parts_of(1 << 24)) < 2 << 13
+    assert sum(1 for _ in block_sizes(1 << 24)) < 2 << 13
 
 
 @given(count=st.integers(1, 500), cost=COSTS, threads=THREADS)

@@ -13,10 +13,10 @@ from nnefc.ir import Blocked, DType, Graph, TensorType, Value, Variable, parse_g
 from nnefc.lower import lower
 from nnefc.lower.buffer_aliasing import (
     BufferAlias,
+    concat_offset,
     find_aliases,
-    joined_at,
     occupied_bytes,
-    taken_at,
+    view_offset,
 )
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
@@ -77,12 +77,12 @@ def _op(name: str, shapes: list[Shape], layout: Blocked | None = None, **attribu
 )
 def test_where_operands_lie(shapes: list[Shape], axis: int, offsets: list[int | None]) -> None:
     op = _op("concat", shapes, axis=axis)
-    assert [joined_at(op, i) for i in range(len(shapes))] == offsets
+    assert [concat_offset(op, i) for i in range(len(shapes))] == offsets
     total = sum(s[axis] for s in shapes)
     whole = (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
     if len({s[axis] for s in shapes}) == 1:
         op = _op("split", [whole], axis=axis, ratios=(1,) * len(shapes))
-        assert [taken_at(op, i) for i in range(len(shapes))] == offsets
+        assert [view_offset(op, i) for i in range(len(shapes))] == offsets
 
 
 @pytest.mark.parametrize(
@@ -102,25 +102,25 @@ def test_where_slices_lie(
     shape: Shape, axes: Shape, begin: Shape, end: Shape, stride: Shape, offset: int | None
 ) -> None:
     op = _op("slice", [shape], axes=axes, begin=begin, end=end, stride=stride)
-    assert taken_at(op, 0) == offset
+    assert view_offset(op, 0) == offset
 
 
 def test_where_blocks_of_channels_lie() -> None:
     layout = Blocked(8, ((1, 1), (1, 1)))
     plane = TensorType(DType.FLOAT32, (1, 8, 4, 4), layout).nbytes
     op = _op("concat", [(1, 16, 4, 4), (1, 8, 4, 4), (1, 5, 4, 4)], layout, axis=1)
-    assert [joined_at(op, i) for i in range(3)] == [0, 2 * plane, 3 * plane]
+    assert [concat_offset(op, i) for i in range(3)] == [0, 2 * plane, 3 * plane]
     assert op.output.type.nbytes == 4 * plane
     op = _op("concat", [(1, 5, 4, 4), (1, 8, 4, 4)], layout, axis=1)
-    assert [joined_at(op, i) for i in range(2)] == [None, None]
+    assert [concat_offset(op, i) for i in range(2)] == [None, None]
     op = _op("concat", [(2, 8, 4, 4), (2, 8, 4, 4)], layout, axis=1)
-    assert [joined_at(op, i) for i in range(2)] == [None, None]
+    assert [concat_offset(op, i) for i in range(2)] == [None, None]
     op = _op("concat", [(1, 8, 4, 4), (1, 8, 4, 4)], layout, axis=2)
-    assert [joined_at(op, i) for i in range(2)] == [None, None]
+    assert [concat_offset(op, i) for i in range(2)] == [None, None]
     # what fills up the last block of a result is no channel of the operand
     for begin, end, offset in ((8, 16, plane), (16, 21, 2 * plane), (8, 20, None), (4, 21, None)):
         op = _op("slice", [(1, 21, 4, 4)], layout, axes=(1,), begin=(begin,), end=(end,))
-        assert taken_at(op, 0) == offset
+        assert view_offset(op, 0) == offset
 
 
 # -- who lives where

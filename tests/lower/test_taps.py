@@ -33,18 +33,18 @@ def test_properties_are_those_of_the_table(dimension: Dimension) -> None:
     table, every = dimension.table(), np.arange(dimension.inputs)
     if dimension.is_identity:
         assert np.array_equal(table, every[:, None])
-    if dimension.covers:
+    if dimension.is_full_reduction:
         assert np.array_equal(table, every[None])
-    if dimension.repeats:
+    if dimension.is_repetition:
         assert ((table >= 0).sum(1) == 1).all()
 
 
 def test_what_is_usual_is_seen() -> None:
     assert Dimension(5, 5).is_identity
     assert Dimension(1, 1, stride=2).is_identity
-    assert Dimension(5, 1, 5).covers
-    assert Dimension(5, 15, 3, stride=3, reverse=True).repeats
-    assert Dimension(5, 14, 3, 1, 3, reverse=True).repeats
+    assert Dimension(5, 1, 5).is_full_reduction
+    assert Dimension(5, 15, 3, stride=3, reverse=True).is_repetition
+    assert Dimension(5, 14, 3, 1, 3, reverse=True).is_repetition
 
 
 @examples(5)

@@ -18,9 +18,9 @@ from nnefc.kernels.movement import channels as kernels
 from nnefc.kernels.movement.channels import NO_SOURCE, Pattern, channels_layout
 from nnefc.lower.blocked.layout import copy
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked, zero_halo
-from nnefc.lower.buffer_aliasing import taken_at
+from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
-from nnefc.lower.partition import bands, ceil_div, per_tile
+from nnefc.lower.partition import band_count, ceil_div, per_tile
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
@@ -44,16 +44,16 @@ def concat(lower: Lowering, op: Op) -> None:
     y = Tensor.whole(lower.write(op.output), op.output.type)
     sources = [read_blocked(lower, value) for value in op.inputs]
     firsts = accumulate((x.channels for x in sources), initial=0)
-    there = {i for i, (x, first) in enumerate(zip(sources, firsts)) if _is_part(x, y, first)}
-    if len(there) == len(sources):
+    in_place = {i for i, (x, first) in enumerate(zip(sources, firsts)) if _is_in_place(x, y, first)}
+    if len(in_place) == len(sources):
         return
     if y.layout.has_halo:
         zero_halo(lower, y)
     channels = [(i, c) for i, x in enumerate(sources) for c in range(x.channels)]
-    map_channels(lower, sources, y, channels, there)
+    map_channels(lower, sources, y, channels, in_place)
 
 
-def _is_part(x: Tensor, y: Tensor, first: int) -> bool:
+def _is_in_place(x: Tensor, y: Tensor, first: int) -> bool:
     """Whether x is in the memory of y, as its channels from `first` on."""
     if x.layout != y.layout or first % y.layout.block or y.batch > 1:
         return False
@@ -65,7 +65,7 @@ def split(lower: Lowering, op: Op) -> None:
     """Chunks of whole blocks are views."""
     first = 0
     for index, value in enumerate(op.outputs):
-        at, count = taken_at(op, index), value.type.dims[1]
+        at, count = view_offset(op, index), value.type.dims[1]
         if at is not None:
             lower.alias(value, op.inputs[0], at)
         else:
@@ -78,7 +78,7 @@ def split(lower: Lowering, op: Op) -> None:
 @blocked_lowering("slice")
 def slice_(lower: Lowering, op: Op) -> None:
     """Of channels; whole blocks are a view."""
-    at, a = taken_at(op, 0), op.attributes
+    at, a = view_offset(op, 0), op.attributes
     if at is not None:
         lower.alias(op.output, op.inputs[0], at)
         return
@@ -101,7 +101,7 @@ def shuffle_channels(lower: Lowering, op: Op) -> None:
         map_channels(lower, sources, y, channels)
     else:
         lanes = [[channel] for channel in channels]
-        _Assembly(sources, y, range(y.channels), lanes).launch(lower)
+        _LaneShuffle(sources, y, range(y.channels), lanes).launch(lower)
 
 
 def map_channels(
@@ -109,7 +109,7 @@ def map_channels(
     sources: Sequence[Tensor],
     y: Tensor,
     channels: Sequence[Channel],
-    there: set[int] | frozenset[int] = frozenset(),
+    in_place: set[int] | frozenset[int] = frozenset(),
 ) -> None:
     """Channel c of y is `channels[c]`; sources in `there` are in their place already."""
     size = y.layout.block
@@ -119,17 +119,17 @@ def map_channels(
         lanes.append(some + [None] * (size - len(some)))
     whole = [_whole_block(sources, some) for some in lanes]
     rest: list[int] = []
-    for (source, _), run in groupby(enumerate(whole), key=lambda item: _distance(*item)):
+    for (source, _), run in groupby(enumerate(whole), key=lambda item: _copy_key(*item)):
         numbers = [number for number, _ in run]
         found = whole[numbers[0]]
         if found is None:
             rest += numbers
-        elif source not in there:
+        elif source not in in_place:
             count = min(len(numbers) * size, y.channels - numbers[0] * size)
             x = sources[source].channel_slice(found[1] * size, count)
             copy(lower, x, y.channel_slice(numbers[0] * size, count))
     if rest:
-        _Assembly(sources, y, rest, [lanes[number] for number in rest]).launch(lower)
+        _LaneShuffle(sources, y, rest, [lanes[number] for number in rest]).launch(lower)
 
 
 def _whole_block(
@@ -143,17 +143,17 @@ def _whole_block(
     if channel % x.layout.block:
         return None
     count = min(x.channels - channel, x.layout.block)
-    there = [(source, channel + i) if i < count else None for i in range(x.layout.block)]
-    return (source, channel // x.layout.block) if list(lanes) == there else None
+    in_place = [(source, channel + i) if i < count else None for i in range(x.layout.block)]
+    return (source, channel // x.layout.block) if list(lanes) == in_place else None
 
 
-def _distance(number: int, found: tuple[int, int] | None) -> tuple[int, int]:
+def _copy_key(number: int, found: tuple[int, int] | None) -> tuple[int, int]:
     """Equal for blocks that one copy can do."""
     return (-1, 0) if found is None else (found[0], found[1] - number)
 
 
 @dataclass(frozen=True, slots=True)
-class _Assembly:
+class _LaneShuffle:
     """Blocks of y, by their numbers, that are put together lane by lane."""
 
     sources: Sequence[Tensor]
@@ -171,7 +171,7 @@ class _Assembly:
             steps = [[self._item(lane) for lane in some] for some in self.lanes]
             table, kernel = table[:1], kernels.lanes(size)
         pixels = math.prod(y.spatial)
-        parts = bands(hint(pixels), lower.threads)
+        parts = band_count(hint(pixels), lower.threads)
         (runs,) = traced_call(_runs, tuple(each.plane for each in (y, *self.sources)), parts)
         parts *= max(hint(pixels) // (parts * UNIT_PIXELS), 1)
         run_count = length(runs)

@@ -10,9 +10,9 @@ from nnefc.ir import Op, TensorType, Value
 from nnefc.ir.expression import expression_of
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
-from nnefc.lower.channel_padding import channel_mask, keeps_zeros, masked
+from nnefc.lower.channel_padding import channel_mask, maps_zeros_to_zeros, masked
 from nnefc.lower.context import Lowering, blocked_lowering
-from nnefc.lower.elementwise.expression import Strided, launch_strided, literals
+from nnefc.lower.elementwise.expression import Strided, fold_literals, launch_strided
 from nnefc.program.program import Ref
 
 
@@ -22,9 +22,9 @@ def blocked_elementwise(lower: Lowering, op: Op) -> None:
     type_ = op.output.type
     layout, dims = layout_of(type_), type_.dims
     outputs = [strided(write_blocked(lower, value)) for value in op.outputs]
-    expression, kept = literals(lower, expression_of(op), op.inputs)
+    expression, kept = fold_literals(lower, expression_of(op), op.inputs)
     inputs = [blocked_operand(lower, v, type_) for v in kept]
-    if any(map(lower.must_fill_with_zeros, op.outputs)) and not keeps_zeros(expression):
+    if any(map(lower.needs_zero_padding, op.outputs)) and not maps_zeros_to_zeros(expression):
         expression = masked(expression)
         inputs.append(per_channel(channel_mask(lower, type_), type_))
     shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)

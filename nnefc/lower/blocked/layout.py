@@ -33,7 +33,9 @@ def layout(lower: Lowering, op: Op) -> None:
     """What is known is arranged now; layouts that put the same bytes in memory are views."""
     known, to = lower.data(op.inputs[0]), op.output.type.layout
     if known is not None and op.inputs[0].type.layout is None and to is not None:
-        lower.place(op.output, lower.derived([known], ("blocked", to), lambda: stored(known, to)))
+        lower.bind(
+            op.output, lower.derived([known], ("blocked", to), lambda: to_blocked(known, to))
+        )
         return
     x = read_blocked(lower, op.inputs[0])
     if same_bytes(x.shape, x.layout, layout_of(op.output.type)):
@@ -42,7 +44,7 @@ def layout(lower: Lowering, op: Op) -> None:
     convert(lower, x, write_blocked(lower, op.output))
 
 
-def stored(items: Array, layout: Blocked) -> Array:
+def to_blocked(items: Array, layout: Blocked) -> Array:
     """What a tensor of these items has in memory; zero where there are none."""
     batch, channels, *spatial = items.shape
     blocks, extents = layout.blocks(items.shape), layout.extents(items.shape)

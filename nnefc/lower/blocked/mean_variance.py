@@ -5,9 +5,9 @@ from __future__ import annotations
 from nnefc.ir import Op
 from nnefc.lower.blocked.elementwise import blocked_operand, per_channel, strided
 from nnefc.lower.blocked.tensors import layout_of, write_blocked
-from nnefc.lower.channel_padding import channel_mask, keeps_zeros, masked
+from nnefc.lower.channel_padding import channel_mask, maps_zeros_to_zeros, masked
 from nnefc.lower.context import Lowering, blocked_lowering
-from nnefc.lower.elementwise.mean_variance import applied, launch
+from nnefc.lower.elementwise.mean_variance import launch, read_expression
 from nnefc.ops.internal import mean_variance
 
 
@@ -17,11 +17,11 @@ def blocked_mean_variance(lower: Lowering, op: Op) -> None:
     type_ = op.output.type
     layout, dims = layout_of(type_), type_.dims
     target = strided(write_blocked(lower, op.output))
-    expression, others = applied(lower, op)
+    expression, others = read_expression(lower, op)
     operands = [blocked_operand(lower, v, type_) for v in (op.inputs[0], *others)]
     # without an epsilon zeros become NaN
-    zeros = op.attributes["epsilon"] > 0 and keeps_zeros(expression)
-    if lower.must_fill_with_zeros(op.output) and not zeros:
+    zeros = op.attributes["epsilon"] > 0 and maps_zeros_to_zeros(expression)
+    if lower.needs_zero_padding(op.output) and not zeros:
         expression = masked(expression)
         operands.append(per_channel(channel_mask(lower, type_), type_))
     shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)

@@ -14,8 +14,8 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import FIELDS, PIECES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
-from nnefc.lower.convolution.epilogue import TileEpilogue, Unit
-from nnefc.lower.partition import bands, ceil_div, per_tile
+from nnefc.lower.convolution.epilogue import OutputUnit, TileEpilogue
+from nnefc.lower.partition import band_count, ceil_div, per_tile
 from nnefc.program.program import Ref
 from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import hint
@@ -35,7 +35,7 @@ class Weights:
     plane_bytes: int
 
 
-def work(heights: Iterable[int]) -> int:
+def piece_cost(heights: Iterable[int]) -> int:
     """What pieces cost: as many steps per tap as they have pixels, and some around them.
 
     Pieces of less than 4 wait for their sums.
@@ -43,19 +43,19 @@ def work(heights: Iterable[int]) -> int:
     return sum(max(h, 4) + 2 for h in heights)
 
 
-LONG = 256
+LONG_ROW = 256
 """Pixels of a row from which on its first part is cut into pieces of the best height."""
 
 
 @lru_cache(maxsize=256)
-def split(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
+def split_width(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
     """Heights that add up to `width`, with the least work."""
-    best = min(heights, key=lambda h: work((h,)) / h)
-    whole = max(width - LONG, 0) // best
+    best = min(heights, key=lambda h: piece_cost((h,)) / h)
+    whole = max(width - LONG_ROW, 0) // best
     rest = width - whole * best
     costs, firsts = [0], [0]
     for n in range(1, rest + 1):
-        cost, first = min((costs[n - h] + work((h,)), h) for h in heights if h <= n)
+        cost, first = min((costs[n - h] + piece_cost((h,)), h) for h in heights if h <= n)
         costs.append(cost)
         firsts.append(first)
     found: list[int] = []
@@ -109,7 +109,7 @@ def launch(
     blocks = range(y.blocks) if blocks is None else blocks
     first, every = blocks.start, blocks.step
     count, plane_ns = length(pieces), hint(plane_ns)
-    least = bands(hint(math.prod(y.spatial)), lower.threads)
+    least = band_count(hint(math.prod(y.spatial)), lower.threads)
     parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, hint(count))
     band = ceil_div(count, parts)
     units = x.batch * len(blocks) * ceil_div(count, band)
@@ -145,14 +145,16 @@ def launch(
     epilogue.launch(lower, kernel, words, grouped, positions)
 
 
-def _units(pieces: Records | TracedArray, band: int, batch: int, blocks: range) -> list[Unit]:
+def _units(pieces: Records | TracedArray, band: int, batch: int, blocks: range) -> list[OutputUnit]:
     """The pixels of all bands, in the order of the units."""
     if isinstance(pieces, TracedArray):
         raise Untraceable("units that end in an expression are listed one by one")
     ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
     count = len(pieces)
     return [
-        Unit(item, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))
+        OutputUnit(
+            item, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)])
+        )
         for item in range(batch)
         for piece in range(0, count, band)
         for plane in blocks

@@ -16,7 +16,7 @@ from nnefc.kernels.window import pooling
 from nnefc.kernels.window.pooling import PLANES
 from nnefc.kernels.window.pooling_tile import RowWindow
 from nnefc.lower.blocked import plane_pieces
-from nnefc.lower.blocked.pooling_rows import Axis, cut_row
+from nnefc.lower.blocked.pooling_rows import WindowAxis, row_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, per_tile
@@ -34,7 +34,7 @@ class Pool:
 
     kind: str
     zeros: bool = False
-    divided: tuple[_Along, ...] = ()
+    divided: tuple[_Windowed, ...] = ()
 
     def factors(self, shape: Sequence[int]) -> npt.NDArray[np.float32]:
         """[*outputs]: what multiplies sums."""
@@ -45,7 +45,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Along:
+class _Windowed:
     """A dimension in which a window moves."""
 
     window: Window
@@ -68,28 +68,28 @@ class _Along:
     def terms(self) -> npt.NDArray[np.int64]:
         """Of every output: what counts for a mean."""
         if self.border == "ignore":
-            return self.made().counts
+            return self.window_axis().counts
         return np.full(self.outputs, self.taps, np.int64)
 
-    def made(self) -> Axis:
+    def window_axis(self) -> WindowAxis:
         window, i = self.window, self.axis
         table = window.taps(i, self.border)
-        return Axis(table, window.stride[i], window.dilation[i], window.padding[i][0])
+        return WindowAxis(table, window.stride[i], window.dilation[i], window.padding[i][0])
 
 
 @dataclass(frozen=True, slots=True)
-class _Still:
+class _Unchanged:
     """A dimension in which there is nothing to do."""
 
     outputs: int
     taps: ClassVar[int] = 1
     stride: ClassVar[int] = 1
 
-    def made(self) -> Axis:
-        return Axis.identity(self.outputs)
+    def window_axis(self) -> WindowAxis:
+        return WindowAxis.identity(self.outputs)
 
 
-_Dimension = _Along | _Still
+_Dimension = _Windowed | _Unchanged
 
 
 @blocked_lowering("max_pool")
@@ -102,9 +102,9 @@ def box(lower: Lowering, op: Op) -> None:
     _pool(lower, op, Pool("sum", divided=_along(op) if op.attributes["normalize"] else ()))
 
 
-def _along(op: Op) -> tuple[_Along, ...]:
+def _along(op: Op) -> tuple[_Windowed, ...]:
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
-    return tuple(_Along(window, i, op.attributes["border"]) for i in range(2, window.rank))
+    return tuple(_Windowed(window, i, op.attributes["border"]) for i in range(2, window.rank))
 
 
 def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
@@ -118,12 +118,12 @@ def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
         for i, axis in enumerate(axes[:-1]):
             if axis.taps == 1:
                 continue
-            only: list[_Dimension] = [_Still(n) for n in x.spatial]
+            only: list[_Dimension] = [_Unchanged(n) for n in x.spatial]
             only[i] = axis
             between = _scratch(lower, x, tuple(a.outputs for a in only))
             _launch(lower, plain, x, between, only)
             x = between
-            rest[i] = _Still(axis.outputs)
+            rest[i] = _Unchanged(axis.outputs)
     _launch(lower, pool, x, y, rest)
 
 
@@ -153,28 +153,28 @@ def _pieces(
     pool: Pool, x: Plane, y: Plane, dimensions: Sequence[_Dimension]
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32], bool]:
     """(pieces, row by row; their table; whether they are tiles, of the usual windows)."""
-    *outer, across = (each.made() for each in dimensions)
+    *outer, across = (each.window_axis() for each in dimensions)
     # where a maximum meets zeros, outputs of a tile would start from different numbers
     fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
-    row = cut_row(across, x, fill, clipped=not pool.zeros)
-    meets = [axis.meets() for axis in outer]
+    row = row_pieces(across, x, fill, clipped=not pool.zeros)
+    tap_distances = [axis.tap_distances() for axis in outer]
     factors = pool.factors([each.outputs for each in dimensions])
-    table = _Table(x.pitches)
+    table = _TapTable(x.pitches)
     found: list[tuple[int, int]] = []
     numbers: list[float] = []
     for place in itertools.product(*(range(axis.outputs) for axis in outer)):
-        met = tuple(distances[o] for distances, o in zip(meets, place))
+        met = tuple(distances[o] for distances, o in zip(tap_distances, place))
         whole = all(len(m) == axis.taps for m, axis in zip(met, outer, strict=True))
         for part in row:
             own = factors[place][part.outputs.start : part.outputs.stop]
             words = tuple(own.view(np.int32).tolist()) if pool.kind == "sum" else ()
-            found.append(table.find(part.strip or (), (*met, part.meets), words))
+            found.append(table.find(part.strip or (), (*met, part.tap_distances), words))
             if pool.kind == "sum":
                 numbers.append(own[0])
             else:
                 numbers.append(0.0 if pool.zeros and not (whole and part.whole) else -math.inf)
     first, count = np.array(found, np.int64).T
-    made = plane_pieces.records(
+    window_axis = plane_pieces.records(
         np.tile([part.kind for part in row], len(found) // len(row)),
         x.offsets(*(axis.first for axis in outer), [p.first for p in row]).astype(np.int64),
         y.offsets(*(range(axis.outputs) for axis in outer), [p.outputs.start for p in row]).astype(
@@ -185,10 +185,10 @@ def _pieces(
         count,
         np.array(numbers, np.float32),
     )
-    return made, np.array(table.words, np.int32), row[0].strip is None
+    return window_axis, np.array(table.words, np.int32), row[0].strip is None
 
 
-class _Table:
+class _TapTable:
     """Strips, byte offsets of taps and factors, every combination once."""
 
     def __init__(self, pitches: Sequence[int]) -> None:

@@ -153,7 +153,7 @@ def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Str
     """All outputs along a dimension, in the order of the first ones."""
     found: list[_Stretch] = []
     for each in axis_phases(window, axis):
-        widths = plane_pieces.split(each.outputs.count, heights)
+        widths = plane_pieces.split_width(each.outputs.count, heights)
         for width, start in zip(widths, itertools.accumulate((0, *widths)), strict=False):
             output, input_ = each.outputs.numbers[start], each.inputs.numbers[start]
             found.append(_Stretch(output, width, each.outputs.step, input_, each.number))

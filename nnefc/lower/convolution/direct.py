@@ -18,9 +18,9 @@ from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.blocked.tensors import Plane, Tensor, as_offsets, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import (
+    OutputUnit,
     RegisterEpilogue,
     TileEpilogue,
-    Unit,
     read_register_epilogue,
     read_tile_epilogue,
 )
@@ -33,7 +33,14 @@ from nnefc.lower.convolution.phases import (
     tap_count,
     tap_grid,
 )
-from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile, sharing
+from nnefc.lower.partition import (
+    band_count,
+    block_sizes,
+    ceil_div,
+    makespan,
+    partition_threads,
+    per_tile,
+)
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import MACS_PER_NS
@@ -100,20 +107,20 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     kernel = op.inputs[1].type.dims
     window = convolution_window(x.shape, kernel, op.attributes, reverse=reverse)
     groups = convolution_groups(x.shape, op.attributes)
-    data = lower.stored(op.inputs[1])
+    data = lower.stored_data(op.inputs[1])
     assert data is not None
     filter_ = by_groups(data, groups, reverse=reverse)
     bias = read_bias(lower, op.inputs[2], groups * filter_.shape[1])
     in_registers = read_register_epilogue(lower, op)
     epilogue = read_tile_epilogue(lower, op, y)
-    fill = lower.must_fill_with_zeros(op.output)
-    it = DirectConvolution(x, y, window, groups, filter_, bias, in_registers, epilogue, fill)
+    fill = lower.needs_zero_padding(op.output)
+    conv = DirectConvolution(x, y, window, groups, filter_, bias, in_registers, epilogue, fill)
     for phase in phases(window):
-        _launch(lower, it, phase)
+        _launch(lower, conv, phase)
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _OutputSlice:
     """The outputs of a launch: some panels of channels, of groups that begin at the same lane."""
 
     groups: range
@@ -122,37 +129,40 @@ class _Share:
     """Of the outputs of a group, the first one."""
 
 
-def _shares(it: DirectConvolution, macs: float) -> Iterator[_Share]:
+def _output_slices(conv: DirectConvolution, macs: float) -> Iterator[_OutputSlice]:
     """All outputs; `macs`: multiply-adds for each channel."""
-    _, outputs, inputs = it.filter.shape[:3]
+    _, outputs, inputs = conv.filter.shape[:3]
     lanes = lanes_of("float32")
-    whole = it.groups == 1 or inputs % lanes == outputs % lanes == 0
-    for groups in [range(it.groups)] if whole else [range(n, it.groups, 2) for n in range(2)]:
+    whole = conv.groups == 1 or inputs % lanes == outputs % lanes == 0
+    for groups in [range(conv.groups)] if whole else [range(n, conv.groups, 2) for n in range(2)]:
         first = 0
         lane = groups.start * outputs % lanes
-        for panels in panels_of(outputs, macs) if it.groups == 1 else group_panels(lane, outputs):
-            yield _Share(groups, panels, first)
+        for panels in panels_of(outputs, macs) if conv.groups == 1 else group_panels(lane, outputs):
+            yield _OutputSlice(groups, panels, first)
             first += panels.width * panels.count
 
 
-def _launch(lower: Lowering, it: DirectConvolution, phase: Phase) -> None:
+def _launch(lower: Lowering, conv: DirectConvolution, phase: Phase) -> None:
     """The outputs of a phase, share by share."""
-    assert it.y.layout.block == lanes_of("float32")
+    assert conv.y.layout.block == lanes_of("float32")
     taps = tap_grid(phase)
     places = tuple(tuple(number for number, _ in tap) for tap in taps)
-    step = it.x.layout.entry
-    depth = ceil_div(it.filter.shape[2], step) * len(taps) if taps else 1
-    macs = hint(it.x.batch * pixels_of(phase)) * depth * step
-    for share in _shares(it, macs):
-        panels, groups = share.panels, slice(share.groups.start, None, share.groups.step)
-        columns = slice(share.first, share.first + panels.width * panels.count)
-        depth_block = _depth_block(depth, step * panels.width * it.x.itemsize)
+    step = conv.x.layout.entry
+    depth = ceil_div(conv.filter.shape[2], step) * len(taps) if taps else 1
+    macs = hint(conv.x.batch * pixels_of(phase)) * depth * step
+    for output_slice in _output_slices(conv, macs):
+        panels, groups = (
+            output_slice.panels,
+            slice(output_slice.groups.start, None, output_slice.groups.step),
+        )
+        columns = slice(output_slice.first, output_slice.first + panels.width * panels.count)
+        depth_block = _depth_block(depth, step * panels.width * conv.x.itemsize)
         packing = (places, step, panels.width, depth_block)
-        packed = lower.packed(it.filter[groups, columns], "direct", packing, DType.FLOAT32)
-        bias = np.zeros((len(share.groups), panels.width * panels.count), np.float32)
-        part = it.bias.reshape(it.groups, -1)[groups, columns]
+        packed = lower.packed(conv.filter[groups, columns], "direct", packing, DType.FLOAT32)
+        bias = np.zeros((len(output_slice.groups), panels.width * panels.count), np.float32)
+        part = conv.bias.reshape(conv.groups, -1)[groups, columns]
         bias[:, : part.shape[1]] = part
-        _launch_tiles(lower, it, phase, share, packed, bias, depth, depth_block)
+        _launch_tiles(lower, conv, phase, output_slice, packed, bias, depth, depth_block)
 
 
 def _offsets(phase: Phase, x: Plane, lane: int, channels: int) -> npt.NDArray[np.int32]:
@@ -229,32 +239,32 @@ def _depth_block(depth: int, entry_bytes: int) -> int:
 
 def _launch_tiles(
     lower: Lowering,
-    it: DirectConvolution,
+    conv: DirectConvolution,
     phase: Phase,
-    share: _Share,
+    output_slice: _OutputSlice,
     packed: Ref,
     bias: Array,
     depth: int,
     depth_block: int,
 ) -> None:
-    x, y, residual = it.x, it.y, it.register_epilogue.residual
-    groups, panels = share.groups, share.panels
+    x, y, residual = conv.x, conv.y, conv.register_epilogue.residual
+    groups, panels = output_slice.groups, output_slice.panels
     vectors, count = panels.vectors, panels.count
     pixels = pixels_of(phase)
-    inputs = it.filter.shape[2]
+    inputs = conv.filter.shape[2]
     lane = groups.start * inputs % x.layout.block
     runs, taps = traced_call(_runs, phase, x.plane, lane, inputs, depth_block)
     filter_bytes = packed.buffer.nbytes
-    macs = x.batch * pixels * (filter_bytes // it.x.itemsize) * panels.share
-    pixel_block, part_tiles = _units(it, pixels, share, filter_bytes, lower.threads)
+    macs = x.batch * pixels * (filter_bytes // conv.x.itemsize) * panels.mac_fraction
+    pixel_block, part_tiles = _unit_size(conv, pixels, output_slice, filter_bytes, lower.threads)
     units = x.batch * len(groups) * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
     unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y
     outputs = tuple(axis.outputs for axis in phase)
-    first_block, group_blocks = _blocks(it, share)
+    first_block, group_blocks = _output_blocks(conv, output_slice)
     ends = first_block + (len(groups) - 1) * group_blocks + vectors * count == y.blocks
     words = DIRECT.pack(
-        **_source(lower, it, phase, groups),
+        **_input_fields(lower, conv, phase, groups),
         y=Ref(y.at.buffer, y.at.offset + first_block * y.plane_bytes, writes=True),
         filter=packed,
         bias=lower.table(bias),
@@ -274,9 +284,9 @@ def _launch_tiles(
         group_tiles=count,
         pixels=pixels,
         depth=depth,
-        mode=it.register_epilogue.mode,
-        clamp=it.register_epilogue.clamp,
-        last_channels=y.channels % y.layout.block if it.fill and ends else 0,
+        mode=conv.register_epilogue.mode,
+        clamp=conv.register_epilogue.clamp,
+        last_channels=y.channels % y.layout.block if conv.fill and ends else 0,
         pixel_block=pixel_block,
         depth_block=depth_block,
         part_tiles=part_tiles,
@@ -284,24 +294,26 @@ def _launch_tiles(
         unit_block=unit_block,
     )
     kernel = direct.convolution(vectors, x.layout.entry, panels.half)
-    if it.tile_epilogue is None:
+    if conv.tile_epilogue is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
-    made = _unit_list(it, share, pixels, pixel_block, part_tiles)
+    made = _unit_list(conv, output_slice, pixels, pixel_block, part_tiles)
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
-    it.tile_epilogue.launch(lower, kernel, words, grouped, [row.numbers for row in outputs])
+    conv.tile_epilogue.launch(lower, kernel, words, grouped, [row.numbers for row in outputs])
 
 
-def _blocks(it: DirectConvolution, share: _Share) -> tuple[int, int]:
+def _output_blocks(conv: DirectConvolution, output_slice: _OutputSlice) -> tuple[int, int]:
     """Of y: (the first channel block of a share, blocks from one of its groups to the next)."""
-    outputs, lanes = it.filter.shape[1], it.y.layout.block
-    first = (share.groups.start * outputs + share.first) // lanes
-    return first, share.groups.step * outputs // lanes
+    outputs, lanes = conv.filter.shape[1], conv.y.layout.block
+    first = (output_slice.groups.start * outputs + output_slice.first) // lanes
+    return first, output_slice.groups.step * outputs // lanes
 
 
-def _source(lower: Lowering, it: DirectConvolution, phase: Phase, groups: range) -> dict[str, Any]:
+def _input_fields(
+    lower: Lowering, conv: DirectConvolution, phase: Phase, groups: range
+) -> dict[str, Any]:
     """Where the kernel reads x; outputs that meet nothing of it must not meet its infinities."""
-    x, inputs = it.x, it.filter.shape[2]
+    x, inputs = conv.x, conv.filter.shape[2]
     if tap_count(phase):
         skipped = groups.start * inputs // x.layout.block * x.plane_bytes
         return {
@@ -310,7 +322,7 @@ def _source(lower: Lowering, it: DirectConvolution, phase: Phase, groups: range)
             "x_batch": x.batch_bytes,
             "x_group": groups.step * inputs // x.layout.block * x.plane_bytes,
         }
-    (nowhere,) = traced_call(_nowhere, pixels_of(phase))
+    (nowhere,) = traced_call(_zero_offsets, pixels_of(phase))
     return {
         "x": lower.table(np.zeros(x.layout.entry, np.float32)),
         "x_pixels": lower.table(nowhere),
@@ -319,7 +331,7 @@ def _source(lower: Lowering, it: DirectConvolution, phase: Phase, groups: range)
     }
 
 
-def _nowhere(pixels: int) -> tuple[npt.NDArray[np.int32]]:
+def _zero_offsets(pixels: int) -> tuple[npt.NDArray[np.int32]]:
     return (np.zeros(pixels, np.int32),)
 
 
@@ -334,14 +346,18 @@ def _grid_offsets(plane: Plane, grid: tuple[Progression, ...]) -> tuple[npt.NDAr
 
 
 def _unit_list(
-    it: DirectConvolution, share: _Share, pixels: int, pixel_block: int, part_tiles: int
-) -> list[Unit]:
+    conv: DirectConvolution,
+    output_slice: _OutputSlice,
+    pixels: int,
+    pixel_block: int,
+    part_tiles: int,
+) -> list[OutputUnit]:
     """The units of a launch, in the order of the kernel."""
-    panels = share.panels
+    panels = output_slice.panels
     assert panels.half not in ("first", "last"), "blocks that groups share are never complete"
-    first, group_blocks = _blocks(it, share)
+    first, group_blocks = _output_blocks(conv, output_slice)
     return [
-        Unit(
+        OutputUnit(
             batch,
             range(
                 start + part * panels.vectors,
@@ -349,37 +365,43 @@ def _unit_list(
             ),
             range(pixel, min(pixel + pixel_block, pixels)),
         )
-        for batch in range(it.x.batch)
-        for start in [first + number * group_blocks for number in range(len(share.groups))]
+        for batch in range(conv.x.batch)
+        for start in [first + number * group_blocks for number in range(len(output_slice.groups))]
         for pixel in range(0, pixels, pixel_block)
         for part in range(0, panels.count, part_tiles)
     ]
 
 
-def _units(
-    it: DirectConvolution, pixels: int, share: _Share, filter_bytes: int, threads: int
+def _unit_size(
+    conv: DirectConvolution,
+    pixels: int,
+    output_slice: _OutputSlice,
+    filter_bytes: int,
+    threads: int,
 ) -> tuple[int, int]:
     """(pixels, panels) of a unit: its operands stay in a cache, and every thread has units.
 
     A part of the channels needs all of the input, which is close; a part of the pixels needs all
     of the weights.
     """
-    panels, groups = share.panels, len(share.groups)
+    panels, groups = output_slice.panels, len(output_slice.groups)
     height, count, pixels = tile_pixels(panels.vectors), panels.count, hint(pixels)
-    planes = hint(it.x.batch) * groups
-    plane_ns = pixels * (filter_bytes // it.x.itemsize) * panels.share / groups / MACS_PER_NS
-    input_bytes = hint(it.x.plane_bytes) * it.x.blocks // it.groups
-    fewest = bands(pixels, threads)
+    planes = hint(conv.x.batch) * groups
+    plane_ns = (
+        pixels * (filter_bytes // conv.x.itemsize) * panels.mac_fraction / groups / MACS_PER_NS
+    )
+    input_bytes = hint(conv.x.plane_bytes) * conv.x.blocks // conv.groups
+    fewest = band_count(pixels, threads)
     if input_bytes > INPUT_BYTES:
         fewest = max(ceil_div(pixels, PIXELS), fewest)
     rows = ceil_div(ceil_div(pixels, fewest), height)
-    blocks = [height * n for n in parts_of(rows) if n >= min(rows, LEAST_STRIP)]
+    blocks = [height * n for n in block_sizes(rows) if n >= min(rows, LEAST_STRIP)]
 
     def cost(cut: tuple[int, int]) -> float:
         pixel_block, part = cut
         walks = ceil_div(pixels, pixel_block)
         unit = plane_ns * (pixel_block / pixels) * (part / count)
-        weights = filter_bytes * walks * WALK_NS / sharing(threads)
+        weights = filter_bytes * walks * WALK_NS / partition_threads(threads)
         return weights + makespan(planes * walks * ceil_div(count, part), unit, threads)
 
-    return min(itertools.product(blocks, parts_of(count)), key=cost)
+    return min(itertools.product(blocks, block_sizes(count)), key=cost)

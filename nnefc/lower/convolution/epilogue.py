@@ -20,9 +20,15 @@ from nnefc.kernels.tile.blocked_tile import BOUNDED, RESIDUAL
 from nnefc.kernels.vector import scalar
 from nnefc.lower.blocked.elementwise import channel_items
 from nnefc.lower.blocked.tensors import Tensor, read_blocked
-from nnefc.lower.channel_padding import channel_mask, keeps_apart, keeps_zeros, masked, writes_zeros
+from nnefc.lower.channel_padding import (
+    channel_mask,
+    has_independent_lanes,
+    maps_zeros_to_zeros,
+    masked,
+    writes_zero_padding,
+)
 from nnefc.lower.context import Lowering
-from nnefc.lower.elementwise.expression import kernel_expression, literals
+from nnefc.lower.elementwise.expression import fold_literals, kernel_expression
 from nnefc.ops.internal.epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.program.program import Ref
 
@@ -71,7 +77,7 @@ def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class OutputUnit:
     """Outputs that a kernel computes at a time: pixels, by number, of channel blocks."""
 
     batch: int
@@ -105,7 +111,7 @@ class TileEpilogue:
         lower: Lowering,
         kernel: Kernel,
         words: Words,
-        tiles: Sequence[Sequence[Unit]],
+        tiles: Sequence[Sequence[OutputUnit]],
         outputs: Sequence[Sequence[int]],
     ) -> None:
         """Launch a kernel whose tiles compute these units, each with the expression after it.
@@ -145,7 +151,7 @@ class TileEpilogue:
         return tensor.pixel_bytes
 
     def _runs(
-        self, unit: Unit, tables: Sequence[Offsets | None], breaks: Offsets
+        self, unit: OutputUnit, tables: Sequence[Offsets | None], breaks: Offsets
     ) -> Iterator[Offsets]:
         """[runs, 1 + operands] for each channel block that the expression is applied to."""
         first, end = unit.pixels.start, unit.pixels.stop
@@ -165,14 +171,16 @@ class TileEpilogue:
 
 def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | None:
     """The epilogue of a fused convolution on its result y; None if tiles apply it in registers."""
-    expression, kept = literals(lower, op.attributes["expression"], (op.output, *op.inputs[3:]))
+    expression, kept = fold_literals(
+        lower, op.attributes["expression"], (op.output, *op.inputs[3:])
+    )
     assert kept[0] is op.output
     simple = simple_epilogue_of(op) is not None
     # Operands that plain sums are combined with need no zeros, since tiles write them afterwards.
     alone = simple or all(value.type.layout is None for value in kept[1:])
-    from_zeros = keeps_apart(op) or (writes_zeros(op) and alone)
-    fill = lower.must_fill_with_zeros(op.output)
-    fill = fill and not (from_zeros and keeps_zeros(expression))
+    from_zeros = has_independent_lanes(op) or (writes_zero_padding(op) and alone)
+    fill = lower.needs_zero_padding(op.output)
+    fill = fill and not (from_zeros and maps_zeros_to_zeros(expression))
     operands = [_Operand(y.at, y.batch_bytes, y.plane_bytes, y)]
     blocks = range(y.blocks)
     if simple:

@@ -35,7 +35,7 @@ class Panels:
         return panel_width(self.vectors, self.half)
 
     @property
-    def share(self) -> float:
+    def mac_fraction(self) -> float:
         """Of the arithmetic on all of these channels."""
         return 1 - (self.half == "filled") / (2 * self.vectors * self.count)
 

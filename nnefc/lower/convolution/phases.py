@@ -28,7 +28,7 @@ class Progression:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class AxisPhase:
     """Outputs along a dimension that meet the same taps at the same distances."""
 
     number: int
@@ -39,7 +39,7 @@ class Axis:
     taps: tuple[Tap, ...]
 
 
-Phase = tuple[Axis, ...]
+Phase = tuple[AxisPhase, ...]
 """Outputs that meet the same taps; one item per dimension."""
 
 
@@ -48,12 +48,12 @@ def phases(window: Window) -> Iterator[Phase]:
     return itertools.product(*(axis_phases(window, i) for i in range(window.rank)))
 
 
-def axis_phases(window: Window, axis: int) -> Iterator[Axis]:
+def axis_phases(window: Window, axis: int) -> Iterator[AxisPhase]:
     """Those that have outputs."""
     before, outputs, stride = window.padding[axis][0], window.output[axis], window.stride[axis]
     for number, taps in enumerate(axis_taps(window, axis)):
         if not window.reverse:
-            yield Axis(
+            yield AxisPhase(
                 number, Progression(0, outputs, 1), Progression(-before, outputs, stride), taps
             )
             continue
@@ -62,7 +62,9 @@ def axis_phases(window: Window, axis: int) -> Iterator[Axis]:
             continue
         count = ceil_div(outputs - first, stride)
         start = (first + before - number) // stride
-        yield Axis(number, Progression(first, count, stride), Progression(start, count, 1), taps)
+        yield AxisPhase(
+            number, Progression(first, count, stride), Progression(start, count, 1), taps
+        )
 
 
 def axis_taps(window: Window, axis: int) -> list[tuple[Tap, ...]]:

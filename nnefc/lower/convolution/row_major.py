@@ -76,25 +76,25 @@ def convolution(lower: Lowering, op: Op) -> None:
     down, up = kernel[0] // groups, kernel[1]
     dtype = op.output.type.dtype
     inputs, outputs = (down, up) if reverse else (up, down)
-    it = _Convolution(
+    conv = _Convolution(
         dtype=dtype,
         batch=shape[0],
         groups=groups,
         inputs=inputs,
         outputs=outputs,
-        dimensions=taps.join(dimensions_of(moves, op.attributes["border"])),
+        dimensions=taps.coalesce(dimensions_of(moves, op.attributes["border"])),
         x=lower.read(input_),
         filter=_reversed_filter(lower, op, groups) if reverse else lower.read(filter_),
         bias=lower.read(bias),
         bias_bytes=dtype.itemsize if bias.type.volume > 1 else 0,
         y=lower.write(op.output),
     )
-    if it.inputs == 1 and it.outputs <= FEW_OUTPUTS:
-        _weighted(lower, it)
-    elif hint(it.pixels) <= FEW_PIXELS:
-        _dots(lower, it)
+    if conv.inputs == 1 and conv.outputs <= FEW_OUTPUTS:
+        _weighted(lower, conv)
+    elif hint(conv.pixels) <= FEW_PIXELS:
+        _dots(lower, conv)
     else:
-        _gemm(lower, it)
+        _gemm(lower, conv)
 
 
 def _reversed_filter(lower: Lowering, op: Op, groups: int) -> Ref:
@@ -112,63 +112,63 @@ def _reversed_filter(lower: Lowering, op: Op, groups: int) -> Ref:
     return Ref(exchanged.buffer)
 
 
-def _weighted(lower: Lowering, it: _Convolution) -> None:
+def _weighted(lower: Lowering, conv: _Convolution) -> None:
     """One channel in per channel out: weighted sums of rows."""
-    multiplier = Dimension(1, it.outputs, border="replicate")
+    multiplier = Dimension(1, conv.outputs, border="replicate")
     sliding.launch(
         lower,
-        window_kernels.weighted(str(it.dtype)),
-        [taps.identity(it.batch * it.groups), multiplier, *it.dimensions],
-        it.dtype,
-        x=it.x,
-        y=it.y,
-        weights=it.filter,
-        bias=it.bias,
-        channels=it.groups * it.outputs,
-        channel_rows=math.prod(d.outputs for d in it.dimensions[:-1]),
-        weight_bytes=it.taps * it.dtype.itemsize,
-        bias_bytes=it.bias_bytes,
+        window_kernels.weighted(str(conv.dtype)),
+        [taps.identity(conv.batch * conv.groups), multiplier, *conv.dimensions],
+        conv.dtype,
+        x=conv.x,
+        y=conv.y,
+        weights=conv.filter,
+        bias=conv.bias,
+        channels=conv.groups * conv.outputs,
+        channel_rows=math.prod(d.outputs for d in conv.dimensions[:-1]),
+        weight_bytes=conv.taps * conv.dtype.itemsize,
+        bias_bytes=conv.bias_bytes,
     )
 
 
-def _gemm(lower: Lowering, it: _Convolution) -> None:
-    columns, rows = panel_columns(str(it.dtype)), tile_rows()
-    pixel_block = smallest([ceil_div(it.pixels, columns), 4]) * columns
-    planes = it.batch * it.groups
-    pixel_blocks = ceil_div(it.pixels, pixel_block)
-    work = planes * it.pixels * it.outputs * it.inputs * it.taps
+def _gemm(lower: Lowering, conv: _Convolution) -> None:
+    columns, rows = panel_columns(str(conv.dtype)), tile_rows()
+    pixel_block = smallest([ceil_div(conv.pixels, columns), 4]) * columns
+    planes = conv.batch * conv.groups
+    pixel_blocks = ceil_div(conv.pixels, pixel_block)
+    work = planes * conv.pixels * conv.outputs * conv.inputs * conv.taps
     wanted = min(16, max(int(hint(work) / TILE_FLOPS), 1))
-    parts = max(min(ceil_div(wanted, hint(planes * pixel_blocks)), it.outputs // (8 * rows)), 1)
-    output_block = -(-it.outputs // (parts * rows)) * rows
-    units = planes * pixel_blocks * ceil_div(it.outputs, output_block)
+    parts = max(min(ceil_div(wanted, hint(planes * pixel_blocks)), conv.outputs // (8 * rows)), 1)
+    output_block = -(-conv.outputs // (parts * rows)) * rows
+    units = planes * pixel_blocks * ceil_div(conv.outputs, output_block)
     unit_block = per_tile(units, work / units / DOT_MACS_PER_NS, lower.threads)
     words = _words(
         lower,
-        it,
-        filter=it.filter,
-        bias=it.bias,
-        bias_row=it.bias_bytes,
-        outputs=it.outputs,
+        conv,
+        filter=conv.filter,
+        bias=conv.bias,
+        bias_row=conv.bias_bytes,
+        outputs=conv.outputs,
         pixel_block=pixel_block,
         output_block=output_block,
         units=units,
         unit_block=unit_block,
     )
-    kernel = row_major.gemm(str(it.dtype))
+    kernel = row_major.gemm(str(conv.dtype))
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
-def _words(lower: Lowering, it: _Convolution, **fields: Any) -> Words:
+def _words(lower: Lowering, conv: _Convolution, **fields: Any) -> Words:
     """The parameters: `fields`, and the table of taps."""
-    *outer, last = it.dimensions
-    pitches = taps.pitches(it.dimensions, it.dtype.itemsize)
-    index, starts = taps.index(lower, outer)
-    (decode,) = traced_call(_decode, tuple(d.taps for d in it.dimensions))
+    *outer, last = conv.dimensions
+    pitches = taps.pitches(conv.dimensions, conv.dtype.itemsize)
+    index, starts = taps.index_table(lower, outer)
+    (decode,) = traced_call(_decode, tuple(d.taps for d in conv.dimensions))
     filled: dict[str, Any] = {
-        "x": it.x,
-        "y": it.y,
-        "filter": it.x,
-        "bias": it.x,
+        "x": conv.x,
+        "y": conv.y,
+        "filter": conv.x,
+        "bias": conv.x,
         "bias_row": 0,
         "outputs": 0,
         "pixel_block": 0,
@@ -176,12 +176,12 @@ def _words(lower: Lowering, it: _Convolution, **fields: Any) -> Words:
         **fields,
     }
     return CONVOLUTION.pack(
-        batch_bytes=it.groups * it.inputs * it.plane,
-        plane_bytes=it.plane,
-        groups=it.groups,
-        inputs=it.inputs,
-        taps=it.taps,
-        pixels=it.pixels,
+        batch_bytes=conv.groups * conv.inputs * conv.plane,
+        plane_bytes=conv.plane,
+        groups=conv.groups,
+        inputs=conv.inputs,
+        taps=conv.taps,
+        pixels=conv.pixels,
         width=last.outputs,
         outer=len(outer),
         extents=[d.outputs for d in outer],
@@ -190,7 +190,7 @@ def _words(lower: Lowering, it: _Convolution, **fields: Any) -> Words:
         starts=starts,
         decode=lower.table(decode),
         last_taps=last.taps,
-        runs=taps.runs(lower, last, pitches[-1]),
+        runs=taps.run_table(lower, last, pitches[-1]),
         **filled,
     )
 
@@ -200,30 +200,30 @@ def _decode(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64]]:
     return (np.indices(sizes).reshape(len(sizes), -1).T.ravel(),)
 
 
-def _dots(lower: Lowering, it: _Convolution) -> None:
+def _dots(lower: Lowering, conv: _Convolution) -> None:
     """Few pixels: every column is laid out once, then rows of the filter are multiplied by it."""
-    item, depth = it.dtype.itemsize, it.inputs * it.taps
-    planes = it.batch * it.groups
-    columns = it.x
-    if not all(d.covers for d in it.dimensions):
-        columns = lower.scratch(planes * it.pixels * depth * item)
-        units = planes * it.pixels
+    item, depth = conv.dtype.itemsize, conv.inputs * conv.taps
+    planes = conv.batch * conv.groups
+    columns = conv.x
+    if not all(d.is_full_reduction for d in conv.dimensions):
+        columns = lower.scratch(planes * conv.pixels * depth * item)
+        units = planes * conv.pixels
         unit_block = per_tile(units, 2 * depth, lower.threads)
-        words = _words(lower, it, y=columns, units=units, unit_block=unit_block)
-        kernel = row_major.columns(str(it.dtype))
+        words = _words(lower, conv, y=columns, units=units, unit_block=unit_block)
+        kernel = row_major.columns(str(conv.dtype))
         lower.launch(kernel, words, ceil_div(units, unit_block))
         columns = Ref(columns.buffer)
-    group = it.outputs * depth * item
-    set_, plane = it.pixels * depth * item, it.pixels * it.outputs * item
+    group = conv.outputs * depth * item
+    set_, plane = conv.pixels * depth * item, conv.pixels * conv.outputs * item
     dots(
         lower,
-        it.dtype,
-        it.outputs,
-        it.pixels,
+        conv.dtype,
+        conv.outputs,
+        conv.pixels,
         depth,
-        a=Matrix(it.filter, depth * item, item, (0, group)),
-        b=Matrix(columns, item, depth * item, (it.groups * set_, set_)),
-        c=Matrix(it.y, it.pixels * item, item, (it.groups * plane, plane)),
-        bias=Matrix(it.bias, it.bias_bytes, 0, (0, it.outputs * it.bias_bytes)),
-        batch=(it.batch, it.groups),
+        a=Matrix(conv.filter, depth * item, item, (0, group)),
+        b=Matrix(columns, item, depth * item, (conv.groups * set_, set_)),
+        c=Matrix(conv.y, conv.pixels * item, item, (conv.groups * plane, plane)),
+        bias=Matrix(conv.bias, conv.bias_bytes, 0, (0, conv.outputs * conv.bias_bytes)),
+        batch=(conv.batch, conv.groups),
     )

@@ -23,7 +23,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import read_bias
-from nnefc.lower.convolution.epilogue import Unit, read_register_epilogue, read_tile_epilogue
+from nnefc.lower.convolution.epilogue import OutputUnit, read_register_epilogue, read_tile_epilogue
 from nnefc.lower.convolution.winograd_parameters import (
     WinogradConvolution,
     common_fields,
@@ -33,7 +33,7 @@ from nnefc.lower.convolution.winograd_parameters import (
 )
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.elementwise.expression import copy_bytes
-from nnefc.lower.partition import ceil_div, makespan, parts_of, per_tile, sharing
+from nnefc.lower.partition import block_sizes, ceil_div, makespan, partition_threads, per_tile
 from nnefc.ops.core.window_arithmetic import convolution_window
 from nnefc.ops.core.winograd_tiles import largest_tile
 from nnefc.program.program import Ref
@@ -42,7 +42,7 @@ from nnefc.symbolic.integers import hint, mark_degraded, smallest
 
 Array = npt.NDArray[Any]
 
-_Computed = list[tuple[int, range]]
+_TileOutputs = list[tuple[int, range]]
 """The work of a tile of the launch: (block of tiles, channel blocks) pairs."""
 
 LEAST_TILES: Final = 4
@@ -67,16 +67,16 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
     """`fused_conv` by tiles of at most `most` outputs along a dimension."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes)
-    filter_ = lower.stored(op.inputs[1])
+    filter_ = lower.stored_data(op.inputs[1])
     assert filter_ is not None
     taps = rows_and_columns(window.size, 1)
     planes = planes_of(window.output)
     most_down, most_across = (most if t > 1 else 1 for t in taps)
     tiling = Tiling((planes, *rows_and_columns(window.output, 1)), (most_down, most_across), taps)
     plane_taps = planes_of(window.size)
-    apart, capacity = block_size(tiling, plane_taps, x, y, lower.threads, lower.room)
+    apart, capacity = block_size(tiling, plane_taps, x, y, lower.threads, lower.scratch_budget)
     parts = ceil_div(tiling.count, capacity)
-    it = WinogradConvolution(
+    conv = WinogradConvolution(
         x=x,
         y=y,
         register_epilogue=read_register_epilogue(lower, op),
@@ -88,11 +88,11 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
         parts=parts,
         items=min(max(capacity // tiling.count, 1), hint(x.batch)),
     )
-    fields = common_fields(lower, it)
+    fields = common_fields(lower, conv)
     if apart:
-        _blocks_apart(lower, it, fields)
+        _launch_whole_blocks(lower, conv, fields)
     else:
-        _steps_shared(lower, it, fields)
+        _launch_shared_steps(lower, conv, fields)
 
 
 def block_size(
@@ -126,118 +126,126 @@ def block_size(
         moved = every * tile_bytes * REMOTE_NS if threads > 1 else 0
         items = min(max(size // tiling.count, 1), batch)
         blocks = ceil_div(batch, items) * ceil_div(tiling.count, size)
-        return (blocks * work(every // blocks) + moved) / sharing(threads) + 3 * blocks * STEP_NS
+        return (blocks * work(every // blocks) + moved) / partition_threads(
+            threads
+        ) + 3 * blocks * STEP_NS
 
     room = max(room, LEAST_BYTES, filter_bytes // FILTER_PART)
     fitting = max(min(min(room // threads, MOST_BYTES) // tile_bytes, tiling.count), 1)
-    best = min((size for size in parts_of(tiling.count) if size <= fitting), key=apart)
+    best = min((size for size in block_sizes(tiling.count) if size <= fitting), key=apart)
     if mark_degraded(x.batch):  # the launches of steps are as many as there are blocks
         return True, best
     whole = min(max(min(room, SHARED_BYTES) // tile_bytes, LEAST_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
 
 
-def _blocks_apart(lower: Lowering, it: WinogradConvolution, fields: dict[str, Any]) -> None:
+def _launch_whole_blocks(
+    lower: Lowering, conv: WinogradConvolution, fields: dict[str, Any]
+) -> None:
     """One launch, of which threads take whole blocks."""
-    v_bytes, m_bytes = _memory(it)
-    count = smallest([it.blocks, lower.threads])
+    v_bytes, m_bytes = _block_bytes(conv)
+    count = smallest([conv.blocks, lower.threads])
     slots = lower.scratch(count * SLOT_BYTES, "slots")
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
-    size = per_tile(it.blocks, it.macs / PEAK_MACS_PER_NS, lower.threads)
+    size = per_tile(conv.blocks, conv.macs / PEAK_MACS_PER_NS, lower.threads)
     words = WINOGRAD.pack(
         **fields
-        | _results(it)
+        | _output_fields(conv)
         | {
-            "x": it.x.at,
-            "filter": packed_filter(lower, it),
+            "x": conv.x.at,
+            "filter": packed_filter(lower, conv),
             "v": lower.scratch(count * v_bytes, "v"),
             "m": lower.scratch(count * m_bytes, "m"),
             "slots": slots,
             "v_slot": v_bytes,
             "m_slot": m_bytes,
             "slot_count": count,
-            "units": it.blocks,
+            "units": conv.blocks,
             "unit_block": size,
         }
     )
-    panel, last_panel = (panels.panel for panels in it.panels)
-    kernel = winograd.blocks(it.taps, largest_tile(it.taps), it.channels, panel, last_panel)
-    every = range(it.y.blocks)
+    panel, last_panel = (panels.panel for panels in conv.panels)
+    kernel = winograd.blocks(conv.taps, largest_tile(conv.taps), conv.channels, panel, last_panel)
+    every = range(conv.y.blocks)
 
-    def computed() -> list[_Computed]:
-        return [[(number, every) for number in some] for some in _cut(it.blocks, size)]
+    def computed() -> list[_TileOutputs]:
+        return [[(number, every) for number in some] for some in _split_units(conv.blocks, size)]
 
-    _launch(lower, it, kernel, words, ceil_div(it.blocks, size), computed)
+    _launch_output_transform(lower, conv, kernel, words, ceil_div(conv.blocks, size), computed)
 
 
-def _launch(
+def _launch_output_transform(
     lower: Lowering,
-    it: WinogradConvolution,
+    conv: WinogradConvolution,
     kernel: Kernel,
     words: Words,
     tiles: int,
-    computed: Callable[[], list[_Computed]],
+    computed: Callable[[], list[_TileOutputs]],
 ) -> None:
     """Launch the transform of outputs, in this many tiles."""
-    if it.tile_epilogue is None:
+    if conv.tile_epilogue is None:
         lower.launch(kernel, words, tiles)
         return
-    parts = [it.tiling.pixels(part) for part in it.tiling.parts(it.parts)]
+    parts = [conv.tiling.pixels(part) for part in conv.tiling.parts(conv.parts)]
 
-    def units(number: int, blocks: range) -> Iterator[Unit]:
-        group, part = divmod(number, it.parts)
-        for n in range(group * it.items, min((group + 1) * it.items, it.y.batch)):
-            yield from (Unit(n, blocks, pixels) for pixels in parts[part])
+    def units(number: int, blocks: range) -> Iterator[OutputUnit]:
+        group, part = divmod(number, conv.parts)
+        for n in range(group * conv.items, min((group + 1) * conv.items, conv.y.batch)):
+            yield from (OutputUnit(n, blocks, pixels) for pixels in parts[part])
 
     tiles_ = [[u for pair in tile for u in units(*pair)] for tile in computed()]
-    it.tile_epilogue.launch(lower, kernel, words, tiles_, [range(n) for n in it.y.spatial])
+    conv.tile_epilogue.launch(lower, kernel, words, tiles_, [range(n) for n in conv.y.spatial])
 
 
-def _cut(count: int, size: int) -> list[range]:
+def _split_units(count: int, size: int) -> list[range]:
     """`count` units in tiles of `size`."""
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def _steps_shared(lower: Lowering, it: WinogradConvolution, fields: dict[str, Any]) -> None:
+def _launch_shared_steps(
+    lower: Lowering, conv: WinogradConvolution, fields: dict[str, Any]
+) -> None:
     """For every block three launches, of which threads take channels and elements."""
-    v_bytes, m_bytes = _memory(it)
+    v_bytes, m_bytes = _block_bytes(conv)
     v, m = lower.scratch(v_bytes, "v"), lower.scratch(m_bytes, "m")
-    filter_ = packed_filter(lower, it)
-    panels = it.elements * sum(panels.count for panels in it.panels)
-    products = it.macs / PEAK_MACS_PER_NS / panels
-    transform = it.capacity * it.elements * TRANSFORM_NS
-    largest = largest_tile(it.taps)
-    into = winograd.transform_input(it.taps, largest)
-    multiply = winograd.multiply(it.channels, *(panels.panel for panels in it.panels))
-    out_of = winograd.transform_output(it.taps, largest)
-    into_size = per_tile(it.in_blocks, transform, lower.threads)
+    filter_ = packed_filter(lower, conv)
+    panels = conv.elements * sum(panels.count for panels in conv.panels)
+    products = conv.macs / PEAK_MACS_PER_NS / panels
+    transform = conv.capacity * conv.elements * TRANSFORM_NS
+    largest = largest_tile(conv.taps)
+    into = winograd.transform_input(conv.taps, largest)
+    multiply = winograd.multiply(conv.channels, *(panels.panel for panels in conv.panels))
+    out_of = winograd.transform_output(conv.taps, largest)
+    into_size = per_tile(conv.in_blocks, transform, lower.threads)
     multiply_size = per_tile(panels, products, lower.threads)
-    out_of_size = per_tile(it.y.blocks, transform, lower.threads)
-    for number in range(it.blocks):
+    out_of_size = per_tile(conv.y.blocks, transform, lower.threads)
+    for number in range(conv.blocks):
 
         def words(units: int, size: int, memory: dict[str, Ref], number: int = number) -> Words:
             step = {"block": number, "units": units, "unit_block": size}
             return WINOGRAD.pack(**(fields | step | memory))
 
-        step = words(it.in_blocks, into_size, {"x": it.x.at, "v": v})
-        lower.launch(into, step, ceil_div(it.in_blocks, into_size))
+        step = words(conv.in_blocks, into_size, {"x": conv.x.at, "v": v})
+        lower.launch(into, step, ceil_div(conv.in_blocks, into_size))
         step = words(panels, multiply_size, {"v": Ref(v.buffer), "m": m, "filter": filter_})
         lower.launch(multiply, step, ceil_div(panels, multiply_size))
-        step = words(it.y.blocks, out_of_size, {"m": Ref(m.buffer), **_results(it)})
+        step = words(conv.y.blocks, out_of_size, {"m": Ref(m.buffer), **_output_fields(conv)})
 
-        def computed(number: int = number) -> list[_Computed]:
-            return [[(number, blocks)] for blocks in _cut(it.y.blocks, out_of_size)]
+        def computed(number: int = number) -> list[_TileOutputs]:
+            return [[(number, blocks)] for blocks in _split_units(conv.y.blocks, out_of_size)]
 
-        _launch(lower, it, out_of, step, ceil_div(it.y.blocks, out_of_size), computed)
+        _launch_output_transform(
+            lower, conv, out_of, step, ceil_div(conv.y.blocks, out_of_size), computed
+        )
 
 
-def _results(it: WinogradConvolution) -> dict[str, Ref]:
+def _output_fields(conv: WinogradConvolution) -> dict[str, Ref]:
     """The memory of outputs and of the residual."""
-    residual = it.register_epilogue.residual
-    return {"y": it.y.at} | ({"residual": residual.at} if residual else {})
+    residual = conv.register_epilogue.residual
+    return {"y": conv.y.at} | ({"residual": residual.at} if residual else {})
 
 
-def _memory(it: WinogradConvolution) -> tuple[int, int]:
+def _block_bytes(conv: WinogradConvolution) -> tuple[int, int]:
     """Bytes of v and of m of one block."""
-    return it.elements * it.v_element, it.elements * it.m_element
+    return conv.elements * conv.v_element, conv.elements * conv.m_element

@@ -128,19 +128,19 @@ def planes_of(values: Sequence[int], first: int = 1) -> int:
     return values[0] if len(values) > 2 else first
 
 
-def common_fields(lower: Lowering, it: WinogradConvolution) -> dict[str, Any]:
+def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
     """The parameters that all launches have in common.
 
     In place of memory that only some launches need there are zeros.
     """
-    x, y = it.x, it.y
+    x, y = conv.x, conv.y
     zeros = lower.table(np.zeros(4 * CACHE_LINE // x.itemsize, np.float32))
-    classes = it.tiling.classes(it.parts, it.items, it.capacity)
-    runs = it.tiling.runs(it.parts)
-    residual = it.register_epilogue.residual
-    each, last_ones = it.panels
+    classes = conv.tiling.classes(conv.parts, conv.items, conv.capacity)
+    runs = conv.tiling.runs(conv.parts)
+    residual = conv.register_epilogue.residual
+    each, last_ones = conv.panels
     bias = np.zeros(y.blocks * y.layout.block, np.float32)
-    bias[: y.channels] = it.bias
+    bias[: y.channels] = conv.bias
     return {
         "x": zeros,
         "y": zeros,
@@ -151,19 +151,19 @@ def common_fields(lower: Lowering, it: WinogradConvolution) -> dict[str, Any]:
         "v": zeros,
         "m": zeros,
         "slots": zeros,
-        "x_tiles": lower.table(_input_tiles(it)),
-        "y_tiles": lower.table(_output_tiles(it, y)),
+        "x_tiles": lower.table(_input_tiles(conv)),
+        "y_tiles": lower.table(_output_tiles(conv, y)),
         "residual_tiles": lower.table(
-            _output_tiles(it, residual) if residual else np.zeros(it.tiling.count, np.int32)
+            _output_tiles(conv, residual) if residual else np.zeros(conv.tiling.count, np.int32)
         ),
         "runs": lower.table(runs),
         "classes": lower.table(classes.tiles * np.int32(x.pixel_bytes)),
         "counts": lower.table(classes.counts),
         "members": lower.table(classes.members),
-        "taps": lower.table(_entries(it)),
+        "taps": lower.table(_entries(conv)),
         "x_batch": x.batch_bytes,
         "x_plane": x.plane_bytes,
-        "x_tap": planes_of(x.pitches, 0) * planes_of(it.window.dilation),
+        "x_tap": planes_of(x.pitches, 0) * planes_of(conv.window.dilation),
         "x_row": _rows(x),
         "y_batch": y.batch_bytes,
         "y_plane": y.plane_bytes,
@@ -172,27 +172,27 @@ def common_fields(lower: Lowering, it: WinogradConvolution) -> dict[str, Any]:
         "residual_plane": residual.plane_bytes if residual else 0,
         "residual_row": _rows(residual) if residual else 0,
         "residual_column": residual.pixel_bytes if residual else 0,
-        "in_blocks": it.in_blocks,
+        "in_blocks": conv.in_blocks,
         "tap_blocks": x.blocks,
         "out_blocks": y.blocks,
-        "columns": it.tiling.grid[1],
-        "elements": it.elements,
-        "depth": it.depth,
+        "columns": conv.tiling.grid[1],
+        "elements": conv.elements,
+        "depth": conv.depth,
         "panels": each.count,
         "last_panels": last_ones.count,
         "run_count": runs.shape[1],
         "class_count": classes.counts.shape[1],
         "batch": x.batch,
-        "items": it.items,
-        "item_tiles": it.tiling.count,
-        "parts": it.parts,
-        "capacity": it.capacity,
-        "v_element": it.v_element,
-        "m_element": it.m_element,
+        "items": conv.items,
+        "item_tiles": conv.tiling.count,
+        "parts": conv.parts,
+        "capacity": conv.capacity,
+        "v_element": conv.v_element,
+        "m_element": conv.m_element,
         "v_slot": 0,
         "m_slot": 0,
         "slot_count": 0,
-        "clamp": it.register_epilogue.clamp,
+        "clamp": conv.register_epilogue.clamp,
         "block": 0,
     }
 
@@ -202,19 +202,19 @@ def _rows(tensor: Tensor) -> int:
     return rows_and_columns(tensor.pitches, 0)[0]
 
 
-def _input_tiles(it: WinogradConvolution) -> Array:
+def _input_tiles(conv: WinogradConvolution) -> Array:
     """Offsets of the inputs of the tiles: see `_offsets`."""
-    top, left, *_ = it.tiling.tiles.T
-    before = [before for before, _ in it.window.padding]
+    top, left, *_ = conv.tiling.tiles.T
+    before = [before for before, _ in conv.window.padding]
     above, beside = rows_and_columns(before, 0)
-    planes = it.tiling.planes * planes_of(it.window.stride) - planes_of(before, 0)
-    return _offsets(it.x, planes, top - above, left - beside)
+    planes = conv.tiling.planes * planes_of(conv.window.stride) - planes_of(before, 0)
+    return _offsets(conv.x, planes, top - above, left - beside)
 
 
-def _output_tiles(it: WinogradConvolution, tensor: Tensor) -> Array:
+def _output_tiles(conv: WinogradConvolution, tensor: Tensor) -> Array:
     """Offsets of the outputs of the tiles, or of their residual: see `_offsets`."""
-    top, left, *_ = it.tiling.tiles.T
-    return _offsets(tensor, it.tiling.planes, top, left)
+    top, left, *_ = conv.tiling.tiles.T
+    return _offsets(tensor, conv.tiling.planes, top, left)
 
 
 def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Array:
@@ -223,17 +223,19 @@ def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Arra
     return as_offsets(found + columns * tensor.pixel_bytes)
 
 
-def _entries(it: WinogradConvolution) -> Array:
+def _entries(conv: WinogradConvolution) -> Array:
     """int32 [depth, 2]: offsets of the entries of the reduction in v, and their numbers."""
-    inside = np.arange(it.entries) * it.channels
-    channels = np.add.outer(np.arange(it.plane_taps) * it.x.blocks * it.x.layout.block, inside)
-    blocks, items = np.divmod(channels.ravel(), it.x.layout.block)
-    offsets = blocks * it.capacity * it.x.pixel_bytes + items * it.x.itemsize
+    inside = np.arange(conv.entries) * conv.channels
+    channels = np.add.outer(
+        np.arange(conv.plane_taps) * conv.x.blocks * conv.x.layout.block, inside
+    )
+    blocks, items = np.divmod(channels.ravel(), conv.x.layout.block)
+    offsets = blocks * conv.capacity * conv.x.pixel_bytes + items * conv.x.itemsize
     return np.stack([as_offsets(offsets), np.arange(len(offsets), dtype=np.int32)], 1)
 
 
-def packed_filter(lower: Lowering, it: WinogradConvolution) -> Ref:
+def packed_filter(lower: Lowering, conv: WinogradConvolution) -> Ref:
     """The transformed filter."""
-    panels = tuple((each.width, each.count) for each in it.panels if each.count)
-    packing = (it.tiling.grid, it.channels, panels)
-    return lower.packed(it.filter, "winograd", packing, DType.FLOAT32)
+    panels = tuple((each.width, each.count) for each in conv.panels if each.count)
+    packing = (conv.tiling.grid, conv.channels, panels)
+    return lower.packed(conv.filter, "winograd", packing, DType.FLOAT32)

@@ -17,7 +17,7 @@ Integers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class TileClasses:
     """Which tiles have an element; int32, as the kernels read them."""
 
     members: Integers
@@ -111,7 +111,7 @@ class Tiling:
             return part.start, part.start, height, width
         return int(numbers[0]), int(numbers[-1]) + 1, height, width
 
-    def classes(self, parts: int, items: int, capacity: int) -> Classes:
+    def classes(self, parts: int, items: int, capacity: int) -> TileClasses:
         """For blocks of one part of `items` batch items each, at most `capacity` tiles."""
         down, across = self.grid
         limits = [
@@ -131,4 +131,4 @@ class Tiling:
                 counts[p, c] = len(numbers)
                 tiles[p, c, : len(every)] = every
         members = [distinct.index(element) for element in elements]
-        return Classes(np.array(members, np.int32), counts, tiles)
+        return TileClasses(np.array(members, np.int32), counts, tiles)

@@ -43,8 +43,8 @@ class Strided:
 @lowering("fused", *INSTRUCTIONS)
 def elementwise_operation(lower: Lowering, op: Op) -> None:
     """One element-wise operation, or an `ir.Expression`, over broadcast operands."""
-    if op.name == "cast" and (known := _converted_later(lower, op)) is not None:
-        lower.know(op.output, known)
+    if op.name == "cast" and (known := _deferred_conversion(lower, op)) is not None:
+        lower.set_data(op.output, known)
         return
     launch(lower, expression_of(op), op.inputs, op.outputs)
 
@@ -67,12 +67,12 @@ def fused_views(lower: Lowering, op: Op) -> None:
     launch_strided(lower, a["expression"], inputs, outputs, a["extents"])
 
 
-def _converted_later(lower: Lowering, op: Op) -> Array | None:
+def _deferred_conversion(lower: Lowering, op: Op) -> Array | None:
     """The items that a conversion to a wider type of floats leaves as they are, if they are known.
 
     Weights are converted when they are packed: there is no time when both are in memory.
     """
-    stored, dtype = lower.stored(op.inputs[0]), op.output.type.dtype
+    stored, dtype = lower.stored_data(op.inputs[0]), op.output.type.dtype
     wider = dtype.is_float and op.inputs[0].type.dtype.is_float
     if stored is None or not wider or stored.dtype.itemsize >= dtype.itemsize:
         return None
@@ -83,7 +83,7 @@ def launch(
     lower: Lowering, expression: Expression, inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> None:
     """Compute `expression` for every item of `outputs`, which are of one shape."""
-    expression, kept = literals(lower, expression, inputs)
+    expression, kept = fold_literals(lower, expression, inputs)
     shape = outputs[0].type.dims
     sources = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, shape)) for v in kept]
     result = outputs[0].type
@@ -110,10 +110,10 @@ def launch_strided(
 ) -> None:
     """Compute `expression` over an iteration space of any shape and tensors of any strides."""
     operands = [*inputs, *outputs]
-    dims, steps = join(shape, [operand.strides for operand in operands])
+    dims, steps = coalesce(shape, [operand.strides for operand in operands])
     key = kernel_expression(expression)
     period = dims[-1]
-    flat = flat_row(dims, steps, len(inputs), parameters.lanes(key))
+    flat = flatten_rows(dims, steps, len(inputs), parameters.lanes(key))
     if flat is None:
         walk = Walk(
             tuple(Access.CONTIGUOUS if s[-1] else Access.REPEATED for s in steps[: len(inputs)])
@@ -123,7 +123,7 @@ def launch_strided(
         dims = [1, *dims[:-2], dims[-2] * dims[-1]]
         steps = [(0, *s[:-2], 1) for s in steps]
     walk = replace(
-        walk, stream=_streams(walk, outputs, math.prod(shape), in_place, lower.cache_bytes)
+        walk, stream=_bypasses_caches(walk, outputs, math.prod(shape), in_place, lower.cache_bytes)
     )
     *outer, middle, columns = dims
     rows = math.prod(outer) * middle
@@ -166,7 +166,7 @@ def kernel_expression(expression: Expression) -> scalar.Expression:
     )
 
 
-def literals(
+def fold_literals(
     lower: Lowering, expression: Expression, inputs: Sequence[Value]
 ) -> tuple[Expression, list[Value]]:
     """The expression with inputs that are one known item, perhaps repeated, made literals."""
@@ -200,7 +200,7 @@ def strides(shape: Shape, space: Shape) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
-def join(
+def coalesce(
     shape: Shape, strides: Sequence[tuple[int, ...]]
 ) -> tuple[list[int], list[tuple[int, ...]]]:
     """(extents, strides): the same iteration space in as few dimensions as possible.
@@ -230,7 +230,7 @@ def join(
     return [1] * missing + dims, [(*fill, *along) for along in steps]
 
 
-def flat_row(
+def flatten_rows(
     dims: Sequence[int], strides: Sequence[tuple[int, ...]], inputs: int, lanes: int
 ) -> Walk | None:
     """How to walk the two innermost dimensions as one row; None to leave them as they are.
@@ -261,7 +261,7 @@ def flat_row(
     return Walk(tuple(access[:inputs]), factor)
 
 
-def _streams(
+def _bypasses_caches(
     walk: Walk,
     outputs: Sequence[Strided],
     items: int,

@@ -14,7 +14,7 @@ from nnefc.kernels.reduce import mean_variance as kernels
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, fields, tensors
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.elementwise.expression import Strided, kernel_expression, literals, strides
+from nnefc.lower.elementwise.expression import Strided, fold_literals, kernel_expression, strides
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.ops.internal import mean_variance
 from nnefc.program.program import Ref
@@ -29,7 +29,7 @@ VECTOR_NS = 2.5
 def mean_variance_normalization(lower: Lowering, op: Op) -> None:
     x, type_ = op.inputs[0], op.output.type
     dims = type_.dims
-    expression, others = applied(lower, op)
+    expression, others = read_expression(lower, op)
     operands = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, dims)) for v in others]
     source = Strided(lower.read(x), x.type.dtype, strides(dims, dims))
     same = [source.ref, *(o.ref for o, v in zip(operands, others) if v.type == type_)]
@@ -37,12 +37,12 @@ def mean_variance_normalization(lower: Lowering, op: Op) -> None:
     launch(lower, op, expression, [source, target, *operands], dims, same)
 
 
-def applied(lower: Lowering, op: Op) -> tuple[Expression, list[Value]]:
+def read_expression(lower: Lowering, op: Op) -> tuple[Expression, list[Value]]:
     """The expression that the operation applies, and its operands that are not one number."""
     x = op.inputs[0]
     expression = op.attributes.get("expression", Expression((x.type.dtype,), (), (0,)))
     result = Value(TensorType(x.type.dtype, x.type.shape))
-    expression, (_, *others) = literals(lower, expression, [result, *op.inputs[1:]])
+    expression, (_, *others) = fold_literals(lower, expression, [result, *op.inputs[1:]])
     return expression, others
 
 
@@ -59,7 +59,7 @@ def launch(
     `operands`: x, y, and the others of the expression.
     """
     axes: tuple[int, ...] = op.attributes["axes"]
-    *outer, inner = _join(shape, [operand.strides for operand in operands], axes)
+    *outer, inner = _coalesce(shape, [operand.strides for operand in operands], axes)
     kept = [d for d in reversed(outer) if not d.reduced]
     reduced = [d for d in reversed(outer) if d.reduced]
     depth = _Dimension(1, (0,) * len(operands), True)
@@ -114,7 +114,7 @@ class _Dimension:
     """Whether rows lie along it."""
 
 
-def _join(
+def _coalesce(
     shape: Shape, strides: Sequence[tuple[int, ...]], axes: Collection[int]
 ) -> list[_Dimension]:
     """The same space in as few dimensions as possible, at least one."""

@@ -83,7 +83,7 @@ def _launch(
     divisor: float = 1.0,
 ) -> None:
     """`kernels`: the one for rows that are reduced, and the one for rows that are kept."""
-    dimensions = _join(shape, axes)
+    dimensions = _coalesce(shape, axes)
     *outer, (width, _, row_reduced) = dimensions
     kept = [(extent, pitch) for extent, pitch, reduced in outer if not reduced]
     reduced = [(extent, pitch) for extent, pitch, reduced in outer if reduced]
@@ -112,7 +112,7 @@ def _launch(
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
-def _join(shape: Shape, axes: Collection[int]) -> list[tuple[int, int, bool]]:
+def _coalesce(shape: Shape, axes: Collection[int]) -> list[tuple[int, int, bool]]:
     """(extent, pitch in items, reduced) of dimensions joined with neighbours of the same kind."""
     joined: list[tuple[int, int, bool]] = []
     pitch = 1

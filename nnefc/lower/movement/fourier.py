@@ -12,10 +12,10 @@ from nnefc.kernels.fourier import transform
 from nnefc.kernels.fourier.transform import FOURIER
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import ceil_div, sharing
+from nnefc.lower.partition import ceil_div, partition_threads
 from nnefc.program.program import Ref
 
-TILES = 4
+TILES_PER_THREAD = 4
 """For each thread: every tile has scratch memory of its own."""
 
 
@@ -56,7 +56,7 @@ def _launch(
     units = math.prod(shape[:axis]) * frames * inner
     lanes, real = lanes_of(str(dtype)), kind == "real"
     groups = ceil_div(units, lanes * (1 + real))
-    group_block = ceil_div(groups, TILES * sharing(lower.threads))
+    group_block = ceil_div(groups, TILES_PER_THREAD * partition_threads(lower.threads))
     tiles = ceil_div(groups, group_block)
     # whole vectors
     weights_bytes = ceil_div(length * (2 - real), lanes) * lanes * dtype.itemsize

@@ -11,7 +11,7 @@ from nnefc.kernels.movement.strided import ITEM
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import copy_bytes
-from nnefc.lower.movement.strided import dense
+from nnefc.lower.movement.strided import dense_pitches
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
@@ -22,7 +22,7 @@ INDEX_NS = 2.0
 
 @lowering("gather_elements")
 def gather_elements(lower: Lowering, op: Op) -> None:
-    kernel = kernels.gather_elements(_moved(op.output.type.dtype), _index(op))
+    kernel = kernels.gather_elements(_item_type(op.output.type.dtype), _index_type(op))
     rows = math.prod(op.inputs[1].type.dims[:-1])
     _elements(lower, op, kernel, lower.read(op.inputs[0]), lower.write(op.output), rows)
 
@@ -30,9 +30,9 @@ def gather_elements(lower: Lowering, op: Op) -> None:
 @lowering("scatter_elements")
 def scatter_elements(lower: Lowering, op: Op) -> None:
     """Tiles are cut before the axis, where updates have places of their own."""
-    output = _copied(lower, op)
+    output = _copy_input(lower, op)
     indices, axis = op.inputs[1].type.dims, op.attributes["axis"]
-    kernel = kernels.scatter_elements(*_combined(op), _index(op))
+    kernel = kernels.scatter_elements(*_reduction_and_item(op), _index_type(op))
     units = math.prod(indices[:axis])
     _elements(lower, op, kernel, output, lower.read(op.inputs[2]), units)
 
@@ -40,7 +40,7 @@ def scatter_elements(lower: Lowering, op: Op) -> None:
 def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, units: int) -> None:
     """Move items between the tensor and what is as large as indices, in `units` of rows."""
     shape, indices, axis = op.inputs[0].type.dims, op.inputs[1], op.attributes["axis"]
-    pitches = dense(shape, 1)
+    pitches = dense_pitches(shape, 1)
     extents, along = indices.type.dims, [0 if d == axis else p for d, p in enumerate(pitches)]
     unit_rows = math.prod(extents[:-1]) // units
     unit_block = per_tile(units, indices.type.volume / units * INDEX_NS, lower.threads)
@@ -64,7 +64,7 @@ def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, 
 
 @lowering("gather_nd")
 def gather_nd(lower: Lowering, op: Op) -> None:
-    kernel = kernels.gather_slices(_moved(op.output.type.dtype), _index(op))
+    kernel = kernels.gather_slices(_item_type(op.output.type.dtype), _index_type(op))
     tensor, items = lower.read(op.inputs[0]), lower.write(op.output)
     _slices(lower, op, kernel, tensor, items, op.attributes["batch_dims"])
 
@@ -72,8 +72,8 @@ def gather_nd(lower: Lowering, op: Op) -> None:
 @lowering("scatter_nd")
 def scatter_nd(lower: Lowering, op: Op) -> None:
     """Any two updates may meet, but for their columns: tiles are cut there."""
-    output = _copied(lower, op)
-    kernel = kernels.scatter_slices(*_combined(op), _index(op))
+    output = _copy_input(lower, op)
+    kernel = kernels.scatter_slices(*_reduction_and_item(op), _index_type(op))
     _slices(lower, op, kernel, output, lower.read(op.inputs[2]), 0)
 
 
@@ -94,7 +94,7 @@ def _slices(
         items=items,
         depth=depth,
         extents=shape[taken],
-        pitches=dense(shape, 1)[taken],
+        pitches=dense_pitches(shape, 1)[taken],
         batch_rows=rows // math.prod(shape[:batch_dims]),
         batch_pitch=math.prod(shape[batch_dims:]),
         inner=inner,
@@ -107,23 +107,23 @@ def _slices(
     lower.launch(kernel, words, tiles)
 
 
-def _copied(lower: Lowering, op: Op) -> Ref:
+def _copy_input(lower: Lowering, op: Op) -> Ref:
     """The output, which begins as a copy of the first operand."""
     x, y = lower.read(op.inputs[0]), lower.write(op.output)
     copy_bytes(lower, x, y, op.output.type.nbytes)
     return y
 
 
-def _moved(dtype: DType) -> str:
+def _item_type(dtype: DType) -> str:
     """The type that items are moved as, whatever their type."""
     return ITEM[dtype.itemsize]
 
 
-def _combined(op: Op) -> tuple[str, str]:
+def _reduction_and_item(op: Op) -> tuple[str, str]:
     """The reduction of a scatter, and the type of the items."""
     reduction, dtype = op.attributes["reduction"], op.output.type.dtype
-    return reduction, _moved(dtype) if reduction == "none" else str(dtype)
+    return reduction, _item_type(dtype) if reduction == "none" else str(dtype)
 
 
-def _index(op: Op) -> str:
+def _index_type(op: Op) -> str:
     return str(op.inputs[1].type.dtype)

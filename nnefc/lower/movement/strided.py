@@ -14,11 +14,11 @@ from nnefc.kernels.movement import strided as kernels
 from nnefc.kernels.movement.squares import MOST_LANES
 from nnefc.kernels.movement.strided import OUTER, STRIDED
 from nnefc.kernels.window import sliding as window_kernels
-from nnefc.lower.buffer_aliasing import taken_at
+from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import STREAM_BYTES
 from nnefc.lower.movement.gather import gather_rows
-from nnefc.lower.partition import ceil_div, per_tile, portion, sharing
+from nnefc.lower.partition import ceil_div, partition_threads, per_tile, steps_per_unit
 from nnefc.lower.window import sliding, taps
 from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.ops.standard.shape import permutation
@@ -27,7 +27,7 @@ from nnefc.program.program import AppendedInput, Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint, smallest, statically_equal
 
-MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
+PADDING_ITEMS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
 
 
@@ -37,7 +37,7 @@ STREAM_UNITS: Final = 4
 """Units of each thread then, at least."""
 
 
-def dense(shape: Sequence[int], itemsize: int) -> list[int]:
+def dense_pitches(shape: Sequence[int], itemsize: int) -> list[int]:
     """Bytes from one item to the next along each dimension of a row-major tensor."""
     return [itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
@@ -52,7 +52,7 @@ def copy_strided(
     itemsize: int,
 ) -> None:
     """Copy items of `extents` between places with `pitches` in bytes (0: repeated)."""
-    *outer, rows, width = [(1, 0, 0)] * 2 + _join(extents, x_pitches, y_pitches)
+    *outer, rows, width = [(1, 0, 0)] * 2 + _coalesce(extents, x_pitches, y_pitches)
     outer = [d for d in outer if d[0] > 1]
     family = kernels.strided
     if width[1] == width[2] == itemsize or width[0] == 1:
@@ -71,9 +71,9 @@ def copy_strided(
         # the last cache holds what it is read from as well
         nbytes = hint(itemsize * planes * rows[0] * width[0])
         streams = nbytes >= max(STREAM_BYTES, lower.cache_bytes // 4)
-    row_block = portion(rows[0], cost)
+    row_block = steps_per_unit(rows[0], cost)
     if streams:
-        parts = ceil_div(STREAM_UNITS * sharing(lower.threads), planes)
+        parts = ceil_div(STREAM_UNITS * partition_threads(lower.threads), planes)
         row_block = smallest([STREAM_ROWS, ceil_div(rows[0], parts)])
     if family is kernels.transpose:
         row_block = ceil_div(row_block, MOST_LANES) * MOST_LANES  # squares are no larger
@@ -100,7 +100,7 @@ def copy_strided(
     lower.launch(family(itemsize), words, ceil_div(units, unit_block))
 
 
-def _join(
+def _coalesce(
     extents: Sequence[int], x_pitches: Sequence[int], y_pitches: Sequence[int]
 ) -> list[tuple[int, int, int]]:
     """(extent, pitch in x, pitch in y) without singular dimensions, neighbours joined."""
@@ -121,9 +121,9 @@ def permute(
 ) -> None:
     """Dimension k of y is dimension axes[k] of x, which has `shape`."""
     extents = [shape[a] for a in axes]
-    pitches = dense(shape, itemsize)
+    pitches = dense_pitches(shape, itemsize)
     copy_strided(
-        lower, x, y, extents, [pitches[a] for a in axes], dense(extents, itemsize), itemsize
+        lower, x, y, extents, [pitches[a] for a in axes], dense_pitches(extents, itemsize), itemsize
     )
 
 
@@ -137,15 +137,15 @@ def transpose(lower: Lowering, op: Op) -> None:
 
 @lowering("concat")
 def concat(lower: Lowering, op: Op) -> None:
-    _join_values(lower, op, op.attributes["axis"])
+    _concatenate(lower, op, op.attributes["axis"])
 
 
 @lowering("stack")
 def stack(lower: Lowering, op: Op) -> None:
-    _join_values(lower, op, op.attributes["axis"])
+    _concatenate(lower, op, op.attributes["axis"])
 
 
-def _join_values(lower: Lowering, op: Op, axis: int) -> None:
+def _concatenate(lower: Lowering, op: Op, axis: int) -> None:
     """Every input goes to its part of each row of the output; a row is what `axis` starts.
 
     What was computed there stays (`lower.buffer_aliasing`).
@@ -169,7 +169,7 @@ def split(lower: Lowering, op: Op) -> None:
     pitch, offset = type_.nbytes // outer, 0
     for index, value in enumerate(op.outputs):
         width = value.type.nbytes // outer
-        at = taken_at(op, index)
+        at = view_offset(op, index)
         if at is not None:
             lower.alias(value, op.inputs[0], at)
         else:
@@ -196,14 +196,14 @@ def _copy_rows(
 @lowering("slice")
 def slice_(lower: Lowering, op: Op) -> None:
     """What lies in one piece is a view."""
-    at = taken_at(op, 0)
+    at = view_offset(op, 0)
     if at is not None:
         lower.alias(op.output, op.inputs[0], at)
         return
     type_, a = op.inputs[0].type, op.attributes
     itemsize = type_.dtype.itemsize
     ranges = slice_ranges(type_.dims, a["axes"], a["begin"], a["end"], a.get("stride", ()))
-    pitches = dense(type_.dims, itemsize)
+    pitches = dense_pitches(type_.dims, itemsize)
     start = sum(taken.start * pitch for taken, pitch in zip(ranges, pitches, strict=True))
     x, y = lower.read(op.inputs[0]), lower.write(op.output)
     copy_strided(
@@ -212,7 +212,7 @@ def slice_(lower: Lowering, op: Op) -> None:
         y,
         op.output.type.dims,
         [taken.step * pitch for taken, pitch in zip(ranges, pitches, strict=True)],
-        dense(op.output.type.dims, itemsize),
+        dense_pitches(op.output.type.dims, itemsize),
         itemsize,
     )
 
@@ -223,7 +223,7 @@ def append(lower: Lowering, op: Op) -> None:
     memory, items = op.inputs
     axis: int = op.attributes["axis"]
     itemsize = items.type.dtype.itemsize
-    pitches = dense(memory.type.dims, itemsize)
+    pitches = dense_pitches(memory.type.dims, itemsize)
     start: int = op.attributes["begin"] * pitches[axis]
     place = lower.read(memory)
     copy_strided(
@@ -231,7 +231,7 @@ def append(lower: Lowering, op: Op) -> None:
         lower.read(items),
         replace(place, offset=place.offset + start, writes=True),
         items.type.dims,
-        dense(items.type.dims, itemsize),
+        dense_pitches(items.type.dims, itemsize),
         pitches,
         itemsize,
     )
@@ -243,7 +243,10 @@ def append(lower: Lowering, op: Op) -> None:
 def tile(lower: Lowering, op: Op) -> None:
     """Every dimension becomes two, of which the first repeats."""
     type_, itemsize = op.inputs[0].type, op.output.type.dtype.itemsize
-    x_pitches, y_pitches = dense(type_.dims, itemsize), dense(op.output.type.dims, itemsize)
+    x_pitches, y_pitches = (
+        dense_pitches(type_.dims, itemsize),
+        dense_pitches(op.output.type.dims, itemsize),
+    )
     extents: list[int] = []
     source: list[int] = []
     target: list[int] = []
@@ -263,11 +266,11 @@ def pad(lower: Lowering, op: Op) -> None:
     type_, a = op.inputs[0].type, op.attributes
     moves = pooling_window(type_.dims, {"size": (1,) * type_.rank, "padding": a["padding"]})
     value = np.array([a["value"]]).astype(type_.dtype.numpy)
-    item = MOVED_AS[type_.dtype.itemsize]
+    item = PADDING_ITEMS[type_.dtype.itemsize]
     sliding.launch(
         lower,
         window_kernels.pad(item),
-        taps.join(taps.dimensions_of(moves, a["border"])),
+        taps.coalesce(taps.dimensions_of(moves, a["border"])),
         type_.dtype,
         x=lower.read(op.inputs[0]),
         y=lower.write(op.output),

@@ -16,9 +16,16 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product.matmul import zero_item
-from nnefc.lower.product.operands import broadcast
+from nnefc.lower.product.operands import broadcast_matrix
 from nnefc.lower.product.pack import Matrix, pack
-from nnefc.lower.product.tiling import UNIT_NS, even, least_rows, sizes, tile_sizes, units_per_tile
+from nnefc.lower.product.tiling import (
+    UNIT_NS,
+    balanced_block,
+    balanced_sizes,
+    min_rows,
+    tile_sizes,
+    units_per_tile,
+)
 from nnefc.ops.internal.attention import expression_start, tensor_views
 from nnefc.program.program import Ref
 from nnefc.support.hardware import CACHE_LINE
@@ -32,7 +39,7 @@ KEYS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KeySegment:
     """Some of the keys, and the values that belong to them."""
 
     keys: int
@@ -60,10 +67,10 @@ def attention(lower: Lowering, op: Op) -> None:
     q, *places = (matrix(lower.read(x), where) for x, _, where in tensor_views(op)[:-1])
     y = matrix(lower.write(op.output), a["y"])
     dims = tuple(a["scores"])
-    expression, (_, *others) = elementwise.literals(
+    expression, (_, *others) = elementwise.fold_literals(
         lower, a["expression"], [Value(TensorType(dtype, dims)), *op.inputs[expression_start(op) :]]
     )
-    operands = [broadcast(lower.read(x), x.type, dims) for x in others]
+    operands = [broadcast_matrix(lower.read(x), x.type, dims) for x in others]
     operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]
     epilogue = None
     if expression.steps:
@@ -78,37 +85,37 @@ def attention(lower: Lowering, op: Op) -> None:
         extents, rows = extents[:-1], extents[-1]
     m_parts, width_vectors = ceil_div(rows, tile_rows()), ceil_div(width, lanes)
     if not lower.growing:
-        heights = sizes(rows, m_parts)
-    elif rows < least_rows():
+        heights = balanced_sizes(rows, m_parts)
+    elif rows < min_rows():
         m_parts, heights = rows, (1,)
     else:
-        heights = tuple(range(least_rows(), tile_rows() + 1))
+        heights = tuple(range(min_rows(), tile_rows() + 1))
     columns = tile_width(heights[-1])
     width_parts = ceil_div(width_vectors, columns)
     widths = set(range(1, columns + 1))
     if not lower.growing:
-        widths = {*sizes(width_vectors, width_parts)}
+        widths = {*balanced_sizes(width_vectors, width_parts)}
     few = rows <= FEW_ROWS
     k_rows = few and all(k.step == q.step == item for k in places[::2])
     v_rows = few and width % lanes == 0 and all(v.step == item for v in places[1::2])
-    parts: list[Part] = []
+    parts: list[KeySegment] = []
     pitch = 0
     for count, k, v in zip(a["keys"], places[::2], places[1::2], strict=True):
         vectors = ceil_div(count, lanes)
         panels = ceil_div(vectors, columns)
         if not lower.growing:
-            widths |= {*sizes(vectors, panels)}
+            widths |= {*balanced_sizes(vectors, panels)}
         if not k_rows:
-            k = pack(lower, k.turned, dtype, depth, count, extents, parts=panels, unit=lanes)
+            k = pack(lower, k.transposed, dtype, depth, count, extents, parts=panels, unit=lanes)
         if not v_rows:
             v = pack(lower, v, dtype, count, width, extents, parts=width_parts, unit=lanes)
         block, room = _key_block(panels, vectors, heights[-1], dtype)
-        parts.append(Part(count, k, v, panels, block))
+        parts.append(KeySegment(count, k, v, panels, block))
         pitch = largest([pitch, room])
     room = smallest([MAX_ROWS, SCORES_BYTES // pitch]) // heights[-1]
     macs = hint(keys) * hint(depth + width)
     cost = heights[-1] * macs * item / (MACS_PER_NS * DType.FLOAT32.itemsize)
-    m_block = smallest([m_parts if few else even(m_parts, UNIT_NS / cost), room])
+    m_block = smallest([m_parts if few else balanced_block(m_parts, UNIT_NS / cost), room])
     if few:
         cost = max(cost, macs * item * MEMORY_NS / hint(m_block))
     units = math.prod(extents) * ceil_div(m_parts, m_block)
@@ -163,7 +170,7 @@ def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int
     block = parts
     widest = ceil_div(vectors, parts)
     if 4 * height * vectors * lanes * dtype.itemsize > SCORES_BYTES:
-        block = even(parts, KEYS / (widest * lanes))
+        block = balanced_block(parts, KEYS / (widest * lanes))
     pitch = smallest([block * widest, vectors]) * lanes * dtype.itemsize
     # rows a multiple of 1024 apart would compete for lines of the first cache
     if is_symbolic([pitch]):

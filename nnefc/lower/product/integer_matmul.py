@@ -11,8 +11,8 @@ from nnefc.kernels.product import integer_matmul as kernels
 from nnefc.kernels.product.integer_matmul import HEIGHT, PRODUCT
 from nnefc.lower.context import Lowering
 from nnefc.lower.movement import strided
-from nnefc.lower.partition import ceil_div, per_tile, portion
-from nnefc.lower.product.operands import Product, Side, dense
+from nnefc.lower.partition import ceil_div, per_tile, steps_per_unit
+from nnefc.lower.product.operands import Factor, Product, dense_matrix
 from nnefc.lower.product.pack import Matrix
 from nnefc.support.machine_model import DOT_MACS_PER_NS
 
@@ -21,7 +21,7 @@ def launch(lower: Lowering, product: Product) -> None:
     """Compute a product of integers of one type."""
     a, b = _resident(lower, product, product.a), _with_rows(lower, product)
     row_ns = product.n * product.depth / DOT_MACS_PER_NS
-    m_block = ceil_div(portion(product.m, row_ns), HEIGHT) * HEIGHT
+    m_block = ceil_div(steps_per_unit(product.m, row_ns), HEIGHT) * HEIGHT
     units = math.prod(product.batch) * ceil_div(product.m, m_block)
     unit_block = per_tile(units, min(m_block, product.m) * row_ns, lower.threads)
     matrices = (("a", a), ("b", b), ("c", product.c))
@@ -49,14 +49,14 @@ def launch(lower: Lowering, product: Product) -> None:
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
-def _resident(lower: Lowering, product: Product, side: Side) -> Matrix:
+def _resident(lower: Lowering, product: Product, factor: Factor) -> Matrix:
     """An operand in memory; what is known is in rows there."""
-    data = side.data
+    data = factor.data
     if data is None:
-        return side.at
+        return factor.at
     kind = product.dtype.numpy
     at = lower.derived([data], ("rows", kind), lambda: np.ascontiguousarray(data, kind))
-    return dense(at, TensorType(product.dtype, data.shape))
+    return dense_matrix(at, TensorType(product.dtype, data.shape))
 
 
 def _with_rows(lower: Lowering, product: Product) -> Matrix:
@@ -67,7 +67,7 @@ def _with_rows(lower: Lowering, product: Product) -> Matrix:
     extents = [n if pitch else 1 for n, pitch in zip(product.batch, b.batch, strict=True)]
     shape = (*extents, product.depth, product.n)
     rows = lower.scratch(math.prod(shape) * item)
-    pitches = strided.dense(shape, item)
+    pitches = strided.dense_pitches(shape, item)
     strided.copy_strided(lower, b.at, rows, shape, (*b.batch, b.row, b.step), pitches, item)
     batch = [p if n > 1 else 0 for n, p in zip(extents, pitches)]
     return Matrix(rows, product.n * item, item, tuple(batch))

@@ -15,12 +15,18 @@ from nnefc.kernels.tile.panels import BATCH
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
-from nnefc.lower.partition import ceil_div, per_tile, portion
+from nnefc.lower.partition import ceil_div, per_tile, steps_per_unit
 from nnefc.lower.product import integer_matmul
 from nnefc.lower.product.compressed import compressed, is_direct
-from nnefc.lower.product.operands import Product, Side, broadcast, dense, product_of
+from nnefc.lower.product.operands import (
+    Factor,
+    Product,
+    broadcast_matrix,
+    dense_matrix,
+    read_product,
+)
 from nnefc.lower.product.pack import Array, Matrix, pack, packed_bytes
-from nnefc.lower.product.tiling import cut_direct, cut_product, cut_widened
+from nnefc.lower.product.tiling import tile_direct, tile_product, tile_widened
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import DOT_MACS_PER_NS
 
@@ -32,7 +38,7 @@ REUSE = 512
 
 @lowering("matmul")
 def matmul(lower: Lowering, op: Op) -> None:
-    launch(lower, product_of(lower, op, lower.write(op.output)))
+    launch(lower, read_product(lower, op, lower.write(op.output)))
 
 
 @lowering("fused_matmul")
@@ -40,16 +46,16 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
     """A product and an expression, which is applied to pieces that are in the cache."""
     result = Value(TensorType(op.inputs[0].type.dtype, op.output.type.shape))
     values = [result, *op.inputs[2:]]
-    product = product_of(lower, op, lower.scratch(result.type.nbytes))
-    if _few(product):  # there are no pieces
-        lower.place(result, Ref(product.c.at.buffer))
+    product = read_product(lower, op, lower.scratch(result.type.nbytes))
+    if _use_dots(product):  # there are no pieces
+        lower.bind(result, Ref(product.c.at.buffer))
         launch(lower, product)
         elementwise.launch(lower, op.attributes["expression"], values, op.outputs)
         return
     dims = op.output.type.dims
-    expression, values = elementwise.literals(lower, op.attributes["expression"], values)
-    operands = tuple(broadcast(lower.read(v), v.type, dims) for v in values[1:])
-    product = product_of(lower, op, lower.write(op.output), expression, operands)
+    expression, values = elementwise.fold_literals(lower, op.attributes["expression"], values)
+    operands = tuple(broadcast_matrix(lower.read(v), v.type, dims) for v in values[1:])
+    product = read_product(lower, op, lower.write(op.output), expression, operands)
     launch(lower, product)
 
 
@@ -57,19 +63,19 @@ def launch(lower: Lowering, product: Product) -> None:
     """Compute a product."""
     if product.dtype.is_integer:
         integer_matmul.launch(lower, product)
-    elif _few(product):
-        a, b = (_resident(lower, side, product.dtype) for side in (product.a, product.b))
+    elif _use_dots(product):
+        a, b = (_resident(lower, factor, product.dtype) for factor in (product.a, product.b))
         zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
-        turned = product.turned
+        transposed = product.transposed
         dots(
             lower,
             product.dtype,
-            turned.m,
-            turned.n,
+            transposed.m,
+            transposed.n,
             product.depth,
-            b.turned,
-            a.turned,
-            turned.c,
+            b.transposed,
+            a.transposed,
+            transposed.c,
             zero,
             product.batch,
         )
@@ -77,7 +83,7 @@ def launch(lower: Lowering, product: Product) -> None:
         gemm(lower, product)
 
 
-def _few(product: Product) -> bool:
+def _use_dots(product: Product) -> bool:
     """Whether this is better done as dot products of rows of A and columns of B, as they are."""
     if product.expression is not None:
         return False
@@ -87,12 +93,12 @@ def _few(product: Product) -> bool:
     return product.m <= FEW_ROWS and computed and contiguous and product.n > 1
 
 
-def _resident(lower: Lowering, side: Side, dtype: DType) -> Matrix:
+def _resident(lower: Lowering, factor: Factor, dtype: DType) -> Matrix:
     """An operand in memory, as it is."""
-    if side.data is None:
-        return side.at
-    type_ = TensorType(dtype, side.data.shape)
-    return dense(lower.constant(side.data.astype(dtype.numpy, copy=False)), type_)
+    if factor.data is None:
+        return factor.at
+    type_ = TensorType(dtype, factor.data.shape)
+    return dense_matrix(lower.constant(factor.data.astype(dtype.numpy, copy=False)), type_)
 
 
 _zeros: dict[DType, Array] = {}
@@ -108,19 +114,23 @@ def gemm(lower: Lowering, product: Product) -> None:
     weights = compressed(lower, product)
     direct = weights is not None and is_direct(product, weights)
     if weights is None:
-        cut = cut_product(product, lower)
+        tiling = tile_product(product, lower)
     elif direct:
-        cut = cut_direct(product, weights, lower)
+        tiling = tile_direct(product, weights, lower)
     else:
-        cut = cut_widened(product, lower)
+        tiling = tile_widened(product, lower)
     item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))
     a, b = product.a, product.b
-    a_packed = a.data is not None or (cut.n_parts > 2 and a.at.step != item and not direct)
-    a_at = _packed(lower, product, a.turned, product.m, cut.m_parts, 1).turned if a_packed else a.at
+    a_packed = a.data is not None or (tiling.n_parts > 2 and a.at.step != item and not direct)
+    a_at = (
+        _packed(lower, product, a.transposed, product.m, tiling.m_parts, 1).transposed
+        if a_packed
+        else a.at
+    )
     if weights is not None:
         b_at, b_packed = weights.panels, COMPRESSED
     elif b.data is not None or b.at.step != item or product.n % lanes or product.m > REUSE:
-        b_at, b_packed = _packed(lower, product, b, product.n, cut.n_parts, lanes), PANELS
+        b_at, b_packed = _packed(lower, product, b, product.n, tiling.n_parts, lanes), PANELS
     else:
         b_at, b_packed = b.at, 0
     zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
@@ -136,34 +146,34 @@ def gemm(lower: Lowering, product: Product) -> None:
                 ("_batch", x.batch),
             )
         },
-        m_block=cut.m_block,
-        n_block=cut.n_block,
-        m_parts=cut.m_parts,
-        n_parts=cut.n_parts,
+        m_block=tiling.m_block,
+        n_block=tiling.n_block,
+        m_parts=tiling.m_parts,
+        n_parts=tiling.n_parts,
         a_packed=a_packed,
         b_packed=b_packed,
-        k_block=cut.k_block,
+        k_block=tiling.k_block,
         operands=len(product.operands),
-        units=cut.units,
-        unit_block=cut.unit_block,
+        units=tiling.units,
+        unit_block=tiling.unit_block,
     )
     epilogue = None
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
         epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
     stored = None if weights is None else weights.stored
-    kernel = kernels.gemm(str(product.dtype), *cut.tiles, epilogue, stored)
-    lower.launch(kernel, words, ceil_div(cut.units, cut.unit_block))
+    kernel = kernels.gemm(str(product.dtype), *tiling.tiles, epilogue, stored)
+    lower.launch(kernel, words, ceil_div(tiling.units, tiling.unit_block))
 
 
 def _packed(
-    lower: Lowering, product: Product, side: Side, count: int, parts: int, unit: int
+    lower: Lowering, product: Product, factor: Factor, count: int, parts: int, unit: int
 ) -> Matrix:
     """[depth, count] in panels."""
     depth, dtype = product.depth, product.dtype
-    if side.data is None:
-        return pack(lower, side.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
-    data = side.data
+    if factor.data is None:
+        return pack(lower, factor.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
+    data = factor.data
     at = lower.packed(data, "panels", (parts, unit), dtype)
     *batch, _, _ = data.shape
     nbytes = packed_bytes(depth, count, unit, dtype)
@@ -189,10 +199,10 @@ def dots(
 
     Rows of A and columns of B are contiguous.
     """
-    m_block = ceil_div(portion(m, n * depth / DOT_MACS_PER_NS), DOT_ROWS) * DOT_ROWS
+    m_block = ceil_div(steps_per_unit(m, n * depth / DOT_MACS_PER_NS), DOT_ROWS) * DOT_ROWS
     units = math.prod(batch) * ceil_div(m, m_block)
     unit_block = per_tile(units, m_block * n * depth / DOT_MACS_PER_NS, lower.threads)
-    product = Product(dtype, m, n, depth, batch, Side(a), Side(b), c)
+    product = Product(dtype, m, n, depth, batch, Factor(a), Factor(b), c)
     words = DOTS.pack(
         **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block
     )

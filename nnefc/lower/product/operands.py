@@ -14,7 +14,7 @@ from nnefc.support.block_formats import BLOCK_ITEMS
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Factor:
     """An operand [rows, columns] of a product; `data` is it, batch included, if it is known.
 
     Items of the data may be in a narrower type than that of the product.  `blocks` is it if it is
@@ -26,10 +26,10 @@ class Side:
     blocks: QuantizedBlocks | None = None
 
     @property
-    def turned(self) -> Side:
+    def transposed(self) -> Factor:
         """The transpose."""
         data = None if self.data is None else self.data.swapaxes(-1, -2)
-        return replace(self, at=self.at.turned, data=data)
+        return replace(self, at=self.at.transposed, data=data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +41,27 @@ class Product:
     n: int
     depth: int
     batch: Shape
-    a: Side
-    b: Side
+    a: Factor
+    b: Factor
     c: Matrix
     expression: Expression | None = None
     operands: tuple[Matrix, ...] = ()
 
     @property
-    def turned(self) -> Product:
+    def transposed(self) -> Product:
         """The same for the transposes, C[n, m] = B[n, depth] A[depth, m]."""
         return replace(
             self,
             m=self.n,
             n=self.m,
-            a=self.b.turned,
-            b=self.a.turned,
-            c=self.c.turned,
-            operands=tuple(x.turned for x in self.operands),
+            a=self.b.transposed,
+            b=self.a.transposed,
+            c=self.c.transposed,
+            operands=tuple(x.transposed for x in self.operands),
         )
 
 
-def product_of(
+def read_product(
     lower: Lowering,
     op: Op,
     at: Ref,
@@ -70,27 +70,27 @@ def product_of(
 ) -> Product:
     """The product of the first two operands, to be written at `at`."""
     a, b = op.inputs[:2]
-    a_turned, b_turned = op.attributes["transposeA"], op.attributes["transposeB"]
+    a_transposed, b_transposed = op.attributes["transposeA"], op.attributes["transposeB"]
     dims = op.output.type.dims
     blocks = lower.blocks(b) if reads_blocks(op, b) else None
-    a_side, b_side = _side(lower, a), _side(lower, b, blocks)
+    a_factor, b_factor = _factor(lower, a), _factor(lower, b, blocks)
     product = Product(
         dtype=a.type.dtype,
         m=dims[-2],
         n=dims[-1],
-        depth=a.type.dims[-2 if a_turned else -1],
+        depth=a.type.dims[-2 if a_transposed else -1],
         batch=dims[:-2],
-        a=a_side.turned if a_turned else a_side,
-        b=b_side.turned if b_turned else b_side,
-        c=dense(at, TensorType(a.type.dtype, dims)),
+        a=a_factor.transposed if a_transposed else a_factor,
+        b=b_factor.transposed if b_transposed else b_factor,
+        c=dense_matrix(at, TensorType(a.type.dtype, dims)),
         expression=expression,
         operands=operands,
     )
-    product = _joined(product)
-    return product.turned if product.n == 1 < product.m else product
+    product = _fold_batch(product)
+    return product.transposed if product.n == 1 < product.m else product
 
 
-def dense(at: Ref, type_: TensorType) -> Matrix:
+def dense_matrix(at: Ref, type_: TensorType) -> Matrix:
     """A dense tensor; batch dimensions of extent 1 are repeated."""
     *batch, rows, columns = type_.dims
     item = type_.dtype.itemsize
@@ -101,7 +101,7 @@ def dense(at: Ref, type_: TensorType) -> Matrix:
     return Matrix(at, columns * item, item, pitches)
 
 
-def broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
+def broadcast_matrix(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
     """A dense tensor, repeated wherever `dims` is larger."""
     *batch, row, step = (s * type_.dtype.itemsize for s in elementwise.strides(type_.dims, dims))
     return Matrix(at, row, step, tuple(batch))
@@ -121,28 +121,28 @@ def reads_blocks(op: Op, value: Value) -> bool:
     )
 
 
-def _side(lower: Lowering, value: Value, blocks: QuantizedBlocks | None = None) -> Side:
-    data = lower.stored(value) if blocks is None else None
+def _factor(lower: Lowering, value: Value, blocks: QuantizedBlocks | None = None) -> Factor:
+    data = lower.stored_data(value) if blocks is None else None
     # What is known is packed now: its own memory is not needed.
     known = data is not None or blocks is not None
     at = Ref(Buffer("constant", 0)) if known else lower.read(value)
-    return Side(dense(at, value.type), data, blocks)
+    return Factor(dense_matrix(at, value.type), data, blocks)
 
 
-def _joined(product: Product) -> Product:
+def _fold_batch(product: Product) -> Product:
     """Without batch dimensions that are one, or can be rows of the same product."""
     kept = [i for i, extent in enumerate(product.batch) if extent > 1]
-    product = _with_batch(product, kept)
-    while product.batch and not product.b.at.batch[-1] and _rows_follow(product):
-        product = _rows_joined(product)
+    product = _select_batch(product, kept)
+    while product.batch and not product.b.at.batch[-1] and _rows_are_contiguous(product):
+        product = _fold_rows(product)
     return product
 
 
-def _with_batch(product: Product, kept: list[int]) -> Product:
+def _select_batch(product: Product, kept: list[int]) -> Product:
     def matrix(x: Matrix) -> Matrix:
         return replace(x, batch=tuple(x.batch[i] for i in kept))
 
-    def side(x: Side) -> Side:
+    def factor(x: Factor) -> Factor:
         data = x.data
         if data is not None:
             data = data.reshape(*(data.shape[i] for i in kept), *data.shape[-2:])
@@ -151,20 +151,20 @@ def _with_batch(product: Product, kept: list[int]) -> Product:
     return replace(
         product,
         batch=tuple(product.batch[i] for i in kept),
-        a=side(product.a),
-        b=side(product.b),
+        a=factor(product.a),
+        b=factor(product.b),
         c=matrix(product.c),
         operands=tuple(map(matrix, product.operands)),
     )
 
 
-def _rows_follow(product: Product) -> bool:
+def _rows_are_contiguous(product: Product) -> bool:
     """Whether the rows of a batch item follow those of the one before, in A, C and operands."""
     matrices = (product.a.at, product.c, *product.operands)
     return product.m == 1 or all(x.batch[-1] == product.m * x.row for x in matrices)
 
 
-def _rows_joined(product: Product) -> Product:
+def _fold_rows(product: Product) -> Product:
     """One product of the rows of the last batch dimension."""
     extent = product.batch[-1]
 

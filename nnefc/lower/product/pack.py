@@ -33,7 +33,7 @@ class Matrix:
     batch: tuple[int, ...] = ()
 
     @property
-    def turned(self) -> Matrix:
+    def transposed(self) -> Matrix:
         """The transpose."""
         return Matrix(self.at, self.step, self.row, self.batch)
 

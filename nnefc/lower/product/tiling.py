@@ -13,7 +13,7 @@ from nnefc.kernels.product.matmul import K_BLOCK_COMPRESSED
 from nnefc.kernels.tile.register_tile import tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import ceil_div, per_tile, sharing
+from nnefc.lower.partition import ceil_div, partition_threads, per_tile
 from nnefc.lower.product.compressed import Compressed
 from nnefc.lower.product.operands import Product
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
@@ -36,7 +36,7 @@ K_BLOCK = 384
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ProductTiling:
     """How C is cut: see `nnefc.kernels.product.matmul.gemm_layout`; the tile of compressed weights
     has any width.
     """
@@ -54,39 +54,43 @@ class Cut:
     k_block: int = K_BLOCK
 
 
-def cut_product(product: Product, lower: Lowering) -> Cut:
+def tile_product(product: Product, lower: Lowering) -> ProductTiling:
     lanes = lanes_of(str(product.dtype))
     threads, vectors = lower.threads, ceil_div(product.n, lanes)
     m_parts = ceil_div(product.m, tile_rows())
-    if lower.growing and product.m < least_rows():
+    if lower.growing and product.m < min_rows():
         m_parts = product.m
-    heights = sizes(hint(product.m), hint(m_parts))
+    heights = balanced_sizes(hint(product.m), hint(m_parts))
     widest = tile_width(tile_rows() if lower.growing else heights[-1])
     n_parts = ceil_div(vectors, widest)
     widths = _widths(vectors, n_parts, widest)
     # nanoseconds of one part, and of a block of parts below each other
     width = widths[-1] * lanes * hint(product.depth) * product.dtype.itemsize
     part = heights[-1] * width / (MACS_PER_NS * DType.FLOAT32.itemsize)
-    m_block = even(m_parts, max(3, UNIT_NS / hint(part)))
+    m_block = balanced_block(m_parts, max(3, UNIT_NS / hint(part)))
     column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
-    n_block = even(n_parts, UNIT_NS / column)
+    n_block = balanced_block(n_parts, UNIT_NS / column)
     if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
         # every thread has as many of a few rows, and of one product after the other the same ones
-        n_block = ceil_div(n_parts, ceil_div(blocks, sharing(threads)) * sharing(threads))
+        n_block = ceil_div(
+            n_parts, ceil_div(blocks, partition_threads(threads)) * partition_threads(threads)
+        )
     units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
     unit_block = units_per_tile(units, column * n_block)
     tiles = tile_sizes(heights, widths)
     if lower.growing and heights != (1,):
-        tiles = tuple(range(least_rows(), tile_rows() + 1)), tiles[1]
-    return Cut(m_parts, n_parts, heights, widths, tiles, m_block, n_block, units, unit_block)
+        tiles = tuple(range(min_rows(), tile_rows() + 1)), tiles[1]
+    return ProductTiling(
+        m_parts, n_parts, heights, widths, tiles, m_block, n_block, units, unit_block
+    )
 
 
-def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
+def tile_direct(product: Product, weights: Compressed, lower: Lowering) -> ProductTiling:
     """For compressed weights that stay in registers: units of some rows and panels."""
     fixed = weights.stored == IN_FIXED_POINT
     m_parts = ceil_div(product.m, compressed_rows())
-    heights = sizes(hint(product.m), hint(m_parts))
-    m_block = even(m_parts, FIXED_PARTS) if fixed else m_parts
+    heights = balanced_sizes(hint(product.m), hint(m_parts))
+    m_block = balanced_block(m_parts, FIXED_PARTS) if fixed else m_parts
     m_blocks = ceil_div(m_parts, m_block)
     highest = compressed_rows() if lower.growing else heights[-1]
     rows = smallest([m_block * highest, product.m])
@@ -102,7 +106,7 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     if fixed:  # there is memory for so many items of each row
         k_block = MOST_BYTES // (DType.FLOAT32.itemsize * rows) // BLOCK * BLOCK
         assert k_block > 0
-    return Cut(
+    return ProductTiling(
         m_parts=m_parts,
         n_parts=n_parts,
         heights=heights,
@@ -124,15 +128,15 @@ def _direct_heights(product: Product, heights: tuple[int, ...], lower: Lowering)
     return (most - 1, most) if set(heights) <= {most - 1, most} else heights
 
 
-def cut_widened(product: Product, lower: Lowering) -> Cut:
+def tile_widened(product: Product, lower: Lowering) -> ProductTiling:
     """For many rows and compressed weights: a panel is widened once for many of them."""
-    cut = cut_product(product, lower)
-    m_block = even(cut.m_parts, WIDENED_PARTS)
-    units = math.prod(product.batch) * ceil_div(cut.m_parts, m_block) * cut.n_parts
+    tiling = tile_product(product, lower)
+    m_block = balanced_block(tiling.m_parts, WIDENED_PARTS)
+    units = math.prod(product.batch) * ceil_div(tiling.m_parts, m_block) * tiling.n_parts
     unit_block = ceil_div(units, MAX_TILES)
     k_block = K_BLOCK_COMPRESSED
     return replace(
-        cut, m_block=m_block, n_block=1, units=units, unit_block=unit_block, k_block=k_block
+        tiling, m_block=m_block, n_block=1, units=units, unit_block=unit_block, k_block=k_block
     )
 
 
@@ -158,7 +162,7 @@ def tile_sizes(
     return (largest if set(heights) <= set(largest) else heights), widths
 
 
-def least_rows() -> int:
+def min_rows() -> int:
     """The fewest rows of a part where many rows are cut into nearly equal parts.
 
     Models whose shapes change with each call have code for parts of so many rows and more, and for
@@ -167,7 +171,7 @@ def least_rows() -> int:
     return ceil_div(tile_rows(), 2)
 
 
-def sizes(count: int, parts: int) -> tuple[int, ...]:
+def balanced_sizes(count: int, parts: int) -> tuple[int, ...]:
     """The sizes of nearly equal parts, in order."""
     return tuple(sorted({count // parts, ceil_div(count, parts)}))
 
@@ -175,16 +179,16 @@ def sizes(count: int, parts: int) -> tuple[int, ...]:
 def _widths(vectors: int, parts: int, widest: int) -> tuple[int, ...]:
     """The sizes of nearly equal parts, or, where they are symbolic, sizes that they are among."""
     if not is_symbolic([vectors]):
-        return sizes(vectors, parts)
+        return balanced_sizes(vectors, parts)
     least = vectors // parts
     return (
         (widest - 1, widest)
         if least >= widest - 1
-        else sizes(specialized(vectors), specialized(parts))
+        else balanced_sizes(specialized(vectors), specialized(parts))
     )
 
 
-def even(count: int, wanted: float) -> int:
+def balanced_block(count: int, wanted: float) -> int:
     """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
     blocks = max(1, round(hint(count) / max(hint(wanted), 1)))
     return ceil_div(count, blocks)

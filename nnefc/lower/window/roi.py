@@ -9,7 +9,7 @@ from nnefc.kernels.template import Family
 from nnefc.kernels.window import roi as kernels
 from nnefc.kernels.window.roi import ROI
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.movement.strided import dense
+from nnefc.lower.movement.strided import dense_pitches
 from nnefc.lower.partition import ceil_div, per_tile
 
 
@@ -41,7 +41,7 @@ def _launch(lower: Lowering, op: Op, family: Family[str, str, str], kind: str, c
         channels=channels,
         rank=len(extents),
         extents=extents,
-        pitches=dense(extents, 1),
+        pitches=dense_pitches(extents, 1),
         plane=math.prod(extents),
         outputs=outputs,
         cells=math.prod(outputs),

@@ -28,8 +28,8 @@ def sample(lower: Lowering, op: Op) -> None:
     input_, index = op.inputs
     reverse, dtype = op.name == "desample", op.output.type.dtype
     window = pooling_window(input_.type.dims, op.attributes, reverse=reverse)
-    dimensions = taps.join(taps.dimensions_of(window, op.attributes["border"]))
-    table, starts = taps.index(lower, dimensions)
+    dimensions = taps.coalesce(taps.dimensions_of(window, op.attributes["border"]))
+    table, starts = taps.index_table(lower, dimensions)
     items = op.output.type.volume
     unit_block = per_tile(
         items, 8 * len(dimensions) * (window.volume if reverse else 1), lower.threads

@@ -44,15 +44,19 @@ def box(lower: Lowering, op: Op) -> None:
     elif normalize:
         divisor = 1.0 * window.volume
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
-    if op.name == "debox" and statically_equal(divisor, 1) and all(d.repeats for d in dimensions):
+    if (
+        op.name == "debox"
+        and statically_equal(divisor, 1)
+        and all(d.is_repetition for d in dimensions)
+    ):
         moved = [axis for axis, d in enumerate(dimensions) if not d.is_identity] or [0]
-        indices = {axis: traced_call(_repeated, dimensions[axis])[0] for axis in moved}
+        indices = {axis: traced_call(_repetition_indices, dimensions[axis])[0] for axis in moved}
         repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
         return
     separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
 
 
-def _repeated(dimension: Dimension) -> tuple[npt.NDArray[np.int32]]:
+def _repetition_indices(dimension: Dimension) -> tuple[npt.NDArray[np.int32]]:
     """Which item each output is."""
     return (dimension.table().max(1).astype(np.int32),)
 
@@ -78,7 +82,7 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
     launch(
         lower,
         kernels.argmax(str(dtype), str(index), values),
-        taps.join(dimensions_of(window, op.attributes["border"])),
+        taps.coalesce(dimensions_of(window, op.attributes["border"])),
         dtype,
         x=x,
         y=lower.write(op.outputs[0]) if values else index_y,
@@ -114,7 +118,9 @@ def separable(
 ) -> None:
     """Sum or maximum over a window: at once if it is small, else dimension by dimension."""
     axes = [i for i, d in enumerate(dimensions) if not d.is_identity]
-    if not statically_equal(divisor, 0) and all(dimensions[axis].covers for axis in axes):
+    if not statically_equal(divisor, 0) and all(
+        dimensions[axis].is_full_reduction for axis in axes
+    ):
         reduce_axes(lower, kind, x, y, dtype, shape, axes, divisor=divisor)
         return
     kernel = (kernels.max_ if kind == "max" else kernels.sum_)(str(dtype))
@@ -130,9 +136,9 @@ def separable(
             shape_now[axis] = dimensions[axis].outputs
             rest[axis] = taps.identity(shape_now[axis], dimensions[axis].counts)
             between = lower.scratch(math.prod(shape_now) * dtype.itemsize)
-            launch(lower, kernel, taps.join(only), dtype, x=x, y=between, zeros=zeros)
+            launch(lower, kernel, taps.coalesce(only), dtype, x=x, y=between, zeros=zeros)
             x = Ref(between.buffer)
-    launch(lower, kernel, taps.join(rest), dtype, x=x, y=y, zeros=zeros, divisor=divisor)
+    launch(lower, kernel, taps.coalesce(rest), dtype, x=x, y=y, zeros=zeros, divisor=divisor)
 
 
 def launch(
@@ -150,9 +156,9 @@ def launch(
     pitches = taps.pitches(dimensions, dtype.itemsize)
     *outer, last = dimensions
     rows = math.prod(d.outputs for d in outer)
-    index, starts = taps.index(lower, outer)
+    index, starts = taps.index_table(lower, outer)
     count, count_starts = (
-        taps.counts(lower, dimensions) if statically_equal(divisor, 0) else (x, [])
+        taps.count_table(lower, dimensions) if statically_equal(divisor, 0) else (x, [])
     )
     volume = math.prod(d.taps for d in dimensions)
     row_ns = volume * (last.outputs / VECTOR_ITEMS_PER_NS + 16)
@@ -180,7 +186,7 @@ def launch(
         index=index,
         starts=starts,
         last_taps=last.taps,
-        runs=taps.runs(lower, last, pitches[-1]),
+        runs=taps.run_table(lower, last, pitches[-1]),
         row_block=row_block,
         divisor=divisor,
         count=count,

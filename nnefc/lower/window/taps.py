@@ -56,7 +56,7 @@ class Dimension:
         return self.counts is None and self.is_identity
 
     @property
-    def covers(self) -> bool:
+    def is_full_reduction(self) -> bool:
         """Whether there is one output, which meets every item once and nothing else."""
         one_by_one = statically_equal(self.dilation, 1) and not self.reverse
         return (
@@ -67,7 +67,7 @@ class Dimension:
         )
 
     @property
-    def repeats(self) -> bool:
+    def is_repetition(self) -> bool:
         """Whether every output of a reverse operation meets one item."""
         return self.is_identity or (
             self.reverse
@@ -90,7 +90,7 @@ class Dimension:
             self.border,
         )
 
-    def terms(self) -> Indices:
+    def divisors(self) -> Indices:
         """[outputs]: what sums are divided by."""
         if self.counts is None:
             return np.ones(self.outputs, np.int64)
@@ -118,7 +118,7 @@ def dimensions_of(window: Window, border: str) -> list[Dimension]:
     ]
 
 
-def join(dimensions: Sequence[Dimension]) -> list[Dimension]:
+def coalesce(dimensions: Sequence[Dimension]) -> list[Dimension]:
     """Neighbours along which nothing happens become one dimension; at least one is left."""
     joined: list[Dimension] = []
     for dimension in dimensions:
@@ -139,9 +139,9 @@ def pitches(dimensions: Sequence[Dimension], itemsize: int) -> list[int]:
     return [itemsize * math.prod(extents[i + 1 :]) for i in range(len(extents))]
 
 
-def index(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, list[int]]:
+def index_table(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, list[int]]:
     """(words, where each dimension starts): tables as [taps, outputs], -1 for identities."""
-    moving: list[Dimension] = []
+    move_slices: list[Dimension] = []
     starts: list[int] = []
     end = 0
     for dimension in dimensions:
@@ -150,18 +150,18 @@ def index(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, list[i
             continue
         starts.append(end)
         end += dimension.outputs * dimension.taps
-        moving.append(dimension)
-    (words,) = traced_call(_index, tuple(moving))
+        move_slices.append(dimension)
+    (words,) = traced_call(_index, tuple(move_slices))
     return lower.table(words), starts
 
 
-def _index(moving: Sequence[Dimension]) -> tuple[Indices]:
+def _index(move_slices: Sequence[Dimension]) -> tuple[Indices]:
     """One word at least."""
-    tables = [dimension.table().T.ravel() for dimension in moving]
+    tables = [dimension.table().T.ravel() for dimension in move_slices]
     return (np.concatenate(tables or [np.zeros(1, np.int64)]),)
 
 
-def counts(lower: Lowering, dimensions: Sequence[Dimension]) -> tuple[Ref, list[int]]:
+def count_table(lower: Lowering, dimensions: Sequence[Dimension]) -> tuple[Ref, list[int]]:
     """(words, where each dimension starts): terms per output."""
     (words,) = traced_call(_counts, tuple(dimensions))
     return lower.table(words), [
@@ -170,10 +170,10 @@ def counts(lower: Lowering, dimensions: Sequence[Dimension]) -> tuple[Ref, list[
 
 
 def _counts(dimensions: Sequence[Dimension]) -> tuple[Indices]:
-    return (np.concatenate([dimension.terms() for dimension in dimensions]),)
+    return (np.concatenate([dimension.divisors() for dimension in dimensions]),)
 
 
-def runs(lower: Lowering, dimension: Dimension, pitch: int) -> Ref:
+def run_table(lower: Lowering, dimension: Dimension, pitch: int) -> Ref:
     """The stretches of outputs whose sources are evenly spaced, for every tap.
 
     taps + 1 words: number of the first run of each tap; then per run first output, end,
@@ -189,13 +189,13 @@ def _runs(dimension: Dimension, pitch: int) -> tuple[Indices]:
     heads = [0]
     words: list[int] = []
     for sources in dimension.table().T:
-        for first, end, source, step in _stretches(sources):
+        for first, end, source, step in _evenly_spaced(sources):
             words += [first, end, source * pitch if source >= 0 else -1, step * pitch]
         heads.append(len(words) // 4)
     return (np.array(heads + words, np.int64),)
 
 
-def _stretches(sources: Indices) -> Iterator[tuple[int, int, int, int]]:
+def _evenly_spaced(sources: Indices) -> Iterator[tuple[int, int, int, int]]:
     """(first, end, source, step), from the first output on; a source of -1: nothing there."""
     present = sources >= 0
     items = np.where(present, sources, -1)

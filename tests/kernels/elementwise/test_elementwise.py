@@ -26,7 +26,7 @@ from nnefc.kernels.vector.scalar import ELEMENTARY
 from nnefc.kernels.vector.scalar import Expression as Key
 from nnefc.lower import lower
 from nnefc.lower.elementwise import expression as lowering
-from nnefc.lower.elementwise.expression import flat_row, join, strides
+from nnefc.lower.elementwise.expression import coalesce, flatten_rows, strides
 from nnefc.program.program import Program
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.plan.planner import make_plan
@@ -74,7 +74,7 @@ def test_joined_dimensions_find_every_item(shape: list[int], data: st.DataObject
         for _ in range(data.draw(st.integers(1, 3)))
     ]
     space = tuple(shape)
-    dims, steps = join(space, [strides(dense, space) for dense in inputs])
+    dims, steps = coalesce(space, [strides(dense, space) for dense in inputs])
     assert len(dims) >= 2
     assert np.prod(dims) == np.prod(shape)
     for dense, along in zip(inputs, steps):
@@ -87,7 +87,7 @@ def test_joined_dimensions_find_every_item(shape: list[int], data: st.DataObject
 
 
 def joined(space: tuple[int, ...], *shapes: tuple[int, ...]) -> Any:
-    return join(space, [strides(shape, space) for shape in shapes])
+    return coalesce(space, [strides(shape, space) for shape in shapes])
 
 
 def test_dense_operands_are_one_loop() -> None:
@@ -100,7 +100,7 @@ def test_dense_operands_are_one_loop() -> None:
 
 def walk_of(space: tuple[int, ...], *shapes: tuple[int, ...], lanes: int = 16) -> Walk | None:
     dims, steps = joined(space, *shapes, space)
-    return flat_row(dims, steps, len(shapes), lanes)
+    return flatten_rows(dims, steps, len(shapes), lanes)
 
 
 def test_short_rows_are_walked_as_one() -> None:
