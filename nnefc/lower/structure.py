@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @lowering("constant")
 def constant(lower: Lowering, op: Op) -> None:
-    """Known data; a single value is broadcast (NNEF 1.0.5 section 4.1.2)."""
+    """Known data; a single value is broadcast (NNEF 1.0.2 section 4.1.2)."""
     lower.set_data(op.output, constant_data(op))
 
 

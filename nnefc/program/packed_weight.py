@@ -1,4 +1,4 @@
-"""Packed weights: constants rearranged into the order in which kernels read them."""
+"""Packed weights: constants arranged in the order in which kernels read them."""
 
 from __future__ import annotations
 

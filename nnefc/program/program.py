@@ -42,7 +42,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Bytes of a buffer, from `offset` on; `writes` says what the launch does to them."""
+    """Bytes of a buffer from `offset` on; `writes`: whether the launch writes them."""
 
     buffer: Buffer
     offset: int = 0
@@ -66,15 +66,15 @@ NO_WORK: Final = LaunchWork(0, 0, 0)
 
 @dataclass(slots=True, eq=False)
 class Launch:
-    """One kernel over one set of parameters; `tiles` pieces of work may run in any order."""
+    """A kernel with parameters; its `tiles` may run in any order."""
 
     kernel: Kernel
     words: Words
     tiles: int
     label: str = ""
     in_place: tuple[Ref, ...] = ()
-    """Inputs whose memory an output of the same size may take over: the kernel reads an item
-    before it writes the one at the same offset, and not after."""
+    """Inputs whose memory an output of the same size may reuse: the kernel reads an item before it
+    writes the item at the same offset, and never after."""
     work: LaunchWork = NO_WORK
 
     @property
@@ -90,7 +90,7 @@ class Launch:
 
 
 class AppendedInput(NamedTuple):
-    """Items that a run appends to an input in its memory, e.g. to a key-value cache."""
+    """Items that a run appends to an input in place, e.g. to a key-value cache."""
 
     name: str
     """The input, or for a `SessionLayout` the state that it takes."""
@@ -111,7 +111,7 @@ class RepeatedLaunches(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """Launches in order, and the memory outside the arena that they name by index.
+    """Launches in order, and the constants and states that they refer to by index.
 
     The same launch may occur several times.
     """
@@ -120,7 +120,7 @@ class Program:
     constants: list[np.ndarray[Any, Any] | PackedWeight | TracedArray] = field(
         default_factory=list[Any]
     )
-    """Read-only C-contiguous arrays, not copied; or descriptions of arrays to be made."""
+    """Read-only C-contiguous arrays, not copied, or descriptions of arrays."""
     states: list[str] = field(default_factory=list[str])
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
     slices: int = 0
@@ -140,12 +140,12 @@ class Program:
 
     @property
     def distinct(self) -> list[Launch]:
-        """Every launch once, in the order in which they run first."""
+        """Every launch once, in order of first occurrence."""
         return list(dict.fromkeys(self.launches))
 
     @property
     def kernels(self) -> list[Kernel]:
-        """Every kernel that a launch names, as itself or among its parameters."""
+        """Every kernel once: those of launches, and those among their parameters."""
         found: dict[Kernel, None] = {}
         for launch in self.distinct:
             found.update(dict.fromkeys((launch.kernel, *launch.kernels)))

@@ -1,6 +1,7 @@
 """Concatenation, splitting, slicing and shuffling of the channels of blocked tensors.
 
-Whole blocks are copied, or are there already (`lower.buffer_aliasing`); others are put together.
+Whole blocks are copied, unless they are in place already (`lower.buffer_aliasing`).  Lane shuffles
+assemble other blocks.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
 
 MAX_PATTERNS = 24
-"""With more different shuffles than this, items are moved one by one."""
+"""With more distinct shuffles than this, items are moved one by one."""
 RUN_PIXELS = 128
-"""Pixels that are moved at a time, in several steps: they stay in the first cache."""
+"""Maximum pixels of a run, which stay in the first cache from step to step."""
 UNIT_PIXELS = 512
-"""Pixels of a unit, about."""
+"""Approximate pixels of a unit."""
 
 Channel = tuple[int, int]
-"""Number of a source, and of its channel."""
+"""(index of a source, channel of the source)"""
 
 
 @blocked_lowering("concat")
 def concat(lower: Lowering, op: Op) -> None:
-    """What was computed in its place stays."""
+    """Copy the operands that were not computed in place."""
     y = Tensor.whole(lower.write(op.output), op.output.type)
     sources = [read_blocked(lower, value) for value in op.inputs]
     firsts = accumulate((x.channels for x in sources), initial=0)
@@ -54,7 +55,7 @@ def concat(lower: Lowering, op: Op) -> None:
 
 
 def _is_in_place(x: Tensor, y: Tensor, first: int) -> bool:
-    """Whether x is in the memory of y, as its channels from `first` on."""
+    """Whether x occupies the memory of the channels of y from `first` on."""
     if x.layout != y.layout or first % y.layout.block or y.batch > 1:
         return False
     return replace(x.at, writes=True) == y.channel_slice(first, x.channels).at
@@ -62,7 +63,7 @@ def _is_in_place(x: Tensor, y: Tensor, first: int) -> bool:
 
 @blocked_lowering("split")
 def split(lower: Lowering, op: Op) -> None:
-    """Chunks of whole blocks are views."""
+    """Chunks of whole blocks are views; others are copied."""
     first = 0
     for index, value in enumerate(op.outputs):
         at, count = view_offset(op, index), value.type.dims[1]
@@ -77,7 +78,7 @@ def split(lower: Lowering, op: Op) -> None:
 
 @blocked_lowering("slice")
 def slice_(lower: Lowering, op: Op) -> None:
-    """Of channels; whole blocks are a view."""
+    """A slice along channels; whole blocks are a view."""
     at, a = view_offset(op, 0), op.attributes
     if at is not None:
         lower.alias(op.output, op.inputs[0], at)
@@ -91,7 +92,7 @@ def slice_(lower: Lowering, op: Op) -> None:
 @lowering("shuffle_channels")
 @blocked_lowering("shuffle_channels")
 def shuffle_channels(lower: Lowering, op: Op) -> None:
-    """Channel c of the result is number source[c] of all channels of the operands."""
+    """Channel c of the result is channel source[c] of the concatenated operands."""
     sources = [read_blocked(lower, value) for value in op.inputs]
     everything = [(i, c) for i, x in enumerate(sources) for c in range(x.channels)]
     order: tuple[int, ...] = op.attributes["source"]
@@ -111,7 +112,7 @@ def map_channels(
     channels: Sequence[Channel],
     in_place: set[int] | frozenset[int] = frozenset(),
 ) -> None:
-    """Channel c of y is `channels[c]`; sources in `there` are in their place already."""
+    """Set channel c of y to `channels[c]`; sources `in_place` are in the memory of y already."""
     size = y.layout.block
     lanes: list[list[Channel | None]] = []
     for first in range(0, y.channels, size):
@@ -135,7 +136,7 @@ def map_channels(
 def _whole_block(
     sources: Sequence[Tensor], lanes: Sequence[Channel | None]
 ) -> tuple[int, int] | None:
-    """(source, block) of which the lanes are those, in order; filling is filling there, too."""
+    """(source, block) if the lanes are all lanes of a block in order, padding included."""
     first = lanes[0]
     assert first is not None
     source, channel = first
@@ -148,13 +149,13 @@ def _whole_block(
 
 
 def _copy_key(number: int, found: tuple[int, int] | None) -> tuple[int, int]:
-    """Equal for blocks that one copy can do."""
+    """A key that is equal for consecutive blocks that one copy can move."""
     return (-1, 0) if found is None else (found[0], found[1] - number)
 
 
 @dataclass(frozen=True, slots=True)
 class _LaneShuffle:
-    """Blocks of y, by their numbers, that are put together lane by lane."""
+    """Blocks of y, given by `numbers`, that are assembled from lanes of several blocks."""
 
     sources: Sequence[Tensor]
     y: Tensor
@@ -202,7 +203,9 @@ class _LaneShuffle:
     def _shuffles(
         self, lanes: Sequence[Channel | None], patterns: dict[Pattern, int]
     ) -> list[tuple[int, ...]]:
-        """The steps of a block: of two sources first, then of the result and one more each."""
+        """The steps that assemble a block: shuffle two source blocks, then the result and one more
+        source block at a time.
+        """
         size = self.y.layout.block
         blocks = list(dict.fromkeys((c[0], c[1] // size) for c in lanes if c is not None))
         steps: list[tuple[int, ...]] = []
@@ -216,14 +219,14 @@ class _LaneShuffle:
                 elif channel is not None and at == high:
                     pattern.append(size + channel[1] % size)
                 else:
-                    # later, or never; what is there by now stays
+                    # another step sets the lane, or none; later steps keep the lane
                     pattern.append(-1 if low is not None else i)
             number = patterns.setdefault(tuple(pattern), len(patterns))
             steps.append((number * size * self.y.itemsize, *self._plane(low), *self._plane(high)))
         return steps
 
     def _plane(self, where: tuple[int, int] | None) -> tuple[int, int]:
-        """(source, byte offset of a block of it)"""
+        """(source, byte offset of the block)"""
         if where is None:
             return NO_SOURCE, 0
         source, number = where
@@ -238,9 +241,9 @@ class _LaneShuffle:
 
 
 def _runs(planes: Sequence[Plane], parts: int) -> tuple[npt.NDArray[np.int32]]:
-    """[runs, planes]: pixels, where they start in the planes.
+    """int32 [runs, 1 + planes]: pixels of a run, then its byte offset in each plane.
 
-    Rows, or parts of planes without halo, that end where one of `parts` equal parts ends.
+    Runs are contiguous in all planes, and do not cross the bounds of the `parts` equal parts.
     """
     pixels = np.stack([plane.pixels() for plane in planes], 1)
     follows = (np.diff(pixels, axis=0) == planes[0].pixel_bytes).all(1)

@@ -1,4 +1,4 @@
-"""Element-wise operations over channel-blocked tensors."""
+"""Lowering of element-wise operations on channel-blocked tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nnefc.program.program import Ref
 
 @blocked_lowering("fused", *INSTRUCTIONS)
 def blocked_elementwise(lower: Lowering, op: Op) -> None:
-    """Over [batch, blocks, *spatial, block]."""
+    """One element-wise operation or expression, over [batch, blocks, *spatial, block]."""
     type_ = op.output.type
     layout, dims = layout_of(type_), type_.dims
     outputs = [strided(write_blocked(lower, value)) for value in op.outputs]
@@ -32,20 +32,20 @@ def blocked_elementwise(lower: Lowering, op: Op) -> None:
 
 
 def blocked_operand(lower: Lowering, value: Value, result: TensorType) -> Strided:
-    """A blocked tensor, or known items per channel."""
+    """An operand: a blocked tensor, or known items per channel."""
     if value.type.layout is not None:
         return strided(read_blocked(lower, value))
     return per_channel(channel_items(lower, value, layout_of(result).block), result)
 
 
 def per_channel(at: Ref, result: TensorType) -> Strided:
-    """An item per channel, in whole blocks."""
+    """An item per channel in memory, in whole blocks, broadcast over batch and pixels."""
     strides = (0, layout_of(result).block, *[0] * (result.rank - 2), 1)
     return Strided(at, result.dtype, strides)
 
 
 def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
-    """A known item per channel, in whole blocks, the rest filled up with zeros."""
+    """Memory with a known item per channel, zero-padded to whole blocks."""
     data = lower.data(value)
     assert data is not None
     padded = np.zeros(-(-data.size // block) * block, np.float32)
@@ -54,7 +54,7 @@ def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
 
 
 def strided(tensor: Tensor) -> Strided:
-    """The pixels inside the halo; a spatial extent of 1 repeats."""
+    """The pixels inside the halo; a single pixel is broadcast."""
     at = Ref(tensor.at.buffer, tensor.at.offset + tensor.origin, tensor.at.writes)
     whole = math.prod(tensor.spatial) == 1
     spatial = [0 if whole else pitch // tensor.itemsize for pitch in tensor.pitches]

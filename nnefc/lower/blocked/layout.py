@@ -1,4 +1,4 @@
-"""Changes of layout: row-major, blocked, blocked with another halo."""
+"""Changes of layout between row-major, blocked, and blocked with another halo."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIXELS = 1024
 
 @blocked_lowering("layout")
 def layout(lower: Lowering, op: Op) -> None:
-    """What is known is arranged now; layouts that put the same bytes in memory are views."""
+    """Convert known data now; if both layouts have the same bytes, the result is a view."""
     known, to = lower.data(op.inputs[0]), op.output.type.layout
     if known is not None and op.inputs[0].type.layout is None and to is not None:
         lower.bind(
@@ -45,7 +45,7 @@ def layout(lower: Lowering, op: Op) -> None:
 
 
 def to_blocked(items: Array, layout: Blocked) -> Array:
-    """What a tensor of these items has in memory; zero where there are none."""
+    """The memory of a blocked tensor with these items; halo and padding are zero."""
     batch, channels, *spatial = items.shape
     blocks, extents = layout.blocks(items.shape), layout.extents(items.shape)
     padded = np.zeros((batch, blocks * layout.block, *extents), items.dtype)
@@ -59,7 +59,7 @@ def to_blocked(items: Array, layout: Blocked) -> Array:
 
 
 def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:
-    """Copy the items of x to y, whatever the layouts; the halo of y is not touched."""
+    """Copy the items of x to y, between any layouts; leaves the halo of y as it is."""
     if x.layout.block == y.layout.block:
         copy(lower, x, y)
     elif x.layout.block == 1 and not x.layout.has_halo:
@@ -74,7 +74,7 @@ def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:
 
 
 def same_bytes(shape: tuple[int, ...], x: Blocked, y: Blocked) -> bool:
-    """Whether both layouts put the same items at the same places, with nothing around them."""
+    """Whether two layouts give a tensor of `shape` the same bytes, and none has a halo."""
     if x == y:
         return True
     if x.has_halo or y.has_halo or x.volume(shape) != y.volume(shape):
@@ -83,7 +83,7 @@ def same_bytes(shape: tuple[int, ...], x: Blocked, y: Blocked) -> bool:
 
 
 def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
-    """The same items, in blocks of the same size, between other halos."""
+    """Copy between blocked tensors of the same block size, perhaps with other halos."""
     copy_strided(
         lower,
         replace(x.at, offset=x.at.offset + x.origin),
@@ -119,5 +119,5 @@ def _transpose(lower: Lowering, family: Family[int], dense: Tensor, blocked: Ten
 
 
 def _offsets(plane: Plane) -> tuple[Array]:
-    """Those of the pixels of a plane."""
+    """Byte offsets of the pixels of a plane."""
     return (plane.pixels(),)

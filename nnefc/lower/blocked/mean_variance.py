@@ -1,4 +1,4 @@
-"""mean_variance_normalization over channel-blocked tensors: of planes, or along the batch."""
+"""mean_variance_normalization of channel-blocked tensors, along pixels or the batch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nnefc.ops.internal import mean_variance
 
 @blocked_lowering(mean_variance.NAME, mean_variance.FUSED_NAME)
 def blocked_mean_variance(lower: Lowering, op: Op) -> None:
-    """Over [batch, blocks, *spatial, block]."""
+    """The row-major kernel, over [batch, blocks, *spatial, block]."""
     type_ = op.output.type
     layout, dims = layout_of(type_), type_.dims
     target = strided(write_blocked(lower, op.output))
     expression, others = read_expression(lower, op)
     operands = [blocked_operand(lower, v, type_) for v in (op.inputs[0], *others)]
-    # without an epsilon zeros become NaN
+    # without an epsilon, zero padding would become NaN
     zeros = op.attributes["epsilon"] > 0 and maps_zeros_to_zeros(expression)
     if lower.needs_zero_padding(op.output) and not zeros:
         expression = masked(expression)

@@ -1,4 +1,4 @@
-"""Launches of kernels over pieces of planes, and how rows are cut into pieces."""
+"""Launches of kernels over pieces of planes, and the division of rows into pieces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,32 +25,32 @@ from nnefc.symbolic.traced_array import TracedArray, length
 Records = npt.NDArray[np.int32]
 
 BAND_NS = 10_000
-"""Work of a unit: planes are cut into bands only if they are worth more."""
+"""Nanoseconds of a unit: planes are divided into bands only if they take longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Memory [blocks, plane_bytes]; 0 bytes: all channel blocks have the same."""
+    """Memory [blocks, plane_bytes]; with 0 bytes, all channel blocks share the weights."""
 
     at: Ref
     plane_bytes: int
 
 
 def piece_cost(heights: Iterable[int]) -> int:
-    """What pieces cost: as many steps per tap as they have pixels, and some around them.
+    """Estimated steps per tap of pieces: a step per pixel, and an overhead per piece.
 
-    Pieces of less than 4 wait for their sums.
+    Pieces of less than 4 pixels are bound by the latency of their sums.
     """
     return sum(max(h, 4) + 2 for h in heights)
 
 
 LONG_ROW = 256
-"""Pixels of a row from which on its first part is cut into pieces of the best height."""
+"""Of longer rows, only this many pixels are divided optimally; the rest has one height."""
 
 
 @lru_cache(maxsize=256)
 def split_width(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
-    """Heights that add up to `width`, with the least work."""
+    """Heights that add up to `width` with the least cost (dynamic programming)."""
     best = min(heights, key=lambda h: piece_cost((h,)) / h)
     whole = max(width - LONG_ROW, 0) // best
     rest = width - whole * best
@@ -74,7 +75,7 @@ def records(
     taps: int | npt.NDArray[np.int64],
     number: float | npt.NDArray[np.float32] = 0.0,
 ) -> Records:
-    """[pieces, FIELDS]; see `nnefc.kernels.tile.plane_pieces`."""
+    """int32 [pieces, FIELDS], see `nnefc.kernels.tile.plane_pieces`."""
     table = np.empty((x.size, FIELDS), np.int32)
     for i, column in enumerate((kind, x, y, other, first_tap, taps)):
         table[:, i] = np.ravel(column)
@@ -100,35 +101,22 @@ def launch(
 ) -> None:
     """Launch a kernel over the pieces of all planes.
 
-    `plane_ns`: nanoseconds for all pieces of one plane, estimated.  `epilogue` needs pieces whose
-    kind is their number of pixels, row by row; `columns` gives the positions of the pixels of a row
-    if they are not computed from left to right.  `blocks`: the channel blocks of y, each computed
-    from one block of x.
+    `plane_ns`: estimated nanoseconds of all pieces of one plane.
+    `epilogue`: needs pieces in row-major order whose kind is their number of pixels.
+    `columns`: gives the positions of the pixels of a row, if not computed from left to right.
+    `blocks`: the channel blocks of y to compute, each from one block of x.
     """
-    third, weights = other or y, weights or Weights(x.at, 0)
     blocks = range(y.blocks) if blocks is None else blocks
-    first, every = blocks.start, blocks.step
     count, plane_ns = length(pieces), hint(plane_ns)
     least = band_count(hint(math.prod(y.spatial)), lower.threads)
-    parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, hint(count))
-    band = ceil_div(count, parts)
+    bands = min(max(round(plane_ns / BAND_NS / least), 1) * least, hint(count))
+    band = ceil_div(count, bands)
     units = x.batch * len(blocks) * ceil_div(count, band)
-    unit_block = per_tile(units, plane_ns / parts, lower.threads)
+    unit_block = per_tile(units, plane_ns / bands, lower.threads)
     words = PIECES.pack(
-        x=Ref(x.at.buffer, x.at.offset),
-        y=Ref(y.at.buffer, y.at.offset + first * y.plane_bytes, y.at.writes),
-        other=Ref(third.at.buffer, third.at.offset + first * third.plane_bytes, third is y),
-        weights=Ref(weights.at.buffer, weights.at.offset + first * weights.plane_bytes),
+        **_memory_fields(x, y, other or y, weights or Weights(x.at, 0), blocks),
         pieces=lower.table(pieces),
         taps=lower.table(taps),
-        blocks=len(blocks),
-        x_batch=x.batch_bytes,
-        x_plane=x.plane_bytes,
-        y_batch=y.batch_bytes,
-        y_plane=y.plane_bytes * every,
-        other_batch=third.batch_bytes,
-        other_plane=third.plane_bytes * every,
-        weights_plane=weights.plane_bytes * every,
         clamp=clamp,
         count=count,
         band=band,
@@ -139,16 +127,38 @@ def launch(
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
     outputs = _units(pieces, band, x.batch, blocks)
-    grouped = [outputs[i : i + unit_block] for i in range(0, units, unit_block)]
+    tiles = [outputs[i : i + unit_block] for i in range(0, units, unit_block)]
     *rows, width = map(range, y.spatial)
     positions = [*rows, width if columns is None else columns()]
-    epilogue.launch(lower, kernel, words, grouped, positions)
+    epilogue.launch(lower, kernel, words, tiles, positions)
+
+
+def _memory_fields(
+    x: Tensor, y: Tensor, other: Tensor, weights: Weights, blocks: range
+) -> dict[str, Any]:
+    """Parameters: the memory of the tensors, and strides in bytes."""
+    first, step = blocks.start, blocks.step
+    offset = other.at.offset + first * other.plane_bytes
+    return {
+        "x": Ref(x.at.buffer, x.at.offset),
+        "y": Ref(y.at.buffer, y.at.offset + first * y.plane_bytes, y.at.writes),
+        "other": Ref(other.at.buffer, offset, writes=other is y),
+        "weights": Ref(weights.at.buffer, weights.at.offset + first * weights.plane_bytes),
+        "blocks": len(blocks),
+        "x_batch": x.batch_bytes,
+        "x_plane": x.plane_bytes,
+        "y_batch": y.batch_bytes,
+        "y_plane": y.plane_bytes * step,
+        "other_batch": other.batch_bytes,
+        "other_plane": other.plane_bytes * step,
+        "weights_plane": weights.plane_bytes * step,
+    }
 
 
 def _units(pieces: Records | TracedArray, band: int, batch: int, blocks: range) -> list[OutputUnit]:
-    """The pixels of all bands, in the order of the units."""
+    """The outputs of all units, in the order of the kernel."""
     if isinstance(pieces, TracedArray):
-        raise Untraceable("units that end in an expression are listed one by one")
+        raise Untraceable("tile epilogues need the list of units, which depends on symbols")
     ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
     count = len(pieces)
     return [

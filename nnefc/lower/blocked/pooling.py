@@ -1,4 +1,4 @@
-"""Pooling of blocked tensors: windows that are clipped at the border, and whole planes."""
+"""Pooling of blocked tensors: windows that are clipped at borders, and whole planes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from nnefc.symbolic.traced_array import length, traced_call
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What is computed of a window.
+    """The function of a window.
 
-    kind: sum or max; `zeros`: what is not there is a zero for a maximum.  Sums are divided by their
-    terms along these axes.
+    `kind`: "sum" or "max".  `zeros`: a maximum includes zeros for items outside the input.
+    `divided`: dimensions whose numbers of terms divide sums.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Pool:
     divided: tuple[_Windowed, ...] = ()
 
     def factors(self, shape: Sequence[int]) -> npt.NDArray[np.float32]:
-        """[*outputs]: what multiplies sums."""
+        """float32 [*outputs]: factors of the sums."""
         terms = np.ones((1,) * len(shape))
         for i, along in enumerate(self.divided):
             terms = terms * np.expand_dims(along.terms, [d for d in range(len(shape)) if d != i])
@@ -46,7 +46,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class _Windowed:
-    """A dimension in which a window moves."""
+    """A dimension along which a window moves."""
 
     window: Window
     axis: int
@@ -66,7 +66,7 @@ class _Windowed:
 
     @property
     def terms(self) -> npt.NDArray[np.int64]:
-        """Of every output: what counts for a mean."""
+        """[outputs]: the number of terms that divides a sum."""
         if self.border == "ignore":
             return self.window_axis().counts
         return np.full(self.outputs, self.taps, np.int64)
@@ -79,7 +79,7 @@ class _Windowed:
 
 @dataclass(frozen=True, slots=True)
 class _Unchanged:
-    """A dimension in which there is nothing to do."""
+    """A dimension that the window does not change."""
 
     outputs: int
     taps: ClassVar[int] = 1
@@ -108,7 +108,7 @@ def _along(op: Op) -> tuple[_Windowed, ...]:
 
 
 def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
-    """At once if the window is small, else dimension by dimension."""
+    """Small windows in one launch, others dimension by dimension."""
     axes = _along(op)
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     sizes = [axis.taps for axis in axes if axis.taps > 1]
@@ -128,7 +128,7 @@ def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
 
 
 def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
-    """Memory for a tensor of the same channels without halo."""
+    """A temporary tensor with the channels of `like` and no halo."""
     layout = replace(like.layout, halo=((0, 0),) * len(spatial))
     type_ = TensorType(like.dtype, (*like.shape[:2], *spatial), layout)
     return Tensor.whole(lower.scratch(type_.nbytes), type_)
@@ -152,9 +152,9 @@ def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_D
 def _pieces(
     pool: Pool, x: Plane, y: Plane, dimensions: Sequence[_Dimension]
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32], bool]:
-    """(pieces, row by row; their table; whether they are tiles, of the usual windows)."""
+    """(pieces, row by row; their table; whether the pieces are tiles rather than strips)."""
     *outer, across = (each.window_axis() for each in dimensions)
-    # where a maximum meets zeros, outputs of a tile would start from different numbers
+    # where a maximum includes zeros, outputs of a tile would start from different values
     fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
     row = row_pieces(across, x, fill, clipped=not pool.zeros)
     tap_distances = [axis.tap_distances() for axis in outer]
@@ -189,7 +189,7 @@ def _pieces(
 
 
 class _TapTable:
-    """Strips, byte offsets of taps and factors, every combination once."""
+    """The table of pieces: strips, byte offsets of taps and factors, without duplicates."""
 
     def __init__(self, pitches: Sequence[int]) -> None:
         self.words: list[int] = []
@@ -202,7 +202,10 @@ class _TapTable:
         distances: tuple[tuple[int, ...], ...],
         factors: tuple[int, ...],
     ) -> tuple[int, int]:
-        """(first word, taps), which are at all combinations of distances along the dimensions."""
+        """(first word, taps) of an entry, added if new.
+
+        The taps are all combinations of the distances along the dimensions.
+        """
         key = (strip, distances, factors)
         found = self._known.get(key)
         if found is None:
@@ -217,7 +220,7 @@ class _TapTable:
 
 @blocked_lowering("sum_reduce", "max_reduce", "min_reduce")
 def reduce_planes(lower: Lowering, op: Op) -> None:
-    """Over all spatial dimensions."""
+    """Reductions over all spatial dimensions."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     pixels = math.prod(x.spatial)
     (runs,) = traced_call(_runs, x.plane)
@@ -242,7 +245,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
 
 
 def _runs(x: Plane) -> tuple[npt.NDArray[np.int32]]:
-    """[runs, 2]: offset in bytes and number of pixels of what lies together inside the halo."""
+    """int32 [runs, 2]: byte offset and pixels of the contiguous ranges inside the halo."""
     if not x.layout.has_halo:
         return (np.array([[0, math.prod(x.spatial)]], np.int32),)
     rows = x.rows()

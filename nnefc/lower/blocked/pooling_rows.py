@@ -1,4 +1,4 @@
-"""Rows of outputs of pooling windows, cut into pieces that a kernel computes at once."""
+"""Division of output rows of pooling windows into pieces for the kernel."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from nnefc.ops.core.window_arithmetic import Indices
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowAxis:
-    """What the window meets along one spatial dimension.
+    """The taps of a window along one spatial dimension.
 
-    table: [outputs, taps] of source indices, negative where nothing is there.
+    `table`: [outputs, taps] of input indices, negative outside the input.
     """
 
     table: Indices
     stride: int = 1
     dilation: int = 1
     before: int = 0
-    """Padding."""
+    """Padding before the input."""
 
     @classmethod
     def identity(cls, extent: int) -> WindowAxis:
@@ -44,51 +44,51 @@ class WindowAxis:
 
     @property
     def span(self) -> int:
-        """From the first tap to the last."""
+        """Extent from the first tap to the last."""
         return (self.taps - 1) * self.dilation + 1
 
     def padding(self, extent: int) -> tuple[int, int]:
-        """What lies before the input at the first output, and after it at the last."""
+        """Padding that the first output reads before the input, and the last after it."""
         end = (self.outputs - 1) * self.stride - self.before + self.span
         return self.before, max(end - extent, 0)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Taps that meet something, per output."""
+        """[outputs]: number of taps inside the input."""
         return (self.table >= 0).sum(1)
 
     @property
     def first(self) -> npt.NDArray[np.int64]:
-        """The first source index of every output; 0 where there is none."""
+        """[outputs]: the first input index; 0 if all taps are outside."""
         found = np.where(self.table >= 0, self.table, np.iinfo(np.int64).max).min(1)
         return np.where(self.counts > 0, found, 0)
 
     def tap_distances(self) -> list[tuple[int, ...]]:
-        """For every output, the distances of what it meets from the first of them."""
+        """For every output, the distances of its input indices from the first one."""
         pairs = zip(self.table.tolist(), self.first.tolist(), strict=True)
         return [tuple(index - first for index in row if index >= 0) for row, first in pairs]
 
 
 @dataclass(frozen=True, slots=True)
 class RowPiece:
-    """Some neighbouring outputs of a row, which a piece computes."""
+    """Consecutive outputs of a row, which a piece computes."""
 
     outputs: range
     first: int
-    """Source index of the first column that is met."""
+    """Input index of the first column that is read."""
     kind: int
     strip: Strip | None = None
-    """What the table says of it."""
+    """The strip in the table, unless the piece is a tile."""
     tap_distances: tuple[int, ...] = (0,)
-    """Of outputs that share no columns, the distances of taps from the first."""
+    """Distances of the taps from the first, if the outputs share no columns."""
     whole: bool = True
-    """Whether these are all taps."""
+    """Whether all taps are inside the input."""
 
 
 def row_pieces(axis: WindowAxis, x: Plane, fill: float, *, clipped: bool) -> list[RowPiece]:
-    """The parts of a row: tiles, of windows that there are some for, else strips.
+    """The pieces of a row: tiles if the kernels have some for the window, else strips.
 
-    `fill` stands for what is not there; `clipped`: tiles may leave it out.
+    `fill`: the value of items outside the input; `clipped`: whether tiles may skip them instead.
     """
     extent = x.spatial[-1]
     padding = axis.padding(extent)
@@ -98,7 +98,10 @@ def row_pieces(axis: WindowAxis, x: Plane, fill: float, *, clipped: bool) -> lis
 
 
 def _tiles(axis: WindowAxis, before: int, after: int) -> list[RowPiece] | None:
-    """`before`, `after`: taps that meet nothing at the first output, at the last."""
+    """A row as tiles with the least cost; None if impossible.
+
+    `before`, `after`: taps of the first and the last output outside the input.
+    """
 
     def there(before: int, after: int) -> list[Tile]:
         return list(tiles(axis.stride, axis.taps, before, after))
@@ -122,7 +125,7 @@ def _tiles(axis: WindowAxis, before: int, after: int) -> list[RowPiece] | None:
 
 
 def _strips(axis: WindowAxis, extent: int, pixel: int, fill: int) -> list[RowPiece]:
-    """Strips whose columns fit into the line; if none do, each tap is an entry of the table."""
+    """A row as strips whose columns fit into the line; else strips with an entry per tap."""
     if axis.stride >= axis.taps or 2 * axis.span > LINE:
         return [
             RowPiece(
@@ -141,7 +144,7 @@ def _strips(axis: WindowAxis, extent: int, pixel: int, fill: int) -> list[RowPie
         start = some.start * axis.stride - axis.before
         stop = (some.stop - 1) * axis.stride - axis.before + axis.span
         first, end = max(start, 0), min(stop, extent)
-        assert first < end, "a window that meets nothing is not lowered here"
+        assert first < end, "windows outside the input are not lowered here"
         strip = Strip(
             columns=end - first,
             column_bytes=pixel,
@@ -158,10 +161,10 @@ def _strips(axis: WindowAxis, extent: int, pixel: int, fill: int) -> list[RowPie
 
 
 def _equal_windows(axis: WindowAxis) -> list[tuple[range, int, tuple[int, ...]]]:
-    """Outputs whose windows meet the same, shifted by the stride: (outputs, first index, meets)."""
+    """(outputs, first index, distances) of outputs whose taps are equal but for the stride."""
     tap_distances, first = axis.tap_distances(), axis.first.tolist()
     found: list[tuple[range, int, tuple[int, ...]]] = []
-    # windows that are clipped at the start may begin at the same index
+    # windows clipped at the start may have the same first index
     keys = [
         (m, n - o * axis.stride) for o, (m, n) in enumerate(zip(tap_distances, first, strict=True))
     ]
@@ -173,6 +176,6 @@ def _equal_windows(axis: WindowAxis) -> list[tuple[range, int, tuple[int, ...]]]
 
 
 def _split_range(outputs: range, most: int) -> list[range]:
-    """Nearly equal parts, of at most so many."""
+    """Nearly equal parts of at most `most` outputs."""
     n, count = len(outputs), ceil_div(len(outputs), most)
     return [outputs[i * n // count : (i + 1) * n // count] for i in range(count)]

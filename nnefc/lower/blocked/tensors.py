@@ -21,9 +21,9 @@ Offsets = npt.NDArray[np.int32]
 
 
 def as_offsets(distances: npt.NDArray[np.int64]) -> Offsets:
-    """Bytes from the start of a plane, as kernels read them.
+    """Byte offsets within a plane as int32, as kernels read them.
 
-    Passes take only what is near enough, so that OverflowError is a mistake of theirs.
+    Passes choose blocked layouts only for planes that are small enough; OverflowError otherwise.
     """
     if np.abs(distances).max() >= 1 << 31:
         raise OverflowError("offsets into a plane are int32")
@@ -32,7 +32,7 @@ def as_offsets(distances: npt.NDArray[np.int64]) -> Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Where the pixels of a channel block are, in bytes from its start."""
+    """Byte offsets of the pixels of a channel block."""
 
     spatial: Shape
     layout: Blocked
@@ -57,13 +57,13 @@ class Plane:
 
     @property
     def origin(self) -> int:
-        """Of the first pixel inside the halo."""
+        """Offset of the first pixel inside the halo."""
         return self.layout.origin(self._shape) * self.pixel_bytes
 
     def offsets(self, *indices: Sequence[int] | npt.NDArray[np.int64]) -> Offsets:
-        """Those of pixels: the grid of one index list per dimension.
+        """Offsets of the grid of pixels given by one index list per dimension, flattened.
 
-        Indices below zero or beyond the extent lie in the halo.  The result is flat.
+        Indices below zero or beyond the extent lie in the halo.
         """
         grid = np.int64(self.origin)
         for index, pitch in zip(indices, self.pitches, strict=True):
@@ -71,11 +71,11 @@ class Plane:
         return as_offsets(np.ravel(grid))
 
     def pixels(self) -> Offsets:
-        """Those of all pixels inside the halo."""
+        """Offsets of all pixels inside the halo."""
         return self.offsets(*map(range, self.spatial))
 
     def rows(self) -> Offsets:
-        """Those of the first pixels of all rows."""
+        """Offsets of the first pixels of all rows."""
         return self.offsets(*map(range, self.spatial[:-1]), [0])
 
 
@@ -88,12 +88,12 @@ class Tensor:
     shape: Shape
     layout: Blocked
     batch_bytes: int
-    """Bytes from one batch item to the next: more than its own if it is a slice of channels."""
+    """Bytes from one batch item to the next; larger than an item for slices of channels."""
     dtype: DType
 
     @classmethod
     def whole(cls, at: Ref, type_: TensorType) -> Tensor:
-        """A tensor that has all memory from `at` on to itself."""
+        """A whole tensor at `at`, not a slice of another one."""
         layout, dims = layout_of(type_), type_.dims
         item_bytes = layout.volume(dims) // dims[0] * layout.itemsize
         return cls(at, dims, layout, item_bytes, type_.dtype)
@@ -121,7 +121,7 @@ class Tensor:
 
     @property
     def plane(self) -> Plane:
-        """What all of its channel blocks are."""
+        """The geometry of each channel block."""
         return Plane(self.spatial, self.layout)
 
     @property
@@ -145,7 +145,7 @@ class Tensor:
         return self.plane.origin
 
     def channel_slice(self, first: int, channels: int) -> Tensor:
-        """Some of the channels; `first` is a multiple of the block."""
+        """`channels` channels from `first` on, which must be a multiple of the block."""
         assert first % self.layout.block == 0
         skipped = first // self.layout.block * self.plane_bytes
         return replace(
@@ -156,17 +156,17 @@ class Tensor:
 
 
 def layout_of(type_: TensorType) -> Blocked:
-    """The layout of a tensor; row-major is a block of one channel without halo."""
+    """The layout of a tensor; row-major counts as blocks of one channel without halo."""
     return type_.layout or Blocked(1, ((0, 0),) * (type_.rank - 2), type_.dtype.itemsize)
 
 
 def read_blocked(lower: Lowering, value: Value) -> Tensor:
-    """Where the items of `value` are; it may be row-major."""
+    """The memory that holds `value`, which may be row-major."""
     return Tensor.whole(lower.read(value), value.type)
 
 
 def write_blocked(lower: Lowering, value: Value) -> Tensor:
-    """Where to put the items of `value`; its halo is zeroed first."""
+    """The memory to write `value` to, after a launch that zeroes its halo."""
     tensor = Tensor.whole(lower.write(value), value.type)
     if tensor.layout.has_halo:
         zero_halo(lower, tensor)
@@ -174,7 +174,7 @@ def write_blocked(lower: Lowering, value: Value) -> Tensor:
 
 
 def zero_halo(lower: Lowering, tensor: Tensor) -> None:
-    """Zeros around every plane, and in its unused pixels."""
+    """Launch a kernel that zeroes the halo and the unused pixels of every plane."""
     gaps, nbytes = traced_call(_gaps, tensor.plane)
     planes = tensor.batch * tensor.blocks
     plane_block = per_tile(planes, nbytes / (VECTOR_ITEMS_PER_NS * tensor.itemsize), lower.threads)
@@ -192,7 +192,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
 
 
 def _gaps(plane: Plane) -> tuple[npt.NDArray[np.int64], int]:
-    """([gaps, 2]: offset and bytes of what lies around the rows of a plane; all these bytes)."""
+    """([gaps, 2]: byte offset and bytes of the gaps around the rows of a plane; their sum)."""
     rows = plane.rows().astype(np.int64)
     ends = rows + plane.spatial[-1] * plane.pixel_bytes
     starts = np.concatenate(([0], ends))

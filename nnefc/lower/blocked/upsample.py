@@ -1,4 +1,4 @@
-"""Up-sampling of blocked tensors by whole factors."""
+"""Upsampling of blocked tensors by integer factors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
 from nnefc.symbolic.traced_array import TracedArray, traced_call
 
 PIXEL_NS = 3
-"""Nanoseconds per pixel of the output, about."""
+"""Approximate nanoseconds per output pixel."""
 
 
 @blocked_lowering("debox")
 def nearest(lower: Lowering, op: Op) -> None:
-    """Every pixel is repeated: the windows lie side by side."""
+    """Nearest-neighbour upsampling: windows do not overlap, and every pixel is repeated."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    factors = tuple(map(int, op.attributes["size"][2:]))  # extents of the result, divided
+    factors = tuple(map(int, op.attributes["size"][2:]))  # quotients of extents
     (rows,) = traced_call(_repeated_rows, x.plane, y.plane, factors[:-1])
     kernel = upsample.nearest(x.layout.block, factors[-1])
     _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
@@ -46,7 +46,7 @@ def _repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[plane_
 
 @blocked_lowering("multilinear_upsample")
 def linear(lower: Lowering, op: Op) -> None:
-    """The last two dimensions are interpolated; the others, if any, have the factor 1."""
+    """Interpolation of the last two dimensions; the other factors are 1."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     how = tuple(op.attributes[name] for name in ("factor", "method", "border"))
     rows, columns = traced_call(_between, x.plane, y.plane, *how)

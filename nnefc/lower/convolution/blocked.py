@@ -1,4 +1,4 @@
-"""Convolutions on blocked tensors, by the algorithm that a pass chose."""
+"""Lowering of convolutions on blocked tensors, by the algorithm that a pass has chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grouped convolutions with groups inside channel blocks; deconvolutions phase by phase."""
+"""Grouped convolutions whose groups lie within channel blocks; deconvolutions phase by phase."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +28,12 @@ from nnefc.symbolic.traced_array import traced_call
 Array = npt.NDArray[np.float32]
 
 
-MOST_WEIGHTS = 40
-"""Of a row of taps of several channels: the code has a multiply-add for each, and every output."""
+MAX_WEIGHTS: Final = 40
+"""Maximum weights of a row of taps of several channels, which the code unrolls per output."""
 
 
 def lower_depthwise(lower: Lowering, op: Op) -> None:
-    """A `fused_conv` or `fused_deconv` by groups of one channel, or of some within a block."""
+    """A `fused_conv` or `fused_deconv` with groups of one or several channels of a block."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     reverse = op.name == "fused_deconv"
     window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes, reverse=reverse)
@@ -46,7 +47,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     planes = (each.plane for each in (x, y, in_registers.residual or y))
     found, taps = traced_call(_pieces, window, row, inputs, *planes)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
-    # output blocks that meet the same part of their input block
+    # output blocks `parts` apart read the same lanes of their input blocks
     parts = outputs // inputs
     for part in range(min(parts, y.blocks)):
         kernel = depthwise.convolution(
@@ -91,8 +92,9 @@ def _read_weights(
 
 
 def _phases(window: Window) -> list[list[tuple[Tap, ...]]]:
-    """The taps of each phase, by its numbers along the dimensions: those that meet neighbours
-    follow each other.
+    """The taps of each phase; phases are ordered by their numbers along the dimensions.
+
+    Taps are sorted by distance, so that those of neighbouring inputs follow each other.
     """
     along = [
         [sorted(taps, key=lambda tap: tap[1]) for taps in axis_taps(window, axis)]
@@ -102,7 +104,7 @@ def _phases(window: Window) -> list[list[tuple[Tap, ...]]]:
 
 
 def _order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
-    """The numbers of all weights [inputs, *taps], phase by phase and row by row."""
+    """Indices into the weights [inputs, *taps], phase by phase and row by row of taps."""
     numbers = np.arange(inputs * window.volume).reshape(inputs, *window.size)
     return tuple(
         int(numbers[channel, *(number for number, _ in tap)])
@@ -114,21 +116,19 @@ def _order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
 
 
 def _row(window: Window, inputs: int) -> int:
-    """Taps that meet neighbouring pixels, if every phase has as many: they are done together."""
+    """Taps per row that read adjacent pixels and are computed together; else 1."""
     along = axis_taps(window, window.rank - 1)
     row = len(along[0])
     distances = [sorted(distance for _, distance in taps) for taps in along]
     whole = all(each == list(range(each[0], each[0] + row)) for each in distances if each)
-    fits = row_fits(row) and (inputs == 1 or inputs * row <= MOST_WEIGHTS)
+    fits = row_fits(row) and (inputs == 1 or inputs * row <= MAX_WEIGHTS)
     return row if fits and whole and all(distances) else 1
 
 
 def _pack(
     filter_: npt.NDArray[np.generic], bias: Array, block: int, order: tuple[int, ...]
 ) -> Array:
-    """[groups, outputs, inputs, *taps] and [channels] -> [blocks, 1 + weights, block], the bias
-    first.
-    """
+    """Pack [groups, outputs, inputs, *taps] and bias [channels] to [blocks, 1 + weights, block]."""
     channels = len(bias)
     blocks = ceil_div(channels, block)
     packed = np.zeros((blocks * block, 1 + len(order)), np.float32)
@@ -139,18 +139,18 @@ def _pack(
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Outputs along a dimension that are computed together: `apart` from the first."""
+    """`count` outputs along a dimension that are computed together, `apart` from each other."""
 
     output: int
     count: int
     apart: int
     input: int
-    """The input of the first output with a tap at distance 0."""
+    """The input that the first output reads with a tap at distance 0."""
     phase: int
 
 
 def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Stretch]:
-    """All outputs along a dimension, in the order of the first ones."""
+    """All outputs along a dimension, ordered by the first output of each stretch."""
     found: list[_Stretch] = []
     for each in axis_phases(window, axis):
         widths = plane_pieces.split_width(each.outputs.count, heights)
@@ -161,14 +161,14 @@ def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Str
 
 
 def _rows_and_columns(window: Window, row: int) -> Iterator[list[_Stretch]]:
-    """Along each dimension: the last one is cut into pieces."""
+    """The stretches of each dimension; only the last dimension has stretches of several outputs."""
     for axis in range(window.rank - 1):
         yield _stretches(window, axis, (1,))
     yield _stretches(window, window.rank - 1, tuple(depthwise_heights(row)))
 
 
 def _columns(window: Window, row: int) -> list[int]:
-    """Positions of outputs along the last dimension, in the order in which they are computed."""
+    """Positions of outputs along the last dimension, in order of computation."""
     *_, last = _rows_and_columns(window, row)
     return [each.output + i * each.apart for each in last for i in range(each.count)]
 
@@ -197,7 +197,7 @@ def _pieces(
 
 
 def _tables(window: Window, row: int, inputs: int, x: Plane) -> list[list[int]]:
-    """For each phase: where its weights begin, and offsets of all rows of `row` taps."""
+    """For each phase: byte offset of its weights, then offsets of its rows of taps."""
     tables: list[list[int]] = []
     done = 1  # the bias
     for taps in _phases(window):

@@ -1,4 +1,4 @@
-"""Epilogues of convolutions, applied in registers or to tiles of results in the cache."""
+"""Epilogues of convolutions, applied in registers or to result tiles in the cache."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class RegisterEpilogue:
     residual: Tensor | None
     low: float
     high: float
-    """Bounds that float32 has."""
+    """Bounds, exact in float32."""
 
     @property
     def clamp(self) -> int:
-        """Both bounds in a word."""
+        """Both bounds as float32, packed into one word."""
         return int.from_bytes(struct.pack("<ff", self.low, self.high), "little", signed=True)
 
     @property
@@ -64,9 +64,7 @@ def simple_epilogue_of(op: Op) -> SimpleEpilogue | None:
 
 
 def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
-    """The register epilogue of a fused convolution, with the residual in memory; without one, an
-    epilogue that leaves the sums as they are.
-    """
+    """The register epilogue of a fused convolution; the identity if tiles cannot apply it."""
     found = simple_epilogue_of(op) or SimpleEpilogue()
     residual = None
     if found.residual is not None:
@@ -78,7 +76,7 @@ def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
 
 @dataclass(frozen=True, slots=True)
 class OutputUnit:
-    """Outputs that a kernel computes at a time: pixels, by number, of channel blocks."""
+    """Outputs of a unit of a kernel: pixels, by number, of some channel blocks."""
 
     batch: int
     blocks: range
@@ -87,24 +85,24 @@ class OutputUnit:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """An input of the expression: a tensor, or items per channel."""
+    """An input of the expression: an item per pixel and channel, or one per channel."""
 
     at: Ref
     batch_bytes: int
     block_bytes: int
     tensor: Tensor | None
-    """If it has an item per pixel."""
+    """None if all pixels share the items."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileEpilogue:
-    """An expression that is applied to the results of a kernel, tile by tile."""
+    """An expression that is applied to the results of a kernel after each tile."""
 
     expression: scalar.Expression
     operands: tuple[_Operand, ...]
-    """The first one is the result itself."""
+    """The first is the result itself."""
     blocks: range
-    """Channel blocks of the result that it is applied to."""
+    """Channel blocks of the result to apply the expression to."""
 
     def launch(
         self,
@@ -114,10 +112,10 @@ class TileEpilogue:
         tiles: Sequence[Sequence[OutputUnit]],
         outputs: Sequence[Sequence[int]],
     ) -> None:
-        """Launch a kernel whose tiles compute these units, each with the expression after it.
+        """Launch a kernel whose tiles compute these units, and the expression after each tile.
 
-        `outputs`: positions along each spatial dimension; the grid of them, row-major, is what
-        pixels are numbers in.
+        `outputs`: positions along each spatial dimension.  Units number the pixels of their grid
+        row by row.
         """
         tables = [
             None if (x := operand.tensor) is None else x.plane.offsets(*outputs).astype(np.int64)
@@ -153,7 +151,7 @@ class TileEpilogue:
     def _runs(
         self, unit: OutputUnit, tables: Sequence[Offsets | None], breaks: Offsets
     ) -> Iterator[Offsets]:
-        """[runs, 1 + operands] for each channel block that the expression is applied to."""
+        """[runs, 1 + operands]: pixels and offsets, for each channel block to be processed."""
         first, end = unit.pixels.start, unit.pixels.stop
         low, high = np.searchsorted(breaks, first, "right"), np.searchsorted(breaks, end, "left")
         inside = breaks[low:high]
@@ -170,13 +168,13 @@ class TileEpilogue:
 
 
 def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | None:
-    """The epilogue of a fused convolution on its result y; None if tiles apply it in registers."""
+    """The tile epilogue of a fused convolution with result y; None if registers suffice."""
     expression, kept = fold_literals(
         lower, op.attributes["expression"], (op.output, *op.inputs[3:])
     )
     assert kept[0] is op.output
     simple = simple_epilogue_of(op) is not None
-    # Operands that plain sums are combined with need no zeros, since tiles write them afterwards.
+    # Tiles write zeros after the register epilogue, so its residual needs no zero padding.
     alone = simple or all(value.type.layout is None for value in kept[1:])
     from_zeros = has_independent_lanes(op) or (writes_zero_padding(op) and alone)
     fill = lower.needs_zero_padding(op.output)
@@ -210,6 +208,6 @@ def _per_channel(at: Ref, y: Tensor) -> _Operand:
 
 
 def _breaks(tables: Sequence[Offsets], pixel_bytes: int) -> Offsets:
-    """Numbers of pixels that do not follow the one before them in memory, in some tensor."""
+    """Numbers of pixels that are not adjacent to the previous one in memory, in some tensor."""
     gaps = np.any([np.diff(table) != pixel_bytes for table in tables], axis=0)
     return np.flatnonzero(gaps).astype(np.int64) + 1

@@ -13,7 +13,7 @@ from nnefc.lower.partition import ceil_div
 from nnefc.support.machine_model import MACS_PER_NS
 
 LEAST_SAVED: Final = 1000.0
-"""Nanoseconds: saving less does not pay for one more kernel or launch."""
+"""Nanoseconds that must be saved to justify another kernel or launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +26,25 @@ class Panels:
 
     @property
     def panel(self) -> Panel:
-        """The specialisation of kernels."""
+        """The specialisation of the kernels."""
         return Panel(self.vectors, self.half)
 
     @property
     def width(self) -> int:
-        """Channels of a panel, those included that only fill it up."""
+        """Channels of a panel, padding included."""
         return panel_width(self.vectors, self.half)
 
     @property
     def mac_fraction(self) -> float:
-        """Of the arithmetic on all of these channels."""
+        """Executed multiply-adds, as a fraction of those for full channel blocks."""
         return 1 - (self.half == "filled") / (2 * self.vectors * self.count)
 
 
 def panels_of(channels: int, macs: float) -> list[Panels]:
-    """Panels of two channel blocks, and one of three, or of one, if they are odd.
+    """Panels of two channel blocks; for an odd number of blocks, one panel of three, or of one.
 
-    `macs`: multiply-adds for each channel.  A last block that is at most half full is in the last
-    panel, computed with half a vector where that saves enough.
+    `macs`: multiply-adds per channel.  The last panel computes its last block with half a vector
+    if the block is at most half full and that saves enough.
     """
     lanes = lanes_of("float32")
     blocks = ceil_div(channels, lanes)
@@ -59,9 +59,9 @@ def panels_of(channels: int, macs: float) -> list[Panels]:
 
 
 def group_panels(first: int, channels: int) -> list[Panels]:
-    """Panels of the channels of a group, from lane `first` of a channel block on.
+    """Panels of the channels of a group that starts at lane `first` of a channel block.
 
-    The group has whole blocks, or whole ones and a half one at its start or its end.
+    A group consists of whole blocks, or of whole blocks and half a block at its start or end.
     """
     lanes = lanes_of("float32")
     blocks, rest = divmod(channels, lanes)

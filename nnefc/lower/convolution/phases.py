@@ -1,4 +1,7 @@
-"""Phases: outputs of a convolution that meet the same taps. They are a stride apart in deconv."""
+"""Phases: outputs of a convolution that read the same taps.
+
+conv has one phase.  In deconv the outputs of a phase are a stride apart.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window
 
 Tap = tuple[int, int]
-"""Number of the tap, distance."""
+"""(number of the tap, distance of its input from that of a tap at distance 0)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Progression:
-    """Numbers that are equally far apart."""
+    """Evenly spaced numbers."""
 
     first: int
     count: int
@@ -29,27 +32,27 @@ class Progression:
 
 @dataclass(frozen=True, slots=True)
 class AxisPhase:
-    """Outputs along a dimension that meet the same taps at the same distances."""
+    """Outputs along a dimension that read the same taps at the same distances."""
 
     number: int
-    """Which ones of `axis_taps` these are."""
+    """Index into `axis_taps`."""
     outputs: Progression
     inputs: Progression
-    """The inputs of these outputs with a tap at distance 0."""
+    """The inputs that these outputs read with a tap at distance 0."""
     taps: tuple[Tap, ...]
 
 
 Phase = tuple[AxisPhase, ...]
-"""Outputs that meet the same taps; one item per dimension."""
+"""Outputs that read the same taps; one item per dimension."""
 
 
 def phases(window: Window) -> Iterator[Phase]:
-    """conv: all outputs. deconv: those with the same remainder by the stride."""
+    """conv: one phase, all outputs.  deconv: a phase per remainder modulo the stride."""
     return itertools.product(*(axis_phases(window, i) for i in range(window.rank)))
 
 
 def axis_phases(window: Window, axis: int) -> Iterator[AxisPhase]:
-    """Those that have outputs."""
+    """The phases along a dimension that have outputs."""
     before, outputs, stride = window.padding[axis][0], window.output[axis], window.stride[axis]
     for number, taps in enumerate(axis_taps(window, axis)):
         if not window.reverse:
@@ -68,11 +71,11 @@ def axis_phases(window: Window, axis: int) -> Iterator[AxisPhase]:
 
 
 def axis_taps(window: Window, axis: int) -> list[tuple[Tap, ...]]:
-    """Those of each phase along a dimension; the number of a phase of deconv is the remainder."""
+    """The taps of each phase along a dimension; phases of deconv are numbered by remainder."""
     size, stride, dilation = window.size[axis], window.stride[axis], window.dilation[axis]
     if not window.reverse:
         return [tuple((t, t * dilation) for t in range(size))]
-    # output o meets input (o + before - t * dilation) / stride where that is whole
+    # output o reads input (o + before - t * dilation) / stride if that is an integer
     return [
         tuple(
             (t, -((t * dilation - remainder) // stride))
@@ -84,6 +87,7 @@ def axis_taps(window: Window, axis: int) -> list[tuple[Tap, ...]]:
 
 
 def pixels_of(phase: Phase) -> int:
+    """The number of outputs of a phase."""
     return math.prod(axis.outputs.count for axis in phase)
 
 
@@ -92,5 +96,5 @@ def tap_count(phase: Phase) -> int:
 
 
 def tap_grid(phase: Phase) -> list[tuple[Tap, ...]]:
-    """The taps that meet something: one along each dimension."""
+    """All taps of a phase, as one tap per dimension."""
     return list(itertools.product(*(axis.taps for axis in phase)))

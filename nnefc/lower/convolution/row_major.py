@@ -1,4 +1,7 @@
-"""conv and deconv: matrix products, dot products or weighted sums of rows (section 4.3.1)."""
+"""conv and deconv of row-major tensors (NNEF 1.0.2 section 4.3.1).
+
+They become matrix products, dot products or weighted sums of rows.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,16 @@ from nnefc.symbolic.integers import hint, smallest
 from nnefc.symbolic.traced_array import traced_call
 
 FEW_PIXELS = 4
-"""Up to so many, a register tile would be mostly idle."""
+"""Up to this many pixels, most of a register tile would be idle."""
 FEW_OUTPUTS = 4
-"""Up to so many outputs per input channel, packing costs more than it gives."""
+"""Up to this many outputs per input channel, packing costs more than it saves."""
 TILE_FLOPS = 4e6
-"""Multiply-adds of a tile: some 50 microseconds."""
+"""Multiply-adds of a tile, about 50 microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """A convolution, forward or reverse, with the filter as [groups * outputs, inputs, taps]."""
+    """conv or deconv, with the filter as [groups * outputs, inputs, taps]."""
 
     dtype: DType
     batch: int
@@ -98,7 +101,7 @@ def convolution(lower: Lowering, op: Op) -> None:
 
 
 def _reversed_filter(lower: Lowering, op: Op, groups: int) -> Ref:
-    """The filter of deconv [groups * inputs, outputs, ...] with the two exchanged."""
+    """The filter of deconv, [groups * inputs, outputs, ...], as [groups * outputs, inputs, ...]."""
     value = op.inputs[1]
     c, channels, *size = value.type.dims
     shape = (groups, c // groups, channels, math.prod(size))
@@ -113,7 +116,7 @@ def _reversed_filter(lower: Lowering, op: Op, groups: int) -> Ref:
 
 
 def _weighted(lower: Lowering, conv: _Convolution) -> None:
-    """One channel in per channel out: weighted sums of rows."""
+    """One input channel per output channel: weighted sums of rows."""
     multiplier = Dimension(1, conv.outputs, border="replicate")
     sliding.launch(
         lower,
@@ -159,7 +162,7 @@ def _gemm(lower: Lowering, conv: _Convolution) -> None:
 
 
 def _words(lower: Lowering, conv: _Convolution, **fields: Any) -> Words:
-    """The parameters: `fields`, and the table of taps."""
+    """The parameters of a kernel: `fields`, defaults, and the tables of taps."""
     *outer, last = conv.dimensions
     pitches = taps.pitches(conv.dimensions, conv.dtype.itemsize)
     index, starts = taps.index_table(lower, outer)
@@ -196,12 +199,12 @@ def _words(lower: Lowering, conv: _Convolution, **fields: Any) -> Words:
 
 
 def _decode(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64]]:
-    """The number of every tap along each dimension."""
+    """[taps, dimensions], flat: the position of every tap along each dimension."""
     return (np.indices(sizes).reshape(len(sizes), -1).T.ravel(),)
 
 
 def _dots(lower: Lowering, conv: _Convolution) -> None:
-    """Few pixels: every column is laid out once, then rows of the filter are multiplied by it."""
+    """Few pixels: im2col, then dot products of the columns with rows of the filter."""
     item, depth = conv.dtype.itemsize, conv.inputs * conv.taps
     planes = conv.batch * conv.groups
     columns = conv.x

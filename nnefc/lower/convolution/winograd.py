@@ -1,8 +1,8 @@
-"""Winograd's convolution (Lavin & Gray, 2015): stride 1, filters of 3 to 7 taps along one or two
-dimensions.
+"""Lowering of Winograd convolution (Lavin & Gray 2016).
 
-The first dimension of three is not transformed: products with the planes of the filter are summed
-before the inverse transform, as if planes were channels.
+The stride is 1, and filters have 3 to 7 taps along one or two dimensions.  The first of three
+dimensions is not transformed: products with the planes of the filter are summed before the inverse
+transform, as if planes were channels.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from nnefc.symbolic.integers import hint, mark_degraded, smallest
 Array = npt.NDArray[Any]
 
 _TileOutputs = list[tuple[int, range]]
-"""The work of a tile of the launch: (block of tiles, channel blocks) pairs."""
+"""Outputs of a tile of the launch: pairs (block of Winograd tiles, channel blocks)."""
 
 LEAST_TILES: Final = 4
-"""Tiles of a block at least: fewer do not fill the registers."""
+"""Minimum tiles of a block: fewer do not fill the registers."""
 MOST_BYTES: Final = 1 << 20
-"""Of v and m of a block for one thread: they stay in its second cache."""
+"""Maximum bytes of v and m of a block of one thread, which stay in its second cache."""
 SHARED_BYTES: Final = 8 << 20
-"""Of v and m together, of blocks whose steps the threads share."""
+"""Maximum bytes of v and m of a block whose steps the threads share."""
 LEAST_BYTES: Final = 3 << 18
-"""Of v and m of all threads, even if the arena becomes larger by them."""
+"""Bytes allowed for v and m of all threads, even if that enlarges the arena."""
 FILTER_PART: Final = 6
-"""So much less than a transformed filter the arena may become larger in any case."""
+"""The arena may always grow by the size of the transformed filter divided by this."""
 NEAR_BYTES: Final = 1 << 19
-"""Of a transformed filter that the second cache keeps."""
+"""Maximum bytes of a transformed filter that stays in the second cache."""
 EXPOSED: Final = 0.25
-"""Share of the shorter one of products and reading a filter that the longer one does not hide."""
+"""Fraction of the shorter of arithmetic and filter reads that the longer does not hide."""
 TRANSFORM_NS: Final = 4.0
-"""To transform a vector of an element."""
+"""Nanoseconds to transform a vector of an element."""
 
 
 def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
-    """`fused_conv` by tiles of at most `most` outputs along a dimension."""
+    """A `fused_conv` by tiles of at most `most` outputs along a dimension."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes)
     filter_ = lower.stored_data(op.inputs[1])
@@ -98,11 +98,11 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
 def block_size(
     tiling: Tiling, plane_taps: int, x: Tensor, y: Tensor, threads: int, room: int
 ) -> tuple[bool, int]:
-    """(whether a thread computes whole blocks, the most tiles of a block): the faster choice.
+    """(whether a thread computes whole blocks, maximum tiles of a block): the faster choice.
 
-    Threads with a block each read all of the filter; threads that share a block touch each other's
-    cached data.  `plane_taps`: planes of x that are summed, each of which is transformed for
-    itself; `room`: bytes of memory that v and m should keep to.
+    If every thread computes a block of its own, each reads the whole filter.  If threads share a
+    block, they access data in each other's caches.  `plane_taps`: planes of x that are summed, each
+    transformed separately.  `room`: scratch bytes that do not enlarge the arena.
     """
     in_blocks = plane_taps * x.blocks
     batch = hint(x.batch)
@@ -133,7 +133,7 @@ def block_size(
     room = max(room, LEAST_BYTES, filter_bytes // FILTER_PART)
     fitting = max(min(min(room // threads, MOST_BYTES) // tile_bytes, tiling.count), 1)
     best = min((size for size in block_sizes(tiling.count) if size <= fitting), key=apart)
-    if mark_degraded(x.batch):  # the launches of steps are as many as there are blocks
+    if mark_degraded(x.batch):  # shared steps need a fixed number of blocks
         return True, best
     whole = min(max(min(room, SHARED_BYTES) // tile_bytes, LEAST_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
@@ -142,7 +142,7 @@ def block_size(
 def _launch_whole_blocks(
     lower: Lowering, conv: WinogradConvolution, fields: dict[str, Any]
 ) -> None:
-    """One launch, of which threads take whole blocks."""
+    """One launch, whose threads compute whole blocks."""
     v_bytes, m_bytes = _block_bytes(conv)
     count = smallest([conv.blocks, lower.threads])
     slots = lower.scratch(count * SLOT_BYTES, "slots")
@@ -183,7 +183,7 @@ def _launch_output_transform(
     tiles: int,
     computed: Callable[[], list[_TileOutputs]],
 ) -> None:
-    """Launch the transform of outputs, in this many tiles."""
+    """Launch a kernel that transforms outputs, with the tile epilogue if one is needed."""
     if conv.tile_epilogue is None:
         lower.launch(kernel, words, tiles)
         return
@@ -199,14 +199,14 @@ def _launch_output_transform(
 
 
 def _split_units(count: int, size: int) -> list[range]:
-    """`count` units in tiles of `size`."""
+    """`count` units, in ranges of at most `size`."""
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def _launch_shared_steps(
     lower: Lowering, conv: WinogradConvolution, fields: dict[str, Any]
 ) -> None:
-    """For every block three launches, of which threads take channels and elements."""
+    """Three launches per block, whose threads share channels and elements."""
     v_bytes, m_bytes = _block_bytes(conv)
     v, m = lower.scratch(v_bytes, "v"), lower.scratch(m_bytes, "m")
     filter_ = packed_filter(lower, conv)
@@ -241,7 +241,7 @@ def _launch_shared_steps(
 
 
 def _output_fields(conv: WinogradConvolution) -> dict[str, Ref]:
-    """The memory of outputs and of the residual."""
+    """Parameters: the memory of the outputs and of the residual."""
     residual = conv.register_epilogue.residual
     return {"y": conv.y.at} | ({"residual": residual.at} if residual else {})
 

@@ -1,4 +1,4 @@
-"""Parameters, tables and the packed filter of the kernels of Winograd's convolution."""
+"""Parameters, tables and the packed filter of the kernels of Winograd convolution."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class WinogradConvolution:
-    """One convolution, with everything that does not change from launch to launch."""
+    """One convolution, with everything that is the same for all of its launches."""
 
     x: Tensor
     y: Tensor
     register_epilogue: RegisterEpilogue
     tile_epilogue: TileEpilogue | None
     window: Window
-    """Of one to three dimensions; if of three, the first one is the planes."""
+    """One to three dimensions; the first of three is the planes."""
     tiling: Tiling
     filter: Array
     """[outputs, inputs, *taps]"""
     bias: Array
     parts: int
-    """A block is one part of the tiles of `items` batch items."""
+    """The tiles of a plane are divided into parts; a block is one part of `items` batch items."""
     items: int
 
     @property
     def taps(self) -> Taps:
-        """Of rows and columns."""
+        """Along rows and columns."""
         return rows_and_columns(self.window.size, 1)
 
     @property
     def plane_taps(self) -> int:
-        """Planes of the input that are summed."""
+        """Planes of the filter, whose products are summed."""
         return planes_of(self.window.size)
 
     @property
     def in_blocks(self) -> int:
-        """Channel blocks that are summed: of one plane after those of the other."""
+        """Channel blocks that are summed, plane by plane."""
         return self.plane_taps * self.x.blocks
 
     @property
     def capacity(self) -> int:
-        """The most tiles of a block."""
+        """Maximum tiles of a block."""
         return self.items * -(-self.tiling.count // self.parts)
 
     @property
@@ -73,7 +73,7 @@ class WinogradConvolution:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of a block, about."""
+        """Approximate multiply-adds of a block."""
         inputs = self.plane_taps * self.x.channels
         return self.capacity * self.elements * inputs * self.y.channels
 
@@ -84,7 +84,7 @@ class WinogradConvolution:
 
     @property
     def entries(self) -> int:
-        """Of the reduction, for each plane."""
+        """Entries of the reduction per plane of the filter."""
         return -(-self.x.channels // self.channels)
 
     @property
@@ -94,7 +94,7 @@ class WinogradConvolution:
 
     @property
     def panels(self) -> tuple[Panels, Panels]:
-        """Of output channels; there may be no panels of the second kind."""
+        """Panels of output channels, of one or two kinds; `count` of the second may be 0."""
         inputs = self.plane_taps * self.x.channels
         macs = self.x.batch * self.tiling.count * self.elements * inputs
         found = [*panels_of(self.y.channels, macs), Panels(0, 0)]
@@ -111,46 +111,52 @@ class WinogradConvolution:
     def _element_bytes(self, tile_bytes: int) -> int:
         """Bytes from one element to the next: an odd number of cache lines.
 
-        Otherwise all elements of a tile might compete for the same set of the cache.
+        With an even number, elements of a tile could compete for the same set of the cache.
         """
         nbytes = self.capacity * tile_bytes
         return (-(-nbytes // CACHE_LINE) // 2 * 2 + 1) * CACHE_LINE
 
 
 def rows_and_columns(values: Sequence[int], first: int) -> tuple[int, int]:
-    """The values of rows and columns, the last two dimensions; `first` for rows if there is one."""
+    """The values of the last two dimensions; `first` stands for rows if there is one dimension."""
     rows, columns = values[-2:] if len(values) > 1 else (first, *values)
     return rows, columns
 
 
 def planes_of(values: Sequence[int], first: int = 1) -> int:
-    """The value of planes, the first of three dimensions; `first` with fewer dimensions."""
+    """The value of the first of three dimensions; `first` if there are fewer."""
     return values[0] if len(values) > 2 else first
 
 
 def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
-    """The parameters that all launches have in common.
+    """The parameters that all launches share.
 
-    In place of memory that only some launches need there are zeros.
+    Memory that only some launches use is set to zeros, for them to replace.
     """
-    x, y = conv.x, conv.y
-    zeros = lower.table(np.zeros(4 * CACHE_LINE // x.itemsize, np.float32))
+    zeros = lower.table(np.zeros(4 * CACHE_LINE // conv.x.itemsize, np.float32))
+    memory = ("x", "y", "residual", "zeros", "filter", "v", "m", "slots")
+    return {
+        **dict.fromkeys(memory, zeros),
+        **_table_fields(lower, conv),
+        **_stride_fields(conv),
+        **_extent_fields(conv),
+        "clamp": conv.register_epilogue.clamp,
+        "v_slot": 0,
+        "m_slot": 0,
+        "slot_count": 0,
+        "block": 0,
+    }
+
+
+def _table_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
+    """Tables, and the numbers of their entries."""
+    x, y, residual = conv.x, conv.y, conv.register_epilogue.residual
     classes = conv.tiling.classes(conv.parts, conv.items, conv.capacity)
     runs = conv.tiling.runs(conv.parts)
-    residual = conv.register_epilogue.residual
-    each, last_ones = conv.panels
     bias = np.zeros(y.blocks * y.layout.block, np.float32)
     bias[: y.channels] = conv.bias
     return {
-        "x": zeros,
-        "y": zeros,
-        "residual": zeros,
         "bias": lower.table(bias),
-        "zeros": zeros,
-        "filter": zeros,
-        "v": zeros,
-        "m": zeros,
-        "slots": zeros,
         "x_tiles": lower.table(_input_tiles(conv)),
         "y_tiles": lower.table(_output_tiles(conv, y)),
         "residual_tiles": lower.table(
@@ -161,6 +167,15 @@ def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
         "counts": lower.table(classes.counts),
         "members": lower.table(classes.members),
         "taps": lower.table(_entries(conv)),
+        "run_count": runs.shape[1],
+        "class_count": classes.counts.shape[1],
+    }
+
+
+def _stride_fields(conv: WinogradConvolution) -> dict[str, int]:
+    """Strides in bytes."""
+    x, y, residual = conv.x, conv.y, conv.register_epilogue.residual
+    return {
         "x_batch": x.batch_bytes,
         "x_plane": x.plane_bytes,
         "x_tap": planes_of(x.pitches, 0) * planes_of(conv.window.dilation),
@@ -172,28 +187,28 @@ def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
         "residual_plane": residual.plane_bytes if residual else 0,
         "residual_row": _rows(residual) if residual else 0,
         "residual_column": residual.pixel_bytes if residual else 0,
+        "v_element": conv.v_element,
+        "m_element": conv.m_element,
+    }
+
+
+def _extent_fields(conv: WinogradConvolution) -> dict[str, int]:
+    """Extents of the tensors and of the blocks."""
+    panels, last_panels = conv.panels
+    return {
         "in_blocks": conv.in_blocks,
-        "tap_blocks": x.blocks,
-        "out_blocks": y.blocks,
+        "tap_blocks": conv.x.blocks,
+        "out_blocks": conv.y.blocks,
         "columns": conv.tiling.grid[1],
         "elements": conv.elements,
         "depth": conv.depth,
-        "panels": each.count,
-        "last_panels": last_ones.count,
-        "run_count": runs.shape[1],
-        "class_count": classes.counts.shape[1],
-        "batch": x.batch,
+        "panels": panels.count,
+        "last_panels": last_panels.count,
+        "batch": conv.x.batch,
         "items": conv.items,
         "item_tiles": conv.tiling.count,
         "parts": conv.parts,
         "capacity": conv.capacity,
-        "v_element": conv.v_element,
-        "m_element": conv.m_element,
-        "v_slot": 0,
-        "m_slot": 0,
-        "slot_count": 0,
-        "clamp": conv.register_epilogue.clamp,
-        "block": 0,
     }
 
 
@@ -203,7 +218,7 @@ def _rows(tensor: Tensor) -> int:
 
 
 def _input_tiles(conv: WinogradConvolution) -> Array:
-    """Offsets of the inputs of the tiles: see `_offsets`."""
+    """Offsets of the inputs of the tiles, see `_offsets`."""
     top, left, *_ = conv.tiling.tiles.T
     before = [before for before, _ in conv.window.padding]
     above, beside = rows_and_columns(before, 0)
@@ -212,19 +227,19 @@ def _input_tiles(conv: WinogradConvolution) -> Array:
 
 
 def _output_tiles(conv: WinogradConvolution, tensor: Tensor) -> Array:
-    """Offsets of the outputs of the tiles, or of their residual: see `_offsets`."""
+    """Offsets of the outputs of the tiles, or of their residual, see `_offsets`."""
     top, left, *_ = conv.tiling.tiles.T
     return _offsets(tensor, conv.tiling.planes, top, left)
 
 
 def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Array:
-    """int32: bytes from the start of a channel block to pixels."""
+    """int32: byte offsets of pixels in a channel block."""
     found = tensor.origin + planes * planes_of(tensor.pitches, 0) + rows * _rows(tensor)
     return as_offsets(found + columns * tensor.pixel_bytes)
 
 
 def _entries(conv: WinogradConvolution) -> Array:
-    """int32 [depth, 2]: offsets of the entries of the reduction in v, and their numbers."""
+    """int32 [depth, 2]: byte offsets of the entries of the reduction in v, and their numbers."""
     inside = np.arange(conv.entries) * conv.channels
     channels = np.add.outer(
         np.arange(conv.plane_taps) * conv.x.blocks * conv.x.layout.block, inside
@@ -235,7 +250,7 @@ def _entries(conv: WinogradConvolution) -> Array:
 
 
 def packed_filter(lower: Lowering, conv: WinogradConvolution) -> Ref:
-    """The transformed filter."""
+    """Memory of the transformed filter, in panels."""
     panels = tuple((each.width, each.count) for each in conv.panels if each.count)
     packing = (conv.tiling.grid, conv.channels, panels)
     return lower.packed(conv.filter, "winograd", packing, DType.FLOAT32)

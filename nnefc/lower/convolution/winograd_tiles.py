@@ -1,4 +1,4 @@
-"""The tiles of Winograd's convolution: their sizes, and their order."""
+"""The tiles of Winograd convolution: their sizes, and their order."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ Integers = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class TileClasses:
-    """Which tiles have an element; int32, as the kernels read them."""
+    """Classes of elements: the elements of a class exist in the same tiles.
+
+    Smaller tiles lack the last elements of the transform.  All arrays are int32.
+    """
 
     members: Integers
     """[elements]: the class of each element."""
     counts: Integers
-    """[parts, classes]: tiles of a batch item."""
+    """[parts, classes]: number of these tiles in a batch item."""
     tiles: Integers
-    """[parts, classes, capacity]: numbers of the tiles among those of a block."""
+    """[parts, classes, capacity]: their numbers among the tiles of a block."""
 
 
 class Tiling:
-    """The tiles of planes of outputs: those of one size are neighbours, larger ones come first."""
+    """The tiles of all output planes, grouped by size, larger tiles first."""
 
     def __init__(self, outputs: tuple[int, int, int], most: tuple[int, int], taps: Taps) -> None:
-        """`outputs`: planes, rows and columns; `most`: rows and columns of a tile, at most."""
+        """`outputs`: planes, rows and columns; `most`: maximum rows and columns of a tile."""
         planes, *extents = outputs
         self._outputs, self._taps = outputs, taps
         sizes = [balanced(n, m) for n, m in zip(extents, most, strict=True)]
@@ -49,7 +52,7 @@ class Tiling:
         ).reshape(-1, 4)
         order = np.lexsort((np.arange(len(every)), -every[:, 3], -every[:, 2]))
         self.tiles: Integers = np.repeat(every[order], planes, axis=0)
-        """[count, 4]: first row and column, rows and columns of outputs."""
+        """[count, 4]: first row, first column, rows, columns of the outputs of a tile."""
         self.planes: Integers = np.tile(np.arange(planes), len(every))
         """[count]: the plane of each tile."""
 
@@ -59,17 +62,17 @@ class Tiling:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Points along rows and columns: those of the largest tile."""
+        """Points of the transform of the largest tile, along rows and columns."""
         (height, *_), (width, *_) = self._distinct
         return points(height, self._taps[0]), points(width, self._taps[1])
 
     def parts(self, number: int) -> Iterator[range]:
-        """The tiles cut into so many parts."""
+        """The tiles, in `number` nearly equal parts."""
         for part in range(number):
             yield range(self.count * part // number, self.count * (part + 1) // number)
 
     def pixels(self, part: range) -> list[range]:
-        """The outputs of these tiles, numbered row by row."""
+        """The outputs of a part, numbered row by row, as maximal ranges."""
         _, rows_of_plane, width = self._outputs
         mine = slice(part.start, part.stop)
         tiles = self.tiles[mine]
@@ -90,9 +93,9 @@ class Tiling:
         return joined
 
     def runs(self, parts: int) -> Integers:
-        """int32 [parts, runs, 4]: first tile, end, rows and columns of tiles of equal size.
+        """int32 [parts, runs, 4]: first tile, end, rows and columns of runs of equal tiles.
 
-        Every part has equally many runs; some may be empty.
+        All parts have the same number of runs; some may be empty.
         """
         found = [
             [
@@ -112,7 +115,7 @@ class Tiling:
         return int(numbers[0]), int(numbers[-1]) + 1, height, width
 
     def classes(self, parts: int, items: int, capacity: int) -> TileClasses:
-        """For blocks of one part of `items` batch items each, at most `capacity` tiles."""
+        """The classes for blocks of one part of `items` batch items, at most `capacity` tiles."""
         down, across = self.grid
         limits = [
             [sum(points(size, taps) > i for size in distinct) for i in range(number)]

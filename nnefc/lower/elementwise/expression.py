@@ -1,4 +1,4 @@
-"""Lowering of element-wise operations, one by one or fused into an expression."""
+"""Lowering of element-wise operations, single or fused into an expression."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from nnefc.program.program import Ref
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, statically_equal
 
 TILE_BYTES = 64 << 10
-"""What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
+"""Minimum bytes that a tile writes: some microseconds, and the result stays in the L2 cache."""
 STREAM_BYTES = 6 << 20
-"""Results may go past the caches from this size on, if a part of the last cache is not larger."""
+"""Minimum size of results that bypass the caches, if half of the last cache is not larger."""
 COLUMN_STEP = 256
-"""Tiles of parts of rows are so many columns, or a multiple: whole vectors, several at a time."""
+"""Tiles narrower than a row have a multiple of this many columns: unrolled whole vectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """A tensor in memory, as an element-wise kernel walks it."""
+    """A tensor in memory, with its strides in the iteration space of a kernel."""
 
     ref: Ref
     dtype: DType
     strides: tuple[int, ...]
-    """Along the dimensions of the iteration space, in items; 0 where it repeats.
+    """Strides along the dimensions of the iteration space, in items; 0 where it is broadcast.
 
-    The last one is 0 or 1.
+    The last stride is 0 or 1.
     """
 
 
@@ -51,7 +51,7 @@ def elementwise_operation(lower: Lowering, op: Op) -> None:
 
 @lowering("fused_views")
 def fused_views(lower: Lowering, op: Op) -> None:
-    """An expression over parts of tensors, into parts of a tensor."""
+    """An expression over strided views of tensors, into views of one tensor."""
     a, y = op.attributes, lower.write(op.output)
 
     def strided(at: Ref, value: Value, where: tuple[int, ...]) -> Strided:
@@ -68,9 +68,9 @@ def fused_views(lower: Lowering, op: Op) -> None:
 
 
 def _deferred_conversion(lower: Lowering, op: Op) -> Array | None:
-    """The items that a conversion to a wider type of floats leaves as they are, if they are known.
+    """The unconverted items if `op` widens known floats, else None.
 
-    Weights are converted when they are packed: there is no time when both are in memory.
+    Weights are converted while they are packed, so that only one form is in memory.
     """
     stored, dtype = lower.stored_data(op.inputs[0]), op.output.type.dtype
     wider = dtype.is_float and op.inputs[0].type.dtype.is_float
@@ -82,7 +82,7 @@ def _deferred_conversion(lower: Lowering, op: Op) -> Array | None:
 def launch(
     lower: Lowering, expression: Expression, inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> None:
-    """Compute `expression` for every item of `outputs`, which are of one shape."""
+    """Launch `expression` over all items of `outputs`, which have one shape."""
     expression, kept = fold_literals(lower, expression, inputs)
     shape = outputs[0].type.dims
     sources = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, shape)) for v in kept]
@@ -108,7 +108,7 @@ def launch_strided(
     *,
     in_place: tuple[Ref, ...] = (),
 ) -> None:
-    """Compute `expression` over an iteration space of any shape and tensors of any strides."""
+    """Launch `expression` over an iteration space of any shape, for tensors of any strides."""
     operands = [*inputs, *outputs]
     dims, steps = coalesce(shape, [operand.strides for operand in operands])
     key = kernel_expression(expression)
@@ -158,7 +158,7 @@ def launch_strided(
 
 
 def kernel_expression(expression: Expression) -> scalar.Expression:
-    """The expression as kernels are told of it."""
+    """The expression as an argument of kernel families."""
     return scalar.Expression(
         tuple(t.value for t in expression.inputs),
         tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
@@ -169,7 +169,9 @@ def kernel_expression(expression: Expression) -> scalar.Expression:
 def fold_literals(
     lower: Lowering, expression: Expression, inputs: Sequence[Value]
 ) -> tuple[Expression, list[Value]]:
-    """The expression with inputs that are one known item, perhaps repeated, made literals."""
+    """(expression, remaining inputs): inputs that are one known item, perhaps broadcast, become
+    literals.
+    """
     known = {i: item for i, value in enumerate(inputs) if (item := lower.scalar(value)) is not None}
     kept = [i for i in range(len(inputs)) if i not in known]
     place = {old: new for new, old in enumerate(kept)}
@@ -191,7 +193,7 @@ def fold_literals(
 
 
 def strides(shape: Shape, space: Shape) -> tuple[int, ...]:
-    """Of a dense tensor that is broadcast as NNEF does: aligned at dimension 0."""
+    """Strides of a dense tensor that is broadcast as in NNEF, aligned at dimension 0; in items."""
     steps: list[int] = []
     step = 1
     for extent in reversed(shape + (1,) * (len(space) - len(shape))):
@@ -203,10 +205,10 @@ def strides(shape: Shape, space: Shape) -> tuple[int, ...]:
 def coalesce(
     shape: Shape, strides: Sequence[tuple[int, ...]]
 ) -> tuple[list[int], list[tuple[int, ...]]]:
-    """(extents, strides): the same iteration space in as few dimensions as possible.
+    """(extents, strides) of the same iteration space in as few dimensions as possible.
 
-    Singular dimensions are left out, and neighbours joined where all strides allow it; there are
-    at least two dimensions.
+    Drops dimensions of extent 1, and merges neighbours if all strides allow it.  Returns at least
+    two dimensions.
     """
     dims: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
@@ -225,7 +227,7 @@ def coalesce(
         for along, step in zip(steps, inner):
             along.append(step)
     missing = max(2 - len(dims), 0)
-    # A dimension that only fills up is walked by nobody; the last one is contiguous.
+    # Dimensions added for the minimum of two have extent 1; the last one must be contiguous.
     fill = ([0, 1] if missing == 2 else [0])[:missing]
     return [1] * missing + dims, [(*fill, *along) for along in steps]
 
@@ -233,10 +235,10 @@ def coalesce(
 def flatten_rows(
     dims: Sequence[int], strides: Sequence[tuple[int, ...]], inputs: int, lanes: int
 ) -> Walk | None:
-    """How to walk the two innermost dimensions as one row; None to leave them as they are.
+    """The access pattern with the two innermost dimensions as one row; None to keep both.
 
-    That pays where the innermost is short, and where a vector of it is the same for all rows; where
-    that varies other kernels would be needed on the way.
+    Flattening pays if the innermost dimension is short, or if it is one vector that all rows share.
+    A symbolic extent stays, since other values could need another kernel.
     """
     outer, inner = dims[-2:]
     if is_symbolic([inner]) or outer == 1 or inner > MAX_PERIOD:
@@ -268,9 +270,9 @@ def _bypasses_caches(
     in_place: tuple[Ref, ...],
     cache_bytes: int,
 ) -> bool:
-    """Whether results should go past the caches: they would be gone before anybody reads them.
+    """Whether results should bypass the caches: they are too large to stay there until read.
 
-    Results that take the place of an operand are in the cache anyway.
+    Results that overwrite an operand in the arena are in the cache anyway.
     """
     nbytes = items * sum(output.dtype.itemsize for output in outputs)
     return (
@@ -282,9 +284,9 @@ def _bypasses_caches(
 
 
 def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
-    """(rows, columns) of a tile of about `items` items, not more tiles than there may be.
+    """(rows, columns) of a tile of about `items` items, larger if there would be too many tiles.
 
-    Columns are a multiple of `step`, unless they are all of a row.
+    Columns are a multiple of `step`, or whole rows.
     """
     items = largest([items, -(-rows * columns // (MAX_TILES // 2))])
     if hint(columns) >= 2 * hint(largest([items, step])):
@@ -294,7 +296,7 @@ def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
 
 
 def copy_bytes(lower: Lowering, x: Ref, y: Ref, nbytes: int, label: str = "") -> None:
-    """Copy memory as it is."""
+    """Launch a copy of `nbytes` contiguous bytes."""
     tile = max(TILE_BYTES, -(-nbytes // MAX_TILES))
     words = parameters.COPY.pack(x=x, y=y, nbytes=nbytes, tile=tile)
     lower.launch(elementwise.copy(), words, -(-nbytes // tile), label)

@@ -1,4 +1,4 @@
-"""local_response_normalization: y = x / (bias + alpha * mean of x * x in a window) ^ beta."""
+"""local_response_normalization: y = x / (bias + alpha * mean(x ^ 2) over a window) ^ beta."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 
 CHUNK = 8192
-"""Items of a unit of work: some microseconds."""
+"""Items of a unit, which take some microseconds."""
 
 
 @lowering("local_response_normalization")
 def local_response_normalization(lower: Lowering, op: Op) -> None:
-    """One pass if the window extends along one dimension, as it does over channels."""
+    """One launch if the window has one dimension (usually channels), else several."""
     (x,) = op.inputs
     whole = pooling_window(x.type.dims, {"size": op.attributes["size"]})
     expression = _response(x.type.dtype, op, whole.volume)
@@ -54,7 +54,7 @@ def local_response_normalization(lower: Lowering, op: Op) -> None:
 
 
 def _in_passes(lower: Lowering, op: Op, moves: Window, expression: Expression) -> None:
-    """Squares, their sums dimension by dimension, then the quotient."""
+    """Launch squares, their window sums dimension by dimension, then the quotient."""
     (value,) = op.inputs
     dtype, shape = value.type.dtype, value.type.dims
     along = strides(shape, shape)
@@ -78,7 +78,7 @@ def _in_passes(lower: Lowering, op: Op, moves: Window, expression: Expression) -
 
 
 def _response(dtype: DType, op: Op, volume: int) -> Expression:
-    """x / (bias + alpha / volume * sum) ^ beta, of x and sum; the usual powers are roots."""
+    """The expression x / (bias + alpha / volume * sum) ^ beta; common powers become roots."""
     a = op.attributes
     steps: list[Step] = []
 

@@ -1,5 +1,6 @@
-"""mean_variance_normalization, alone or with an expression: see
-`nnefc.ops.internal.mean_variance`.
+"""mean_variance_normalization, with or without a fused expression.
+
+See `nnefc.ops.internal.mean_variance`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from nnefc.ops.internal import mean_variance
 from nnefc.program.program import Ref
 
 ROW_NS = 50.0
-"""Nanoseconds to find a row and to make a factor of its sums."""
+"""Nanoseconds of overhead per row: its address, and the factor from its sums."""
 VECTOR_NS = 2.5
-"""Of a vector of items, which are looked at two or three times."""
+"""Nanoseconds per vector of items, which is read two or three times."""
 
 
 @lowering(mean_variance.NAME, mean_variance.FUSED_NAME)
@@ -38,7 +39,7 @@ def mean_variance_normalization(lower: Lowering, op: Op) -> None:
 
 
 def read_expression(lower: Lowering, op: Op) -> tuple[Expression, list[Value]]:
-    """The expression that the operation applies, and its operands that are not one number."""
+    """The fused expression of the operation, and its operands that are not literals."""
     x = op.inputs[0]
     expression = op.attributes.get("expression", Expression((x.type.dtype,), (), (0,)))
     result = Value(TensorType(x.type.dtype, x.type.shape))
@@ -54,9 +55,9 @@ def launch(
     shape: Shape,
     in_place: Sequence[Ref] = (),
 ) -> None:
-    """Normalise along the axes of `op` in the iteration space `shape`.
+    """Launch the normalisation along the axes of `op` over the iteration space `shape`.
 
-    `operands`: x, y, and the others of the expression.
+    `operands`: x, y, then the other operands of the expression.
     """
     axes: tuple[int, ...] = op.attributes["axes"]
     *outer, inner = _coalesce(shape, [operand.strides for operand in operands], axes)
@@ -105,19 +106,19 @@ def launch(
 
 @dataclass(frozen=True, slots=True)
 class _Dimension:
-    """A dimension of the iteration space."""
+    """A dimension of the iteration space, after coalescing."""
 
     extent: int
     strides: tuple[int, ...]
-    """Of all tensors, in items."""
+    """Stride of each operand, in items."""
     reduced: bool
-    """Whether rows lie along it."""
+    """Whether it is an axis of the normalisation."""
 
 
 def _coalesce(
     shape: Shape, strides: Sequence[tuple[int, ...]], axes: Collection[int]
 ) -> list[_Dimension]:
-    """The same space in as few dimensions as possible, at least one."""
+    """The same iteration space in as few dimensions as possible, at least one."""
     found: list[_Dimension] = []
     for axis, extent in enumerate(shape):
         steps = tuple(along[axis] for along in strides)

@@ -1,4 +1,4 @@
-"""Reductions (section 4.4) and softmax, which walks its input like one."""
+"""Reductions (NNEF 1.0.2 section 4.4), and softmax, which iterates like a reduction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnefc.symbolic.integers import hint
 
 @lowering("sum_reduce")
 def sum_reduce(lower: Lowering, op: Op) -> None:
-    # what one output item is made of
+    # input items per output item
     count = op.inputs[0].type.volume // op.output.type.volume
     divisor = count if op.attributes["normalize"] else 1
     _reduce(lower, op, "sum", divisor)
@@ -47,7 +47,10 @@ def reduce_axes(
     *,
     divisor: float = 1.0,
 ) -> None:
-    """Reduce x of `shape` along `axes` into y; `kind` as in `reduce.rows`; sums are divided."""
+    """Launch the reduction of x along `axes` into y; sums are divided by `divisor`.
+
+    `kind`: see `nnefc.kernels.reduce.reduction.rows`.
+    """
     item = str(dtype)
     kernels = reduction.rows(kind, item), reduction.columns(kind, item)
     _launch(lower, kernels, x, y, dtype, shape, axes, divisor)
@@ -82,7 +85,7 @@ def _launch(
     axes: Collection[int],
     divisor: float = 1.0,
 ) -> None:
-    """`kernels`: the one for rows that are reduced, and the one for rows that are kept."""
+    """`kernels`: the kernel for a reduced innermost dimension, and the one for others."""
     dimensions = _coalesce(shape, axes)
     *outer, (width, _, row_reduced) = dimensions
     kept = [(extent, pitch) for extent, pitch, reduced in outer if not reduced]
@@ -113,7 +116,7 @@ def _launch(
 
 
 def _coalesce(shape: Shape, axes: Collection[int]) -> list[tuple[int, int, bool]]:
-    """(extent, pitch in items, reduced) of dimensions joined with neighbours of the same kind."""
+    """(extent, pitch in items, is reduced) of dimensions, neighbours of the same kind merged."""
     joined: list[tuple[int, int, bool]] = []
     pitch = 1
     for axis in range(len(shape) - 1, -1, -1):

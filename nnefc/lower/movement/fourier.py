@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms."""
+"""Lowering of discrete Fourier transforms: fft and stft."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from nnefc.lower.partition import ceil_div, partition_threads
 from nnefc.program.program import Ref
 
 TILES_PER_THREAD = 4
-"""For each thread: every tile has scratch memory of its own."""
+"""Few, because every tile has scratch memory of its own."""
 
 
 @lowering("fft")
 def fft(lower: Lowering, op: Op) -> None:
     axis: int = op.attributes["axis"]
-    length = int(op.inputs[0].type.dims[axis])  # which tables are for
+    length = int(op.inputs[0].type.dims[axis])  # tables need a plain number
     one = lower.table(np.ones(1, op.output.type.dtype.numpy))
     kind = "inverse" if op.attributes["inverse"] else "forward"
     _launch(lower, op, length, 1, one, window=(0, length, 0), kind=kind)
@@ -30,7 +30,7 @@ def fft(lower: Lowering, op: Op) -> None:
 
 @lowering("stft")
 def stft(lower: Lowering, op: Op) -> None:
-    """A window of one item is the same for all of a frame."""
+    """Transforms of windowed frames; a scalar window applies to the whole frame."""
     window, frame = op.inputs[1], op.attributes["frame"]
     count = window.type.volume
     parts = ((frame - count) // 2, count, 1) if window.type.rank else (0, frame, 0)
@@ -47,7 +47,7 @@ def _launch(
     window: tuple[int, int, int],
     kind: str = "forward",
 ) -> None:
-    """`window`: the first item that has a weight, how many have, how far apart weights are."""
+    """`window`: first weighted item of a frame, number of weighted items, step of the weights."""
     kind = "real" if op.inputs[0].type.dims[-1] == 1 else kind
     axis: int = op.attributes["axis"]
     shape, dtype = op.inputs[0].type.dims, op.output.type.dtype
@@ -58,7 +58,7 @@ def _launch(
     groups = ceil_div(units, lanes * (1 + real))
     group_block = ceil_div(groups, TILES_PER_THREAD * partition_threads(lower.threads))
     tiles = ceil_div(groups, group_block)
-    # whole vectors
+    # buffers of whole vectors
     weights_bytes = ceil_div(length * (2 - real), lanes) * lanes * dtype.itemsize
     buffer_bytes = (length + lanes) * 2 * lanes * dtype.itemsize
     tile_bytes = weights_bytes + 3 * buffer_bytes
@@ -109,10 +109,11 @@ def factors(length: int) -> list[int]:
 
 
 def twiddles(radices: list[int], stage: int) -> npt.NDArray[np.complex128]:
-    """The table of a stage.
+    """The twiddle factors of a stage.
 
-    Of a radix that is neither 2 nor 4 all powers of exp(-2 pi i / radix); then, for
-    k < m and 0 < r < radix, exp(-2 pi i k r / (m radix)), where m is the product of later radices.
+    For a radix other than 2 and 4, first all powers of exp(-2 pi i / radix).  Then
+    exp(-2 pi i k r / (m radix)) for k < m and 0 < r < radix, where m is the product of the later
+    radices.
     """
     radix, m = radices[stage], math.prod(radices[stage + 1 :])
     roots = [] if radix in (2, 4) else [_roots(np.arange(radix), radix)]

@@ -1,4 +1,4 @@
-"""Items at indices along a dimension, or along several where they are known."""
+"""Gathers items at indices along one dimension, or along several with known indices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def gather_rows(
     shape: tuple[int, int, int],
     count: int,
 ) -> None:
-    """y[o, i, inner] = x[o, indices[i], inner] for x of [outer, extent, inner]."""
+    """Launch y[o, i, :] = x[o, indices[i], :] for x of shape [outer, extent, inner].
+
+    `index`: the type of the indices; `count`: their number.
+    """
     outer, extent, inner = shape
     rows = outer * count
     row_block = per_tile(rows, 8 + inner / LOOP_ITEMS_PER_NS, lower.threads)
@@ -54,10 +57,10 @@ def repeat_items(
     itemsize: int,
     indices: Mapping[int, npt.NDArray[np.int32] | TracedArray],
 ) -> None:
-    """Items of x along some axes, one at least: y[i, j, ...] = x[indices[0][i], j, ...] for axis 0.
+    """Launch gathers of x along one or more axes: y[i, ...] = x[indices[0][i], ...] for axis 0.
 
-    y has more items than x.  The last axis comes first, while there is least: its items are moved
-    one by one.
+    y must have at least as many items as x.  The last axis comes first, while the tensor is
+    smallest, because its items are moved one by one.
     """
     extents = list(shape)
     for axis in sorted(indices, reverse=True):

@@ -1,4 +1,4 @@
-"""Reading and writing items at indices: `gather_elements`, `gather_nd` and their counterparts."""
+"""Lowering of gather_elements, scatter_elements, gather_nd and scatter_nd."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 
 INDEX_NS = 2.0
-"""To find an item by its index."""
+"""Nanoseconds to address an item by its index."""
 
 
 @lowering("gather_elements")
@@ -29,7 +29,7 @@ def gather_elements(lower: Lowering, op: Op) -> None:
 
 @lowering("scatter_elements")
 def scatter_elements(lower: Lowering, op: Op) -> None:
-    """Tiles are cut before the axis, where updates have places of their own."""
+    """Tiles divide the dimensions before the axis, where updates do not collide."""
     output = _copy_input(lower, op)
     indices, axis = op.inputs[1].type.dims, op.attributes["axis"]
     kernel = kernels.scatter_elements(*_reduction_and_item(op), _index_type(op))
@@ -38,7 +38,7 @@ def scatter_elements(lower: Lowering, op: Op) -> None:
 
 
 def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, units: int) -> None:
-    """Move items between the tensor and what is as large as indices, in `units` of rows."""
+    """Launch moves of items between `tensor` and `items`, which has the shape of the indices."""
     shape, indices, axis = op.inputs[0].type.dims, op.inputs[1], op.attributes["axis"]
     pitches = dense_pitches(shape, 1)
     extents, along = indices.type.dims, [0 if d == axis else p for d, p in enumerate(pitches)]
@@ -71,7 +71,7 @@ def gather_nd(lower: Lowering, op: Op) -> None:
 
 @lowering("scatter_nd")
 def scatter_nd(lower: Lowering, op: Op) -> None:
-    """Any two updates may meet, but for their columns: tiles are cut there."""
+    """Tiles divide the columns, because updates of different rows may collide."""
     output = _copy_input(lower, op)
     kernel = kernels.scatter_slices(*_reduction_and_item(op), _index_type(op))
     _slices(lower, op, kernel, output, lower.read(op.inputs[2]), 0)
@@ -80,7 +80,7 @@ def scatter_nd(lower: Lowering, op: Op) -> None:
 def _slices(
     lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, batch_dims: int
 ) -> None:
-    """Move slices between the tensor and what indices name."""
+    """Launch moves of slices between `tensor`, at the indices, and `items`."""
     shape, indices = op.inputs[0].type.dims, op.inputs[1]
     depth = indices.type.dims[-1]
     taken = slice(batch_dims, batch_dims + depth)
@@ -108,19 +108,19 @@ def _slices(
 
 
 def _copy_input(lower: Lowering, op: Op) -> Ref:
-    """The output, which begins as a copy of the first operand."""
+    """The output, after a copy of the first operand to it."""
     x, y = lower.read(op.inputs[0]), lower.write(op.output)
     copy_bytes(lower, x, y, op.output.type.nbytes)
     return y
 
 
 def _item_type(dtype: DType) -> str:
-    """The type that items are moved as, whatever their type."""
+    """An integer type of the same size, which items are moved as."""
     return ITEM[dtype.itemsize]
 
 
 def _reduction_and_item(op: Op) -> tuple[str, str]:
-    """The reduction of a scatter, and the type of the items."""
+    """(reduction of a scatter, type of the items)"""
     reduction, dtype = op.attributes["reduction"], op.output.type.dtype
     return reduction, _item_type(dtype) if reduction == "none" else str(dtype)
 

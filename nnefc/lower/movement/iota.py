@@ -1,4 +1,4 @@
-"""Numbers in a row, and triangles."""
+"""Lowering of iota (consecutive integers) and tri (triangular matrices)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 
 ITEM_NS = 0.2
-"""To write one."""
+"""Nanoseconds to write an item."""
 
 
 @lowering("iota")

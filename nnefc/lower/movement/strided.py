@@ -1,4 +1,4 @@
-"""Moving items: sections 4.5.2 to 4.5.6, `gather` and `copy_n`."""
+"""Lowering of operations that move items (NNEF 1.0.2 sections 4.5.2 to 4.5.6), e.g. transpose."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint, smallest, statically_equal
 
 PADDING_ITEMS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
-"""The type that `pad` moves items of so many bytes as."""
-
-
+"""The type that `pad` moves items as, by their size in bytes."""
 STREAM_ROWS: Final = 512
-"""Rows of a unit of what goes past the caches, at most: long streams are read."""
+"""Maximum rows of a unit that bypasses the caches, so that it reads long streams."""
 STREAM_UNITS: Final = 4
-"""Units of each thread then, at least."""
+"""Minimum units per thread of a launch that bypasses the caches."""
 
 
 def dense_pitches(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -51,14 +49,14 @@ def copy_strided(
     y_pitches: Sequence[int],
     itemsize: int,
 ) -> None:
-    """Copy items of `extents` between places with `pitches` in bytes (0: repeated)."""
+    """Launch a copy of `extents` items; pitches in bytes, 0 in x for broadcast dimensions."""
     *outer, rows, width = [(1, 0, 0)] * 2 + _coalesce(extents, x_pitches, y_pitches)
     outer = [d for d in outer if d[0] > 1]
     family = kernels.strided
     if width[1] == width[2] == itemsize or width[0] == 1:
         family = kernels.copy
     elif width[2] == itemsize:
-        # The dimension that is contiguous in x becomes the rows of squares.
+        # The dimension that is contiguous in x becomes the rows of the transposed squares.
         contiguous = [d for d in [*outer, rows] if d[1] == itemsize]
         if contiguous:
             family = kernels.transpose
@@ -68,7 +66,7 @@ def copy_strided(
     planes, cost, streams = math.prod(d[0] for d in outer), width[0], False
     if family is kernels.transpose:
         cost = width[0] / VECTOR_ITEMS_PER_NS
-        # the last cache holds what it is read from as well
+        # the source needs room in the last cache, too
         nbytes = hint(itemsize * planes * rows[0] * width[0])
         streams = nbytes >= max(STREAM_BYTES, lower.cache_bytes // 4)
     row_block = steps_per_unit(rows[0], cost)
@@ -103,7 +101,7 @@ def copy_strided(
 def _coalesce(
     extents: Sequence[int], x_pitches: Sequence[int], y_pitches: Sequence[int]
 ) -> list[tuple[int, int, int]]:
-    """(extent, pitch in x, pitch in y) without singular dimensions, neighbours joined."""
+    """(extent, pitch in x, pitch in y) without extents of 1, neighbours merged."""
     joined: list[tuple[int, int, int]] = []
     for extent, x_pitch, y_pitch in zip(extents, x_pitches, y_pitches, strict=True):
         if extent == 1:
@@ -119,7 +117,7 @@ def _coalesce(
 def permute(
     lower: Lowering, x: Ref, y: Ref, shape: Shape, axes: Sequence[int], itemsize: int
 ) -> None:
-    """Dimension k of y is dimension axes[k] of x, which has `shape`."""
+    """Launch a transposition: dimension k of y is dimension axes[k] of x, which has `shape`."""
     extents = [shape[a] for a in axes]
     pitches = dense_pitches(shape, itemsize)
     copy_strided(
@@ -146,9 +144,9 @@ def stack(lower: Lowering, op: Op) -> None:
 
 
 def _concatenate(lower: Lowering, op: Op, axis: int) -> None:
-    """Every input goes to its part of each row of the output; a row is what `axis` starts.
+    """Copy every operand into its range of the output along `axis`.
 
-    What was computed there stays (`lower.buffer_aliasing`).
+    Operands that were computed in place are not copied (`lower.buffer_aliasing`).
     """
     y, itemsize = lower.write(op.output), op.output.type.dtype.itemsize
     outer = math.prod(op.output.type.dims[:axis])
@@ -163,7 +161,7 @@ def _concatenate(lower: Lowering, op: Op, axis: int) -> None:
 
 @lowering("split", "unstack")
 def split(lower: Lowering, op: Op) -> None:
-    """Chunks that lie in one piece are views."""
+    """Contiguous chunks are views; others are copied."""
     x, type_ = lower.read(op.inputs[0]), op.inputs[0].type
     outer = math.prod(type_.dims[: op.attributes["axis"]])
     pitch, offset = type_.nbytes // outer, 0
@@ -188,14 +186,14 @@ def _copy_rows(
     y_pitch: int,
     itemsize: int,
 ) -> None:
-    """Copy `rows` of `width` bytes, at such distances."""
+    """Launch a copy of `rows` rows of `width` bytes; pitches in bytes."""
     extents, steps = (rows, width // itemsize), (itemsize,)
     copy_strided(lower, x, y, extents, (x_pitch, *steps), (y_pitch, *steps), itemsize)
 
 
 @lowering("slice")
 def slice_(lower: Lowering, op: Op) -> None:
-    """What lies in one piece is a view."""
+    """A contiguous slice is a view; others are copied."""
     at = view_offset(op, 0)
     if at is not None:
         lower.alias(op.output, op.inputs[0], at)
@@ -219,7 +217,7 @@ def slice_(lower: Lowering, op: Op) -> None:
 
 @lowering("append")
 def append(lower: Lowering, op: Op) -> None:
-    """The result is what is put into the memory; the other launches do not look there."""
+    """Copy the new items into the memory; the result is a view of the items themselves."""
     memory, items = op.inputs
     axis: int = op.attributes["axis"]
     itemsize = items.type.dtype.itemsize
@@ -241,7 +239,7 @@ def append(lower: Lowering, op: Op) -> None:
 
 @lowering("tile")
 def tile(lower: Lowering, op: Op) -> None:
-    """Every dimension becomes two, of which the first repeats."""
+    """A strided copy with two dimensions per axis: repetitions (stride 0), then items."""
     type_, itemsize = op.inputs[0].type, op.output.type.dtype.itemsize
     x_pitches, y_pitches = (
         dense_pitches(type_.dims, itemsize),
@@ -262,7 +260,7 @@ def tile(lower: Lowering, op: Op) -> None:
 
 @lowering("pad")
 def pad(lower: Lowering, op: Op) -> None:
-    """A window of one tap, which reads the border as the mode says."""
+    """A window of one tap, whose border mode gives the padding."""
     type_, a = op.inputs[0].type, op.attributes
     moves = pooling_window(type_.dims, {"size": (1,) * type_.rank, "padding": a["padding"]})
     value = np.array([a["value"]]).astype(type_.dtype.numpy)
@@ -297,6 +295,6 @@ def gather(lower: Lowering, op: Op) -> None:
 
 @lowering("copy_n")
 def copy_n(lower: Lowering, op: Op) -> None:
-    """All copies are the same memory: nothing is changed once it is computed."""
+    """All copies share the memory of the operand, since values are immutable."""
     for value in op.outputs:
         lower.alias(value, op.inputs[0])

@@ -1,4 +1,4 @@
-"""The largest or smallest items along a dimension."""
+"""Lowering of topk: the largest or smallest items along a dimension."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 
 ITEM_NS = 1.5
-"""To compare an item with the last of those held."""
+"""Nanoseconds to compare an item with the root of the heap."""
 LEVEL_NS = 4.0
-"""To go down a level of the heap."""
+"""Nanoseconds to sift down one level of the heap."""
 
 
 @lowering("topk")

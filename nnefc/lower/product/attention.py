@@ -1,21 +1,25 @@
-"""attention: see `nnefc.ops.internal.attention`."""
+"""Lowering of fused attention (`nnefc.ops.internal.attention`).
+
+The kernel computes the softmax online, block of keys by block of keys (Milakov & Gimelshein 2018).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from nnefc.ir import DType, Op, Shape, TensorType, Value
+from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
+from nnefc.kernels.parameters import Words
 from nnefc.kernels.product import attention as kernels
 from nnefc.kernels.product.attention import MAX_ROWS, SCORES_BYTES, attention_layout
-from nnefc.kernels.tile.epilogue import Epilogue
 from nnefc.kernels.tile.register_tile import tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div
-from nnefc.lower.product.matmul import zero_item
+from nnefc.lower.product.matmul import read_epilogue, zero_item
 from nnefc.lower.product.operands import broadcast_matrix
 from nnefc.lower.product.pack import Matrix, pack
 from nnefc.lower.product.tiling import (
@@ -32,147 +36,262 @@ from nnefc.support.hardware import CACHE_LINE
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest
 
-FEW_ROWS = 8
-"""Up to so many read k and v as they are."""
-KEYS = 512
-"""Keys of a block, about, where not all fit."""
+FEW_ROWS: Final = 8
+"""Up to this many rows, k and v are read in place instead of packed."""
+KEY_BLOCK: Final = 512
+"""Approximate keys of a block, if the scores of all keys do not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionProblem:
+    """y = softmax(expression(q k^T, operands)) v over a batch.
+
+    Batch dimensions of extent 1 are dropped.  Keys and values come in segments, e.g. a cache and
+    new items.
+    """
+
+    dtype: DType
+    rows: int
+    keys: int
+    depth: int
+    width: int
+    batch: Shape
+    q: Matrix
+    y: Matrix
+    segments: tuple[tuple[int, Matrix, Matrix], ...]
+    """(keys, k, v)"""
+    expression: Expression
+    operands: tuple[Matrix, ...]
+    diagonal: int
+    """Row r attends to keys up to r + diagonal."""
+
+    @property
+    def has_few_rows(self) -> bool:
+        return self.rows <= FEW_ROWS
+
+    @property
+    def shares_keys(self) -> bool:
+        """Whether the few items of the last batch dimension have the same keys and values."""
+        matrices = [x for _, k, v in self.segments for x in (k, v)]
+        few = bool(self.batch) and self.batch[-1] <= FEW_ROWS
+        return few and not any(x.batch[-1] for x in matrices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiling:
+    """How rows, keys and columns are divided into register tiles."""
+
+    m_parts: int
+    heights: tuple[int, ...]
+    columns: int
+    """Maximum width of a tile, in vectors."""
+    width_parts: int
+    widths: tuple[int, ...]
+    k_rows: bool
+    """Whether k is read in place, row by row; else it is packed.  `v_rows`: likewise."""
+    v_rows: bool
 
 
 @dataclass(frozen=True, slots=True)
 class KeySegment:
-    """Some of the keys, and the values that belong to them."""
+    """Consecutive keys and their values, as the kernel reads them."""
 
     keys: int
     k: Matrix
     v: Matrix
     panels: int
     block: int
-    """Panels of keys at a time."""
+    """Panels of keys per block, whose scores are held at a time."""
+    pitch: int
+    """Bytes from row to row of these scores."""
 
 
 @lowering("attention")
 def attention(lower: Lowering, op: Op) -> None:
-    dtype, a = op.output.type.dtype, op.attributes
-    *batch, rows, keys = a["scores"]
-    depth, width = a["depth"], a["width"]
-    kept = [i for i, extent in enumerate(batch) if extent > 1]
-    extents = tuple(batch[i] for i in kept)
-    item, lanes = dtype.itemsize, lanes_of(str(dtype))
-
-    def matrix(at: Ref, where: tuple[int, ...]) -> Matrix:
-        first, *strides, row, step = (s * item for s in where)
-        at = replace(at, offset=at.offset + first)
-        return Matrix(at, row, step, tuple(strides[i] for i in kept))
-
-    q, *places = (matrix(lower.read(x), where) for x, _, where in tensor_views(op)[:-1])
-    y = matrix(lower.write(op.output), a["y"])
-    dims = tuple(a["scores"])
-    expression, (_, *others) = elementwise.fold_literals(
-        lower, a["expression"], [Value(TensorType(dtype, dims)), *op.inputs[expression_start(op) :]]
+    problem = _read_problem(lower, op)
+    if problem.rows == 1 and problem.diagonal >= problem.keys - 1 and problem.shares_keys:
+        problem = _heads_as_rows(problem)
+    tiling = _choose_tiling(lower, problem)
+    segments = list(_read_segments(lower, problem, tiling))
+    pitch = 0
+    for segment in segments:
+        pitch = largest([pitch, segment.pitch])
+    m_block, block_ns = _row_block(problem, tiling, pitch)
+    units = math.prod(problem.batch) * ceil_div(tiling.m_parts, m_block)
+    unit_block = units_per_tile(units, block_ns)
+    words = _pack_words(
+        problem,
+        tiling,
+        segments,
+        m_block=m_block,
+        pitch=pitch,
+        units=units,
+        unit_block=unit_block,
+        empty=int(op.attributes["empty"]),
+        zero=lower.constant(zero_item(problem.dtype)),
     )
-    operands = [broadcast_matrix(lower.read(x), x.type, dims) for x in others]
-    operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]
     epilogue = None
-    if expression.steps:
-        repeated = tuple(not x.step for x in operands)
-        epilogue = Epilogue(elementwise.kernel_expression(expression), repeated)
-    if rows == 1 and a["diagonal"] >= keys - 1 and _shared(places, extents):
-        # single rows of heads that share keys are rows of one product
-        q, y, *operands = (
-            replace(x, row=x.batch[-1], batch=x.batch[:-1]) for x in (q, y, *operands)
-        )
-        places = [replace(x, batch=x.batch[:-1]) for x in places]
-        extents, rows = extents[:-1], extents[-1]
-    m_parts, width_vectors = ceil_div(rows, tile_rows()), ceil_div(width, lanes)
+    if problem.expression.steps:
+        epilogue = read_epilogue(problem.expression, problem.operands)
+    tiles = tile_sizes(tiling.heights, tiling.widths)
+    kernel = kernels.rows(str(problem.dtype), *tiles, epilogue)
+    lower.launch(kernel, words, ceil_div(units, unit_block))
+
+
+def _read_problem(lower: Lowering, op: Op) -> AttentionProblem:
+    """The matrices of an attention operation, and their extents."""
+    dtype, a = op.output.type.dtype, op.attributes
+    *batch, rows, keys = dims = tuple(a["scores"])
+    axes = [i for i, extent in enumerate(batch) if extent > 1]
+
+    def matrix(at: Ref, strides: tuple[int, ...]) -> Matrix:
+        first, *along, row, step = (s * dtype.itemsize for s in strides)
+        at = replace(at, offset=at.offset + first)
+        return Matrix(at, row, step, tuple(along[i] for i in axes))
+
+    q, *others = (matrix(lower.read(x), strides) for x, _, strides in tensor_views(op)[:-1])
+    y = matrix(lower.write(op.output), a["y"])
+    scores = Value(TensorType(dtype, dims))
+    expression, (_, *values) = elementwise.fold_literals(
+        lower, a["expression"], [scores, *op.inputs[expression_start(op) :]]
+    )
+    operands = [broadcast_matrix(lower.read(x), x.type, dims) for x in values]
+    return AttentionProblem(
+        dtype=dtype,
+        rows=rows,
+        keys=keys,
+        depth=a["depth"],
+        width=a["width"],
+        batch=tuple(batch[i] for i in axes),
+        q=q,
+        y=y,
+        segments=tuple(zip(a["keys"], others[::2], others[1::2], strict=True)),
+        expression=expression,
+        operands=tuple(replace(x, batch=tuple(x.batch[i] for i in axes)) for x in operands),
+        diagonal=a["diagonal"],
+    )
+
+
+def _heads_as_rows(problem: AttentionProblem) -> AttentionProblem:
+    """Turn single rows of heads that share keys (grouped queries) into rows of one product."""
+
+    def fold(x: Matrix) -> Matrix:
+        return replace(x, row=x.batch[-1], batch=x.batch[:-1])
+
+    def drop(x: Matrix) -> Matrix:
+        return replace(x, batch=x.batch[:-1])
+
+    return replace(
+        problem,
+        rows=problem.batch[-1],
+        batch=problem.batch[:-1],
+        q=fold(problem.q),
+        y=fold(problem.y),
+        segments=tuple((keys, drop(k), drop(v)) for keys, k, v in problem.segments),
+        operands=tuple(map(fold, problem.operands)),
+    )
+
+
+def _choose_tiling(lower: Lowering, problem: AttentionProblem) -> _Tiling:
+    lanes, item = lanes_of(str(problem.dtype)), problem.dtype.itemsize
+    m_parts = ceil_div(problem.rows, tile_rows())
     if not lower.growing:
-        heights = balanced_sizes(rows, m_parts)
-    elif rows < min_rows():
-        m_parts, heights = rows, (1,)
+        heights = balanced_sizes(problem.rows, m_parts)
+    elif problem.rows < min_rows():
+        m_parts, heights = problem.rows, (1,)
     else:
         heights = tuple(range(min_rows(), tile_rows() + 1))
     columns = tile_width(heights[-1])
-    width_parts = ceil_div(width_vectors, columns)
-    widths = set(range(1, columns + 1))
+    vectors = [ceil_div(n, lanes) for n in (problem.width, *(s[0] for s in problem.segments))]
+    widths = range(1, columns + 1)
     if not lower.growing:
-        widths = {*balanced_sizes(width_vectors, width_parts)}
-    few = rows <= FEW_ROWS
-    k_rows = few and all(k.step == q.step == item for k in places[::2])
-    v_rows = few and width % lanes == 0 and all(v.step == item for v in places[1::2])
-    parts: list[KeySegment] = []
-    pitch = 0
-    for count, k, v in zip(a["keys"], places[::2], places[1::2], strict=True):
-        vectors = ceil_div(count, lanes)
-        panels = ceil_div(vectors, columns)
-        if not lower.growing:
-            widths |= {*balanced_sizes(vectors, panels)}
-        if not k_rows:
-            k = pack(lower, k.transposed, dtype, depth, count, extents, parts=panels, unit=lanes)
-        if not v_rows:
-            v = pack(lower, v, dtype, count, width, extents, parts=width_parts, unit=lanes)
-        block, room = _key_block(panels, vectors, heights[-1], dtype)
-        parts.append(KeySegment(count, k, v, panels, block))
-        pitch = largest([pitch, room])
-    room = smallest([MAX_ROWS, SCORES_BYTES // pitch]) // heights[-1]
-    macs = hint(keys) * hint(depth + width)
-    cost = heights[-1] * macs * item / (MACS_PER_NS * DType.FLOAT32.itemsize)
-    m_block = smallest([m_parts if few else balanced_block(m_parts, UNIT_NS / cost), room])
-    if few:
-        cost = max(cost, macs * item * MEMORY_NS / hint(m_block))
-    units = math.prod(extents) * ceil_div(m_parts, m_block)
-    unit_block = units_per_tile(units, cost * m_block)
-    named = {"q": q, "y": y}
-    for i, part in enumerate(parts):
-        named |= {f"k{i}": part.k, f"v{i}": part.v}
-    named |= {f"x{i}": x for i, x in enumerate(operands)}
-    words = attention_layout(len(operands), len(parts)).pack(
-        **{name: x.at for name, x in named.items()},
-        **{f"{name}_row": x.row for name, x in named.items()},
-        **{f"{name}_step": x.step for name, x in named.items()},
-        **{f"{name}_batch": x.batch for name, x in named.items()},
-        **{f"keys{i}": part.keys for i, part in enumerate(parts)},
-        **{f"panels{i}": part.panels for i, part in enumerate(parts)},
-        **{f"block{i}": part.block for i, part in enumerate(parts)},
-        rows=rows,
-        depth=depth,
-        width=width,
-        batch_rank=len(extents),
-        batch=extents,
-        m_parts=m_parts,
-        width_parts=width_parts,
-        m_block=m_block,
-        pitch=pitch,
-        k_rows=k_rows,
-        v_rows=v_rows,
-        units=units,
-        unit_block=unit_block,
-        diagonal=a["diagonal"],
-        empty=int(a["empty"]),
-        zero=lower.constant(zero_item(dtype)),
-        parts=len(parts),
-        operands=len(operands),
-    )
-    tiles = tile_sizes(heights, tuple(sorted(widths)))
-    lower.launch(
-        kernels.rows(str(dtype), *tiles, epilogue),
-        words,
-        ceil_div(units, unit_block),
+        widths = {size for n in vectors for size in balanced_sizes(n, ceil_div(n, columns))}
+    few, step = problem.has_few_rows, problem.q.step
+    in_rows = all(v.step == item for _, _, v in problem.segments)
+    return _Tiling(
+        m_parts,
+        heights,
+        columns,
+        ceil_div(vectors[0], columns),
+        tuple(sorted(widths)),
+        k_rows=few and all(k.step == step == item for _, k, _ in problem.segments),
+        v_rows=few and problem.width % lanes == 0 and in_rows,
     )
 
 
-def _shared(places: Sequence[Matrix], extents: Shape) -> bool:
-    """Whether keys and values are the same for a few items of the last dimension of the batch."""
-    return bool(extents) and extents[-1] <= FEW_ROWS and not any(x.batch[-1] for x in places)
-
-
-def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int, int]:
-    """(panels of keys whose scores are held at a time, bytes from row to row of them)."""
+def _read_segments(
+    lower: Lowering, problem: AttentionProblem, tiling: _Tiling
+) -> Iterator[KeySegment]:
+    """The segments of keys; k and v are packed into panels unless they are read in place."""
+    dtype, batch = problem.dtype, problem.batch
     lanes = lanes_of(str(dtype))
-    block = parts
-    widest = ceil_div(vectors, parts)
+    for keys, k, v in problem.segments:
+        vectors = ceil_div(keys, lanes)
+        panels = ceil_div(vectors, tiling.columns)
+        if not tiling.k_rows:
+            depth = problem.depth
+            k = pack(lower, k.transposed, dtype, depth, keys, batch, parts=panels, unit=lanes)
+        if not tiling.v_rows:
+            parts = tiling.width_parts
+            v = pack(lower, v, dtype, keys, problem.width, batch, parts=parts, unit=lanes)
+        block, pitch = _key_block(panels, vectors, tiling.heights[-1], dtype)
+        yield KeySegment(keys, k, v, panels, block, pitch)
+
+
+def _key_block(panels: int, vectors: int, height: int, dtype: DType) -> tuple[int, int]:
+    """(panels of keys per block, bytes from row to row of their scores)."""
+    lanes = lanes_of(str(dtype))
+    block = panels
+    widest = ceil_div(vectors, panels)
     if 4 * height * vectors * lanes * dtype.itemsize > SCORES_BYTES:
-        block = balanced_block(parts, KEYS / (widest * lanes))
+        block = balanced_block(panels, KEY_BLOCK / (widest * lanes))
     pitch = smallest([block * widest, vectors]) * lanes * dtype.itemsize
-    # rows a multiple of 1024 apart would compete for lines of the first cache
+    # rows a multiple of 1024 bytes apart would compete for the same lines of the first-level cache
     if is_symbolic([pitch]):
         return block, ceil_div(pitch, 2 * CACHE_LINE) * 2 * CACHE_LINE + CACHE_LINE
     return block, pitch + CACHE_LINE if pitch % 1024 == 0 else pitch
+
+
+def _row_block(problem: AttentionProblem, tiling: _Tiling, pitch: int) -> tuple[int, float]:
+    """(row tiles of a unit, nanoseconds of a unit)."""
+    height, item = tiling.heights[-1], problem.dtype.itemsize
+    most = smallest([MAX_ROWS, SCORES_BYTES // pitch]) // height
+    macs = hint(problem.keys) * hint(problem.depth + problem.width)
+    cost = height * macs * item / (MACS_PER_NS * DType.FLOAT32.itemsize)
+    few = problem.has_few_rows
+    wanted = tiling.m_parts if few else balanced_block(tiling.m_parts, UNIT_NS / cost)
+    m_block = smallest([wanted, most])
+    if few:
+        cost = max(cost, macs * item * MEMORY_NS / hint(m_block))
+    return m_block, cost * m_block
+
+
+def _pack_words(
+    problem: AttentionProblem,
+    tiling: _Tiling,
+    segments: Sequence[KeySegment],
+    **fields: int | Ref,
+) -> Words:
+    """The parameters of the kernel; `fields` are those not derived from the other arguments."""
+    matrices = {"q": problem.q, "y": problem.y}
+    for i, segment in enumerate(segments):
+        matrices |= {f"k{i}": segment.k, f"v{i}": segment.v}
+        fields |= {f"keys{i}": segment.keys, f"panels{i}": segment.panels}
+        fields |= {f"block{i}": segment.block}
+    matrices |= {f"x{i}": x for i, x in enumerate(problem.operands)}
+    return attention_layout(len(problem.operands), len(segments)).pack(
+        **{field: value for name, x in matrices.items() for field, value in x.fields(name).items()},
+        **fields,
+        rows=problem.rows,
+        depth=problem.depth,
+        width=problem.width,
+        batch_rank=len(problem.batch),
+        batch=problem.batch,
+        m_parts=tiling.m_parts,
+        width_parts=tiling.width_parts,
+        k_rows=tiling.k_rows,
+        v_rows=tiling.v_rows,
+        diagonal=problem.diagonal,
+        parts=len(segments),
+        operands=len(problem.operands),
+    )

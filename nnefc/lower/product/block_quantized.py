@@ -14,7 +14,7 @@ from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 
 @lowering("dequantize_blocks")
 def dequantize_blocks(lower: Lowering, op: Op) -> None:
-    """Blocks one behind the other, whatever the rows; of weights only where items are needed."""
+    """Dequantize consecutive blocks, unless all users are products that read the blocks."""
     value, raw = op.output, lower.data(op.inputs[0])
     users = [user for user in value.users if raw is not None and reads_blocks(user, value)]
     if users and raw is not None:

@@ -1,4 +1,4 @@
-"""Weights that products read as they are stored: in 16 bits, or in blocks of quantized items."""
+"""Weights that products read in their stored format: 16-bit floats or quantized blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnefc.lower.product.operands import Product
 from nnefc.lower.product.pack import Matrix
 
 FEW_ROWS: Final = 16
-"""Up to so many are multiplied with what is widened in registers."""
+"""Up to this many rows, weights are widened in registers instead of in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Compressed:
     """The second operand of a product, in panels."""
 
     stored: str
-    """How: see `nnefc.kernels.product.compressed`."""
+    """The stored format, see `nnefc.kernels.product.compressed`."""
     panels: Matrix
-    """Bytes from block to block, and from panel to panel."""
+    """`row`: bytes from block to block; `step`: bytes from panel to panel."""
 
 
 def compressed(lower: Lowering, product: Product) -> Compressed | None:
-    """The weights of a product, if there are any that can stay as they are stored."""
+    """The weights of a product if the kernel can read their stored format, else None."""
     b = product.b
     if product.dtype is not DType.FLOAT32 or any(b.at.batch):
         return None
@@ -52,7 +52,7 @@ def compressed(lower: Lowering, product: Product) -> Compressed | None:
 
 
 def is_direct(product: Product, weights: Compressed) -> bool:
-    """Whether weights, widened or not, stay in registers."""
+    """Whether weights go from memory to registers, without a widened panel in between."""
     exceeding = weights.stored == IN_FIXED_POINT and bool(host().byte_dot)
     few = product.m <= FEW_ROWS or exceeding
     return few and product.a.data is None and product.a.at.step == DType.FLOAT32.itemsize

@@ -18,24 +18,16 @@ from nnefc.support.machine_model import DOT_MACS_PER_NS
 
 
 def launch(lower: Lowering, product: Product) -> None:
-    """Compute a product of integers of one type."""
+    """Launch a product of integers of one type."""
     a, b = _resident(lower, product, product.a), _with_rows(lower, product)
     row_ns = product.n * product.depth / DOT_MACS_PER_NS
     m_block = ceil_div(steps_per_unit(product.m, row_ns), HEIGHT) * HEIGHT
     units = math.prod(product.batch) * ceil_div(product.m, m_block)
     unit_block = per_tile(units, min(m_block, product.m) * row_ns, lower.threads)
-    matrices = (("a", a), ("b", b), ("c", product.c))
     words = PRODUCT.pack(
-        **{
-            f"{name}{field}": value
-            for name, x in matrices
-            for field, value in (
-                ("", x.at),
-                ("_row", x.row),
-                ("_step", x.step),
-                ("_batch", x.batch),
-            )
-        },
+        **a.fields("a"),
+        **b.fields("b"),
+        **product.c.fields("c"),
         m=product.m,
         n=product.n,
         depth=product.depth,
@@ -50,7 +42,7 @@ def launch(lower: Lowering, product: Product) -> None:
 
 
 def _resident(lower: Lowering, product: Product, factor: Factor) -> Matrix:
-    """An operand in memory; what is known is in rows there."""
+    """A factor in memory; known data becomes a row-major constant."""
     data = factor.data
     if data is None:
         return factor.at
@@ -60,7 +52,7 @@ def _resident(lower: Lowering, product: Product, factor: Factor) -> Matrix:
 
 
 def _with_rows(lower: Lowering, product: Product) -> Matrix:
-    """B with rows that are contiguous: a copy if need be."""
+    """B with contiguous rows: a copy if necessary."""
     item, b = product.dtype.itemsize, _resident(lower, product, product.b)
     if b.step == item or product.n == 1:
         return b

@@ -1,13 +1,14 @@
-"""matmul (section 4.7), alone or with what follows it, and dot products for other lowerings."""
+"""Lowering of matmul (NNEF 1.0.2 section 4.7), with or without an epilogue; dot products."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
-from nnefc.ir import DType, Op, Shape, TensorType, Value
+from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
 from nnefc.kernels.product import matmul as kernels
 from nnefc.kernels.product.matmul import COMPRESSED, DOT_ROWS, DOTS, PANELS, gemm_layout
 from nnefc.kernels.tile.epilogue import Epilogue
@@ -30,10 +31,10 @@ from nnefc.lower.product.tiling import tile_direct, tile_product, tile_widened
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import DOT_MACS_PER_NS
 
-FEW_ROWS = 8
-"""Up to so many, a product with a transposed matrix is a set of dot products."""
-REUSE = 512
-"""A matrix that so many rows read is worth packing, even if its rows can be read as they are."""
+FEW_ROWS: Final = 8
+"""Up to this many rows, a product with a transposed matrix is computed as dot products."""
+PACKING_ROWS: Final = 512
+"""With more rows than this, B is packed even if its rows are contiguous."""
 
 
 @lowering("matmul")
@@ -43,11 +44,11 @@ def matmul(lower: Lowering, op: Op) -> None:
 
 @lowering("fused_matmul")
 def fused_matmul(lower: Lowering, op: Op) -> None:
-    """A product and an expression, which is applied to pieces that are in the cache."""
+    """A product with an expression as epilogue, applied to tiles that are still in the cache."""
     result = Value(TensorType(op.inputs[0].type.dtype, op.output.type.shape))
     values = [result, *op.inputs[2:]]
     product = read_product(lower, op, lower.scratch(result.type.nbytes))
-    if _use_dots(product):  # there are no pieces
+    if _use_dots(product):  # dot products have no epilogue
         lower.bind(result, Ref(product.c.at.buffer))
         launch(lower, product)
         elementwise.launch(lower, op.attributes["expression"], values, op.outputs)
@@ -60,7 +61,7 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
 
 
 def launch(lower: Lowering, product: Product) -> None:
-    """Compute a product."""
+    """Launch the kernels that compute a product."""
     if product.dtype.is_integer:
         integer_matmul.launch(lower, product)
     elif _use_dots(product):
@@ -84,7 +85,7 @@ def launch(lower: Lowering, product: Product) -> None:
 
 
 def _use_dots(product: Product) -> bool:
-    """Whether this is better done as dot products of rows of A and columns of B, as they are."""
+    """Whether dot products of contiguous rows of A and columns of B are faster than tiles."""
     if product.expression is not None:
         return False
     item = product.dtype.itemsize
@@ -94,7 +95,7 @@ def _use_dots(product: Product) -> bool:
 
 
 def _resident(lower: Lowering, factor: Factor, dtype: DType) -> Matrix:
-    """An operand in memory, as it is."""
+    """A factor in memory; known data becomes a constant."""
     if factor.data is None:
         return factor.at
     type_ = TensorType(dtype, factor.data.shape)
@@ -105,12 +106,12 @@ _zeros: dict[DType, Array] = {}
 
 
 def zero_item(dtype: DType) -> Array:
-    """One array per type, so that programs share it."""
+    """A zero of each type; always the same array, so that programs share it."""
     return _zeros.setdefault(dtype, np.zeros(1, dtype.numpy))
 
 
 def gemm(lower: Lowering, product: Product) -> None:
-    """A product by register tiles."""
+    """Launch a product by register tiles, and the packing of its factors."""
     weights = compressed(lower, product)
     direct = weights is not None and is_direct(product, weights)
     if weights is None:
@@ -129,7 +130,7 @@ def gemm(lower: Lowering, product: Product) -> None:
     )
     if weights is not None:
         b_at, b_packed = weights.panels, COMPRESSED
-    elif b.data is not None or b.at.step != item or product.n % lanes or product.m > REUSE:
+    elif b.data is not None or b.at.step != item or product.n % lanes or product.m > PACKING_ROWS:
         b_at, b_packed = _packed(lower, product, b, product.n, tiling.n_parts, lanes), PANELS
     else:
         b_at, b_packed = b.at, 0
@@ -137,14 +138,9 @@ def gemm(lower: Lowering, product: Product) -> None:
     words = gemm_layout(len(product.operands)).pack(
         **_words(product, a_at, b_at, product.c, zero),
         **{
-            f"x{i}{field}": value
+            field: value
             for i, x in enumerate(product.operands)
-            for field, value in (
-                ("", x.at),
-                ("_row", x.row),
-                ("_step", x.step),
-                ("_batch", x.batch),
-            )
+            for field, value in x.fields(f"x{i}").items()
         },
         m_block=tiling.m_block,
         n_block=tiling.n_block,
@@ -159,17 +155,22 @@ def gemm(lower: Lowering, product: Product) -> None:
     )
     epilogue = None
     if product.expression is not None:
-        repeated = tuple(not x.step for x in product.operands)
-        epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
+        epilogue = read_epilogue(product.expression, product.operands)
     stored = None if weights is None else weights.stored
     kernel = kernels.gemm(str(product.dtype), *tiling.tiles, epilogue, stored)
     lower.launch(kernel, words, ceil_div(tiling.units, tiling.unit_block))
 
 
+def read_epilogue(expression: Expression, operands: Sequence[Matrix]) -> Epilogue:
+    """The epilogue of a product: `expression` of the result and the operands."""
+    repeated = tuple(not x.step for x in operands)
+    return Epilogue(elementwise.kernel_expression(expression), repeated)
+
+
 def _packed(
     lower: Lowering, product: Product, factor: Factor, count: int, parts: int, unit: int
 ) -> Matrix:
-    """[depth, count] in panels."""
+    """A factor [depth, count] in `parts` panels: packed data if known, else by a kernel."""
     depth, dtype = product.depth, product.dtype
     if factor.data is None:
         return pack(lower, factor.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
@@ -195,9 +196,9 @@ def dots(
     bias: Matrix,
     batch: Shape,
 ) -> None:
-    """C[m, n] = bias[m] + A[m, depth] B[depth, n] for few columns.
+    """Launch C[m, n] = bias[m] + A[m, depth] B[depth, n] for few columns.
 
-    Rows of A and columns of B are contiguous.
+    Rows of A and columns of B must be contiguous.
     """
     m_block = ceil_div(steps_per_unit(m, n * depth / DOT_MACS_PER_NS), DOT_ROWS) * DOT_ROWS
     units = math.prod(batch) * ceil_div(m, m_block)
@@ -210,7 +211,7 @@ def dots(
 
 
 def _words(product: Product, a: Matrix, b: Matrix, c: Matrix, bias: Matrix) -> dict[str, Any]:
-    """Parameters that all kernels take."""
+    """The parameters that the kernels of products have in common."""
     assert len(product.batch) <= BATCH
     words: dict[str, Any] = {
         "m": product.m,
@@ -220,8 +221,5 @@ def _words(product: Product, a: Matrix, b: Matrix, c: Matrix, bias: Matrix) -> d
         "batch": product.batch,
     }
     for name, matrix in (("a", a), ("b", b), ("c", c), ("bias", bias)):
-        words[name] = matrix.at
-        words[f"{name}_row"] = matrix.row
-        words[f"{name}_step"] = matrix.step
-        words[f"{name}_batch"] = matrix.batch
+        words |= matrix.fields(name)
     return words

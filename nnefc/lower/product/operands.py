@@ -1,4 +1,4 @@
-"""What a product is before it is cut into tiles: operands by strides, batches joined with rows."""
+"""Matrix products before tiling: strided factors, with batch dimensions folded into rows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nnefc.support.block_formats import BLOCK_ITEMS
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """An operand [rows, columns] of a product; `data` is it, batch included, if it is known.
+    """A factor [rows, columns] of a product.
 
-    Items of the data may be in a narrower type than that of the product.  `blocks` is it if it is
-    quantized; then there is nothing else.
+    `data`: its items [*batch, rows, columns] if known, perhaps of a narrower type than the product.
+    `blocks`: its quantized blocks, which exclude `data`.  `at` has memory only without both.
     """
 
     at: Matrix
@@ -49,7 +49,7 @@ class Product:
 
     @property
     def transposed(self) -> Product:
-        """The same for the transposes, C[n, m] = B[n, depth] A[depth, m]."""
+        """The product of the transposes: C^T[n, m] = B^T[n, depth] A^T[depth, m]."""
         return replace(
             self,
             m=self.n,
@@ -68,7 +68,7 @@ def read_product(
     expression: Expression | None = None,
     operands: tuple[Matrix, ...] = (),
 ) -> Product:
-    """The product of the first two operands, to be written at `at`."""
+    """The product of the first two operands of `op`, to be written to `at`."""
     a, b = op.inputs[:2]
     a_transposed, b_transposed = op.attributes["transposeA"], op.attributes["transposeB"]
     dims = op.output.type.dims
@@ -91,7 +91,7 @@ def read_product(
 
 
 def dense_matrix(at: Ref, type_: TensorType) -> Matrix:
-    """A dense tensor; batch dimensions of extent 1 are repeated."""
+    """A dense tensor as a matrix; batch dimensions of extent 1 get stride 0."""
     *batch, rows, columns = type_.dims
     item = type_.dtype.itemsize
     volume = rows * columns * item
@@ -102,13 +102,13 @@ def dense_matrix(at: Ref, type_: TensorType) -> Matrix:
 
 
 def broadcast_matrix(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
-    """A dense tensor, repeated wherever `dims` is larger."""
+    """A dense tensor as a matrix, broadcast to `dims`."""
     *batch, row, step = (s * type_.dtype.itemsize for s in elementwise.strides(type_.dims, dims))
     return Matrix(at, row, step, tuple(batch))
 
 
 def reads_blocks(op: Op, value: Value) -> bool:
-    """Whether a product can read quantized weights instead of the numbers that they stand for."""
+    """Whether `op` is a product that can read the quantized blocks of its weights `value`."""
     if op.name not in ("matmul", "fused_matmul") or op.inputs.count(value) > 1:
         return False
     *batch, columns, depth = value.type.dims
@@ -123,34 +123,36 @@ def reads_blocks(op: Op, value: Value) -> bool:
 
 def _factor(lower: Lowering, value: Value, blocks: QuantizedBlocks | None = None) -> Factor:
     data = lower.stored_data(value) if blocks is None else None
-    # What is known is packed now: its own memory is not needed.
+    # Known data is packed at compile time, so it needs no memory of its own.
     known = data is not None or blocks is not None
     at = Ref(Buffer("constant", 0)) if known else lower.read(value)
     return Factor(dense_matrix(at, value.type), data, blocks)
 
 
 def _fold_batch(product: Product) -> Product:
-    """Without batch dimensions that are one, or can be rows of the same product."""
-    kept = [i for i, extent in enumerate(product.batch) if extent > 1]
-    product = _select_batch(product, kept)
+    """Drop batch dimensions of extent 1, and fold others into rows where strides allow it."""
+    axes = [i for i, extent in enumerate(product.batch) if extent > 1]
+    product = _select_batch(product, axes)
     while product.batch and not product.b.at.batch[-1] and _rows_are_contiguous(product):
         product = _fold_rows(product)
     return product
 
 
-def _select_batch(product: Product, kept: list[int]) -> Product:
+def _select_batch(product: Product, axes: list[int]) -> Product:
+    """The product with the batch dimensions `axes` only; the others have extent 1."""
+
     def matrix(x: Matrix) -> Matrix:
-        return replace(x, batch=tuple(x.batch[i] for i in kept))
+        return replace(x, batch=tuple(x.batch[i] for i in axes))
 
     def factor(x: Factor) -> Factor:
         data = x.data
         if data is not None:
-            data = data.reshape(*(data.shape[i] for i in kept), *data.shape[-2:])
+            data = data.reshape(*(data.shape[i] for i in axes), *data.shape[-2:])
         return replace(x, at=matrix(x.at), data=data)
 
     return replace(
         product,
-        batch=tuple(product.batch[i] for i in kept),
+        batch=tuple(product.batch[i] for i in axes),
         a=factor(product.a),
         b=factor(product.b),
         c=matrix(product.c),
@@ -159,13 +161,13 @@ def _select_batch(product: Product, kept: list[int]) -> Product:
 
 
 def _rows_are_contiguous(product: Product) -> bool:
-    """Whether the rows of a batch item follow those of the one before, in A, C and operands."""
+    """Whether consecutive batch items have evenly spaced rows, in A, C and the operands."""
     matrices = (product.a.at, product.c, *product.operands)
     return product.m == 1 or all(x.batch[-1] == product.m * x.row for x in matrices)
 
 
 def _fold_rows(product: Product) -> Product:
-    """One product of the rows of the last batch dimension."""
+    """Fold the last batch dimension into rows."""
     extent = product.batch[-1]
 
     def matrix(x: Matrix) -> Matrix:

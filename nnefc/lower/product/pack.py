@@ -1,6 +1,4 @@
-"""Matrices in panels (see `nnefc.kernels.tile.panels`): now if the items are known, else by a
-kernel.
-"""
+"""Matrices in memory, and their packing into panels (`nnefc.kernels.tile.panels`) by a kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Where items are: bytes from row to row, column to column, and along the batch dimensions."""
+    """A matrix in memory: bytes from row to row, column to column, and along batch dimensions."""
 
     at: Ref
     row: int
@@ -37,8 +35,18 @@ class Matrix:
         """The transpose."""
         return Matrix(self.at, self.step, self.row, self.batch)
 
+    def fields(self, name: str) -> dict[str, Any]:
+        """The parameters of kernels for the matrix, see `tile.epilogue.operand_fields`."""
+        return {
+            name: self.at,
+            f"{name}_row": self.row,
+            f"{name}_step": self.step,
+            f"{name}_batch": self.batch,
+        }
+
 
 def packed_bytes(depth: int, count: int, unit: int, dtype: DType) -> int:
+    """Bytes of [depth, count] in panels of `unit` columns, padding included."""
     return ceil_div(count, unit) * unit * depth * dtype.itemsize
 
 
@@ -53,7 +61,10 @@ def pack(
     parts: int,
     unit: int,
 ) -> Matrix:
-    """Launch a kernel that packs [depth, count]; what is repeated in a batch is packed once."""
+    """Launch a kernel that packs x [depth, count] into `parts` panels; returns the panels.
+
+    Columns are padded to multiples of `unit`.  Batch dimensions with stride 0 are packed once.
+    """
     nbytes = packed_bytes(depth, count, unit, dtype)
     extents = [extent if pitch else 1 for extent, pitch in zip(batch, x.batch)]
     y = lower.scratch(math.prod(extents) * nbytes)
@@ -80,7 +91,7 @@ def pack(
         tile_block=tile,
     )
     lanes = lanes_of(str(dtype))
-    if unit == 1:  # rows of a tile, which are fewer than the items of a long vector
+    if unit == 1:  # a panel has at most as many columns as a tile has rows
         lanes = min(lanes, 1 << (tile_rows() - 1).bit_length())
     lower.launch(panels.panels(str(dtype), lanes), words, ceil_div(work, tile))
     return Matrix(Ref(y.buffer), 0, 0, pitches)

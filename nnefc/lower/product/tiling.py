@@ -1,4 +1,4 @@
-"""How products are cut into parts of the sizes of tiles, and these into units of work."""
+"""Tiling of products: parts of rows and columns, and units of several parts."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, specialized
 
 UNIT_NS = 20_000.0
-"""What a unit of work should take: rows and panels that it reads again stay close."""
+"""Wanted duration of a unit: the rows and panels that it reads again stay in the cache."""
 WIDENED_PARTS = 16
-"""Parts of rows that meet a panel of weights that was widened for them."""
+"""Parts of rows that share a widened panel of compressed weights."""
 STREAM_NS = 0.035
-"""Nanoseconds for a byte of compressed weights, which are fetched ahead."""
+"""Nanoseconds to stream a byte of compressed weights, with prefetching."""
 STREAM_START_NS = 300.0
-"""Until what was fetched ahead arrives."""
+"""Nanoseconds until the first prefetched bytes arrive."""
 FIX_NS = 0.17
-"""To convert an item of a row to fixed point."""
+"""Nanoseconds to convert an item of a row to fixed point."""
 FIXED_PARTS = 8
-"""Parts of rows in fixed point that a unit has: the depth is walked in long pieces then."""
+"""Parts of rows of a unit in fixed point; few of them allow long blocks of the depth."""
 K_BLOCK = 384
-"""Depth that a tile walks at a time: products of a sum that are added one after the other."""
+"""Block of the depth: the products that a tile sums sequentially."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProductTiling:
-    """How C is cut: see `nnefc.kernels.product.matmul.gemm_layout`; the tile of compressed weights
-    has any width.
+    """Tiling of C, see `nnefc.kernels.product.matmul.gemm_layout`.
+
+    `widths` is empty for compressed weights in registers, whose kernel handles any width.
     """
 
     m_parts: int
@@ -46,7 +47,7 @@ class ProductTiling:
     heights: tuple[int, ...]
     widths: tuple[int, ...]
     tiles: tuple[tuple[int, ...], tuple[int, ...]]
-    """Heights and widths that the kernel has code for."""
+    """(heights, widths) that the kernel is specialised for."""
     m_block: int
     n_block: int
     units: int
@@ -55,8 +56,9 @@ class ProductTiling:
 
 
 def tile_product(product: Product, lower: Lowering) -> ProductTiling:
+    """The tiling for a product of uncompressed matrices."""
     lanes = lanes_of(str(product.dtype))
-    threads, vectors = lower.threads, ceil_div(product.n, lanes)
+    threads, vectors = partition_threads(lower.threads), ceil_div(product.n, lanes)
     m_parts = ceil_div(product.m, tile_rows())
     if lower.growing and product.m < min_rows():
         m_parts = product.m
@@ -64,17 +66,15 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
     widest = tile_width(tile_rows() if lower.growing else heights[-1])
     n_parts = ceil_div(vectors, widest)
     widths = _widths(vectors, n_parts, widest)
-    # nanoseconds of one part, and of a block of parts below each other
+    # nanoseconds of one part, and of a column of parts
     width = widths[-1] * lanes * hint(product.depth) * product.dtype.itemsize
     part = heights[-1] * width / (MACS_PER_NS * DType.FLOAT32.itemsize)
     m_block = balanced_block(m_parts, max(3, UNIT_NS / hint(part)))
     column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
     n_block = balanced_block(n_parts, UNIT_NS / column)
     if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
-        # every thread has as many of a few rows, and of one product after the other the same ones
-        n_block = ceil_div(
-            n_parts, ceil_div(blocks, partition_threads(threads)) * partition_threads(threads)
-        )
+        # with few rows every thread gets equally many blocks, the same in consecutive products
+        n_block = ceil_div(n_parts, ceil_div(blocks, threads) * threads)
     units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
     unit_block = units_per_tile(units, column * n_block)
     tiles = tile_sizes(heights, widths)
@@ -86,7 +86,7 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
 
 
 def tile_direct(product: Product, weights: Compressed, lower: Lowering) -> ProductTiling:
-    """For compressed weights that stay in registers: units of some rows and panels."""
+    """The tiling for compressed weights that are widened in registers."""
     fixed = weights.stored == IN_FIXED_POINT
     m_parts = ceil_div(product.m, compressed_rows())
     heights = balanced_sizes(hint(product.m), hint(m_parts))
@@ -103,7 +103,7 @@ def tile_direct(product: Product, weights: Compressed, lower: Lowering) -> Produ
     n_parts = ceil_div(vectors, smallest([panels, vectors]))
     units = math.prod(product.batch) * m_blocks * n_parts
     k_block = max(product.depth, 1)
-    if fixed:  # there is memory for so many items of each row
+    if fixed:  # the memory for rows in fixed point is limited
         k_block = MOST_BYTES // (DType.FLOAT32.itemsize * rows) // BLOCK * BLOCK
         assert k_block > 0
     return ProductTiling(
@@ -121,7 +121,7 @@ def tile_direct(product: Product, weights: Compressed, lower: Lowering) -> Produ
 
 
 def _direct_heights(product: Product, heights: tuple[int, ...], lower: Lowering) -> tuple[int, ...]:
-    """Heights that a kernel has code for: few different ones."""
+    """Heights that the kernel is specialised for; few combinations, which networks share."""
     most = compressed_rows()
     if lower.growing and product.m > 1:
         return tuple(range(1, most + 1))
@@ -129,7 +129,7 @@ def _direct_heights(product: Product, heights: tuple[int, ...], lower: Lowering)
 
 
 def tile_widened(product: Product, lower: Lowering) -> ProductTiling:
-    """For many rows and compressed weights: a panel is widened once for many of them."""
+    """The tiling for compressed weights and many rows, which share widened panels."""
     tiling = tile_product(product, lower)
     m_block = balanced_block(tiling.m_parts, WIDENED_PARTS)
     units = math.prod(product.batch) * ceil_div(tiling.m_parts, m_block) * tiling.n_parts
@@ -141,10 +141,10 @@ def tile_widened(product: Product, lower: Lowering) -> ProductTiling:
 
 
 def units_per_tile(units: int, cost: float) -> int:
-    """Units of a tile, for units of `cost` nanoseconds.
+    """Units per tile of a launch, for units of `cost` nanoseconds.
 
-    Units are long already: with the tiles of `per_tile`, fewer and longer, products of two threads
-    took up to 3 % more time while others used the processor.
+    Units are long already.  `partition.per_tile` would give fewer and longer tiles, with which
+    products took up to 3 % longer on two threads of a loaded machine.
     """
     return smallest([largest([1, int(UNIT_NS / hint(cost)), ceil_div(units, MAX_TILES)]), units])
 
@@ -152,9 +152,9 @@ def units_per_tile(units: int, cost: float) -> int:
 def tile_sizes(
     heights: tuple[int, ...], widths: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(heights, widths) that a kernel has code for: few different ones, which networks share.
+    """(heights, widths) that a kernel is specialised for; few combinations, which networks share.
 
-    Of a single row all widths are little code; many rows are cut into the two largest heights.
+    A single row gets all widths, which take little code.  Many rows get the two largest heights.
     """
     if heights == (1,):
         return heights, tuple(range(1, tile_width(1) + 1))
@@ -163,21 +163,21 @@ def tile_sizes(
 
 
 def min_rows() -> int:
-    """The fewest rows of a part where many rows are cut into nearly equal parts.
+    """Minimum rows of a part, if many rows are divided into nearly equal parts.
 
-    Models whose shapes change with each call have code for parts of so many rows and more, and for
-    parts of one row: two kernels for all numbers of rows, which read the same panels.
+    Dynamic models have a kernel for parts of at least this many rows, and one for parts of a single
+    row.  Both cover all numbers of rows, and read the same panels.
     """
     return ceil_div(tile_rows(), 2)
 
 
 def balanced_sizes(count: int, parts: int) -> tuple[int, ...]:
-    """The sizes of nearly equal parts, in order."""
+    """The one or two sizes of nearly equal parts of `count`, ascending."""
     return tuple(sorted({count // parts, ceil_div(count, parts)}))
 
 
 def _widths(vectors: int, parts: int, widest: int) -> tuple[int, ...]:
-    """The sizes of nearly equal parts, or, where they are symbolic, sizes that they are among."""
+    """The sizes of nearly equal parts; for symbolic `vectors`, a superset of them."""
     if not is_symbolic([vectors]):
         return balanced_sizes(vectors, parts)
     least = vectors // parts
@@ -189,6 +189,6 @@ def _widths(vectors: int, parts: int, widest: int) -> tuple[int, ...]:
 
 
 def balanced_block(count: int, wanted: float) -> int:
-    """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
+    """A block size near `wanted` that divides `count` into nearly equal blocks."""
     blocks = max(1, round(hint(count) / max(hint(wanted), 1)))
     return ceil_div(count, blocks)

@@ -1,4 +1,4 @@
-"""Sampling at coordinates that are data."""
+"""Lowering of grid_sample: sampling at coordinates given by a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing along any axes, one after the other."""
+"""Lowering of resize: one axis at a time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def resize(lower: Lowering, op: Op) -> None:
 def _taps(
     extent: int, outputs: int, scale: float | None, how: tuple[tuple[str, Attribute], ...]
 ) -> tuple[Array, ...]:
-    """What takes one item each: the indices; two: low, high and weight; more: indices, weights."""
+    """Tables for the taps of an output.
+
+    One tap: (indices,).  Two: (low, high, weight of high).  More: (indices, weights).
+    """
     found = taps(extent, outputs, scale, dict(how))
     match found.index.shape[1]:
         case 1:
@@ -54,7 +57,7 @@ def _taps(
         case 2:
             return (*found.index.T, found.weight[:, 1])
         case count:
-            assert count == CUBIC_TAPS, "the number of taps is one of the kernel's words"
+            assert count == CUBIC_TAPS, "the kernel takes the number of taps as a parameter"
             return found.index, found.weight
 
 
@@ -66,7 +69,7 @@ def _resample(
     dtype: DType,
     shape: tuple[int, int, int],
 ) -> None:
-    """x, [outer, extent, inner], to y, [outer, outputs, inner], by what `_taps` gives."""
+    """Launch x [outer, extent, inner] to y [outer, outputs, inner] with the tables of `_taps`."""
     outer, extent, inner = shape
     outputs = length(found[0])
     match found:

@@ -1,4 +1,4 @@
-"""Regions of interest: section 4.6."""
+"""Operations on regions of interest (NNEF 1.0.2 section 4.6)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def roi_resample(lower: Lowering, op: Op) -> None:
 
 
 def _launch(lower: Lowering, op: Op, family: Family[str, str, str], kind: str, cost: int) -> None:
-    """`cost`: items that an output plane takes."""
+    """`cost`: input items read per output plane."""
     input_, rois, batch_index = op.inputs
     batch, channels, *extents = input_.type.dims
     outputs = op.output.type.dims[2:]

@@ -1,4 +1,4 @@
-"""sample, desample (section 4.3.3) and multilinear_upsample (section 4.3.4)."""
+"""sample, desample and multilinear_upsample (NNEF 1.0.2 sections 4.3.3, 4.3.4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 Array = np.ndarray[Any, Any]
 Points = tuple[Array | TracedArray, Array | TracedArray, Array | TracedArray]
-"""Low, high and weight of `Interpolation`."""
+"""The arrays `low`, `high` and `weight` of an `Interpolation`."""
 
 
 @lowering("sample", "desample")
@@ -55,9 +55,9 @@ def sample(lower: Lowering, op: Op) -> None:
 
 @lowering("multilinear_upsample")
 def multilinear_upsample(lower: Lowering, op: Op) -> None:
-    """Interpolation is separable: one dimension after the other.
+    """Separable interpolation, one dimension at a time.
 
-    The last one comes first, while there is least: it has no rows to put together.
+    The last dimension comes first, while the tensor is smallest: it does not combine whole rows.
     """
     shape, factor = list(op.inputs[0].type.dims), op.attributes["factor"]
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
@@ -86,7 +86,7 @@ def interpolate(
     dtype: DType,
     shape: tuple[int, int, int],
 ) -> None:
-    """x, [outer, extent, inner], to y, [outer, outputs, inner], as `points` say."""
+    """Launch the interpolation of x [outer, extent, inner] to y [outer, outputs, inner]."""
     outer, extent, inner = shape
     low, high, weight = points
     outputs = length(low)

@@ -1,4 +1,4 @@
-"""Sliding windows: box, debox, max_pool and its positions (section 4.3)."""
+"""Sliding windows: box, debox, max_pool, argmax_pool (NNEF 1.0.2 section 4.3)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from nnefc.symbolic.integers import hint, statically_equal
 from nnefc.symbolic.traced_array import traced_call
 
 MAX_TAPS: Final = 1 << 40
-"""Items that windows look at where they are not separable in the dimensions: some minutes."""
+"""Maximum items read by non-separable windows: some minutes of computation."""
 
 
 @lowering("box", "debox")
 def box(lower: Lowering, op: Op) -> None:
-    """Sums; the window is separable in the dimensions."""
+    """Sums over a separable window."""
     window = pooling_window(op.inputs[0].type.dims, op.attributes, reverse=op.name == "debox")
     border, normalize = op.attributes["border"], op.attributes["normalize"]
     dimensions = dimensions_of(window, border)
@@ -57,7 +57,7 @@ def box(lower: Lowering, op: Op) -> None:
 
 
 def _repetition_indices(dimension: Dimension) -> tuple[npt.NDArray[np.int32]]:
-    """Which item each output is."""
+    """int32 [outputs]: the input item that each output repeats."""
     return (dimension.table().max(1).astype(np.int32),)
 
 
@@ -73,7 +73,7 @@ def max_pool(lower: Lowering, op: Op) -> None:
 
 @lowering("argmax_pool", "max_pool_with_index")
 def argmax_pool(lower: Lowering, op: Op) -> None:
-    """Outputs: index; or output and index."""
+    """Positions of the maxima; `max_pool_with_index` also has the maxima as first output."""
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
     _check_taps(window)
     values = op.name == "max_pool_with_index"
@@ -92,15 +92,13 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
 
 
 def _check_taps(window: Window) -> None:
-    """Raise NnefError (`limit/window`) if more taps in all dimensions together are looked at than a
-    call can take.
-    """
-    met = window.volume * math.prod(window.output)
-    if met > MAX_TAPS:
+    """Raise NnefError (`limit/window`) if the windows read more items than a call can process."""
+    items = window.volume * math.prod(window.output)
+    if items > MAX_TAPS:
         raise NnefError.of(
             "limit/window",
-            f"a window of {window.volume} taps at {math.prod(window.output)} positions looks at "
-            f"{met} items, one after the other; at most {MAX_TAPS} are allowed",
+            f"a window of {window.volume} taps at {math.prod(window.output)} positions reads "
+            f"{items} items; at most {MAX_TAPS} are allowed",
         )
 
 
@@ -116,7 +114,7 @@ def separable(
     divisor: float = 1.0,
     zeros: bool = False,
 ) -> None:
-    """Sum or maximum over a window: at once if it is small, else dimension by dimension."""
+    """Sum or maximum over a window: small ones in one launch, others dimension by dimension."""
     axes = [i for i, d in enumerate(dimensions) if not d.is_identity]
     if not statically_equal(divisor, 0) and all(
         dimensions[axis].is_full_reduction for axis in axes
@@ -152,7 +150,7 @@ def launch(
     divisor: float = 1.0,
     **fields: Any,
 ) -> None:
-    """Launch a `window` kernel over joined `dimensions`; `fields` are further parameters of it."""
+    """Launch a window kernel over coalesced `dimensions`; `fields`: further parameters."""
     pitches = taps.pitches(dimensions, dtype.itemsize)
     *outer, last = dimensions
     rows = math.prod(d.outputs for d in outer)

@@ -1,6 +1,6 @@
-"""What the window kernels are told of a sliding window: dimensions, tables, runs.
+"""Sliding windows as window kernels read them: dimensions, tables of taps, runs.
 
-Extents may depend on symbols: tables are made by functions of plain numbers
+Extents may be symbolic, so tables are traced calls of functions of plain numbers
 (`nnefc.symbolic.traced_array`).
 """
 
@@ -24,16 +24,16 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One dimension of a window: which of `inputs` items the taps of each output meet.
+    """One dimension of a window: which of `inputs` items the taps of each output read.
 
-    counts: the dimension whose terms per output divide sums.
+    `counts`: the dimension whose number of terms per output divides sums.
     """
 
     inputs: int
     outputs: int
     taps: int = 1
     padding: int = 0
-    """What precedes the items."""
+    """Padding before the items."""
     stride: int = 1
     dilation: int = 1
     border: str = "constant"
@@ -42,7 +42,7 @@ class Dimension:
 
     @property
     def is_identity(self) -> bool:
-        """Whether output i meets item i and nothing else."""
+        """Whether output i reads item i only."""
         return (
             statically_equal(self.taps, 1)
             and statically_equal(self.padding, 0)
@@ -52,12 +52,12 @@ class Dimension:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing happens along it."""
+        """Whether the window leaves this dimension unchanged."""
         return self.counts is None and self.is_identity
 
     @property
     def is_full_reduction(self) -> bool:
-        """Whether there is one output, which meets every item once and nothing else."""
+        """Whether a single output reads every item exactly once, and no padding."""
         one_by_one = statically_equal(self.dilation, 1) and not self.reverse
         return (
             statically_equal(self.outputs, 1)
@@ -68,7 +68,7 @@ class Dimension:
 
     @property
     def is_repetition(self) -> bool:
-        """Whether every output of a reverse operation meets one item."""
+        """Whether every output of a reverse operation reads exactly one item."""
         return self.is_identity or (
             self.reverse
             and statically_equal(self.taps, self.stride)
@@ -78,7 +78,7 @@ class Dimension:
         )
 
     def table(self) -> Indices:
-        """[outputs, taps]: numbers of items, negative where nothing is there."""
+        """[outputs, taps]: indices of items, negative outside the input."""
         make = reverse_taps if self.reverse else forward_taps
         return make(
             self.outputs,
@@ -91,7 +91,7 @@ class Dimension:
         )
 
     def divisors(self) -> Indices:
-        """[outputs]: what sums are divided by."""
+        """[outputs]: divisors of sums."""
         if self.counts is None:
             return np.ones(self.outputs, np.int64)
         return (self.counts.table() >= 0).sum(1)
@@ -102,7 +102,7 @@ def identity(extent: int, counts: Dimension | None = None) -> Dimension:
 
 
 def dimensions_of(window: Window, border: str) -> list[Dimension]:
-    """What the taps of a window meet along each dimension."""
+    """The dimensions of a window."""
     return [
         Dimension(
             window.input[axis],
@@ -119,7 +119,7 @@ def dimensions_of(window: Window, border: str) -> list[Dimension]:
 
 
 def coalesce(dimensions: Sequence[Dimension]) -> list[Dimension]:
-    """Neighbours along which nothing happens become one dimension; at least one is left."""
+    """Merge neighbouring dimensions that the window leaves unchanged; returns at least one."""
     joined: list[Dimension] = []
     for dimension in dimensions:
         if joined and dimension.is_plain:
@@ -140,7 +140,7 @@ def pitches(dimensions: Sequence[Dimension], itemsize: int) -> list[int]:
 
 
 def index_table(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, list[int]]:
-    """(words, where each dimension starts): tables as [taps, outputs], -1 for identities."""
+    """(table, start of each dimension): [taps, outputs] per dimension; start -1: identity."""
     move_slices: list[Dimension] = []
     starts: list[int] = []
     end = 0
@@ -156,13 +156,13 @@ def index_table(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, 
 
 
 def _index(move_slices: Sequence[Dimension]) -> tuple[Indices]:
-    """One word at least."""
+    """The tables of all dimensions, at least one word."""
     tables = [dimension.table().T.ravel() for dimension in move_slices]
     return (np.concatenate(tables or [np.zeros(1, np.int64)]),)
 
 
 def count_table(lower: Lowering, dimensions: Sequence[Dimension]) -> tuple[Ref, list[int]]:
-    """(words, where each dimension starts): terms per output."""
+    """(table, start of each dimension): the number of terms of each output."""
     (words,) = traced_call(_counts, tuple(dimensions))
     return lower.table(words), [
         sum(d.outputs for d in dimensions[:i]) for i in range(len(dimensions))
@@ -174,10 +174,10 @@ def _counts(dimensions: Sequence[Dimension]) -> tuple[Indices]:
 
 
 def run_table(lower: Lowering, dimension: Dimension, pitch: int) -> Ref:
-    """The stretches of outputs whose sources are evenly spaced, for every tap.
+    """A table of runs: outputs whose inputs are evenly spaced, for every tap.
 
-    taps + 1 words: number of the first run of each tap; then per run first output, end,
-    source offset in bytes (-1: nothing there), step in bytes.
+    First taps + 1 words: the number of the first run of each tap.  Then four words per run: first
+    output, end, byte offset of the input (-1: outside), step in bytes.
     """
     (words,) = traced_call(_runs, dimension, pitch)
     return lower.table(words)
@@ -196,7 +196,7 @@ def _runs(dimension: Dimension, pitch: int) -> tuple[Indices]:
 
 
 def _evenly_spaced(sources: Indices) -> Iterator[tuple[int, int, int, int]]:
-    """(first, end, source, step), from the first output on; a source of -1: nothing there."""
+    """Runs (first, end, source, step) that cover all outputs; source -1: outside the input."""
     present = sources >= 0
     items = np.where(present, sources, -1)
     alike = present[1:] == present[:-1]
@@ -207,7 +207,7 @@ def _evenly_spaced(sources: Indices) -> Iterator[tuple[int, int, int, int]]:
         yield 0, last + 1, int(items[0]), int(steps[0]) if present[0] else 1
         return
     bounds = np.append(changes, last)
-    # the last item that is as far from the one before as each is from the one behind it
+    # for each item, the last one up to which the distance stays the same
     until = bounds[np.searchsorted(bounds, np.arange(last), side="right")].tolist()
     goes_on, distances, found = alike.tolist(), steps.tolist(), items.tolist()
     i = 0
