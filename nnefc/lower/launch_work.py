@@ -24,8 +24,8 @@ def count_work(
     working = [one for one in launches if not one.kernel.moves] or launches
     extents: dict[tuple[Buffer, int], int] = {}
     for value in (*op.inputs, *op.outputs) if op else ():
-        if (place := find(value)) is not None:
-            key = place.buffer, hint(place.offset)
+        if (ref := find(value)) is not None:
+            key = ref.buffer, hint(ref.offset)
             extents[key] = max(extents.get(key, 0), hint(value.type.nbytes))
     read = _nbytes(launches, extents, writes=False)
     written = _nbytes(launches, extents, writes=True)
@@ -41,9 +41,9 @@ def _nbytes(
     named = [
         {(r.buffer, hint(r.offset)) for r in one.refs if r.writes is writes} for one in launches
     ]
-    every = {place for places in named for place in places}
+    every = {ref for refs in named for ref in refs}
     starts: dict[Buffer, list[int]] = {}
-    for buffer, offset in sorted(every, key=lambda place: place[1]):
+    for buffer, offset in sorted(every, key=lambda ref: ref[1]):
         starts.setdefault(buffer, []).append(offset)
 
     def extent(buffer: Buffer, offset: int) -> int:
@@ -51,4 +51,4 @@ def _nbytes(
         end = following[0] if following else hint(buffer.nbytes)
         return min(extents.get((buffer, offset), end - offset), end - offset)
 
-    return [sum(extent(*place) for place in places) for places in named]
+    return [sum(extent(*ref) for ref in refs) for refs in named]

@@ -146,7 +146,7 @@ class Program:
     @property
     def kernels(self) -> list[Kernel]:
         """Every kernel once: those of launches, and those among their parameters."""
-        found: dict[Kernel, None] = {}
+        every: dict[Kernel, None] = {}
         for launch in self.distinct:
-            found.update(dict.fromkeys((launch.kernel, *launch.kernels)))
-        return list(found)
+            every.update(dict.fromkeys((launch.kernel, *launch.kernels)))
+        return list(every)

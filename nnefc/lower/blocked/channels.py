@@ -122,12 +122,12 @@ def map_channels(
     rest: list[int] = []
     for (source, _), run in groupby(enumerate(whole), key=lambda item: _copy_key(*item)):
         numbers = [number for number, _ in run]
-        found = whole[numbers[0]]
-        if found is None:
+        block = whole[numbers[0]]
+        if block is None:
             rest += numbers
         elif source not in in_place:
             count = min(len(numbers) * size, y.channels - numbers[0] * size)
-            x = sources[source].channel_slice(found[1] * size, count)
+            x = sources[source].channel_slice(block[1] * size, count)
             copy(lower, x, y.channel_slice(numbers[0] * size, count))
     if rest:
         _LaneShuffle(sources, y, rest, [lanes[number] for number in rest]).launch(lower)
@@ -148,9 +148,9 @@ def _whole_block(
     return (source, channel // x.layout.block) if list(lanes) == in_place else None
 
 
-def _copy_key(number: int, found: tuple[int, int] | None) -> tuple[int, int]:
+def _copy_key(number: int, block: tuple[int, int] | None) -> tuple[int, int]:
     """A key that is equal for consecutive blocks that one copy can move."""
-    return (-1, 0) if found is None else (found[0], found[1] - number)
+    return (-1, 0) if block is None else (block[0], block[1] - number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ def blocked_elementwise(lower: Lowering, op: Op) -> None:
     type_ = op.output.type
     layout, dims = layout_of(type_), type_.dims
     outputs = [strided(write_blocked(lower, value)) for value in op.outputs]
-    expression, kept = fold_literals(lower, expression_of(op), op.inputs)
-    inputs = [blocked_operand(lower, v, type_) for v in kept]
+    expression, values = fold_literals(lower, expression_of(op), op.inputs)
+    inputs = [blocked_operand(lower, v, type_) for v in values]
     if any(map(lower.needs_zero_padding, op.outputs)) and not maps_zeros_to_zeros(expression):
         expression = masked(expression)
         inputs.append(per_channel(channel_mask(lower, type_), type_))

@@ -59,11 +59,11 @@ def split_width(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
         cost, first = min((costs[n - h] + piece_cost((h,)), h) for h in heights if h <= n)
         costs.append(cost)
         firsts.append(first)
-    found: list[int] = []
+    chosen: list[int] = []
     while rest:
-        found.append(firsts[rest])
+        chosen.append(firsts[rest])
         rest -= firsts[rest]
-    return (*found, *(best,) * whole)
+    return (*chosen, *(best,) * whole)
 
 
 def records(

@@ -135,7 +135,7 @@ def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
 
 
 def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_Dimension]) -> None:
-    found, table, in_tiles = traced_call(_pieces, pool, x.plane, y.plane, tuple(axes))
+    pieces, table, in_tiles = traced_call(_pieces, pool, x.plane, y.plane, tuple(axes))
     usual = RowWindow(axes[-1].stride, axes[-1].taps) if in_tiles else None
     taps_ns = math.prod(axis.taps for axis in axes) + 2
     plane_pieces.launch(
@@ -143,7 +143,7 @@ def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_D
         pooling.window(pool.kind, x.layout.block, usual),
         x,
         y,
-        found,
+        pieces,
         table,
         math.prod(y.spatial) * taps_ns * x.layout.block / 50,
     )
@@ -160,32 +160,34 @@ def _pieces(
     tap_distances = [axis.tap_distances() for axis in outer]
     factors = pool.factors([each.outputs for each in dimensions])
     table = _TapTable(x.pitches)
-    found: list[tuple[int, int]] = []
+    entries: list[tuple[int, int]] = []
     numbers: list[float] = []
-    for place in itertools.product(*(range(axis.outputs) for axis in outer)):
-        met = tuple(distances[o] for distances, o in zip(tap_distances, place))
-        whole = all(len(m) == axis.taps for m, axis in zip(met, outer, strict=True))
-        for part in row:
-            own = factors[place][part.outputs.start : part.outputs.stop]
+    for position in itertools.product(*(range(axis.outputs) for axis in outer)):
+        distances = tuple(of_axis[o] for of_axis, o in zip(tap_distances, position))
+        all_inside = all(len(d) == axis.taps for d, axis in zip(distances, outer, strict=True))
+        for piece in row:
+            own = factors[position][piece.outputs.start : piece.outputs.stop]
             words = tuple(own.view(np.int32).tolist()) if pool.kind == "sum" else ()
-            found.append(table.find(part.strip or (), (*met, part.tap_distances), words))
+            entries.append(table.entry(piece.strip or (), (*distances, piece.tap_distances), words))
             if pool.kind == "sum":
                 numbers.append(own[0])
             else:
-                numbers.append(0.0 if pool.zeros and not (whole and part.whole) else -math.inf)
-    first, count = np.array(found, np.int64).T
-    window_axis = plane_pieces.records(
-        np.tile([part.kind for part in row], len(found) // len(row)),
+                numbers.append(
+                    0.0 if pool.zeros and not (all_inside and piece.whole) else -math.inf
+                )
+    first, count = np.array(entries, np.int64).T
+    pieces = plane_pieces.records(
+        np.tile([piece.kind for piece in row], len(entries) // len(row)),
         x.offsets(*(axis.first for axis in outer), [p.first for p in row]).astype(np.int64),
         y.offsets(*(range(axis.outputs) for axis in outer), [p.outputs.start for p in row]).astype(
             np.int64
         ),
-        np.zeros(len(found), np.int64),
+        np.zeros(len(entries), np.int64),
         first,
         count,
         np.array(numbers, np.float32),
     )
-    return window_axis, np.array(table.words, np.int32), row[0].strip is None
+    return pieces, np.array(table.words, np.int32), row[0].strip is None
 
 
 class _TapTable:
@@ -196,7 +198,7 @@ class _TapTable:
         self._pitches = pitches
         self._known: dict[tuple[Any, ...], tuple[int, int]] = {}
 
-    def find(
+    def entry(
         self,
         strip: tuple[int, ...],
         distances: tuple[tuple[int, ...], ...],
@@ -207,15 +209,15 @@ class _TapTable:
         The taps are all combinations of the distances along the dimensions.
         """
         key = (strip, distances, factors)
-        found = self._known.get(key)
-        if found is None:
+        entry = self._known.get(key)
+        if entry is None:
             taps = [
-                sum(d * p for d, p in zip(place, self._pitches, strict=True))
-                for place in itertools.product(*distances)
+                sum(d * p for d, p in zip(position, self._pitches, strict=True))
+                for position in itertools.product(*distances)
             ]
-            found = self._known[key] = len(self.words), len(taps)
+            entry = self._known[key] = len(self.words), len(taps)
             self.words += [*strip, *taps, *factors]
-        return found
+        return entry
 
 
 @blocked_lowering("sum_reduce", "max_reduce", "min_reduce")

@@ -60,8 +60,8 @@ class WindowAxis:
     @property
     def first(self) -> npt.NDArray[np.int64]:
         """[outputs]: the first input index; 0 if all taps are outside."""
-        found = np.where(self.table >= 0, self.table, np.iinfo(np.int64).max).min(1)
-        return np.where(self.counts > 0, found, 0)
+        lowest = np.where(self.table >= 0, self.table, np.iinfo(np.int64).max).min(1)
+        return np.where(self.counts > 0, lowest, 0)
 
     def tap_distances(self) -> list[tuple[int, ...]]:
         """For every output, the distances of its input indices from the first one."""
@@ -92,8 +92,8 @@ def row_pieces(axis: WindowAxis, x: Plane, fill: float, *, clipped: bool) -> lis
     """
     extent = x.spatial[-1]
     padding = axis.padding(extent)
-    if axis.dilation == 1 and (clipped or not any(padding)) and (found := _tiles(axis, *padding)):
-        return found
+    if axis.dilation == 1 and (clipped or not any(padding)) and (pieces := _tiles(axis, *padding)):
+        return pieces
     return _strips(axis, extent, x.pixel_bytes, int(np.float32(fill).view(np.int32)))
 
 
@@ -107,16 +107,16 @@ def _tiles(axis: WindowAxis, before: int, after: int) -> list[RowPiece] | None:
         return list(tiles(axis.stride, axis.taps, before, after))
 
     whole = {tile.height: tile for tile in there(0, 0)}
-    found: list[list[Tile]] = []
+    candidates: list[list[Tile]] = []
     for left in ([tile] for tile in there(before, 0)) if before else [[]]:
         for right in ([tile] for tile in there(0, after)) if after else [[]]:
             rest = axis.outputs - sum(tile.height for tile in left + right)
             if rest >= 0 and whole:
                 middle = [whole[height] for height in plane_pieces.split_width(rest, tuple(whole))]
-                found.append([*left, *middle, *right])
-    if not found:
+                candidates.append([*left, *middle, *right])
+    if not candidates:
         return None
-    best = min(found, key=lambda some: plane_pieces.piece_cost(tile.height for tile in some))
+    best = min(candidates, key=lambda some: plane_pieces.piece_cost(tile.height for tile in some))
     ends = list(itertools.accumulate((tile.height for tile in best), initial=0))
     return [
         RowPiece(range(*ends[i : i + 2]), max(ends[i] * axis.stride - axis.before, 0), tile.kind)
@@ -163,7 +163,7 @@ def _strips(axis: WindowAxis, extent: int, pixel: int, fill: int) -> list[RowPie
 def _equal_windows(axis: WindowAxis) -> list[tuple[range, int, tuple[int, ...]]]:
     """(outputs, first index, distances) of outputs whose taps are equal but for the stride."""
     tap_distances, first = axis.tap_distances(), axis.first.tolist()
-    found: list[tuple[range, int, tuple[int, ...]]] = []
+    groups: list[tuple[range, int, tuple[int, ...]]] = []
     # windows clipped at the start may have the same first index
     keys = [
         (m, n - o * axis.stride) for o, (m, n) in enumerate(zip(tap_distances, first, strict=True))
@@ -171,8 +171,8 @@ def _equal_windows(axis: WindowAxis) -> list[tuple[range, int, tuple[int, ...]]]
     for _, run in itertools.groupby(range(axis.outputs), key=keys.__getitem__):
         numbers = list(run)
         for some in _split_range(range(numbers[0], numbers[-1] + 1), LINE):
-            found.append((some, first[some.start], tap_distances[some.start]))
-    return found
+            groups.append((some, first[some.start], tap_distances[some.start]))
+    return groups
 
 
 def _split_range(outputs: range, most: int) -> list[range]:

@@ -33,7 +33,7 @@ def nearest(lower: Lowering, op: Op) -> None:
 
 def _repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[plane_pieces.Records]:
     sources = [np.arange(n * f) // f for n, f in zip(x.spatial, factors)]
-    found = plane_pieces.records(
+    pieces = plane_pieces.records(
         [ONE_ROW] * math.prod(y.spatial[:-1]),
         x.offsets(*sources, [0]).astype(np.int64),
         y.rows().astype(np.int64),
@@ -41,7 +41,7 @@ def _repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[plane_
         0,
         x.spatial[-1],
     )
-    return (found,)
+    return (pieces,)
 
 
 @blocked_lowering("multilinear_upsample")
@@ -65,7 +65,7 @@ def _between(
     high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
     count = math.prod(y.spatial[:-1])
     every = np.tile(weights, count // weights.size)
-    found = plane_pieces.records(
+    pieces = plane_pieces.records(
         np.where(every == 0, ONE_ROW, TWO_ROWS),
         x.offsets(*low, [0]).astype(np.int64),
         y.rows().astype(np.int64),
@@ -74,7 +74,7 @@ def _between(
         y.spatial[-1],
         every.astype(np.float32),
     )
-    return found, _columns(across, x.pixel_bytes)
+    return pieces, _columns(across, x.pixel_bytes)
 
 
 def _columns(across: Interpolation, pixel_bytes: int) -> npt.NDArray[np.int32]:
@@ -91,8 +91,8 @@ def _launch(
     kernel: Kernel,
     x: Tensor,
     y: Tensor,
-    found: plane_pieces.Records | TracedArray,
+    pieces: plane_pieces.Records | TracedArray,
     taps: npt.NDArray[np.int32] | TracedArray,
 ) -> None:
     plane_ns = math.prod(y.spatial) * PIXEL_NS
-    plane_pieces.launch(lower, kernel, x, y, found, taps, plane_ns, other=x)
+    plane_pieces.launch(lower, kernel, x, y, pieces, taps, plane_ns, other=x)

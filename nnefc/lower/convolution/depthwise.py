@@ -45,7 +45,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     weights = _read_weights(lower, op, y, groups, _order(window, row, inputs))
     step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
     planes = (each.plane for each in (x, y, in_registers.residual or y))
-    found, taps = traced_call(_pieces, window, row, inputs, *planes)
+    pieces, taps = traced_call(_pieces, window, row, inputs, *planes)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
     # output blocks `parts` apart read the same lanes of their input blocks
     parts = outputs // inputs
@@ -63,7 +63,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
             kernel,
             x,
             y,
-            found,
+            pieces,
             taps,
             math.prod(window.output) * (meets + 2) * x.layout.block / MACS_PER_NS,
             other=in_registers.residual,
@@ -151,13 +151,13 @@ class _Stretch:
 
 def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Stretch]:
     """All outputs along a dimension, ordered by the first output of each stretch."""
-    found: list[_Stretch] = []
+    stretches: list[_Stretch] = []
     for each in axis_phases(window, axis):
         widths = plane_pieces.split_width(each.outputs.count, heights)
         for width, start in zip(widths, itertools.accumulate((0, *widths)), strict=False):
             output, input_ = each.outputs.numbers[start], each.inputs.numbers[start]
-            found.append(_Stretch(output, width, each.outputs.step, input_, each.number))
-    return sorted(found, key=lambda stretch: stretch.output)
+            stretches.append(_Stretch(output, width, each.outputs.step, input_, each.number))
+    return sorted(stretches, key=lambda stretch: stretch.output)
 
 
 def _rows_and_columns(window: Window, row: int) -> Iterator[list[_Stretch]]:
@@ -185,7 +185,7 @@ def _pieces(
     phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
     tables = _tables(window, row, inputs, x)
     lengths = np.array([len(table) for table in tables])
-    made = plane_pieces.records(
+    pieces = plane_pieces.records(
         np.tile([each.count for each in along[-1]], len(phase) // len(along[-1])),
         x.offsets(*sources).astype(np.int64),
         y.offsets(*targets).astype(np.int64),
@@ -193,7 +193,7 @@ def _pieces(
         (np.cumsum(lengths) - lengths)[phase],
         lengths[phase],
     )
-    return made, np.concatenate(tables).astype(np.int32)
+    return pieces, np.concatenate(tables).astype(np.int32)
 
 
 def _tables(window: Window, row: int, inputs: int, x: Plane) -> list[list[int]]:

@@ -135,7 +135,7 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
     """Launch the outputs of a phase, one launch per channel slice."""
     assert conv.y.layout.block == lanes_of("float32")
     taps = tap_grid(phase)
-    places = tuple(tuple(number for number, _ in tap) for tap in taps)
+    tap_numbers = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = conv.x.layout.entry
     depth = ceil_div(conv.filter.shape[2], step) * len(taps) if taps else 1
     macs = hint(conv.x.batch * pixels_of(phase)) * depth * step
@@ -144,7 +144,7 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
         groups = slice(channels.groups.start, None, channels.groups.step)
         columns = slice(channels.first, channels.first + panels.width * panels.count)
         depth_block = _depth_block(depth, step * panels.width * conv.x.itemsize)
-        packing = (places, step, panels.width, depth_block)
+        packing = (tap_numbers, step, panels.width, depth_block)
         packed = lower.packed(conv.filter[groups, columns], "direct", packing, DType.FLOAT32)
         bias = np.zeros((len(channels.groups), panels.width * panels.count), np.float32)
         used = conv.bias.reshape(conv.groups, -1)[groups, columns]

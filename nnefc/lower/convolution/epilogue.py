@@ -57,20 +57,20 @@ class RegisterEpilogue:
 
 def simple_epilogue_of(op: Op) -> SimpleEpilogue | None:
     """The epilogue of a fused convolution if tiles can apply it in registers, else None."""
-    found = simple_epilogue(op.attributes["expression"])
-    if found is None or found.residual is None:
-        return found
-    return found if op.inputs[2 + found.residual].type.dims == op.output.type.dims else None
+    epilogue = simple_epilogue(op.attributes["expression"])
+    if epilogue is None or epilogue.residual is None:
+        return epilogue
+    return epilogue if op.inputs[2 + epilogue.residual].type.dims == op.output.type.dims else None
 
 
 def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
     """The register epilogue of a fused convolution; the identity if tiles cannot apply it."""
-    found = simple_epilogue_of(op) or SimpleEpilogue()
+    epilogue = simple_epilogue_of(op) or SimpleEpilogue()
     residual = None
-    if found.residual is not None:
-        residual = read_blocked(lower, op.inputs[2 + found.residual])
+    if epilogue.residual is not None:
+        residual = read_blocked(lower, op.inputs[2 + epilogue.residual])
     with np.errstate(over="ignore"):  # a bound beyond float32 is infinite
-        low, high = (float(np.float32(bound)) for bound in (found.low, found.high))
+        low, high = (float(np.float32(bound)) for bound in (epilogue.low, epilogue.high))
     return RegisterEpilogue(residual, low, high)
 
 
@@ -125,9 +125,9 @@ class TileEpilogue:
         starts = [0]
         records: list[Offsets] = []
         for units in tiles:
-            found = [r for unit in units for r in self._runs(unit, tables, breaks)]
-            records += found
-            starts.append(starts[-1] + sum(map(len, found)))
+            tile = [r for unit in units for r in self._runs(unit, tables, breaks)]
+            records += tile
+            starts.append(starts[-1] + sum(map(len, tile)))
         if not records:
             lower.launch(kernel, words, len(tiles))
             return
@@ -169,13 +169,13 @@ class TileEpilogue:
 
 def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | None:
     """The tile epilogue of a fused convolution with result y; None if registers suffice."""
-    expression, kept = fold_literals(
+    expression, values = fold_literals(
         lower, op.attributes["expression"], (op.output, *op.inputs[3:])
     )
-    assert kept[0] is op.output
+    assert values[0] is op.output
     simple = simple_epilogue_of(op) is not None
     # Tiles write zeros after the register epilogue, so its residual needs no zero padding.
-    alone = simple or all(value.type.layout is None for value in kept[1:])
+    alone = simple or all(value.type.layout is None for value in values[1:])
     from_zeros = has_independent_lanes(op) or (writes_zero_padding(op) and alone)
     fill = lower.needs_zero_padding(op.output)
     fill = fill and not (from_zeros and maps_zeros_to_zeros(expression))
@@ -186,7 +186,7 @@ def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | Non
             return None
         expression, blocks = Expression((DType.FLOAT32,), (), (0,)), blocks[-1:]
     else:
-        operands += [_operand(lower, value, y) for value in kept[1:]]
+        operands += [_operand(lower, value, y) for value in values[1:]]
     if fill:
         expression = masked(expression)
         operands.append(_per_channel(channel_mask(lower, op.output.type), y))

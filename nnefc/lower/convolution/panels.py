@@ -54,8 +54,8 @@ def panels_of(channels: int, macs: float) -> list[Panels]:
     if blocks == 1:
         return [Panels(1, 1, half)]
     last = 3 if blocks % 2 else 2 if half else 0
-    found = [Panels(2, (blocks - last) // 2), Panels(last, 1, half)]
-    return [each for each in found if each.vectors * each.count]
+    panels = [Panels(2, (blocks - last) // 2), Panels(last, 1, half)]
+    return [each for each in panels if each.vectors * each.count]
 
 
 def group_panels(first: int, channels: int) -> list[Panels]:
@@ -70,5 +70,6 @@ def group_panels(first: int, channels: int) -> list[Panels]:
         return [Panels(vectors, blocks // vectors)]
     assert first in (0, lanes // 2) and rest == lanes // 2
     beside = 1 if blocks % 2 else min(blocks, 2)
-    found = [Panels(2, (blocks - beside) // 2), Panels(beside + 1, 1, "first" if first else "last")]
-    return [each for each in (reversed(found) if first else found) if each.count]
+    shared = Panels(beside + 1, 1, "first" if first else "last")
+    panels = [Panels(2, (blocks - beside) // 2), shared]
+    return [each for each in (reversed(panels) if first else panels) if each.count]

@@ -97,8 +97,8 @@ class WinogradConvolution:
         """Panels of output channels, of one or two kinds; `count` of the second may be 0."""
         inputs = self.plane_taps * self.x.channels
         macs = self.x.batch * self.tiling.count * self.elements * inputs
-        found = [*panels_of(self.y.channels, macs), Panels(0, 0)]
-        return found[0], found[1]
+        first, second, *_ = *panels_of(self.y.channels, macs), Panels(0, 0)
+        return first, second
 
     @property
     def v_element(self) -> int:
@@ -234,8 +234,8 @@ def _output_tiles(conv: WinogradConvolution, tensor: Tensor) -> Array:
 
 def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Array:
     """int32: byte offsets of pixels in a channel block."""
-    found = tensor.origin + planes * planes_of(tensor.pitches, 0) + rows * _rows(tensor)
-    return as_offsets(found + columns * tensor.pixel_bytes)
+    offsets = tensor.origin + planes * planes_of(tensor.pitches, 0) + rows * _rows(tensor)
+    return as_offsets(offsets + columns * tensor.pixel_bytes)
 
 
 def _entries(conv: WinogradConvolution) -> Array:

@@ -97,7 +97,7 @@ class Tiling:
 
         All parts have the same number of runs; some may be empty.
         """
-        found = [
+        runs = [
             [
                 self._run(part, height, width)
                 for height in self._distinct[0]
@@ -105,7 +105,7 @@ class Tiling:
             ]
             for part in self.parts(parts)
         ]
-        return np.array(found, np.int32)
+        return np.array(runs, np.int32)
 
     def _run(self, part: range, height: int, width: int) -> tuple[int, int, int, int]:
         equal = (self.tiles[part.start : part.stop, 2:] == (height, width)).all(1)

@@ -83,13 +83,13 @@ def launch(
     lower: Lowering, expression: Expression, inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> None:
     """Launch `expression` over all items of `outputs`, which have one shape."""
-    expression, kept = fold_literals(lower, expression, inputs)
+    expression, values = fold_literals(lower, expression, inputs)
     shape = outputs[0].type.dims
-    sources = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, shape)) for v in kept]
+    sources = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, shape)) for v in values]
     result = outputs[0].type
     in_place = tuple(
         source.ref
-        for source, v in zip(sources, kept)
+        for source, v in zip(sources, values)
         if len(outputs) == 1
         and v.type.dtype.itemsize == result.dtype.itemsize
         and v.type.rank == result.rank
@@ -173,22 +173,22 @@ def fold_literals(
     literals.
     """
     known = {i: item for i, value in enumerate(inputs) if (item := lower.scalar(value)) is not None}
-    kept = [i for i in range(len(inputs)) if i not in known]
-    place = {old: new for new, old in enumerate(kept)}
-    place |= {old: len(kept) + new for new, old in enumerate(known)}
-    made = [Step("literal", (), expression.inputs[i], item) for i, item in known.items()]
+    remaining = [i for i in range(len(inputs)) if i not in known]
+    index = {old: new for new, old in enumerate(remaining)}
+    index |= {old: len(remaining) + new for new, old in enumerate(known)}
+    literals = [Step("literal", (), expression.inputs[i], item) for i, item in known.items()]
     first = len(inputs)
-    place |= {first + i: first + i for i in range(len(expression.steps))}
+    index |= {first + i: first + i for i in range(len(expression.steps))}
     steps = [
-        replace(step, operands=tuple(place[o] for o in step.operands)) for step in expression.steps
+        replace(step, operands=tuple(index[o] for o in step.operands)) for step in expression.steps
     ]
     return (
         Expression(
-            tuple(expression.inputs[i] for i in kept),
-            (*made, *steps),
-            tuple(place[r] for r in expression.results),
+            tuple(expression.inputs[i] for i in remaining),
+            (*literals, *steps),
+            tuple(index[r] for r in expression.results),
         ),
-        [inputs[i] for i in kept],
+        [inputs[i] for i in remaining],
     )
 
 

@@ -119,16 +119,16 @@ def _coalesce(
     shape: Shape, strides: Sequence[tuple[int, ...]], axes: Collection[int]
 ) -> list[_Dimension]:
     """The same iteration space in as few dimensions as possible, at least one."""
-    found: list[_Dimension] = []
+    coalesced: list[_Dimension] = []
     for axis, extent in enumerate(shape):
         steps = tuple(along[axis] for along in strides)
         reduced = axis in axes
         if extent == 1:
             continue
-        if found and found[-1].reduced == reduced:
-            last = found[-1]
+        if coalesced and coalesced[-1].reduced == reduced:
+            last = coalesced[-1]
             if all(outer == step * extent for outer, step in zip(last.strides, steps)):
-                found[-1] = _Dimension(last.extent * extent, steps, reduced)
+                coalesced[-1] = _Dimension(last.extent * extent, steps, reduced)
                 continue
-        found.append(_Dimension(extent, steps, reduced))
-    return found or [_Dimension(1, (1, 1, *[0] * (len(strides) - 2)), True)]
+        coalesced.append(_Dimension(extent, steps, reduced))
+    return coalesced or [_Dimension(1, (1, 1, *[0] * (len(strides) - 2)), True)]

@@ -96,16 +96,16 @@ def _launch(
 
 def factors(length: int) -> list[int]:
     """The radices of a transform: fours, a two, then odd primes."""
-    found: list[int] = []
+    radices: list[int] = []
     rest, radix = length, 4
     while rest > 1:
         while rest % radix == 0:
-            found.append(radix)
+            radices.append(radix)
             rest //= radix
         radix = {4: 2, 2: 3}.get(radix, radix + 2)
         if radix * radix > rest and radix > 2:
             radix = max(rest, 2)
-    return found
+    return radices
 
 
 def twiddles(radices: list[int], stage: int) -> npt.NDArray[np.complex128]:

@@ -64,10 +64,10 @@ def repeat_items(
     """
     extents = list(shape)
     for axis in sorted(indices, reverse=True):
-        found = indices[axis]
+        chosen = indices[axis]
         around = (math.prod(extents[:axis]), extents[axis], math.prod(extents[axis + 1 :]))
-        extents[axis] = length(found)
+        extents[axis] = length(chosen)
         last = axis == min(indices)
         to = y if last else lower.scratch(math.prod(extents) * itemsize)
-        gather_rows(lower, x, to, lower.table(found), "int32", itemsize, around, extents[axis])
+        gather_rows(lower, x, to, lower.table(chosen), "int32", itemsize, around, extents[axis])
         x = Ref(to.buffer)

@@ -223,11 +223,11 @@ def append(lower: Lowering, op: Op) -> None:
     itemsize = items.type.dtype.itemsize
     pitches = dense_pitches(memory.type.dims, itemsize)
     start: int = op.attributes["begin"] * pitches[axis]
-    place = lower.read(memory)
+    at = lower.read(memory)
     copy_strided(
         lower,
         lower.read(items),
-        replace(place, offset=place.offset + start, writes=True),
+        replace(at, offset=at.offset + start, writes=True),
         items.type.dims,
         dense_pitches(items.type.dims, itemsize),
         pitches,

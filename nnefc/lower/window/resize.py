@@ -32,12 +32,12 @@ def resize(lower: Lowering, op: Op) -> None:
     shape = list(dims)
     how = tuple((name, value) for name, value in op.attributes.items() if name != "sizes")
     for axis in axes:
-        found = traced_call(_taps, shape[axis], sizes[axis], scales[axis], how)
+        tables = traced_call(_taps, shape[axis], sizes[axis], scales[axis], how)
         around = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
         shape[axis] = sizes[axis]
         last = axis == axes[-1]
         to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
-        _resample(lower, found, x, to, dtype, around)
+        _resample(lower, tables, x, to, dtype, around)
         x = Ref(to.buffer)
     if not axes:
         copy_bytes(lower, x, y, op.output.type.nbytes)
@@ -50,20 +50,20 @@ def _taps(
 
     One tap: (indices,).  Two: (low, high, weight of high).  More: (indices, weights).
     """
-    found = taps(extent, outputs, scale, dict(how))
-    match found.index.shape[1]:
+    sampled = taps(extent, outputs, scale, dict(how))
+    match sampled.index.shape[1]:
         case 1:
-            return (found.index[:, 0].astype(np.int32),)
+            return (sampled.index[:, 0].astype(np.int32),)
         case 2:
-            return (*found.index.T, found.weight[:, 1])
+            return (*sampled.index.T, sampled.weight[:, 1])
         case count:
             assert count == CUBIC_TAPS, "the kernel takes the number of taps as a parameter"
-            return found.index, found.weight
+            return sampled.index, sampled.weight
 
 
 def _resample(
     lower: Lowering,
-    found: Sequence[Array | TracedArray],
+    tables: Sequence[Array | TracedArray],
     x: Ref,
     y: Ref,
     dtype: DType,
@@ -71,11 +71,11 @@ def _resample(
 ) -> None:
     """Launch x [outer, extent, inner] to y [outer, outputs, inner] with the tables of `_taps`."""
     outer, extent, inner = shape
-    outputs = length(found[0])
-    match found:
+    outputs = length(tables[0])
+    match tables:
         case (indices,):
-            places = lower.table(indices)
-            gather_rows(lower, x, y, places, "int32", dtype.itemsize, shape, outputs)
+            at = lower.table(indices)
+            gather_rows(lower, x, y, at, "int32", dtype.itemsize, shape, outputs)
         case low, high, weight:
             interpolate(lower, (low, high, weight), x, y, dtype, shape)
         case index, weight:
@@ -95,4 +95,4 @@ def _resample(
             )
             lower.launch(sampling.blend(str(dtype)), words, ceil_div(rows, row_block))
         case _:
-            raise AssertionError(f"{len(found)} tables")
+            raise AssertionError(f"{len(tables)} tables")

@@ -74,8 +74,8 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
 
 
 def _points(extent: int, factor: int, method: str, border: str) -> Points:
-    found = interpolation(extent, factor, method, border)
-    return found.low, found.high, found.weight
+    points = interpolation(extent, factor, method, border)
+    return points.low, points.high, points.weight
 
 
 def interpolate(

@@ -209,12 +209,12 @@ def _evenly_spaced(sources: Indices) -> Iterator[tuple[int, int, int, int]]:
     bounds = np.append(changes, last)
     # for each item, the last one up to which the distance stays the same
     until = bounds[np.searchsorted(bounds, np.arange(last), side="right")].tolist()
-    goes_on, distances, found = alike.tolist(), steps.tolist(), items.tolist()
+    continues, distances, first_items = alike.tolist(), steps.tolist(), items.tolist()
     i = 0
     while i <= last:
         end, step = i + 1, 1
-        if i < last and goes_on[i]:
+        if i < last and continues[i]:
             end = until[i] + 1
-            step = distances[i] if found[i] >= 0 else 1
-        yield i, end, found[i], step
+            step = distances[i] if first_items[i] >= 0 else 1
+        yield i, end, first_items[i], step
         i = end
