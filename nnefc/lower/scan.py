@@ -23,12 +23,14 @@ from nnefc.symbolic.integers import SymInt
 @lowering(NAME)
 def scan(lower: Lowering, op: Op) -> None:
     """Lower the body once and repeat its launches, one turn per step of the scan."""
-    parts, loop = ScanSignature(op), _Loop(lower, op)
-    context = lower.for_body(parts.body)
+    signature, loop = ScanSignature(op), _Loop(lower, op)
+    context = lower.for_body(signature.body)
     inputs: list[Ref | None] = [Ref(state.before) for state in loop.states]
     inputs += [Ref(each.view) for each in loop.scanned]
     for outer, inner in zip(
-        op.inputs[parts.first_shared :], parts.body.inputs[parts.first_shared :], strict=True
+        op.inputs[signature.first_shared :],
+        signature.body.inputs[signature.first_shared :],
+        strict=True,
     ):
         data = lower.data(outer)
         if data is not None:
@@ -39,8 +41,8 @@ def scan(lower: Lowering, op: Op) -> None:
     outputs += [Ref(each.view) for each in loop.stacked]
     start = len(lower.program.launches)
     lower_graph(context, inputs, outputs)
-    repeat(lower.program, start, parts.turns, loop.first(), loop.following(), loop.keep_alive)
-    for state, value in zip(loop.states, op.outputs[: parts.states], strict=True):
+    repeat(lower.program, start, signature.turns, loop.first(), loop.following(), loop.keep_alive)
+    for state, value in zip(loop.states, op.outputs[: signature.states], strict=True):
         if state.alias_of is not None:
             lower.alias(value, op.outputs[state.alias_of], loop.final_offset(state.alias_of))
         elif lower.find(value) is None:
@@ -86,17 +88,19 @@ class _Loop:
     """The slices of a scan, and how they move."""
 
     def __init__(self, lower: Lowering, op: Op) -> None:
-        self._lower, self._op, self._parts = lower, op, ScanSignature(op)
+        self._lower, self._op, self._signature = lower, op, ScanSignature(op)
         self.keep_alive: list[Ref] = []
         """Memory that must stay allocated during all turns."""
-        states, body = self._parts.states, self._parts.body
+        states, body = self._signature.states, self._signature.body
         self.scanned = [
-            self._sliced(lower.read(op.inputs[i]), body.inputs[i], self._parts.takes_backwards(i))
-            for i in range(states, self._parts.first_shared)
+            self._sliced(
+                lower.read(op.inputs[i]), body.inputs[i], self._signature.takes_backwards(i)
+            )
+            for i in range(states, self._signature.first_shared)
         ]
         self.stacked = [
             self._sliced(
-                lower.write(op.outputs[i]), body.outputs[i], self._parts.gives_backwards(i)
+                lower.write(op.outputs[i]), body.outputs[i], self._signature.gives_backwards(i)
             )
             for i in range(states, len(op.outputs))
         ]
@@ -109,18 +113,18 @@ class _Loop:
 
     def _sliced(self, whole: Ref, slice_value: Value, backwards: bool) -> _SlicedTensor:
         self.keep_alive.append(whole)
-        return _SlicedTensor(self._slice(slice_value), whole, self._parts.turns, backwards)
+        return _SlicedTensor(self._slice(slice_value), whole, self._signature.turns, backwards)
 
     def _state(self, number: int) -> _LoopState:
         """Allocate state `number`; earlier states exist already."""
-        body = self._parts.body
+        body = self._signature.body
         initial, new = self._lower.read(self._op.inputs[number]), body.outputs[number]
         before = self._slice(body.inputs[number])
         self.keep_alive.append(initial)
         alias_of = self._find_alias(number)
         if alias_of is not None:
             return _LoopState(before, initial, alias_of=alias_of)
-        nbytes, turns = new.type.nbytes, self._parts.turns
+        nbytes, turns = new.type.nbytes, self._signature.turns
         if isinstance(turns, SymInt):  # either may be written last
             both = self._lower.scratch(2 * nbytes, new.name)
             targets = both, replace(both, offset=nbytes)
@@ -136,10 +140,10 @@ class _Loop:
 
         None if no result does, or if the new state is copied instead of computed.
         """
-        values = [underlying(value) for value in self._parts.body.outputs]
+        values = [underlying(value) for value in self._signature.body.outputs]
         if not is_computed(values[number]):
             return None
-        stacked = range(self._parts.states, len(values))
+        stacked = range(self._signature.states, len(values))
         return next((i for i in (*stacked, *range(number)) if values[i] is values[number]), None)
 
     def first(self) -> Launch:
@@ -167,9 +171,9 @@ class _Loop:
         """The memory of a state that the previous turn has computed."""
         if state.alias_of is None:
             return self._target(state, turn - 1)
-        if state.alias_of < self._parts.states:
+        if state.alias_of < self._signature.states:
             return self._computed_ref(self.states[state.alias_of], turn)
-        return Ref(self.stacked[state.alias_of - self._parts.states].view)
+        return Ref(self.stacked[state.alias_of - self._signature.states].view)
 
     def _target(self, state: _LoopState, turn: int) -> Ref:
         """The memory that a turn writes a state to that is not an alias."""
@@ -178,12 +182,12 @@ class _Loop:
     def final_ref(self, state: _LoopState) -> Ref:
         """The memory that the last turn wrote a state to; its two targets are adjacent."""
         first, second = state.targets
-        last = (self._parts.turns - 1) % 2
+        last = (self._signature.turns - 1) % 2
         offset = first.offset + last * (second.offset - first.offset)
         return replace(first, offset=offset, writes=False)
 
     def final_offset(self, result: int) -> int:
         """Byte offset of the last turn's slice in a result."""
-        if result < self._parts.states:
+        if result < self._signature.states:
             return 0
-        return self.stacked[result - self._parts.states].offset(self._parts.turns - 1)
+        return self.stacked[result - self._signature.states].offset(self._signature.turns - 1)
