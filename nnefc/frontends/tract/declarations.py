@@ -99,6 +99,7 @@ def _check_names(
 
 
 def _declare(name: str) -> str:
+    """The hint to declare symbol `name`."""
     return f"add the line 'extension tract_symbol {name};' after the version"
 
 
@@ -129,6 +130,7 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
 
 
 def _is_comparison(expression: ast.Expression) -> bool:
+    """Whether an assertion is a comparison of integers."""
     return isinstance(expression, ast.Binary) and expression.operator in assumptions.COMPARISONS
 
 

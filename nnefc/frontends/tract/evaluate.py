@@ -166,6 +166,7 @@ class Evaluator(ExpressionEvaluator):
         scope: Scope,
         dtype: str | None = None,
     ) -> Any:
+        """The results of a fragment of the document, or else of an operator; reports errors."""
         fragment = self.context.fragments.get(name)
         if fragment is not None and fragment.body is not None:
             return self._expand(fragment, positional, named, at, scope)
@@ -200,7 +201,7 @@ class Evaluator(ExpressionEvaluator):
             return BROKEN
         except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
             message = f"{name} fails with these arguments: {type(error).__name__}: {error}"
-            hint = "this is an error in nnefc, which should say what is wrong with them"
+            hint = "this is a bug in nnefc, which should report what is wrong with them"
             return self._report(OperatorError("internal/operator", message, hint), at, scope)
 
     def _dequantized(self, value: Any) -> Any:

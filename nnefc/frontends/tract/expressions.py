@@ -71,6 +71,7 @@ class ExpressionEvaluator(ABC):
             return self._report(wrong, node.at, scope)
 
     def _identifier(self, node: ast.Identifier, scope: Scope) -> Any:
+        """The value of an identifier, a symbol, `inf` or `nan`; raises OperatorError."""
         value = scope.values.get(node.name, self)
         if value is not self:
             return value
@@ -88,11 +89,13 @@ class ExpressionEvaluator(ABC):
         return node.value
 
     def _items(self, node: ast.Array | ast.Tuple, scope: Scope) -> Any:
+        """The items of an array or a tuple, as a tuple."""
         self.context.budget.take_items(len(node.items))
         items: tuple[Any, ...] = tuple([self.evaluate(item, scope) for item in node.items])
         return BROKEN if any(item is BROKEN for item in items) else items
 
     def _unary(self, node: ast.Unary, scope: Scope) -> Any:
+        """`-`, `+` or `!`: of numbers here, of tensors by the operator."""
         value = self.evaluate(node.operand, scope)
         if value is BROKEN:
             return BROKEN
@@ -103,6 +106,7 @@ class ExpressionEvaluator(ABC):
         return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, scope)
 
     def _binary(self, node: ast.Binary, scope: Scope) -> Any:
+        """A binary operator; the result for two numbers is a number."""
         left = self.evaluate(node.left, scope)
         right = self.evaluate(node.right, scope)
         if left is BROKEN or right is BROKEN:
@@ -126,6 +130,7 @@ class ExpressionEvaluator(ABC):
         return value
 
     def _if_else(self, node: ast.IfElse, scope: Scope) -> Any:
+        """`a if condition else b`, of which only one is evaluated (beyond tract)."""
         condition = self.evaluate(node.condition, scope)
         if condition is BROKEN:
             return BROKEN
@@ -133,6 +138,7 @@ class ExpressionEvaluator(ABC):
         return self.evaluate(chosen, scope)
 
     def _comprehension(self, node: ast.Comprehension, scope: Scope) -> Any:
+        """`[for x in xs if condition yield item]` (beyond tract)."""
         lists = [self.evaluate(array, scope) for _, array in node.iterators]
         if any(each is BROKEN for each in lists):
             return BROKEN
@@ -158,6 +164,7 @@ class ExpressionEvaluator(ABC):
         return BROKEN if any(item is BROKEN for item in results) else tuple(results)
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
+        """`items[i]` or `items[begin:end]` (beyond tract)."""
         nodes = [node.operand, *(p for p in (node.begin, node.end) if p is not None)]
         values = [self.evaluate(each, scope) for each in nodes]
         if any(value is BROKEN for value in values):
@@ -175,6 +182,7 @@ class ExpressionEvaluator(ABC):
             raise OperatorError("argument/index", message) from None
 
     def _builtin(self, node: ast.Builtin, scope: Scope) -> Any:
+        """`shape_of`, `length_of`, `range_of`, and conversions to literals."""
         value = self.evaluate(node.argument, scope)
         if value is BROKEN:
             return BROKEN

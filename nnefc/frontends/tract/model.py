@@ -94,7 +94,7 @@ class ModelContext:
         self._unnamed: Counter[str] = Counter()
 
     @property
-    def is_pattern(self) -> bool:
+    def is_symbolic(self) -> bool:
         """Whether extents of the graph are symbolic, so that it serves several shapes."""
         extents = [extent for shape in self._states.values() for extent in shape]
         return is_symbolic([*self.symbols.values(), *extents])
@@ -217,6 +217,7 @@ class ModelContext:
         return wrong
 
     def _connect_inputs(self) -> list[OperatorError]:
+        """Add the document's inputs to the graph, in the order of its parameters."""
         wrong: list[OperatorError] = []
         for name, times in Counter(self._parameters).items():
             value = self.inputs.get(name)
@@ -235,6 +236,7 @@ class ModelContext:
     def _connect_results(
         self, document: ast.Document, scope: Scope, make: OpBuilder
     ) -> list[OperatorError]:
+        """Add the document's results as outputs of the graph."""
         wrong: list[OperatorError] = []
         for result in document.graph.results:
             value = scope.values.get(result.name)
@@ -282,4 +284,5 @@ class ModelContext:
         self.graph.inputs.append(tensor)
 
     def _add_output(self, value: Value, name: str) -> None:
+        """Add an output, whose name is numbered if a result repeats it."""
         self.graph.add_output(value, unused_name(name, self.graph.output_names))

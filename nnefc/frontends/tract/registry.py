@@ -184,6 +184,7 @@ def operators() -> Mapping[str, Operator]:
 
 @cache
 def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters of an operator's function behind `make`."""
     hints = typing.get_type_hints(function)
     _, *parameters = inspect.signature(function).parameters.values()
     return tuple(Parameter(p.name, _converter(hints[p.name]), p.default) for p in parameters)
@@ -283,6 +284,7 @@ def _itself(value: Any) -> Any:
 
 
 def _integer(value: Any) -> int:
+    """A known integer; raises OperatorError."""
     items = integers(value)
     if len(items) != 1:
         raise OperatorError("tract/attribute", f"one integer is expected, not {len(items)}")
@@ -290,6 +292,7 @@ def _integer(value: Any) -> int:
 
 
 def _flag(value: Any) -> bool:
+    """A known boolean; raises OperatorError."""
     items = value if isinstance(value, str) else list(integers(value))
     if items not in ([0], [1]):
         raise OperatorError("tract/attribute", f"true or false is expected, not {items!r}")
@@ -297,6 +300,7 @@ def _flag(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
+    """A string; raises OperatorError."""
     if isinstance(value, str):
         return value
     raise OperatorError("tract/attribute", f"a string is expected, not {value!r}")
@@ -325,6 +329,7 @@ def _operands(value: Any) -> Operands:
 
 
 def _pairs(value: Any) -> Pairs:
+    """An array of pairs from an array of pairs or of twice as many integers."""
     flat = integers(value)
     if len(flat) % 2:
         raise OperatorError(

@@ -44,6 +44,8 @@ def _unary(name: str, x: Operand, make: OpBuilder) -> Operand:
 
 
 def _register_unary(name: str) -> None:
+    """Register an operation of NNEF 1.0.2 with one operand."""
+
     def function(make: OpBuilder, x: Operand) -> Any:
         return _unary(name, x, make)
 
@@ -179,25 +181,24 @@ def div(make: OpBuilder, x: Operand, y: Operand) -> Any:
     x, y = _aligned(make, x, y)
     if isinstance(y, KnownTensor) and y.dtype.is_integer and not y.array.all():
         raise OperatorError("tract/division", "integers are divided by zero")
-    if isinstance(y, Value) and y.type.dtype.is_integer and make.is_known(y) and _is_pattern(make):
+    if isinstance(y, Value) and y.type.dtype.is_integer and make.is_known(y) and _is_symbolic(make):
         raise OperatorError(
             "tract/division", "whether integers are divided by zero depends on symbols"
         )
     return make("div", x, y)
 
 
-def _is_pattern(make: OpBuilder) -> bool:
+def _is_symbolic(make: OpBuilder) -> bool:
     """Whether extents of the graph are symbolic; on OperatorError a concrete graph is used."""
     model: ModelContext = make.evaluator.context.model
-    return model.is_pattern
+    return model.is_symbolic
 
 
 @operator("tract_nnef")
 def pow_(make: OpBuilder, x: Operand, y: Any) -> Any:
     if isinstance(y, KnownTensor) and y.array.size == 1:
-        y = specialized(
-            y.array.reshape(()).item()
-        )  # real powers of plain numbers, as literals have
+        # a single exponent is treated as a literal, so that small ones select a cheaper operation
+        y = specialized(y.array.reshape(()).item())
     if isinstance(y, bool | int | float):
         match float(y):
             case 1.0:
@@ -217,14 +218,14 @@ def pow_(make: OpBuilder, x: Operand, y: Any) -> Any:
 
 
 def _register_binary(
-    registry: str, name: str, *aliases: str, logical: bool = False, text: str = ""
+    registry: str, name: str, operation: str = "", *, logical: bool = False, text: str = ""
 ) -> None:
-    ir_name = aliases[0] if aliases else name
+    """Register an operation with two operands as operator `name`; by default that of the name."""
 
     def function(make: OpBuilder, x: Operand, y: Operand) -> Any:
         if logical:
             x, y = make.cast(x, DType.BOOL), make.cast(y, DType.BOOL)
-        return _broadcast(make, ir_name, x, y)
+        return _broadcast(make, operation or name, x, y)
 
     function.__name__, function.__doc__ = name, text
     operator(registry)(function)

@@ -133,5 +133,6 @@ def _intersection_over_union(make: OpBuilder, boxes: list[Any], others: list[Any
 
 
 def _area(make: OpBuilder, boxes: list[Any]) -> Any:
+    """The areas of boxes, given by their sides."""
     sides = (make("sub", boxes[i + 2], boxes[i]) for i in range(2))
     return make("mul", *sides)

@@ -149,6 +149,7 @@ class _Experts:
         return replace(self, matrices=of(self.matrices), biases=of(self.biases))
 
     def _hidden(self, x: Operand) -> Operand:
+        """act(w1 x) * w3 x; act(w1 x) without w3."""
         gate = self._product(x, 0)
         up = None if self.matrices[2] is None else self._product(x, 2)
         if self.limit is not False and up is not None:
@@ -158,6 +159,7 @@ class _Experts:
         return active if up is None else self.make("mul", active, up)
 
     def _product(self, x: Operand, which: int) -> Operand:
+        """x times matrices `which`, plus their bias."""
         weight, bias = self.matrices[which], self.biases[which]
         assert weight is not None
         y = matmul(self.make, x, weight, False, self.transposed)

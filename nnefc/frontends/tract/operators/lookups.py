@@ -147,8 +147,7 @@ def _string_indices(
     """`tract_onnx_ml_reverse_lookup` of strings; raises OperatorError."""
     if input is None or keys is None:
         what = "keys" if input is None else "input"
-        message = f"{what} are strings, and cannot be compared with numbers"
-        raise OperatorError(_REVERSE, message)
+        raise OperatorError(_REVERSE, f"{what}: strings cannot be compared with numbers")
     make.budget.take_items(input.array.size + keys.array.size)
     numbers: dict[str, int] = {}
     for number, key in enumerate(keys.array.reshape(-1).tolist()):

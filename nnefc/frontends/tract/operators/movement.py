@@ -40,6 +40,7 @@ def normalize_axis(axis: int, rank: int, *, extra: int = 0) -> int:
 
 
 def normalize_axes(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...]:
+    """`normalize_axis` of each axis."""
     return tuple(normalize_axis(axis, rank, extra=extra) for axis in axes)
 
 

@@ -189,6 +189,7 @@ def _float64(number: float) -> KnownTensor:
 
 
 def _xor_shift(make: OpBuilder, z: Operand, shift: int) -> Operand:
+    """z ^ (z >> shift)."""
     return make("bitxor", z, make("shift_right", z, _uint64(shift)))
 
 

@@ -186,6 +186,7 @@ class _FragmentNames:
 
 
 def _escaped(name: str) -> str:
+    """A name as an identifier: torch_to_nnef replaces other characters by underscores."""
     return _OTHER.sub("_", name)
 
 
@@ -256,6 +257,7 @@ def _unstacked(make: OpBuilder, stack: _Stack, x: Operand, turns: int, *, is_las
 
 
 def _axis_in(x: Operand, axis: int) -> int:
+    """A normalized axis of `x`, where a scalar counts as rank 1."""
     return normalize_axis(axis, max(x.type.rank, 1))
 
 

@@ -145,6 +145,7 @@ class TemplateEvaluator:
         return True
 
     def _holds(self, operator: str, left: Any, right: Any) -> bool:
+        """A comparison by the name that jinja2 gives its operator."""
         match operator:
             case "eq":
                 return equal(left, right, self.budget)
@@ -187,6 +188,7 @@ def unsupported_node(node: nodes.Node) -> TemplateError:
 
 
 def _mapping_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A mapping; raises TemplateError for a key that is not a string or a number."""
     for key, _ in pairs:
         if not isinstance(key, str | int | float):
             raise TemplateError(f"{type_name(key)} cannot be a key")

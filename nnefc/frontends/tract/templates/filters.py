@@ -33,12 +33,14 @@ _MOST_DIGITS: Final = 400
 
 
 def _number(value: Any) -> float:
+    """`value` if it is a number; raises TemplateError."""
     if not isinstance(value, int | float):
         raise TemplateError(f"{type_name(value)} is not a number")
     return value
 
 
 def _string(value: Any) -> str:
+    """`value` if it is a string; raises TemplateError."""
     if not isinstance(value, str):
         raise TemplateError(f"{type_name(value)} is not a string")
     return value
@@ -52,6 +54,7 @@ def _sequence(budget: Budget, value: Any) -> list[Any]:
 
 
 def _parsed(value: Any, kind_: type[float]) -> Any:
+    """A number from a number or a string of digits."""
     if isinstance(value, str):
         if len(value) > _MOST_DIGITS:
             raise TemplateError(f"a string of {len(value)} characters is not a number")
@@ -103,6 +106,7 @@ def _sort(budget: Budget, value: Any, reverse: Any = False, attribute: str = "")
 
 
 def _extreme(budget: Budget, value: Any, largest: bool) -> Any:
+    """The largest or the smallest item; undefined if there are none."""
     items = _sequence(budget, value)
     if not items:
         return UndefinedName("max of no items" if largest else "min of no items")
@@ -166,6 +170,7 @@ def _text(budget: Budget, value: Any) -> str:
 
 
 def _item_at(budget: Budget, value: Any, at: int) -> Any:
+    """The item at an index of a sequence; undefined if it is empty."""
     items = _sequence(budget, value)
     return items[at] if items else UndefinedName("item of an empty sequence")
 
@@ -238,12 +243,14 @@ TESTS: Final[dict[str, Callable[..., bool]]] = {**_TESTS_OF_VALUES, **_TESTS_OF_
 def apply_filter(
     name: str, budget: Budget, value: Any, arguments: list[Any], named: dict[str, Any]
 ) -> Any:
+    """The result of a filter; raises TemplateError if it is unknown or fails."""
     return _applied("filter", FILTERS, name, budget, [value, *arguments], named)
 
 
 def apply_test(
     name: str, budget: Budget, value: Any, arguments: list[Any], named: dict[str, Any]
 ) -> bool:
+    """The result of a test, `value is name(...)`; raises TemplateError."""
     return _applied("test", TESTS, name, budget, [value, *arguments], named)
 
 

@@ -38,6 +38,7 @@ class RenderedText:
         self._take = take
 
     def write(self, piece: str) -> None:
+        """Append a piece of text."""
         self._take(len(piece))
         self._pieces.append(piece)
 
@@ -122,6 +123,7 @@ class TemplateRenderer(TemplateEvaluator):
         self._run(node.else_, scope, out)
 
     def _loop(self, node: nodes.For, scope: TemplateScope, out: RenderedText) -> None:
+        """`for`, with `if`, `else` and the variable `loop`."""
         if node.recursive:
             raise TemplateError("recursive loops are not supported; use a macro")
         items = items_of(self.value(node.iter, scope))
@@ -142,6 +144,7 @@ class TemplateRenderer(TemplateEvaluator):
             self._run(node.else_, TemplateScope(scope), out)
 
     def _assign(self, target: nodes.Node, value: Any, scope: TemplateScope) -> None:
+        """Assign to a name, an attribute of a namespace, or a tuple of names."""
         self.step(target)
         match target:
             case nodes.Name():
@@ -161,6 +164,7 @@ class TemplateRenderer(TemplateEvaluator):
                 raise TemplateError(f"'{type(target).__name__.lower()}' cannot be assigned to")
 
     def _macro(self, node: nodes.Macro, scope: TemplateScope) -> Function:
+        """A macro as a function that returns its text."""
         names = [argument.name for argument in node.args]
         defaults = dict(zip(names[len(names) - len(node.defaults) :], node.defaults, strict=True))
 
@@ -184,11 +188,13 @@ class TemplateRenderer(TemplateEvaluator):
         return Function(node.name, call)
 
     def _captured(self, body: Sequence[nodes.Node], scope: TemplateScope) -> str:
+        """The text of a block."""
         out = RenderedText(self.budget.take_items)
         self._run(body, scope, out)
         return out.text()
 
     def _write(self, count: int) -> None:
+        """Count characters of the result; raises NnefError beyond the limit."""
         self._written += count
         if self._written > self.budget.limits.document_bytes:
             most = self.budget.limits.document_bytes
@@ -196,6 +202,7 @@ class TemplateRenderer(TemplateEvaluator):
             raise NnefError.of("limit/size", message, hint=how_to_raise("document_bytes"))
 
     def _range(self, *bounds: Any) -> list[int]:
+        """The function `range`; raises TemplateError."""
         for bound in bounds:
             if not isinstance(bound, int):
                 raise TemplateError(f"'range' takes integers, not {type_name(bound)}")

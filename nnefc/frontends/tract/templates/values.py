@@ -65,6 +65,7 @@ def type_name(value: Any) -> str:
 
 
 def is_true(value: Any) -> bool:
+    """The truth of a value, as in Python; undefined is false."""
     return not isinstance(value, UndefinedName) and bool(value)
 
 
@@ -131,6 +132,7 @@ def items_of(value: Any) -> list[Any]:
 
 
 def mapping(value: Any) -> dict[Any, Any]:
+    """`value` if it is a mapping; raises TemplateError."""
     if not isinstance(value, dict):
         raise TemplateError(f"{type_name(value)} is not a mapping")
     return value  # pyright: ignore[reportUnknownVariableType]
@@ -182,6 +184,7 @@ def less(left: Any, right: Any, budget: Budget) -> bool:
 
 
 def contains(container: Any, item: Any, budget: Budget) -> bool:
+    """Whether a string, mapping or sequence contains an item."""
     if isinstance(container, str):
         budget.take_items(len(container))
         return isinstance(item, str) and item in container
