@@ -1,4 +1,4 @@
-"""Arguments of the command lines, checked before anything is measured."""
+"""Parse and check arguments of the benchmarks, before anything is measured."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from benchmarks.zoo import ZOO
 
 
 def run(main: Callable[..., None]) -> None:
-    """Call with the arguments of the command line; mistakes in them are told in plain lines."""
+    """Call `main` with the command-line arguments; wrong ones are errors without traceback."""
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     app.command()(main)
     app()
 
 
 def fail(message: str) -> typer.Exit:
-    """Say on standard error what went wrong; to be raised, ends with status 1."""
+    """Print an error to standard error; returns an exception that exits with status 1."""
     Console(stderr=True).print(f"error: {message}", highlight=False, markup=False, soft_wrap=True)
     return typer.Exit(1)
 
 
 def items_of(text: str, option: str) -> list[str]:
-    """What stands between commas, each once; at least one."""
+    """The distinct items between commas; an error if there are none."""
     items = list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
     if not items:
         raise typer.BadParameter(f"{option} is empty")
@@ -37,34 +37,34 @@ def items_of(text: str, option: str) -> list[str]:
 
 
 def known_of(text: str, option: str, known: Collection[str]) -> list[str]:
-    """Names between commas, each one of those that are known."""
+    """The distinct names between commas; an error if one is not in `known`."""
     names = items_of(text, option)
     for name in names:
         if name not in known:
-            raise typer.BadParameter(f"{option}: {name!r} is none of {', '.join(known)}")
+            raise typer.BadParameter(f"{option}: {name!r} is not one of {', '.join(known)}")
     return names
 
 
 def counts_of(text: str, option: str) -> list[int]:
-    """Positive whole numbers between commas."""
+    """Positive integers between commas."""
     items = items_of(text, option)
     for item in items:
         if not item.isdecimal() or int(item) < 1:
-            raise typer.BadParameter(f"{option}: {item!r} is not a whole number above 0")
+            raise typer.BadParameter(f"{option}: {item!r} is not a positive integer")
     return [int(item) for item in items]
 
 
 def engines_of(text: str) -> list[str]:
-    """Names of engines between commas."""
+    """Names of engines between commas; an error for unknown ones."""
     names = items_of(text, "--engines")
     for name in names:
         if name not in ENGINES:
-            raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(ENGINES)}")
+            raise typer.BadParameter(f"unknown engine {name!r}; one of {', '.join(ENGINES)}")
     return names
 
 
 def check_networks(names: Iterable[str], batches: Sequence[int], folder: Path) -> None:
-    """Whether all are of the zoo or containers that can be read, with each number of inputs."""
+    """Raise an error for names that are neither in the zoo nor readable with each batch."""
     from nnefc import NnefError, NnefWarning
 
     for name in names:
@@ -72,7 +72,7 @@ def check_networks(names: Iterable[str], batches: Sequence[int], folder: Path) -
             continue
         if not name or not Path(name).exists():
             raise typer.BadParameter(
-                f"no network and no file is {name!r}; there are {', '.join(ZOO)}"
+                f"{name!r} is neither a network nor a file; networks: {', '.join(ZOO)}"
             )
         try:
             with warnings.catch_warnings():
@@ -84,9 +84,9 @@ def check_networks(names: Iterable[str], batches: Sequence[int], folder: Path) -
             raise fail(str(error)) from None
 
 
-def models_folder(given: Path | None) -> Path:
-    """Where networks are kept; it can be written to."""
-    folder = (given or artifacts.default_folder()).expanduser().resolve()
+def models_folder(option: Path | None) -> Path:
+    """The folder for network files, which is created; an error if it cannot be written to."""
+    folder = (option or artifacts.default_folder()).expanduser().resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -97,7 +97,7 @@ def models_folder(given: Path | None) -> Path:
 
 
 def check_writable(path: Path | None, option: str) -> None:
-    """Whether a file can be written there; a file that is there stays as it is."""
+    """Raise an error unless a file can be written; an existing file is not changed."""
     if path is None:
         return
     is_new = not path.exists()

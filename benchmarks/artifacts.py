@@ -1,7 +1,7 @@
-"""Networks on disk: an NNEF container, and what engines load instead of it.
+"""Networks on disk: an NNEF container, and its conversions for other engines.
 
-A network has a folder that is named by a digest of everything its files come from, so that
-they are made once and never out of date.
+The folder of a network is named by a digest of everything that its files depend on, so files are
+written once and are never out of date.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network whose container is written.
+    """A network whose container has been written.
 
     `inputs` are shapes by name, `outputs` the names of the results, in order.
     """
@@ -40,7 +40,7 @@ class Network:
     outputs: tuple[str, ...]
 
     def file(self, name: str) -> Path:
-        """The path of a file that is made from the container."""
+        """The path of a file that is converted from the container."""
         return self.folder / name
 
     def arrays(self, seed: int = 1) -> dict[str, Array]:
@@ -49,15 +49,16 @@ class Network:
 
 
 def default_folder() -> Path:
-    """Where networks are kept unless told otherwise: the user's cache."""
+    """The default folder for network files, in the user's cache folder."""
     platformdirs: Any = import_module("platformdirs")
     return Path(platformdirs.user_cache_dir("nnefc")) / "benchmarks"
 
 
 def prepare(source: str, folder: Path, batch: int | None = None, *, small: bool = False) -> Network:
-    """The network of that name in the zoo, or in a container of that path.
+    """The network of the zoo named `source`, or that of the container at this path.
 
-    `batch`: the first extent of all inputs; None: as written (1 in the zoo).
+    `batch`: the first extent of all inputs; None: as in the document (1 in the zoo).  `small`: the
+    reduced size of a network of the zoo.
     """
     if source in ZOO:
         return _from_zoo(source, folder, batch or 1, small=small)
@@ -65,7 +66,7 @@ def prepare(source: str, folder: Path, batch: int | None = None, *, small: bool 
 
 
 def import_graph(network: Network, *, data: bool = True) -> Any:
-    """The graph, with data for all its variables unless that is not needed."""
+    """The graph of a network; `data`: with values for all variables, random ones where needed."""
     import nnefc
 
     with warnings.catch_warnings():
@@ -84,14 +85,14 @@ def _from_zoo(name: str, folder: Path, batch: int, *, small: bool) -> Network:
 
 
 def store(document: Document, name: str, title: str, folder: Path, batch: int = 1) -> Network:
-    """A network that is written, unless it is there."""
+    """Write a network unless its container exists."""
     digest = _digest(document.text, *map(repr, document.variables.values()))
-    place = folder / f"{name}-b{batch}-{digest}"
-    archive = place / f"{name}.nnef.tar"
+    directory = folder / f"{name}-b{batch}-{digest}"
+    archive = directory / f"{name}.nnef.tar"
     if not archive.exists():
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         document.write(archive)
-    return _described(name, title, batch, place, archive, document.inputs)
+    return _described(name, title, batch, directory, archive, document.inputs)
 
 
 def _from_container(path: Path, folder: Path, batch: int | None) -> Network:
@@ -104,10 +105,10 @@ def _from_container(path: Path, folder: Path, batch: int | None) -> Network:
     }
     stamp = path.stat()
     digest = _digest(str(path.resolve()), str(stamp.st_mtime_ns), str(stamp.st_size), repr(inputs))
-    place = folder / f"{path.name.partition('.')[0]}-{digest}"
-    place.mkdir(parents=True, exist_ok=True)
+    directory = folder / f"{path.name.partition('.')[0]}-{digest}"
+    directory.mkdir(parents=True, exist_ok=True)
     first = next(iter(inputs.values()), (1,))
-    return _described(path.name, path.name, first[0] if first else 1, place, path, inputs)
+    return _described(path.name, path.name, first[0] if first else 1, directory, path, inputs)
 
 
 def _described(
@@ -122,7 +123,7 @@ def _described(
 
 
 def _digest(*texts: str) -> str:
-    """Of the texts and of the code that converts."""
+    """A digest of texts and of the source of the converters."""
     total = hashlib.sha256()
     for text in texts:
         total.update(text.encode() + b"\0")
@@ -135,7 +136,7 @@ def _digest(*texts: str) -> str:
 
 ONNX = "model.onnx"
 ONNX_FUSED = "model-fused.onnx"
-"""With younger operators (Gelu, Attention), if there is use for them."""
+"""Uses newer operators (Gelu, Attention); written if the network has patterns for them."""
 TORCH_SCRIPT = "model.pt"
 
 
@@ -161,7 +162,7 @@ _WRITERS: dict[str, Callable[[Network], None]] = {
 
 
 def require(network: Network, name: str) -> Path:
-    """The path of a converted file, which is made if it is not there."""
+    """The path of a converted file, which is written unless it exists."""
     path = network.file(name)
     if not path.exists():
         _WRITERS[name](network)

@@ -1,4 +1,4 @@
-"""How long it takes to check a flat graph, by its number of operations.
+"""Measure how the time to check a flat graph grows with its number of operations.
 
     python benchmarks/check_scaling.py [COUNT...]
 

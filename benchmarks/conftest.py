@@ -1,4 +1,4 @@
-"""Fixtures of the kernel benchmarks: `pytest benchmarks`."""
+"""Fixtures for the kernel benchmarks (`pytest benchmarks`)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nnefc.runtime.machine.roofline import measure_roofline as measure_machine
 
 @pytest.fixture(scope="session")
 def machine() -> Roofline:
-    """The limits of one thread, measured once in a session."""
+    """The limits of one thread, measured once per session."""
     return measure_machine(1, 0.5)
 
 
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: Any) -> None:
-    """Write the limits into the JSON that pytest-benchmark saves."""
+    """Add the limits of one thread to the JSON of pytest-benchmark."""
     limits = measure_machine(1, 0.5)
     machine_info["limits"] = {
         "fma_gflops": limits.fma_gflops,

@@ -1,15 +1,14 @@
-"""How long a language model takes for a token, and for a prompt, against what memory gives.
+"""Measure a language model, per token and per prompt, against the bandwidth of memory.
 
     python -m benchmarks.decode --positions 1,128,1024 --weights q4_0,float16 --threads 1,2
     python -m benchmarks.decode --positions "" --prompts 128 --threads 1,2
 
 measures one step of a decoder like Llama (`benchmarks/language`), or all tokens of a prompt at
-once: nnefc and tract on NNEF with weights as they are stored, onnxruntime on ONNX with the same
-weights in float32.  Keys and values of the tokens before are states of nnefc's session, or with
-`--caches inputs` arrays that are given to it, as to the others, which copy none.  Engines take
-turns; all of them have to agree on the scores.  So does reading as many bytes from memory as the
-weights and the keys and values have, which is what the share of the memory is of: what there is in
-the same minutes, as long as that takes.
+once: nnefc and tract on NNEF with stored weight types, onnxruntime on ONNX with the same weights in
+float32.  Keys and values of earlier tokens are states of nnefc's session, or with `--caches inputs`
+input arrays, as for the other engines; none copies them.  Engines alternate, and must agree on the
+scores.  A read of as many bytes as the weights, keys and values have alternates with them: the
+share of the memory bandwidth is relative to that read, measured in the same minutes.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -39,42 +38,50 @@ from benchmarks import arguments
 from benchmarks.engines import ort
 from benchmarks.language import model
 from benchmarks.language.model import STORED, Array, Call, Sizes
-from benchmarks.turns import by_turns
+from benchmarks.turns import measure_alternately
 from nnefc.dynamic.model import DynamicModel
 
 Key = tuple[str, str]
-"""An engine, and how its weights are stored."""
+"""(engine, storage type of its weights)"""
 Step = Callable[[], Array]
-"""The scores of all tokens."""
+"""Runs a call and returns the scores."""
 
 SMALL: Final = Sizes(layers=2, width=64, heads=4, hidden=96, vocabulary=160)
 TOLERANCE: Final = 2e-3
-"""Of the largest score."""
+"""Largest allowed difference, relative to the largest score."""
 REWIND: Final = 8
-"""Steps after which what a model keeps is that of the tokens before again."""
+"""Steps after which the states of a session are reset, so that they do not grow."""
 
 
 def main(
-    positions: Annotated[str, typer.Option(help="Tokens before a step, by commas.")] = "1,128,1024",
-    prompts: Annotated[str, typer.Option(help="Tokens at once, by commas.")] = "",
-    weights: Annotated[str, typer.Option(help=f"Of {', '.join(STORED)}.")] = ",".join(STORED),
-    engines: Annotated[str, typer.Option(help="Engines.")] = "nnefc,tract,onnxruntime",
+    positions: Annotated[
+        str, typer.Option(help="Tokens before a step; commas between.")
+    ] = "1,128,1024",
+    prompts: Annotated[str, typer.Option(help="Tokens at once; commas between.")] = "",
+    weights: Annotated[
+        str, typer.Option(help=f"Types of weights: {', '.join(STORED)}.")
+    ] = ",".join(STORED),
+    engines: Annotated[
+        str, typer.Option(help="Engines; commas between.")
+    ] = "nnefc,tract,onnxruntime",
     threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
     rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
-    caches: Annotated[str, typer.Option(help="Of nnefc: states or inputs.")] = "states",
+    caches: Annotated[
+        str, typer.Option(help="Keys and values in nnefc: states or inputs.")
+    ] = "states",
     turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.2,
-    small: Annotated[bool, typer.Option(help="A model of reduced size.")] = False,
+    small: Annotated[bool, typer.Option(help="Measure a model of reduced size.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
     models_dir: Annotated[
         Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
     ] = None,
 ) -> None:
-    """Check that engines agree on steps and prompts, and measure them by turns."""
+    """Check that engines agree on steps and prompts, and measure them alternately."""
     stored_as = arguments.known_of(weights, "--weights", STORED)
     names = arguments.items_of(engines, "--engines")
     for name in names:
         if name not in LOADERS:
-            raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(LOADERS)}")
+            raise typer.BadParameter(f"unknown engine {name!r}; one of {', '.join(LOADERS)}")
     if caches not in ("states", "inputs"):
         raise typer.BadParameter(f"--caches: {caches!r} is neither states nor inputs")
     arguments.check_writable(json, "--json")
@@ -87,8 +94,10 @@ def main(
         for call in calls:
             steps, scores = _load(names, sizes, call, stored_as, count, folder, caches == "states")
             _compare(scores)
-            kept = 8 * sizes.layers * call.past * sizes.width
-            sizes_of = {stored: round(sizes.weight_bytes(stored)) + kept for _, stored in steps}
+            cache_bytes = 8 * sizes.layers * call.past * sizes.width
+            sizes_of = {
+                stored: round(sizes.weight_bytes(stored)) + cache_bytes for _, stored in steps
+            }
             seconds, bandwidths = _measure(steps, sizes_of, count, rounds, turn)
             for (engine, stored), runs in seconds.items():
                 step, nbytes = statistics.median(runs), sizes_of[stored]
@@ -118,7 +127,7 @@ def _load(
     folder: Path,
     keeps: bool,
 ) -> tuple[dict[Key, Step], dict[Key, Array]]:
-    """Steps, and what each gave the first time: later ones may know of more tokens."""
+    """(steps, scores of the first run of each); states may differ in later runs."""
     steps: dict[Key, Step] = {}
     scores: dict[Key, Array] = {}
     for engine in engines:
@@ -140,16 +149,16 @@ def _nnefc(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) ->
     path = folder / stored
     model.write(path, sizes, call, stored)
     compiled = nnefc.compile(path, threads=threads)
-    given = model.inputs(sizes, call)
+    inputs = model.inputs(sizes, call)
     if not call.keeps:
-        return lambda: compiled.run(given)["scores"]
+        return lambda: compiled.run(inputs)["scores"]
     assert isinstance(compiled, DynamicModel)
     session, caches, steps = compiled.session(), model.caches(sizes, call), itertools.count()
 
     def step() -> Array:
         if next(steps) % REWIND == 0:
             session.states.update(caches)
-        return session.run(given)["scores"]
+        return session.run(inputs)["scores"]
 
     return step
 
@@ -164,8 +173,8 @@ def _tract(folder: Path, sizes: Sizes, call: Call, stored: str, _threads: int) -
         state = loaded.into_runnable().spawn_state()
     except tract.TractError as error:
         raise RuntimeError(str(error)) from error
-    given = model.inputs(sizes, call)
-    tensors = [tract.Tensor.from_numpy(given[name]) for name in names]
+    inputs = model.inputs(sizes, call)
+    tensors = [tract.Tensor.from_numpy(inputs[name]) for name in names]
     return lambda: state.run(tensors)[0].to_numpy()
 
 
@@ -177,15 +186,15 @@ def _onnxruntime(folder: Path, sizes: Sizes, call: Call, _stored: str, threads: 
         folder.mkdir(parents=True, exist_ok=True)
         onnx_file.write(path, sizes, call)
     session = ort.session(path, threads)
-    given = model.inputs(sizes, call)
-    return lambda: session.run(None, given)[0]
+    inputs = model.inputs(sizes, call)
+    return lambda: session.run(None, inputs)[0]
 
 
 LOADERS: Final = {"nnefc": _nnefc, "tract": _tract, "onnxruntime": _onnxruntime}
 
 
 def _compare(results: dict[Key, Array]) -> None:
-    """Whether all give the same scores."""
+    """Raise an error unless all engines agree on the scores."""
     expected = next(reversed(results.values()))
     for (engine, stored), scores in results.items():
         error = np.abs(scores - expected).max() / np.abs(expected).max()
@@ -200,21 +209,22 @@ def _measure(
     rounds: int,
     turn: float,
 ) -> tuple[dict[Key, list[float]], dict[str, float]]:
-    """Seconds of steps, the median of each turn; GB/s of reading as many bytes as weights have."""
+    """(median seconds of each turn by step, GB/s of reading as many bytes by weight type)."""
     from nnefc.runtime.machine.roofline import memory_reader
 
     readers = {stored: memory_reader(nbytes, threads) for stored, nbytes in sizes_of.items()}
-    found = by_turns({**steps, **readers}, rounds, turn)
+    medians = measure_alternately({**steps, **readers}, rounds, turn)
     rates = {
-        stored: read() / statistics.median(found[stored]) / 1e9 for stored, read in readers.items()
+        stored: read() / statistics.median(medians[stored]) / 1e9
+        for stored, read in readers.items()
     }
-    return {key: found[key] for key in steps}, rates
+    return {key: medians[key] for key in steps}, rates
 
 
 def _show(facts: list[dict[str, Any]]) -> None:
     columns = ("threads", "position", "tokens", "engine", "weights")
-    table = Table(*columns, "a call", "least", "tokens/s", "GB/s", "of the memory")
-    table.title = "calls of a decoder"
+    table = Table(*columns, "a call", "least", "tokens/s", "GB/s", "of bandwidth")
+    table.title = "decoder calls"
     for fact in facts:
         table.add_row(
             *(str(fact[name]) for name in columns),

@@ -1,10 +1,10 @@
-"""Networks that PyTorch exports, in nnefc, tract, onnxruntime and PyTorch itself.
+"""Measure networks exported from PyTorch in nnefc, tract, onnxruntime and PyTorch itself.
 
     python -m benchmarks.exports --models vit,bert,lstm,gru --threads 1,2
 
-nnefc and tract read what torch_to_nnef wrote, onnxruntime the ONNX of PyTorch's own exporter.
-Engines take turns; their results have to agree.  Of nnefc is told, too, what planning takes if an
-axis is a symbol: for the first extent, and for others after it.
+nnefc and tract read the NNEF of torch_to_nnef, onnxruntime the ONNX of PyTorch's own exporter.
+Engines alternate, and their results must agree.  For nnefc, the planning time with a symbolic axis
+is measured too: for the first extent, then for others.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -31,7 +31,7 @@ from rich.table import Table
 import nnefc
 from benchmarks import arguments
 from benchmarks.engines import ort
-from benchmarks.turns import by_turns
+from benchmarks.turns import measure_alternately
 from nnefc.dynamic.model import DynamicModel
 
 if TYPE_CHECKING:
@@ -42,30 +42,34 @@ Array = np.ndarray[Any, Any]
 Call = Callable[[], Array]
 
 TOLERANCE: Final = 1e-3
-"""Of the largest item."""
+"""Largest allowed difference, relative to the largest item."""
 NAMES: Final = ("vit", "bert", "lstm", "gru")
 
 
 def main(
-    models: Annotated[str, typer.Option(help="Networks, by commas.")] = ",".join(NAMES),
-    engines: Annotated[str, typer.Option(help="Engines.")] = "nnefc,tract,onnxruntime,torch",
+    models: Annotated[str, typer.Option(help="Networks; commas between.")] = ",".join(NAMES),
+    engines: Annotated[
+        str, typer.Option(help="Engines; commas between.")
+    ] = "nnefc,tract,onnxruntime,torch",
     threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
     rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
     turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.5,
-    small: Annotated[bool, typer.Option(help="Networks of reduced size.")] = False,
+    small: Annotated[bool, typer.Option(help="Measure networks of reduced size.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
     models_dir: Annotated[
         Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
     ] = None,
 ) -> None:
-    """Check that engines agree, and measure them by turns."""
+    """Check that engines agree, and measure them alternately."""
     names = arguments.known_of(models, "--models", NAMES)
     wanted = arguments.known_of(engines, "--engines", LOADERS)
     arguments.check_writable(json, "--json")
     counts = arguments.counts_of(threads, "--threads")
     folder = arguments.models_folder(models_dir) / ("exported_small" if small else "exported")
     if find_spec("torch") is None or find_spec("torch_to_nnef") is None:
-        raise arguments.fail("PyTorch and torch_to_nnef export the networks: nnefc[pytorch]")
+        raise arguments.fail(
+            "exporting the networks needs PyTorch and torch_to_nnef: nnefc[pytorch]"
+        )
     from benchmarks.exported.files import Files, write
     from benchmarks.exported.networks import networks
 
@@ -95,12 +99,12 @@ def _load(engines: list[str], network: Exported, files: Files, threads: int) -> 
 
     torch.manual_seed(1)
     x = network.inputs(network.extent).numpy()
-    found: dict[str, Call] = {}
+    calls: dict[str, Call] = {}
     for engine in engines:
         if find_spec(engine) is None or (engine == "tract" and threads > 1):
             continue  # tract computes on the calling thread
-        found[engine] = LOADERS[engine](network, files, x, threads)
-    return found
+        calls[engine] = LOADERS[engine](network, files, x, threads)
+    return calls
 
 
 def _nnefc(_network: Exported, files: Files, x: Array, threads: int) -> Call:
@@ -116,9 +120,9 @@ def _tract(_network: Exported, files: Files, x: Array, _threads: int) -> Call:
 
 
 def _onnxruntime(_network: Exported, files: Files, x: Array, threads: int) -> Call:
-    made = ort.session(files.onnx, threads)
-    given = {made.get_inputs()[0].name: x}
-    return lambda: made.run(None, given)[0]
+    session = ort.session(files.onnx, threads)
+    inputs = {session.get_inputs()[0].name: x}
+    return lambda: session.run(None, inputs)[0]
 
 
 def _torch(network: Exported, _files: Files, x: Array, threads: int) -> Call:
@@ -126,12 +130,12 @@ def _torch(network: Exported, _files: Files, x: Array, threads: int) -> Call:
 
     from benchmarks.exported.files import module
 
-    made, given = module(network), torch.from_numpy(x)
+    model, tensor = module(network), torch.from_numpy(x)
     torch.set_num_threads(threads)
 
     def call() -> Array:
         with torch.inference_mode():
-            return made(given).numpy()
+            return model(tensor).numpy()
 
     return call
 
@@ -146,38 +150,38 @@ def _measure(calls: dict[str, Call], rounds: int, turn: float) -> dict[str, list
         error = np.abs(result - expected).max() / np.abs(expected).max()
         if not error <= TOLERANCE:
             raise arguments.fail(f"{name}: results differ by {error:.2g}")
-    return by_turns(calls, rounds, turn)
+    return measure_alternately(calls, rounds, turn)
 
 
 def planning(network: Exported, files: Files, threads: int) -> list[float]:
-    """Seconds until there is a plan for each extent, in order.
+    """Seconds to plan for each extent, in order.
 
-    Kernels are there: a model before has compiled them.
+    A first model compiles the kernels, so planning a second one is measured without them.
     """
-    found: list[float] = []
+    seconds: list[float] = []
     for _ in range(2):
-        found.clear()
+        seconds.clear()
         model = nnefc.compile(files.symbolic, threads=threads)
         assert isinstance(model, DynamicModel)
         for extent in (network.extent, *network.others):
             shape = tuple(network.inputs(extent).shape)
             start = time.perf_counter()
             model.plan_for([shape], {})
-            found.append(time.perf_counter() - start)
-    return found
+            seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 def _show(facts: list[dict[str, Any]], engines: list[str]) -> None:
     table = Table("network", "threads", *engines, "best peer ÷ nnefc", "planning")
-    table.title = "a call, by the medians; milliseconds"
+    table.title = "median milliseconds of a call"
     for fact in facts:
-        found = fact["seconds"]
-        peers = [found[name] for name in found if name != "nnefc"]
-        ratio = f"{min(peers) / found['nnefc']:.2f}" if peers and "nnefc" in found else ""
+        seconds = fact["seconds"]
+        peers = [seconds[name] for name in seconds if name != "nnefc"]
+        ratio = f"{min(peers) / seconds['nnefc']:.2f}" if peers and "nnefc" in seconds else ""
         table.add_row(
             fact["network"],
             str(fact["threads"]),
-            *(f"{1e3 * found[name]:.2f}" if name in found else "" for name in engines),
+            *(f"{1e3 * seconds[name]:.2f}" if name in seconds else "" for name in engines),
             ratio,
             ", ".join(f"{1e3 * each:.2g}" for each in fact["planning"]),
         )

@@ -1,4 +1,4 @@
-"""What the kernel benchmarks share: an operation in nnefc, PyTorch and NumPy, and its work."""
+"""Cases of the kernel benchmarks: an operation in nnefc, PyTorch and NumPy."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -25,15 +25,15 @@ Shape = tuple[int, ...]
 IMPLEMENTATIONS = ("nnefc", "torch", "numpy")
 
 TOLERANCE = 1e-3
-"""Of the largest item of a result."""
+"""Largest allowed difference, relative to the largest item of a result."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Operations over arrays in row-major order, from call to return.
+    """Operations over row-major arrays, measured from call to return.
 
-    `body`: assignments of NNEF that end with that of `output`.  `inputs` and `weights`: shapes by
-    name; weights are known when the network is compiled.  The functions take inputs, then weights.
+    `body`: NNEF assignments, the last one to `output`.  `inputs` and `weights`: shapes by name;
+    weights are compiled into the model.  The functions take the inputs, then the weights.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Case:
     numpy: Callable[..., Any] | None = None
     weights: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     flops: int = 0
-    """Floating-point operations, for what is limited by them; else 0."""
+    """Floating-point operations; 0 for a case that memory limits."""
     preamble: str = ""
-    """Extensions and fragments."""
+    """Extensions and fragments of the document."""
 
     def data(self) -> list[Array]:
-        """Inputs, then weights, of which sums are about as large as what they weigh."""
+        """Normal inputs, then weights that are scaled so that products have a variance of 1."""
         rng = np.random.default_rng(0)
         inputs = [rng.standard_normal(shape, np.float32) for shape in self.inputs.values()]
         weights = [rng.standard_normal(shape, np.float32) for shape in self.weights.values()]
@@ -56,7 +56,7 @@ class Case:
         return inputs + [np.float32(scale) * w for scale, w in zip(scales, weights, strict=True)]
 
     def calls(self, implementation: str) -> tuple[Callable[[], Any], Shape]:
-        """(a call, the shape of its result)"""
+        """(a function that runs the case, the shape of its result)"""
         model, arrays = self._model()
         shape = model.outputs[0].shape
         if implementation == "nnefc":
@@ -74,7 +74,7 @@ class Case:
         return lambda: function(*arrays), shape
 
     def check(self, result: Any) -> None:
-        """Raise AssertionError unless it is what PyTorch computes."""
+        """Raise AssertionError unless a result agrees with PyTorch's."""
         with torch.no_grad():
             want = self.torch(*map(torch.from_numpy, self.data())).numpy()
         result = np.reshape(result, want.shape)  # extents of 1 may be left out
@@ -96,13 +96,13 @@ class Case:
         return nnefc.compile(graph, threads=1), arrays
 
     def nbytes(self, result: Shape) -> int:
-        """Bytes of everything read and written once."""
+        """Bytes of all inputs, weights and the result."""
         shapes = [*self.inputs.values(), *self.weights.values(), result]
         return 4 * sum(map(math.prod, shapes))
 
 
 def measure(benchmark: Any, machine: Any, case: Case, implementation: str) -> None:
-    """Measure, and note the speed and what share of the machine's limit it is."""
+    """Check and measure a case; record its speed and the share of the machine's limit."""
     call, shape = case.calls(implementation)
     benchmark.group = case.name
     case.check(call())

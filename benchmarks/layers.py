@@ -1,10 +1,10 @@
-"""Every convolution of a network alone, against the same in other engines.
+"""Measure each convolution of a network alone, in nnefc and other engines.
 
 python -m benchmarks.layers resnet50 vgg16 --threads 1
 
-Counted is what engines say that the convolution itself took (with bias and rectifier), in
-the layout that it has within a network: changes of layout at the borders of such a small network
-are left out.
+The time of a convolution (with bias and rectifier) is the one that the engine reports for it, in
+the layout that it has within a network: layout changes at the borders of such a small network are
+not counted.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from benchmarks.worker import EngineError, Worker
 from benchmarks.zoo.builder import Builder, Node
 from benchmarks.zoo.nnef import Document, nnef_document
 
-TELLING = ("nnefc", "onnxruntime", "openvino", "mnn")
-"""Engines that tell the times of layers; OpenVINO's are oneDNN's."""
+WITH_LAYER_TIMES = ("nnefc", "onnxruntime", "openvino", "mnn")
+"""Engines that report times of layers; OpenVINO's are those of oneDNN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A convolution: extents of input and filter, and how the filter moves."""
+    """A convolution: extents of input and filter, and the parameters of its window."""
 
     dims: tuple[int, ...]
     kernel: tuple[int, ...]
@@ -49,7 +49,7 @@ class Layer:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Of the result."""
+        """Spatial extents of the result."""
         moves = zip(self.dims[2:], self.kernel[2:], self.stride, self.padding, self.dilation)
         return tuple((n + p + q - d * (k - 1) - 1) // s + 1 for n, k, s, (p, q), d in moves)
 
@@ -72,7 +72,7 @@ class Layer:
         return f"{channels} {size}{step}{dilation}{groups} @{times(self.dims[2:])}"
 
     def document(self) -> Document:
-        """A network of it, with bias and rectifier."""
+        """A network of this convolution with bias and rectifier."""
 
         def network(b: Builder) -> dict[str, Node]:
             x = b.input(*self.dims[1:])
@@ -96,24 +96,24 @@ class Layer:
 
 
 def layers_of(network: artifacts.Network) -> Counter[Layer]:
-    """The convolutions of a network, and how often each occurs, in order."""
+    """How often each convolution occurs in a network, in order of first occurrence."""
     from nnefc.ops.core.window_arithmetic import convolution_groups, convolution_window
 
-    found: Counter[Layer] = Counter()
+    layers: Counter[Layer] = Counter()
     for op in artifacts.import_graph(network, data=False).ops:
         if op.name == "conv" and op.attributes["border"] == "constant":
             dims, kernel = op.inputs[0].type.dims, op.inputs[1].type.dims
             window = convolution_window(dims, kernel, op.attributes)
             groups = convolution_groups(dims, op.attributes)
             moves = (window.stride, window.padding, window.dilation)
-            found[Layer(dims, kernel, *moves, groups)] += 1
-    return found
+            layers[Layer(dims, kernel, *moves, groups)] += 1
+    return layers
 
 
 def measure(
     layer: Layer, folder: Path, workers: dict[str, Worker], threads: int, rounds: int, turn: float
 ) -> tuple[dict[str, list[list[float]]], dict[str, str]]:
-    """(seconds by turn of every engine that can tell, why others cannot)"""
+    """(seconds of each turn by engine, failures by engine)."""
     network = artifacts.store(layer.document(), "layer", str(layer), folder, layer.dims[0])
     seconds: dict[str, list[list[float]]] = {}
     failures: dict[str, str] = {}
@@ -134,16 +134,16 @@ def measure(
                 time.sleep(PAUSE)
                 ask(name, "measure", turn, 1000)
     for name in workers:
-        found = ask(name, "convolutions")
+        turns = ask(name, "convolutions")
         if name not in failures:
-            seconds[name] = found
+            seconds[name] = turns
     return seconds, failures
 
 
 def describe(
     layer: Layer, count: int, seconds: dict[str, list[list[float]]], peak: float
 ) -> dict[str, Any]:
-    """Times in microseconds, and what they amount to."""
+    """Times of a layer in microseconds, its speed, and the ratio to the best peer."""
     medians = {name: summarise(turns).median for name, turns in seconds.items()}
     peers = {name: median for name, median in medians.items() if name != OURS}
     best = min(peers, key=lambda name: peers[name], default=None)
@@ -163,7 +163,9 @@ def describe(
 
 def main(
     models: Annotated[list[str], typer.Argument(help="Networks of the zoo, or containers.")],
-    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(TELLING),
+    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(
+        WITH_LAYER_TIMES
+    ),
     threads: Annotated[int, typer.Option(help="Number of threads.", min=1)] = 1,
     batch: Annotated[int, typer.Option(help="Inputs at a time.", min=1)] = 1,
     rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
@@ -173,7 +175,7 @@ def main(
         Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
     ] = None,
 ) -> None:
-    """Measure every convolution of networks alone, in turns with other engines."""
+    """Measure each convolution of networks alone, alternating between engines."""
     from nnefc.runtime.machine.roofline import measure_roofline as measure_machine
 
     chosen = arguments.engines_of(engines)
@@ -222,9 +224,9 @@ def main(
 
 
 def _reason_absent(engine: str) -> str | None:
-    """Why layers are not measured with an engine; None if they are."""
-    if engine not in TELLING:
-        return f"{ENGINES[engine].title} does not tell the times of layers"
+    """Why layers cannot be measured with an engine; None if they can."""
+    if engine not in WITH_LAYER_TIMES:
+        return f"{ENGINES[engine].title} does not report times of layers"
     return ENGINES[engine].missing()
 
 
@@ -243,7 +245,7 @@ def _table(model: str, rows: list[dict[str, Any]], engines: list[str]) -> Table:
             else "–"
             for name in engines
         ]
-        found = row["ratio"]
+        interval = row["ratio"]
         table.add_row(
             row["layer"],
             str(row["count"]),
@@ -251,14 +253,14 @@ def _table(model: str, rows: list[dict[str, Any]], engines: list[str]) -> Table:
             *cells,
             f"{row['gflops']:.1f}" if row["gflops"] else "–",
             f"{100 * row['of_peak']:.0f} %" if row["of_peak"] else "–",
-            str(Interval(**found)) if found else "–",
+            str(Interval(**interval)) if interval else "–",
         )
     totals = [
         sum(row["count"] * row["microseconds"].get(name, math.nan) for row in rows)
         for name in engines
     ]
-    work = sum(row["count"] * row["macs"] for row in rows) / 1e6
-    table.add_row("all", "", f"{work:.0f}", *(f"{total:.0f}" for total in totals), "", "", "")
+    mmacs = sum(row["count"] * row["macs"] for row in rows) / 1e6
+    table.add_row("all", "", f"{mmacs:.0f}", *(f"{total:.0f}" for total in totals), "", "", "")
     return table
 
 

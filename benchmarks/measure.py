@@ -1,4 +1,4 @@
-"""Run engines on a network: do they agree, how long do they take, how much memory?"""
+"""Run engines on a network: compare their results, measure time and memory."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Array = np.ndarray[Any, Any]
 OURS = "nnefc"
 
 TOLERANCE = 1e-3
-"""Difference relative to the largest output beyond which a result is wrong."""
+"""Largest allowed difference of a result, relative to the largest output."""
 
 PAUSE = 0.03
-"""Seconds between turns, in which threads of engines that spin go to sleep."""
+"""Seconds between turns, in which spinning threads of engines go to sleep."""
 
 
 @dataclass(slots=True)
 class Measured:
-    """What was found out about an engine; `failure` says why there is nothing else."""
+    """The measurement of an engine; `failure`: why the rest is empty."""
 
     engine: str
     failure: str = ""
@@ -50,7 +50,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Comparison:
-    """A network on all engines with so many threads."""
+    """The measurements of all engines on a network."""
 
     network: Network
     threads: int
@@ -58,22 +58,22 @@ class Comparison:
 
     @property
     def ours(self) -> Measured | None:
-        found = self.engines.get(OURS)
-        return found if found and found.turns else None
+        measured = self.engines.get(OURS)
+        return measured if measured and measured.turns else None
 
     @property
     def peers(self) -> list[Measured]:
-        """The others whose results are right."""
+        """The other engines, if their results are right."""
         return [m for m in self.engines.values() if m.engine != OURS and m.is_right and m.turns]
 
     @property
     def best_peer(self) -> Measured | None:
-        """The fastest of them."""
+        """The fastest of `peers`."""
         return min(self.peers, key=lambda m: m.summary.median, default=None)
 
 
 Progress = Callable[[str], None]
-"""Told what is being done."""
+"""Called with a description of each step."""
 
 
 def compare(
@@ -85,37 +85,37 @@ def compare(
     turn: float,
     progress: Progress = lambda _: None,
 ) -> Comparison:
-    """Convert, load, check and measure; engines that fail are told so.
+    """Convert, load, check and measure a network; failures of engines are recorded.
 
-    `rounds`: turns of each engine; `turn`: seconds of one.
+    `rounds`: turns of each engine; `turn`: seconds of a turn.
     """
-    found = {name: Measured(name) for name in engines}
+    measurements = {name: Measured(name) for name in engines}
     arrays = network.arrays()
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
-        for name, measured in found.items():
+        for name, measured in measurements.items():
             try:
                 workers[name] = _start(name, network, threads, arrays, measured, stack, progress)
             except EngineError as error:
                 measured.failure = str(error)
         progress("comparing results")
-        _check(workers, found)
+        _check(workers, measurements)
         for i in range(rounds):
             for name, worker in workers.items():
-                if found[name].failure:
+                if measurements[name].failure:
                     continue
                 progress(f"{i + 1}/{rounds} {name}")
                 time.sleep(PAUSE)
                 try:
-                    found[name].turns.append(worker.call("measure", turn, 100_000))
+                    measurements[name].turns.append(worker.call("measure", turn, 100_000))
                 except EngineError as error:
-                    found[name].failure = str(error)
-                    found[name].turns.clear()
+                    measurements[name].failure = str(error)
+                    measurements[name].turns.clear()
         for name, worker in workers.items():
-            if not found[name].failure:
-                measured = found[name]
+            measured = measurements[name]
+            if not measured.failure:
                 measured.memory_before, measured.memory_peak = worker.call("memory")
-    return Comparison(network, threads, found)
+    return Comparison(network, threads, measurements)
 
 
 def _start(
@@ -144,22 +144,23 @@ def _start(
     return worker
 
 
-def _check(workers: dict[str, Worker], found: dict[str, Measured]) -> None:
-    """Run every engine once; compare with the median of what they give, item by item."""
+def _check(workers: dict[str, Worker], measurements: dict[str, Measured]) -> None:
+    """Run every engine once, and record the difference of its results from the consensus."""
     results: dict[str, dict[str, Array]] = {}
     for name, worker in workers.items():
         try:
             results[name] = worker.call("outputs")
         except EngineError as error:
-            found[name].failure = str(error)
+            measurements[name].failure = str(error)
     for name, error in disagreements(results).items():
-        found[name].error = error
+        measurements[name].error = error
 
 
 def disagreements(results: dict[str, dict[str, Array]]) -> dict[str, float]:
-    """By engine: the largest difference from the consensus over the largest value of an output.
+    """By engine: its largest difference from the consensus, relative to the largest output item.
 
-    The consensus is the median over engines of every item.  Infinite where shapes differ.
+    The consensus of an item is its median over engines.  The difference is infinite where shapes
+    differ from the most frequent one.
     """
     errors = dict.fromkeys(results, 0.0)
     for output in dict.fromkeys(key for each in results.values() for key in each):

@@ -1,4 +1,4 @@
-"""nnefc against other engines on whole networks.
+"""Compare nnefc with other engines on whole networks.
 
 python -m benchmarks.peers --models resnet50,vit --engines nnefc,onnxruntime --threads 1,2
 """
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import arguments, artifacts, picture, report
-from benchmarks.engines import USUAL
+from benchmarks.engines import DEFAULT_ENGINES
 from benchmarks.measure import Comparison, compare
 from benchmarks.zoo import ZOO
 
@@ -29,13 +29,17 @@ def main(
     models: Annotated[
         str, typer.Option(help="Networks of the zoo or paths of NNEF containers; commas between.")
     ] = ",".join(ZOO),
-    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(USUAL),
+    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(
+        DEFAULT_ENGINES
+    ),
     threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
-    batch: Annotated[str, typer.Option(help="Numbers of inputs at a time.")] = "1",
+    batch: Annotated[str, typer.Option(help="Batch sizes; commas between.")] = "1",
     rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 15,
     turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.15,
-    small: Annotated[bool, typer.Option(help="The zoo at reduced size.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write everything, runs included.")] = None,
+    small: Annotated[bool, typer.Option(help="Measure the zoo at reduced size.")] = False,
+    json: Annotated[
+        Path | None, typer.Option(help="Write all results, including each run.")
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
     picture_file: Annotated[
         Path | None, typer.Option("--picture", help="Write a picture (.svg or .png).")
@@ -44,7 +48,7 @@ def main(
         Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
     ] = None,
 ) -> None:
-    """Check that engines agree on networks, and measure them in turns."""
+    """Check that engines agree on networks, and measure them alternately."""
     from nnefc.runtime.machine.roofline import measure_roofline as measure_machine
 
     names, chosen = arguments.items_of(models, "--models"), arguments.engines_of(engines)
@@ -93,7 +97,7 @@ class Job(NamedTuple):
 
 
 def _with_progress(jobs: Sequence[Job]) -> Iterator[tuple[Job, Callable[[str], None]]]:
-    """The jobs under a progress bar, each with a function that shows what is being done."""
+    """Each job with a function that shows a step in the progress bar."""
     columns = [
         TextColumn("{task.fields[what]}"),
         BarColumn(),

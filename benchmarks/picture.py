@@ -1,4 +1,4 @@
-"""The results as a picture: time of each engine over that of nnefc, by network."""
+"""A chart of the results: the time of each engine over that of nnefc, by network."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ COLOURS = {
     "tract": "#cc79a7",
     "tvm": "#999999",
 }
-"""Told apart by most eyes (Okabe and Ito)."""
+"""Colours of engines, distinct for the colour-blind (Okabe & Ito 2008)."""
 
 LEFT, WIDTH, ROW, TOP = 150, 560, 22, 64
 ARROW = 12
-"""From one arrow, which stands for a point beyond the axis, to the next."""
+"""Distance between arrows, which stand for points beyond the axis."""
 TICKS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 
 SCALE = 2
-"""Pixels of a PNG to a unit of the picture."""
+"""Pixels of a PNG per unit of the SVG."""
 
 
 class NoPicture(Exception):
-    """Why a picture cannot be written."""
+    """A picture cannot be written; the message says why."""
 
 
 def check_format(path: Path) -> None:
-    """Raise `NoPicture` if files with such a name cannot be written here."""
+    """Raise `NoPicture` for an unknown suffix, and for PNG without cairosvg."""
     suffix = path.suffix.lower()
     if suffix not in (".svg", ".png"):
         raise NoPicture(f"{path}: the name of a picture ends with .svg or .png")
     if suffix == ".png":
         try:
             import_module("cairosvg")
-        except (ImportError, OSError):  # the package, the library that it loads
+        except (ImportError, OSError):  # of the package or of its native library
             raise NoPicture(f"{path}: PNG needs the package cairosvg; .svg does not") from None
 
 
 def write(facts: dict[str, Any], path: Path) -> None:
-    """As SVG or PNG, by the suffix."""
+    """Write the chart as SVG or PNG, by the suffix."""
     check_format(path)
     text = svg(facts)
     if path.suffix.lower() == ".svg":
@@ -59,15 +59,15 @@ def write(facts: dict[str, Any], path: Path) -> None:
 
 
 def svg(facts: dict[str, Any]) -> str:
-    """A chart per number of threads and batch, one below the other.
+    """An SVG document with a chart for each number of threads and batch size.
 
-    Points beyond the axis are arrows at its end, with their values beside them.
+    Points beyond the axis are arrows at its end, with their values.
     """
-    parts: list[str] = []
+    elements: list[str] = []
     y = 10
     for group in facts["results"]:
         chart, height = _chart(group, y)
-        parts += chart
+        elements += chart
         y += height
     width = LEFT + WIDTH + 80
     style = (
@@ -76,55 +76,57 @@ def svg(facts: dict[str, Any]) -> str:
         "@media(prefers-color-scheme:dark){text{fill:#ddd}.g{stroke:#444}.one{stroke:#eee}}"
     )
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}">'
-    return "\n".join([head, f"<style>{style}</style>", *parts, "</svg>"]) + "\n"
+    return "\n".join([head, f"<style>{style}</style>", *elements, "</svg>"]) + "\n"
 
 
 def _chart(group: dict[str, Any], top: int) -> tuple[list[str], int]:
     rows = [(model["title"], ratios) for model in group["models"] if (ratios := _ratios(model))]
-    everything = [r for _, ratios in rows for r in ratios.values()]
-    low = min([0.8, *everything])
-    high = max([1.5, *(min(r, TICKS[-1]) for r in everything)])
+    all_ratios = [r for _, ratios in rows for r in ratios.values()]
+    low = min([0.8, *all_ratios])
+    high = max([1.5, *(min(r, TICKS[-1]) for r in all_ratios)])
 
     def x_of(ratio: float) -> float:
-        part = math.log(min(ratio, high) / low) / math.log(high / low)
-        return LEFT + WIDTH * (0.02 + 0.96 * part)
+        share = math.log(min(ratio, high) / low) / math.log(high / low)
+        return LEFT + WIDTH * (0.02 + 0.96 * share)
 
     title = (
         f"Time of an inference, nnefc = 1 (right of the line: slower than nnefc); "
         f"{group['threads']} thread{'s' * (group['threads'] > 1)}, batch {group['batch']}"
     )
     bottom = top + TOP + ROW * len(rows)
-    parts = [f'<text class="t" x="10" y="{top + 16}">{escape(title)}</text>']
+    elements = [f'<text class="t" x="10" y="{top + 16}">{escape(title)}</text>']
     x = LEFT
     for name in dict.fromkeys(name for _, ratios in rows for name in ratios):
-        parts.append(f'<circle cx="{x}" cy="{top + 36}" r="5" fill="{_colour(name)}"/>')
-        parts.append(f'<text x="{x + 9}" y="{top + 40}">{escape(ENGINES[name].title)}</text>')
+        elements.append(f'<circle cx="{x}" cy="{top + 36}" r="5" fill="{_colour(name)}"/>')
+        elements.append(f'<text x="{x + 9}" y="{top + 40}">{escape(ENGINES[name].title)}</text>')
         x += 100
     for tick in TICKS:
         if low <= tick <= high:
             at, kind = f"{x_of(tick):.1f}", "one" if tick == 1 else "g"
-            parts.append(
+            elements.append(
                 f'<line class="{kind}" x1="{at}" x2="{at}" y1="{top + TOP - 12}" y2="{bottom}"/>'
             )
-            parts.append(f'<text x="{at}" y="{bottom + 14}" text-anchor="middle">{tick:g}</text>')
+            elements.append(
+                f'<text x="{at}" y="{bottom + 14}" text-anchor="middle">{tick:g}</text>'
+            )
     for i, (name, ratios) in enumerate(rows):
         y = top + TOP + ROW * i
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
+        elements.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
         beyond = sorted((r, engine) for engine, r in ratios.items() if r > high)
         for engine, ratio in ratios.items():
             at, paint = x_of(ratio), f'fill="{_colour(engine)}" fill-opacity="0.85"'
             label = f"<title>{escape(ENGINES[engine].title)}: {ratio:.2f}</title>"
             if ratio <= high:
-                parts.append(f'<circle cx="{at:.1f}" cy="{y}" r="5" {paint}>{label}</circle>')
+                elements.append(f'<circle cx="{at:.1f}" cy="{y}" r="5" {paint}>{label}</circle>')
                 continue
             at += ARROW * beyond.index((ratio, engine))
             arrow = f"M{at - 4:.1f} {y - 5}l9 5l-9 5z"
-            parts.append(f'<path class="beyond" d="{arrow}" {paint}>{label}</path>')
+            elements.append(f'<path class="beyond" d="{arrow}" {paint}>{label}</path>')
         if beyond:
             at = x_of(high) + ARROW * len(beyond)
             text = ", ".join(f"{ratio:.0f}" for ratio, _ in beyond)
-            parts.append(f'<text class="v" x="{at:.1f}" y="{y + 4}">{text}</text>')
-    return parts, bottom + 34 - top
+            elements.append(f'<text class="v" x="{at:.1f}" y="{y + 4}">{text}</text>')
+    return elements, bottom + 34 - top
 
 
 def _ratios(model: dict[str, Any]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What was measured, as JSON, for the terminal and as Markdown."""
+"""Reports of measurements: JSON, tables for the terminal, Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Facts = dict[str, Any]
 
 
 def facts(comparisons: Sequence[Comparison], machines: dict[int, Any], about: Facts) -> Facts:
-    """Everything, in types that JSON has; times are in milliseconds."""
+    """All measurements as data for JSON; times are in milliseconds."""
     groups: dict[tuple[int, int], list[Comparison]] = {}
     for comparison in comparisons:
         groups.setdefault((comparison.threads, comparison.network.batch), []).append(comparison)
@@ -43,11 +43,11 @@ def _group(threads: int, batch: int, comparisons: Sequence[Comparison]) -> Facts
 
 def _model(comparison: Comparison) -> Facts:
     network, best, ours = comparison.network, comparison.best_peer, comparison.ours
-    work, live = _cost(comparison)
+    macs, live = _cost(comparison)
     return {
         "name": network.name,
         "title": network.title,
-        "macs": work,
+        "macs": macs,
         "largest_live_bytes": live,
         "ratio": asdict(ratio(best.turns, ours.turns)) if best and ours else None,
         "best_peer": best.engine if best else None,
@@ -57,14 +57,14 @@ def _model(comparison: Comparison) -> Facts:
 
 
 def _of_fastest(comparison: Comparison) -> float | None:
-    """Best peer ÷ nnefc by the fastest run of each: what is left on a machine with other work."""
+    """Best peer ÷ nnefc by the fastest run of each, which other load disturbs least."""
     ours = comparison.ours
     peers = [m.summary.least for m in comparison.peers]
     return min(peers) / ours.summary.least if ours and peers else None
 
 
 def _cost(comparison: Comparison) -> tuple[int, int]:
-    """(multiply-accumulates, bytes of the tensors that live at one time)"""
+    """(multiply-accumulates, largest bytes of tensors that are live at the same time)"""
     from benchmarks.artifacts import import_graph
     from nnefc.ops.tools.cost import largest_live_bytes, macs
 
@@ -93,16 +93,16 @@ def _engine(measured: Measured) -> Facts:
     }
 
 
-def is_empty(everything: Facts) -> bool:
-    """Whether nothing was measured, or not one pair of nnefc and another where both were asked."""
-    models = [model for group in everything["results"] for model in group["models"]]
+def is_empty(report: Facts) -> bool:
+    """Whether nothing was measured, or no ratio where nnefc and other engines were chosen."""
+    models = [model for group in report["results"] for model in group["models"]]
     if any(OURS in m["engines"] and len(m["engines"]) > 1 for m in models):
         return not any(m["ratio"] for m in models)
     return not any("median_ms" in e for m in models for e in m["engines"].values())
 
 
 def line(comparison: Comparison) -> str:
-    """A network in a line, while others are still to come."""
+    """The result of a network in a line, printed as soon as it is measured."""
     best, ours = comparison.best_peer, comparison.ours
     name = f"{comparison.network.title}, {_threads(comparison.threads)}"
     if not best or not ours:
@@ -121,12 +121,12 @@ def line(comparison: Comparison) -> str:
 _Rows = list[list[str]]
 
 
-def _tables(everything: Facts) -> Iterable[tuple[str, list[str], _Rows]]:
-    for group in everything["results"]:
+def _tables(report: Facts) -> Iterable[tuple[str, list[str], _Rows]]:
+    for group in report["results"]:
         engines = list(dict.fromkeys(name for m in group["models"] for name in m["engines"]))
         title = f"{_threads(group['threads'])}, batch {group['batch']}"
         yield f"Milliseconds, median (p10–p90): {title}", *_times(group, engines)
-        yield f"Work of nnefc: {title}", *_work(everything, group)
+        yield f"Work of nnefc: {title}", *_work(report, group)
         yield (
             f"Peak memory in MB (more than before the network was loaded): {title}",
             *_memory_use(group, engines),
@@ -155,8 +155,8 @@ def _times(group: Facts, engines: list[str]) -> tuple[list[str], _Rows]:
     return ["network", *engines, "best peer ÷ nnefc", "by fastest runs"], rows
 
 
-def _work(everything: Facts, group: Facts) -> tuple[list[str], _Rows]:
-    peak = everything["machine"][str(group["threads"])]["fma_gflops"]
+def _work(report: Facts, group: Facts) -> tuple[list[str], _Rows]:
+    peak = report["machine"][str(group["threads"])]["fma_gflops"]
     rows: _Rows = []
     for model in group["models"]:
         ours = model["engines"].get(OURS, {})
@@ -167,8 +167,8 @@ def _work(everything: Facts, group: Facts) -> tuple[list[str], _Rows]:
             cells = [f"{speed:.1f}", f"{100 * speed / peak:.0f} %", f"{arena / 1e6:.2f}"]
             cells += [f"{arena / live:.2f}" if live else "–", f"{ours['load_ms'] / 1e3:.2f}"]
         errors = [e["error"] for e in model["engines"].values() if e.get("is_right")]
-        work, error = f"{model['macs'] / 1e9:.3f}", f"{max(errors, default=0):.1e}"
-        rows.append([model["title"], work, *cells, error])
+        gmacs, error = f"{model['macs'] / 1e9:.3f}", f"{max(errors, default=0):.1e}"
+        rows.append([model["title"], gmacs, *cells, error])
     heads = ["network", "GMAC", "GFLOP/s", "of peak", "arena MB", "arena ÷ live tensors"]
     return [*heads, "seconds to load", "largest difference of engines"], rows
 
@@ -201,25 +201,25 @@ def _memory(engine: Facts | None) -> str:
     return f"{peak / 1e6:.0f} (+{(peak - before) / 1e6:.0f})"
 
 
-def _interval(found: Facts | None) -> str:
-    return str(Interval(**found)) if found else "–"
+def _interval(facts: Facts | None) -> str:
+    return str(Interval(**facts)) if facts else "–"
 
 
-def _notes(everything: Facts) -> list[str]:
-    """The machine, and what failed or was chosen, in sentences."""
+def _notes(report: Facts) -> list[str]:
+    """Sentences about the machine, the worst network, and failures."""
     notes = [
-        f"{everything['processor']}; "
-        + ", ".join(f"{name} {text}" for name, text in everything["versions"].items())
-        + f"; {everything['date']}."
+        f"{report['processor']}; "
+        + ", ".join(f"{name} {text}" for name, text in report["versions"].items())
+        + f"; {report['date']}."
     ]
-    for threads, machine in everything["machine"].items():
+    for threads, machine in report["machine"].items():
         notes.append(
             f"Measured limits of {_threads(threads)}: "
             f"{machine['fma_gflops']:.0f} GFLOP/s of multiply-adds, "
             f"{machine['read_gbps']:.1f} GB/s read, {machine['copy_gbps']:.1f} GB/s copied."
         )
     failed: dict[tuple[str, str], list[str]] = {}
-    for group in everything["results"]:
+    for group in report["results"]:
         for model in group["models"]:
             for name, engine in model["engines"].items():
                 if engine.get("failure"):
@@ -231,9 +231,9 @@ def _notes(everything: Facts) -> list[str]:
     return notes
 
 
-def show(console: Console, everything: Facts) -> None:
-    """Tables on the terminal."""
-    for title, heads, rows in _tables(everything):
+def show(console: Console, report: Facts) -> None:
+    """Print the tables and notes to the terminal."""
+    for title, heads, rows in _tables(report):
         console.print(f"\n{title}", style="bold", highlight=False)
         table = Table()
         for i, head in enumerate(heads):
@@ -241,7 +241,7 @@ def show(console: Console, everything: Facts) -> None:
         for row in rows:
             table.add_row(*(_rich(cell) for cell in row))
         console.print(table)
-    for note in _notes(everything):
+    for note in _notes(report):
         console.print(note, highlight=False, markup=False)
 
 
@@ -251,14 +251,14 @@ def _rich(cell: str) -> str:
     return f"[bold]{text}[/bold]" if cell.startswith("**") else text
 
 
-def markdown(everything: Facts) -> str:
-    """Tables and notes for a document; the best peer is bold."""
-    parts: list[str] = []
-    for title, heads, rows in _tables(everything):
-        parts += [f"### {title}", ""]
-        parts.append(f"| {' | '.join(heads)} |")
-        parts.append("|---" + "|---:" * (len(heads) - 1) + "|")
-        parts += [f"| {' | '.join(row)} |" for row in rows]
-        parts.append("")
-    parts += [f"- {note}" for note in _notes(everything)]
-    return "\n".join(parts) + "\n"
+def markdown(report: Facts) -> str:
+    """The tables and notes as Markdown; the best peer is bold."""
+    lines: list[str] = []
+    for title, heads, rows in _tables(report):
+        lines += [f"### {title}", ""]
+        lines.append(f"| {' | '.join(heads)} |")
+        lines.append("|---" + "|---:" * (len(heads) - 1) + "|")
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+        lines.append("")
+    lines += [f"- {note}" for note in _notes(report)]
+    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The side of a worker: answers the commands of `benchmarks.worker.Worker`.
+"""The worker process: answers the commands of `benchmarks.worker.Worker`.
 
 python -m benchmarks.server ENGINE DESCRIPTOR
 """
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Server:
-    """Its methods are the commands."""
+    """The commands of a worker, as methods."""
 
     def __init__(self, engine: str) -> None:
         self._engine = ENGINES[engine]()
@@ -34,18 +34,18 @@ class Server:
         self._call: Any = None
         self._before = 0
         self._turns: list[int] = []
-        """Runs of each turn, the first included, which does not count."""
+        """Runs of each turn, with the first one, which is not counted."""
 
     def convert(self, network: Network) -> None:
-        """Make the files that the engine loads."""
+        """Write the files that the engine loads."""
         self._engine.convert(network)
 
     def warm(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:
-        """Fill what the engine keeps on disk for processes to come."""
+        """Fill the engine's caches on disk for later processes."""
         self._engine.warm(network, threads, arrays)
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Loaded:
-        """Make ready; the engine's own code is loaded before the time and memory count."""
+        """Import the engine, then load the network and measure time and memory."""
         self._engine.import_modules()
         self._before = resident_bytes()
         self._network = network
@@ -55,12 +55,12 @@ class Server:
         return Loaded(seconds, self._engine.note, getattr(self._engine, "arena", None))
 
     def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:
-        """Make ready for `convolutions`; what was loaded before is let go."""
+        """Load the network for `convolutions`, in place of one that was loaded before."""
         self._turns.clear()
         self._call = self._engine.load_profiled(network, threads, arrays)
 
     def convolutions(self) -> list[list[float]]:
-        """Seconds that convolutions took, of the runs that `measure` counted, by turn."""
+        """Seconds of all convolutions in each run that `measure` counted, by turn."""
         seconds = self._engine.convolution_seconds()
         if len(seconds) != sum(self._turns):
             raise RuntimeError(f"{len(seconds)} convolutions in {sum(self._turns)} runs")
@@ -68,19 +68,19 @@ class Server:
         return [seconds[end - count + 1 : end] for end, count in zip(ends, self._turns)]
 
     def outputs(self) -> dict[str, Array]:
-        """The results of a run by name."""
+        """Run the network once; the results by name."""
         assert self._network is not None
         return self._engine.results(self._network, self._call())
 
-    def measure(self, seconds: float, most: int) -> list[float]:
-        """Seconds of runs that take about so long together, after one that does not count."""
+    def measure(self, seconds: float, max_runs: int) -> list[float]:
+        """Seconds of each run, for about `seconds`, after a run that is not counted."""
         call, clock = self._call, time.perf_counter
         call()
         times: list[float] = []
         end = clock() + seconds
         gc.disable()
         try:
-            while not times or (clock() < end and len(times) < most):
+            while not times or (clock() < end and len(times) < max_runs):
                 start = clock()
                 call()
                 times.append(clock() - start)
@@ -90,12 +90,12 @@ class Server:
         return times
 
     def memory(self) -> tuple[int, int]:
-        """(bytes resident before the network was loaded, the most that was since)"""
+        """(resident bytes before the network was loaded, peak since then)"""
         return self._before, peak_bytes()
 
 
 def serve(engine: str, descriptor: int) -> None:
-    """Answer commands until the parent hangs up."""
+    """Answer commands until the parent closes the connection."""
     connection = Connection(descriptor)
     server = Server(engine)
     while True:
@@ -113,21 +113,21 @@ def serve(engine: str, descriptor: int) -> None:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is resident now."""
+    """The resident memory of this process."""
     return _status("VmRSS")
 
 
 def peak_bytes() -> int:
-    """The most memory of this process that was ever resident."""
+    """The peak resident memory of this process."""
     return _status("VmHWM")
 
 
 def _status(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return 1024 * int(found[1]) if found else 0
+    match = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return 1024 * int(match[1]) if match else 0
 
 
 if __name__ == "__main__":
     serve(sys.argv[1], int(sys.argv[2]))
-    # engines' threads may hang at the end of the interpreter, and nothing is left to be done
+    # threads of engines may hang the exit of the interpreter
     os._exit(0)

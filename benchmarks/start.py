@@ -1,10 +1,11 @@
-"""How soon a new process has its first result, and what it needs of its own.
+"""Measure how soon a new process has its first result, and its private memory.
 
     python -m benchmarks.start --models resnet50 --rounds 7
 
-measures processes from nothing to the first result, by turns: nnefc from an artifact and from the
-NNEF archive (kernels on disk), onnxruntime from `.onnx` and from its own `.ort`.  One warm run is
-taken off.  Memory is that of a second process, while a first one has the same file.
+measures processes from their start to the first result, alternately: nnefc from an artifact and
+from the NNEF archive (kernels on disk), onnxruntime from `.onnx` and from its own `.ort`.  The time
+of one warm run is subtracted.  Memory is that of a second process while a first one has the same
+file open.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -43,8 +44,8 @@ if way.startswith("nnefc"):
     marks.append(time.monotonic())
     model = open_(path, threads=threads)
     marks.append(time.monotonic())
-    given = [numpy.ones(spec.shape, spec.dtype) for spec in model.inputs]
-    run = lambda: model(*given)
+    inputs = [numpy.ones(spec.shape, spec.dtype) for spec in model.inputs]
+    run = lambda: model(*inputs)
 else:
     import onnxruntime
     marks.append(time.monotonic())
@@ -52,8 +53,8 @@ else:
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     marks.append(time.monotonic())
-    given = {i.name: numpy.ones(i.shape, numpy.float32) for i in session.get_inputs()}
-    run = lambda: session.run(None, given)
+    inputs = {i.name: numpy.ones(i.shape, numpy.float32) for i in session.get_inputs()}
+    run = lambda: session.run(None, inputs)
 run()
 marks.append(time.monotonic())
 warm = []
@@ -76,18 +77,20 @@ print(json.dumps({"private": private * 1024, "shared": shared * 1024}), flush=Tr
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds of one process, and bytes."""
+    """Times and memory of a process."""
 
     total: float
-    """To the first result, without one warm inference."""
+    """Seconds to the first result, minus those of a warm run."""
     open: float
-    """Of that to load the model, or to compile it."""
+    """Seconds thereof to load or compile the model."""
     private: int
+    """Bytes."""
     shared: int
+    """Bytes."""
 
 
 class _Process:
-    """A program that has its first result, and waits."""
+    """A process that has its first result, and waits for `finish`."""
 
     def __init__(self, way: str, path: Path, threads: int) -> None:
         self._way = way
@@ -99,9 +102,9 @@ class _Process:
             text=True,
             env=_environment(),
         )
-        found = self._answer()
-        _, imported, opened, first = found["marks"]
-        self.total = first - start - found["warm"]
+        answer = self._answer()
+        _, imported, opened, first = answer["marks"]
+        self.total = first - start - answer["warm"]
         self.open = opened - imported
 
     def _answer(self) -> Any:
@@ -112,7 +115,7 @@ class _Process:
         return json_module.loads(line)
 
     def finish(self) -> Start:
-        """Let it end; what it needed."""
+        """End the process; returns its times and memory."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -122,9 +125,9 @@ class _Process:
 
 
 def _environment() -> dict[str, str]:
-    """As where packages are installed: their modules are there as bytecode, ours too."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    """The environment of a process that uses bytecode, as after an installation."""
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def main(
@@ -136,7 +139,7 @@ def main(
         Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
     ] = None,
 ) -> None:
-    """Measure new processes, by turns."""
+    """Measure new processes, alternately."""
     names = arguments.items_of(models, "--models")
     arguments.check_writable(json, "--json")
     folder = arguments.models_folder(models_dir)
@@ -145,13 +148,13 @@ def main(
     for name in names:
         files = _files(artifacts.prepare(name, folder), threads)
         for way, path in files.items():
-            _Process(way, path, threads).finish()  # files are in memory from here on
-        found: dict[str, list[Start]] = {way: [] for way in files}
+            _Process(way, path, threads).finish()  # now the files are in the page cache
+        starts: dict[str, list[Start]] = {way: [] for way in files}
         for _, (way, path) in itertools.product(range(rounds), files.items()):
             first = _Process(way, path, threads)
-            found[way].append(_Process(way, path, threads).finish())
+            starts[way].append(_Process(way, path, threads).finish())
             first.finish()
-        facts[name] = {way: _summary(starts, files[way]) for way, starts in found.items()}
+        facts[name] = {way: _summary(each, files[way]) for way, each in starts.items()}
     for name, ways in facts.items():
         _show(name, ways)
     if json:
@@ -159,7 +162,7 @@ def main(
 
 
 def _files(network: artifacts.Network, threads: int) -> dict[str, Path]:
-    """What each way opens; made anew, as nnefc may have changed."""
+    """The file of each of `WAYS`; written anew, because nnefc may have changed."""
     import onnxruntime
 
     import nnefc
@@ -189,7 +192,7 @@ def _summary(starts: list[Start], path: Path) -> dict[str, float]:
 
 
 def _show(name: str, ways: dict[str, dict[str, float]]) -> None:
-    columns = ("", "start to first result", "least", "of that to open", "private", "shared", "file")
+    columns = ("", "start to first result", "least", "thereof open", "private", "shared", "file")
     table = Table(*columns, title=name)
     for way, facts in ways.items():
         table.add_row(
@@ -201,7 +204,9 @@ def _show(name: str, ways: dict[str, dict[str, float]]) -> None:
     console.print(table)
     best = min(facts["start_seconds"] for way, facts in ways.items() if way[:5] != "nnefc")
     own = ways["nnefc artifact"]["start_seconds"]
-    console.print(f"artifact against the better of onnxruntime: {own / best:.2f} of its time")
+    console.print(
+        f"time of the artifact relative to the faster file of onnxruntime: {own / best:.2f}"
+    )
 
 
 if __name__ == "__main__":

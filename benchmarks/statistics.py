@@ -1,4 +1,4 @@
-"""Medians, ratios and how sure they are."""
+"""Medians and ratios of times, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 Turns = Sequence[Sequence[float]]
-"""Seconds of runs, by turn.  Runs of one turn follow each other, turns of engines alternate."""
+"""Seconds of runs by turn.  Runs of a turn are consecutive; turns of engines alternate."""
 
 RESAMPLES = 2000
 
-LEAST_TURNS = 5
-"""With fewer, resampling tells too little of how sure a median is."""
+MIN_TURNS = 5
+"""Fewer turns are too few for a bootstrap of their median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of all runs, in seconds; `median` is that of the medians of the turns."""
+    """Statistics of runs in seconds; `median`: the median of the medians of turns."""
 
     least: float
     median: float
@@ -31,7 +31,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate and its 95 % confidence interval; None with fewer than `LEAST_TURNS` turns."""
+    """An estimate and its 95 % confidence interval; None with fewer than `MIN_TURNS` turns."""
 
     value: float
     low: float | None
@@ -44,6 +44,7 @@ class Interval:
 
 
 def summarise(turns: Turns) -> Summary:
+    """Statistics of all runs."""
     runs = np.concatenate([np.asarray(turn) for turn in turns])
     p10, p90 = np.percentile(runs, [10, 90])
     median = float(np.median(_medians(turns)))
@@ -51,25 +52,25 @@ def summarise(turns: Turns) -> Summary:
 
 
 def ratio_samples(above: Turns, below: Turns, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Bootstrap samples of median(above) / median(below).
+    """[RESAMPLES]: bootstrap samples of median(above) / median(below).
 
-    Turns of the same number were measured one shortly after the other and are drawn together:
-    what slows the machine for a while slows both.
+    Turns of the same number were measured shortly after each other and are drawn together, because
+    other load on the machine slows both.
     """
     a, b = _medians(above), _medians(below)
-    assert len(a) == len(b), "as many turns of each"
+    assert len(a) == len(b), "equal numbers of turns"
     drawn = np.random.default_rng(seed).integers(0, len(a), (RESAMPLES, len(a)))
     return np.median(a[drawn], axis=1) / np.median(b[drawn], axis=1)
 
 
 def ratio(above: Turns, below: Turns, seed: int = 0) -> Interval:
-    """median(above) / median(below)"""
+    """median(above) / median(below), with its confidence interval."""
     value = float(np.median(_medians(above)) / np.median(_medians(below)))
     return _interval(value, ratio_samples(above, below, seed), len(above))
 
 
 def geometric_mean(pairs: Sequence[tuple[Turns, Turns]]) -> Interval:
-    """Of the ratios of pairs that were measured apart from each other."""
+    """The geometric mean of the ratios of pairs that were measured independently."""
     values = [ratio(*pair).value for pair in pairs]
     logs = [np.log(ratio_samples(*pair, seed=i)) for i, pair in enumerate(pairs)]
     value = math.exp(sum(map(math.log, values)) / len(values))
@@ -81,7 +82,7 @@ def _medians(turns: Turns) -> np.ndarray[Any, Any]:
 
 
 def _interval(value: float, samples: np.ndarray[Any, Any], turns: int) -> Interval:
-    if turns < LEAST_TURNS:
+    if turns < MIN_TURNS:
         return Interval(value, None, None)
     low, high = np.percentile(samples, [2.5, 97.5])
     return Interval(value, float(low), float(high))

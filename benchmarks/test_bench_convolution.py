@@ -1,5 +1,5 @@
 """Convolutions with bias and rectifier: dense, pointwise, strided, first layers, depthwise,
-grouped, dilated, transposed, of one and three dimensions.
+grouped, dilated, transposed, one- and three-dimensional.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -49,7 +49,7 @@ def _conv(
 
 
 def _deconv(inputs: int, outputs: int, kernel: int, extent: int, groups: int = 1) -> Case:
-    """By two, with `outputs` of all groups."""
+    """A transposed convolution with stride 2; `outputs`: channels of all groups."""
     padding = (kernel - 2) // 2
 
     def function(x: Any, w: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Element by element: chains, broadcasts and functions, in the caches and beyond."""
+"""Element-wise chains, broadcasts and functions, within caches and beyond."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false

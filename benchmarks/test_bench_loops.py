@@ -1,4 +1,4 @@
-"""Loops over sequences: recurrent networks, all steps in one call."""
+"""Recurrent networks: all steps of a sequence in one call."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

@@ -1,4 +1,4 @@
-"""Matrix products: square, tall, of one row, batched, with weights and without."""
+"""Matrix products: square, tall, one row, batched, with and without weights."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -36,7 +36,7 @@ def _batched(batch: int, m: int, k: int, n: int) -> Case:
 
 
 def _linear(m: int, k: int, n: int) -> Case:
-    """One row is limited by memory, which the weights come from."""
+    """A linear layer; one row is limited by the memory that holds the weights."""
     return Case(
         f"linear_{m}x{k}x{n}",
         "output = linear(x, w, b);",

@@ -1,6 +1,4 @@
-"""Movement of data, and windows without arithmetic to speak of: transposes, joins, borders,
-enlarged images, pooling.
-"""
+"""Data movement and cheap windows: transposes, concatenation, padding, upsampling, pooling."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false

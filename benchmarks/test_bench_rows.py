@@ -1,4 +1,4 @@
-"""What needs whole rows: softmax, normalisation of layers and neighbours, reductions, attention."""
+"""Operations over whole rows: softmax, normalisation, reductions, attention."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -44,7 +44,7 @@ def _layer_norm(tokens: int, width: int) -> Case:
 
 
 def _local_response(channels: int, extent: int) -> Case:
-    """Over five neighbouring channels."""
+    """Local response normalisation over five channels."""
     return Case(
         f"local_response_{channels}x{extent}x{extent}",
         "output = local_response_normalization(x, size = [1, 5, 1, 1], alpha = 0.0001, "
@@ -55,7 +55,7 @@ def _local_response(channels: int, extent: int) -> Case:
 
 
 def _attention(heads: int, tokens: int, width: int) -> Case:
-    """Its scores are never in memory."""
+    """Attention; nnefc never stores its scores."""
     shape = (1, heads, tokens, width)
     return Case(
         f"attention_{heads}x{tokens}x{width}",

@@ -1,4 +1,4 @@
-"""Seconds of calls that take turns, in one process."""
+"""Measure several calls alternately in one process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nnefc.cli.support.measurements import repeat
 Key = TypeVar("Key")
 
 REST: Final = 0.1
-"""Seconds before a turn: threads of other engines look for work for a while after theirs."""
+"""Seconds before a turn, in which threads of other engines stop spinning."""
 
 
-def by_turns(
+def measure_alternately(
     calls: Mapping[Key, Callable[[], Any]], rounds: int, turn: float
 ) -> dict[Key, list[float]]:
-    """The median of the seconds of a call in each of its turns, which take `turn` seconds."""
+    """The median seconds of each call in each of `rounds` turns of `turn` seconds."""
     seconds: dict[Key, list[float]] = {key: [] for key in calls}
     for _ in range(rounds):
         for key, call in calls.items():

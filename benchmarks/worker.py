@@ -1,8 +1,7 @@
-"""One engine, one network, one process.
+"""A process for each engine and network.
 
-The parent sends commands over a socket and the worker sleeps until the next one comes, so that
-threads, allocators and signal handlers of engines cannot disturb each other and the memory that
-each takes can be told.
+The parent sends commands over a socket, and the worker sleeps between them.  So threads, allocators
+and signal handlers of engines do not disturb each other, and the memory of each can be measured.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from benchmarks.artifacts import ROOT
 
 
 class EngineError(Exception):
-    """What went wrong in a worker, in a line."""
+    """A command of a worker failed; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What loading took."""
+    """Seconds to load a network, the mode of the engine, and the bytes of its arena."""
 
     seconds: float
     note: str
@@ -32,7 +31,7 @@ class Loaded:
 
 
 class Worker:
-    """The parent's side: a process, and calls that are answered or raise `EngineError`."""
+    """A worker process, seen from its parent."""
 
     def __init__(self, engine: str, threads: int) -> None:
         ours, theirs = socket.socketpair()
@@ -50,7 +49,7 @@ class Worker:
         self._connection = Connection(ours.detach())
 
     def call(self, command: str, *arguments: Any) -> Any:
-        """Have a method of `benchmarks.server.Server` called."""
+        """Call a method of `benchmarks.server.Server`; raises `EngineError` if it fails."""
         try:
             self._connection.send((command, arguments))
             done, value = self._connection.recv()

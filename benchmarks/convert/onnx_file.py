@@ -1,4 +1,4 @@
-"""An imported graph as an ONNX file, as a good exporter would write it."""
+"""Convert an imported graph to an ONNX file, as a good exporter would write it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nnefc.ir import Graph
 
 
 def onnx_model(graph: Graph, *, fused: bool = False) -> Any:
-    """The ModelProto of an imported graph; raises `Unsupported`."""
+    """The ModelProto of an imported graph; raises `Unsupported` for updated variables."""
     if any(op.name == "update" for op in graph.ops):
         raise Unsupported("the network keeps state between calls")
     return OnnxWriter(simplify(graph), fused=fused).model(HANDLERS)
 
 
 def has_fused_form(graph: Graph) -> bool:
-    """Whether `fused` makes a difference."""
+    """Whether a graph has operations that `fused` writes as one operator."""
     return any(op.name in ("attention", "gelu_tanh") for op in simplify(graph).ops)
 
 

@@ -1,4 +1,4 @@
-"""How each operation is written in ONNX."""
+"""Handlers that write each operation in ONNX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnefc.ir import Op
 
 
 def _same(kind: str) -> Handler:
-    """One node with the operands as they are."""
+    """A handler that writes one node with the operands of the operation."""
     return lambda w, op: w.one(kind, *map(w.name, op.inputs))
 
 
@@ -35,7 +35,7 @@ def _pads(padding: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _bias(w: OnnxWriter, op: Op, channels: int) -> list[str]:
-    """The operand that is the bias of a convolution or product, if it has one."""
+    """The bias operand of a convolution or product, if it has one."""
     if number(op, 2) == 0:
         return []
     data = w.data(op.inputs[2]).reshape(-1)

@@ -1,4 +1,4 @@
-"""Builds an ONNX model node by node."""
+"""Build an ONNX model node by node."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def stored_data(graph: Graph, value: Value) -> Array:
 class OnnxWriter:
     """The nodes and initializers of a model.
 
-    Opset 17 has LayerNormalization. `fused` also writes Gelu and Attention, which are newer and
-    which some engines do not read.
+    Opset 17 has LayerNormalization.  `fused` also writes the newer Gelu and Attention, which some
+    engines do not support.
     """
 
     def __init__(self, graph: Graph, *, fused: bool) -> None:
@@ -63,9 +63,9 @@ class OnnxWriter:
     # -- for handlers
 
     def name(self, value: Value) -> str:
-        """The name of an operand; known data is stored on first use."""
+        """The name of an operand; variables and constants become initializers at first use."""
         if value not in self._names:
-            assert is_stored(value), f"{value!r} is used before it is made"
+            assert is_stored(value), f"{value!r} is used before it is defined"
             self._names[value] = self.store(stored_data(self.graph, value))
         return self._names[value]
 
@@ -93,7 +93,7 @@ class OnnxWriter:
         return self.node(kind, *inputs, **attributes)[0]
 
     def aligned(self, value: Value, rank: int) -> str:
-        """An operand of an element-wise operation: ONNX aligns extents at the last dimension."""
+        """An operand of an element-wise operation; ONNX aligns extents at the last dimension."""
         dims = value.type.dims
         if not dims or len(dims) == rank:
             return self.name(value)
@@ -105,7 +105,7 @@ class OnnxWriter:
     # -- the model
 
     def model(self, handlers: Mapping[str, Handler]) -> Any:
-        """The ModelProto of the graph, whose operations `handlers` write."""
+        """The ModelProto of the graph; `handlers` write its operations."""
         for value in self.graph.inputs:
             self._names[value] = value.name
         for op in self.graph.ops:
@@ -155,7 +155,7 @@ class OnnxWriter:
 
 
 def number(op: Op, index: int) -> float | None:
-    """The value of an operand whose items are all equal and known, else None."""
+    """The value of an operand whose items are known and equal, else None."""
     found = splat(op.inputs[index])
     return None if found is None else float(found)
 

@@ -1,15 +1,15 @@
-"""What converters wrote out, recognised again, so that every engine gets its best form.
+"""Recognise operations that converters decompose, so that each engine can use its fused kernels.
 
-`simplify` rewrites a copy of an imported graph: attributes of windows are completed, and
-operations that NNEF does not have take the place of their primitive form:
+`simplify` rewrites a copy of an imported graph: it completes the attributes of windows, and
+replaces these patterns by operations that NNEF does not have:
 
     layer_normalization(x, scale, offset) {axis, epsilon}    over the trailing dimensions
-    gelu_tanh(x)                                             the approximation with tanh
+    gelu_tanh(x)                                             tanh approximation
     silu(x)
     attention(query, key, value) {scale}                     [batch, heads, tokens, width]
     dense(x, filter, bias)                                   [.., K] x [1.., K, N] + [1.., 1, N]
 
-The last one is made of any product with a constant matrix, followed by a sum or not.
+The last pattern is a product with a constant matrix, with or without a sum after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rule = Callable[[Graph, Op], bool]
 
 
 def simplify(graph: Graph) -> Graph:
-    """A copy with complete attributes and recognised patterns."""
+    """A copy of a graph with complete attributes and recognised patterns."""
     graph = graph.clone()
     for op in graph.ops:
         _complete(op)
@@ -38,12 +38,12 @@ def simplify(graph: Graph) -> Graph:
 
 
 def is_stored(value: Value) -> bool:
-    """Whether the items of a value are known: a variable (that nobody updates) or a constant."""
+    """Whether a value is a constant or a variable, which must not be updated."""
     return value.op is not None and value.op.name in ("variable", "constant")
 
 
 def _complete(op: Op) -> None:
-    """Fill in paddings, strides and dilations that are left to be deduced."""
+    """Set the paddings, strides and dilations that the document leaves to be deduced."""
     attributes = op.attributes
     if op.name in ("conv", "deconv"):
         shape, kernel = op.inputs[0].type.dims, op.inputs[1].type.dims
@@ -67,12 +67,12 @@ def _drop_unused(graph: Graph) -> None:
 # -- matching
 
 
-def _made_by(value: Value, *names: str) -> Op | None:
+def _producer(value: Value, *names: str) -> Op | None:
     return value.op if value.op is not None and value.op.name in names else None
 
 
 def _orders(op: Op | None) -> Iterator[tuple[Value, Value]]:
-    """The operands of a commutative operation, both ways."""
+    """The operands of a commutative operation in both orders."""
     if op is not None and len(op.inputs) == 2:
         a, b = op.inputs
         yield a, b
@@ -80,8 +80,8 @@ def _orders(op: Op | None) -> Iterator[tuple[Value, Value]]:
 
 
 def _with_number(value: Value, name: str) -> tuple[Value, float] | None:
-    """The other operand and the number of `name`(other, number)."""
-    for x, y in _orders(_made_by(value, name)):
+    """(other operand, number) of `name`(other, number)."""
+    for x, y in _orders(_producer(value, name)):
         number = splat(y)
         if number is not None:
             return x, float(number)
@@ -89,14 +89,14 @@ def _with_number(value: Value, name: str) -> tuple[Value, float] | None:
 
 
 def _scaled(value: Value, factor: float) -> Value | None:
-    """What is multiplied by about that factor."""
-    found = _with_number(value, "mul")
-    return found[0] if found and math.isclose(found[1], factor, rel_tol=1e-4) else None
+    """The value that is multiplied by about `factor`."""
+    product = _with_number(value, "mul")
+    return product[0] if product and math.isclose(product[1], factor, rel_tol=1e-4) else None
 
 
 def _power(value: Value, exponent: int) -> Value | None:
-    """What is raised to that power."""
-    op = _made_by(value, "pow", "sqr", "mul")
+    """The value that is raised to the power `exponent`."""
+    op = _producer(value, "pow", "sqr", "mul")
     if op is None:
         return None
     if op.name == "pow":
@@ -106,13 +106,15 @@ def _power(value: Value, exponent: int) -> Value | None:
 
 
 def _mean(value: Value) -> tuple[Value, tuple[int, ...]] | None:
-    """(what is averaged, axes)"""
-    op = _made_by(value, "mean_reduce")
+    """(averaged value, axes) of a mean."""
+    op = _producer(value, "mean_reduce")
     return (op.inputs[0], tuple(op.attributes["axes"])) if op else None
 
 
-def _put(graph: Graph, op: Op, name: str, inputs: Sequence[Value], **attributes: Any) -> bool:
-    """Let an operation that NNEF does not have take the place of `op`."""
+def _replace_by(
+    graph: Graph, op: Op, name: str, inputs: Sequence[Value], **attributes: Any
+) -> bool:
+    """Replace `op` by an operation `name`."""
     new = Op(name, inputs, attributes, [op.output.type], [op.output.name])
     graph.insert(new, op)
     replace(graph, op, [new.output])
@@ -123,10 +125,10 @@ def _put(graph: Graph, op: Op, name: str, inputs: Sequence[Value], **attributes:
 
 
 def _normalised(value: Value) -> tuple[Value, int, float] | None:
-    """(x, first axis, epsilon) of (x - mean) / sqrt(variance + epsilon)"""
-    division = _made_by(value, "div")
-    root = _made_by(division.inputs[1], "sqrt") if division else None
-    difference = _made_by(division.inputs[0], "sub") if division else None
+    """(x, first axis, epsilon) of (x - mean) / sqrt(variance + epsilon)."""
+    division = _producer(value, "div")
+    root = _producer(division.inputs[1], "sqrt") if division else None
+    difference = _producer(division.inputs[0], "sub") if division else None
     if division is None or root is None or difference is None:
         return None
     shifted = _with_number(root.inputs[0], "add")
@@ -148,14 +150,16 @@ def _layer_norm(graph: Graph, op: Op) -> bool:
     if op.name != "add":
         return False
     for product, offset in _orders(op):
-        for inner, scale in _orders(_made_by(product, "mul")):
-            found = _normalised(inner)
-            if found is None or not (is_stored(scale) and is_stored(offset)):
+        for inner, scale in _orders(_producer(product, "mul")):
+            normalised = _normalised(inner)
+            if normalised is None or not (is_stored(scale) and is_stored(offset)):
                 continue
-            x, axis, epsilon = found
+            x, axis, epsilon = normalised
             if scale.type.volume == offset.type.volume == math.prod(x.type.dims[axis:]):
                 inputs = (x, scale, offset)
-                return _put(graph, op, "layer_normalization", inputs, axis=axis, epsilon=epsilon)
+                return _replace_by(
+                    graph, op, "layer_normalization", inputs, axis=axis, epsilon=epsilon
+                )
     return False
 
 
@@ -165,14 +169,14 @@ def _gelu_tanh(graph: Graph, op: Op) -> bool:
     for half, gate in _orders(op):
         x = _scaled(half, 0.5)
         shifted = _with_number(gate, "add")
-        tanh = _made_by(shifted[0], "tanh") if shifted and shifted[1] == 1 else None
+        tanh = _producer(shifted[0], "tanh") if shifted and shifted[1] == 1 else None
         inner = _scaled(tanh.inputs[0], math.sqrt(2 / math.pi)) if tanh else None
         if x is None or inner is None:
             continue
-        for first, second in _orders(_made_by(inner, "add")):
+        for first, second in _orders(_producer(inner, "add")):
             cube = _scaled(second, 0.044715)
             if first is x and cube is not None and _power(cube, 3) is x:
-                return _put(graph, op, "gelu_tanh", (x,))
+                return _replace_by(graph, op, "gelu_tanh", (x,))
     return False
 
 
@@ -180,35 +184,35 @@ def _silu(graph: Graph, op: Op) -> bool:
     if op.name != "mul":
         return False
     for x, gate in _orders(op):
-        sigmoid = _made_by(gate, "sigmoid")
+        sigmoid = _producer(gate, "sigmoid")
         if sigmoid and sigmoid.inputs[0] is x and len(gate.users) == 1:
-            return _put(graph, op, "silu", (x,))
+            return _replace_by(graph, op, "silu", (x,))
     return False
 
 
 def _attention(graph: Graph, op: Op) -> bool:
-    """softmax(query key^T scale) value; where the key comes transposed, it is turned back."""
-    softmax = _made_by(op.inputs[0], "softmax") if op.name == "matmul" else None
+    """softmax(query key^T scale) value; a transposed key is transposed back."""
+    softmax = _producer(op.inputs[0], "softmax") if op.name == "matmul" else None
     if softmax is None or op.attributes["transposeA"] or op.attributes["transposeB"]:
         return False
     if op.output.type.rank != 4 or tuple(softmax.attributes["axes"]) != (3,):
         return False
     scaled = _with_number(softmax.inputs[0], "mul")
-    product = _made_by(scaled[0], "matmul") if scaled else None
+    product = _producer(scaled[0], "matmul") if scaled else None
     if scaled is None or product is None or product.attributes["transposeA"]:
         return False
     query, key = product.inputs
     if not product.attributes["transposeB"]:
-        turned = _turned(graph, key)
-        if turned is None:
+        transposed = _transposed_back(graph, key)
+        if transposed is None:
             return False
-        key = turned
-    return _put(graph, op, "attention", (query, key, op.inputs[1]), scale=scaled[1])
+        key = transposed
+    return _replace_by(graph, op, "attention", (query, key, op.inputs[1]), scale=scaled[1])
 
 
-def _turned(graph: Graph, key: Value) -> Value | None:
-    """The key with its last two dimensions exchanged, by another transposition than it had."""
-    op = _made_by(key, "transpose")
+def _transposed_back(graph: Graph, key: Value) -> Value | None:
+    """The key with its last two dimensions exchanged; changes the axes of its transpose."""
+    op = _producer(key, "transpose")
     if op is None or len(op.attributes["axes"]) != 4:
         return None
     first, second, third, fourth = op.attributes["axes"]
@@ -224,16 +228,16 @@ def _dense(graph: Graph, op: Op) -> bool:
     x, matrix = op.inputs
     if x.type.rank < 3 or math.prod(matrix.type.dims[:-2]) != 1 or op.attributes["transposeB"]:
         return False
-    return _put(graph, op, "dense", (x, matrix))
+    return _replace_by(graph, op, "dense", (x, matrix))
 
 
 def _dense_bias(graph: Graph, op: Op) -> bool:
     if op.name != "add":
         return False
     for product, bias in _orders(op):
-        dense = _made_by(product, "dense")
+        dense = _producer(product, "dense")
         if dense is None or len(dense.inputs) != 2 or len(product.users) != 1:
             continue
         if is_stored(bias) and bias.type.volume == bias.type.dims[-1] == product.type.dims[-1]:
-            return _put(graph, op, "dense", (*dense.inputs, bias))
+            return _replace_by(graph, op, "dense", (*dense.inputs, bias))
     return False

@@ -1,6 +1,6 @@
-"""Operations of NNEF in PyTorch's functions: by name, from tensors and attributes.
+"""The PyTorch function for each NNEF operation, from tensors and attributes.
 
-Attributes are complete: paddings, strides and dilations are those that apply.
+Attributes are complete: no paddings, strides or dilations are left to be deduced.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -20,7 +20,7 @@ Pads = Sequence[tuple[int, int]]
 
 
 def _aligned(*operands: Any) -> list[Any]:
-    """Tensors of one rank: NNEF aligns extents at the first dimension."""
+    """Operands reshaped to one rank, because NNEF aligns the first dimension."""
     rank = max((x.dim() for x in operands if isinstance(x, torch.Tensor)), default=0)
     return [
         x.reshape(*x.shape, *(1,) * (rank - x.dim()))
@@ -39,7 +39,7 @@ def _limit(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _padded(x: Any, padding: Pads, value: float) -> tuple[Any, list[int]]:
-    """The input within what of its border functions cannot add, and what they can."""
+    """(input with the padding that functions cannot add, padding that they can)."""
     if all(p == q >= 0 for p, q in padding):
         return x, [p for p, _ in padding]
     flat = [n for p, q in reversed(padding) for n in (p, q)]
@@ -47,12 +47,12 @@ def _padded(x: Any, padding: Pads, value: float) -> tuple[Any, list[int]]:
 
 
 def _per_channel(x: Any) -> Any:
-    """A bias or parameter as a vector; None if it is a number that is 0."""
+    """A bias or parameter as a vector; None for the number 0."""
     if not isinstance(x, torch.Tensor):
-        assert x == 0, "a bias that is a number is 0"
+        assert x == 0, "a scalar bias must be 0"
         return None
     if x.dim() == 0:
-        assert float(x) == 0, "a bias that is a number is 0"
+        assert float(x) == 0, "a scalar bias must be 0"
         return None
     return x.reshape(-1)
 
@@ -74,7 +74,7 @@ def _deconv(
 ) -> Any:  # fmt: skip
     assert border == "constant"
     function = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d][w.dim() - 3]
-    assert all(p == q for p, q in padding), "an even padding"
+    assert all(p == q for p, q in padding), "padding must be symmetric"
     pads = [p for p, _ in padding]
     extra = [0] * len(pads)
     if output_shape:
@@ -96,7 +96,7 @@ def _is_ceiling(
     extents: Sequence[int], size: Sequence[int], stride: Sequence[int],
     dilation: Sequence[int], padding: Pads,
 ) -> bool:  # fmt: skip
-    """Whether the padding is even but for what lets a last, partial window count."""
+    """Whether the padding is symmetric except for that of a last, partial window (ceil_mode)."""
     partial = False
     for n, k, s, d, (p, q) in zip(extents, size, stride, dilation, padding):
         room = n + 2 * p - k
@@ -112,7 +112,7 @@ def _max_pool(
     x: Any, *, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
     padding: Pads, border: str,
 ) -> Any:  # fmt: skip
-    assert tuple(size[:2]) == (1, 1) and tuple(stride[:2]) == (1, 1), "pooling of planes"
+    assert tuple(size[:2]) == (1, 1) and tuple(stride[:2]) == (1, 1), "pooling must be spatial"
     function = [F.max_pool1d, F.max_pool2d, F.max_pool3d][len(size) - 3]
     outside = -math.inf if border == "ignore" else 0.0
     spatial, kernel = padding[2:], _spatial(size)
@@ -131,11 +131,11 @@ def _avg_pool(
     x: Any, *, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
     padding: Pads, border: str,
 ) -> Any:  # fmt: skip
-    assert tuple(size[:2]) == (1, 1) and tuple(stride[:2]) == (1, 1), "pooling of planes"
+    assert tuple(size[:2]) == (1, 1) and tuple(stride[:2]) == (1, 1), "pooling must be spatial"
     assert all(d == 1 for d in dilation)
     function = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][len(size) - 3]
     spatial = padding[2:]
-    assert border == "constant" or all(p == q for p, q in spatial), "an even padding"
+    assert border == "constant" or all(p == q for p, q in spatial), "padding must be symmetric"
     x, pads = _padded(x, spatial, 0.0)
     return function(x, _spatial(size), _spatial(stride), pads, False, border == "constant")
 
@@ -288,7 +288,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pad": _pad,
     "tile": lambda x, repeats: x.repeat(*repeats),
     "nearest_upsample": _upsample,
-    # what benchmarks.convert.patterns recognises
+    # operations of benchmarks.convert.patterns
     "layer_normalization": _layer_norm,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "attention": _attention,

@@ -1,4 +1,4 @@
-"""An imported graph as a PyTorch module with the same weights."""
+"""Convert an imported graph to a PyTorch module with the same weights."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -19,10 +19,10 @@ from nnefc.passes.base import splat
 
 
 class GraphModule(torch.nn.Module):
-    """Calls PyTorch's functions in the order of the graph."""
+    """A module that calls the PyTorch functions of a graph in order."""
 
     def __init__(self, graph: Graph) -> None:
-        """Raises `Unsupported`."""
+        """Raises `Unsupported` for updated variables."""
         super().__init__()
         if any(op.name == "update" for op in graph.ops):
             raise Unsupported("the network keeps state between calls")
@@ -42,7 +42,7 @@ class GraphModule(torch.nn.Module):
             return
         data = torch.from_numpy(stored_data(self._graph, value).copy())
         if op.name == "dense":
-            # as torch.nn.Linear has them: features by inputs
+            # [features, inputs], as in torch.nn.Linear
             data = data.reshape(data.shape[-2:]).T.contiguous() if index == 1 else data.reshape(-1)
         elif op.name == "layer_normalization":
             data = data.reshape(data.shape[op.attributes["axis"] :])

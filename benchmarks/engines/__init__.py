@@ -1,4 +1,4 @@
-"""The engines, by name, in the order of the report; ours first."""
+"""The engines by name, in the order of the report; nnefc is first."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (Nnefc, OnnxRuntime, OpenVino, PyTorch, Mnn, Ncnn, Tract, Tvm)
 }
 
-USUAL = tuple(name for name in ENGINES if name != "tvm")
-"""What is measured unless asked otherwise: without tuning, which takes hours, TVM is no peer."""
+DEFAULT_ENGINES = tuple(name for name in ENGINES if name != "tvm")
+"""Engines that are measured by default; TVM is slow without tuning, which takes hours."""

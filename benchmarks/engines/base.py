@@ -1,4 +1,4 @@
-"""What an engine is to the benchmarks: it converts, loads and runs a network."""
+"""The interface of engines: convert, load and run a network."""
 
 from __future__ import annotations
 
@@ -16,77 +16,77 @@ from benchmarks.artifacts import Network
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], Any]
-"""Runs the network once, from the inputs given at load to arrays of results."""
+"""Runs the network once on the inputs that `load` got."""
 
 
-class NotTold(Exception):
-    """An engine does not say how long its parts take."""
+class NoLayerTimes(Exception):
+    """An engine does not report times of layers."""
 
 
 class Engine(ABC):
-    """An implementation that networks are run with.
+    """An engine, in a process of its own, for one network.
 
-    An object lives in a process of its own, for one network.  `convert` and `warm` are called
-    in another process before, so that what it needs does not count as memory of the engine.
+    `convert` and `warm` run in an earlier process, so that their memory is not counted.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     modules: ClassVar[tuple[str, ...]]
-    """What must be importable."""
+    """Modules that must be importable."""
     one_thread: ClassVar[bool] = False
-    """Whether the engine computes with one thread whatever it is told."""
+    """Whether the engine always computes with one thread."""
 
     def __init__(self) -> None:
         self.note = ""
-        """How the network is run, where there was a choice."""
+        """The mode that the engine runs the network in, if it has several."""
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why the engine cannot be used here; None if it can."""
+        """Why the engine cannot be used; None if it can."""
         absent = [name for name in cls.modules if find_spec(name) is None]
         return f"{', '.join(absent)} is not installed" if absent else None
 
     @classmethod
     def import_modules(cls) -> None:
-        """Load the engine's code, of which memory is not counted for a network."""
+        """Import the engine, so that its code does not count as memory of a network."""
         for name in cls.modules:
             import_module(name)
 
     @abstractmethod
     def convert(self, network: Network) -> None:
-        """Write the files that `load` reads, if they are not there."""
+        """Write the files that `load` reads, unless they exist."""
 
     def warm(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:  # noqa: B027
-        """Fill what the engine keeps on disk from one process to the next; after `convert`."""
+        """Fill the engine's caches on disk; called after `convert`."""
 
     @abstractmethod
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
-        """Make ready to run on those inputs."""
+        """Load the network; returns a function that runs it on these inputs."""
 
     def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
-        """Like `load`, but so that `convolution_seconds` can tell what runs took."""
-        raise NotTold(f"{self.title} does not tell the times of layers")
+        """Like `load`, with the times of convolutions recorded for `convolution_seconds`."""
+        raise NoLayerTimes(f"{self.title} does not report times of layers")
 
     def convolution_seconds(self) -> list[float]:
-        """Seconds that convolutions took in each run since `load_profiled`, in order."""
-        raise NotTold(f"{self.title} does not tell the times of layers")
+        """Seconds of all convolutions in each run since `load_profiled`, in order."""
+        raise NoLayerTimes(f"{self.title} does not report times of layers")
 
     @abstractmethod
     def results(self, network: Network, returned: Any) -> dict[str, Array]:
-        """The results by name from what a call returned."""
+        """The results by name; `returned`: the value that a call returned."""
 
 
 def fastest(calls: dict[str, Callable[[], Call]], runs: int = 3) -> tuple[str, Call]:
-    """The name of the fastest of several ways to run a network, and that way.
+    """(name, call) of the fastest of several modes of an engine.
 
-    They are made one after the other; those that cannot be made do not count, unless all.
+    Modes are loaded one after the other.  Those that fail are ignored; raises the first error if
+    all fail.
     """
-    found: list[tuple[float, str, Call]] = []
+    measured: list[tuple[float, str, Call]] = []
     failures: list[Exception] = []
-    for name, make in calls.items():
+    for name, load in calls.items():
         try:
-            call = make()
+            call = load()
             for _ in range(2):
                 call()
         except Exception as error:
@@ -97,8 +97,8 @@ def fastest(calls: dict[str, Callable[[], Call]], runs: int = 3) -> tuple[str, C
             start = time.perf_counter()
             call()
             times.append(time.perf_counter() - start)
-        found.append((median(times), name, call))
-    if not found:
+        measured.append((median(times), name, call))
+    if not measured:
         raise failures[0]
-    _, name, call = min(found, key=lambda item: item[0])
+    _, name, call = min(measured, key=lambda item: item[0])
     return name, call

@@ -1,4 +1,4 @@
-"""MNN."""
+"""The engine MNN."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from benchmarks.engines.base import Array, Call, Engine
 _FILE = "model.mnn"
 
 _CONVERTER = "import sys, _tools; _tools.mnnconvert(sys.argv)"
-"""What the command `mnnconvert` runs, without its reports of use: for these it installs packages
-into the environment, which can break those that other engines need."""
+"""The command `mnnconvert` without its telemetry, which installs packages into the environment and
+can break those of other engines."""
 
 
 class Mnn(Engine):
@@ -32,7 +32,7 @@ class Mnn(Engine):
         if target.exists():
             return
         source = require(network, ONNX)
-        # in a process of its own, since a converter that fails may end its process
+        # in its own process, because a failing converter may end it
         command = [sys.executable, "-c", _CONVERTER, "-f", "ONNX", "--bizCode", "nnefc"]
         command += ["--modelFile", str(source), "--MNNModel", str(target)]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -84,7 +84,7 @@ class Mnn(Engine):
     def _session(
         self, network: Network, threads: int, arrays: dict[str, Array]
     ) -> tuple[Any, Any, list[tuple[Any, Any]], dict[str, tuple[Any, Any, Array]]]:
-        """(interpreter, session, (tensor, data) of inputs, (tensor, copy, array) of outputs)"""
+        """(interpreter, session, (tensor, data) by input, (tensor, copy, array) by output name)"""
         mnn: Any = import_module("MNN")
         interpreter = mnn.Interpreter(str(network.file(_FILE)))
         options = {"backend": "CPU", "precision": "high", "numThread": threads}
@@ -102,7 +102,7 @@ class Mnn(Engine):
             result = np.empty(tensor.getShape(), np.float32)
             host = mnn.Tensor(result.shape, mnn.Halide_Type_Float, result, caffe)
             outputs[name] = tensor, host, result
-        self._keep = arrays
+        self._alive = arrays
         return interpreter, session, pairs, outputs
 
     def results(self, network: Network, returned: Any) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""ncnn."""
+"""The engine ncnn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARAM, _BIN = "model.ncnn.param", "model.ncnn.bin"
 
 
 class Ncnn(Engine):
-    """Converted by pnnx from TorchScript; float32 storage and arithmetic."""
+    """ncnn from TorchScript by pnnx, with float32 storage and arithmetic."""
 
     name = "ncnn"
     title = "ncnn"
@@ -31,21 +31,21 @@ class Ncnn(Engine):
 
     def convert(self, network: Network) -> None:
         if network.batch != 1:
-            raise RuntimeError("takes one input at a time, no batch")
+            raise RuntimeError("supports a batch of 1 only")
         if network.file(_PARAM).exists():
             return
         script = require(network, TORCH_SCRIPT)
         shapes = ",".join(str(list(dims)).replace(" ", "") for dims in network.inputs.values())
-        with tempfile.TemporaryDirectory(dir=network.folder) as place:
-            folder = Path(place)
+        with tempfile.TemporaryDirectory(dir=network.folder) as temporary:
+            folder = Path(temporary)
             (folder / script.name).symlink_to(script)
             command = [Path(sys.executable).with_name("pnnx"), script.name, f"inputshape={shapes}"]
             done = subprocess.run([*command, "fp16=0"], cwd=folder, capture_output=True, text=True)
-            made = folder / _PARAM
-            if done.returncode or not made.exists():
+            param = folder / _PARAM
+            if done.returncode or not param.exists():
                 raise RuntimeError(f"pnnx: {(done.stdout + done.stderr).strip()[-200:]}")
             shutil.move(folder / _BIN, network.file(_BIN))
-            shutil.move(made, network.file(_PARAM))
+            shutil.move(param, network.file(_PARAM))
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         ncnn: Any = import_module("ncnn")
@@ -61,7 +61,7 @@ class Ncnn(Engine):
             raise RuntimeError("ncnn cannot load what pnnx wrote")
         inputs = [(f"in{i}", ncnn.Mat(array[0]).clone()) for i, array in enumerate(arrays.values())]
         names = [f"out{i}" for i in range(len(network.outputs))]
-        self._keep = net
+        self._alive = net
 
         def call() -> list[Any]:
             extractor = net.create_extractor()

@@ -1,4 +1,4 @@
-"""OpenVINO."""
+"""The engine OpenVINO."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.engines.base import Array, Call, Engine
 
 
 class OpenVino(Engine):
-    """The CPU plugin, for latency, in float32."""
+    """OpenVINO's CPU plugin, configured for latency and float32."""
 
     name = "openvino"
     title = "OpenVINO"
@@ -40,7 +40,7 @@ class OpenVino(Engine):
     def _request(
         self, network: Network, threads: int, arrays: dict[str, Array], **more: str
     ) -> tuple[Any, dict[int, Array]]:
-        """(what infers, inputs)"""
+        """(infer request, inputs by number)"""
         core: Any = import_module("openvino").Core()
         options = {
             **more,

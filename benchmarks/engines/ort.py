@@ -1,4 +1,4 @@
-"""onnxruntime."""
+"""The engine onnxruntime."""
 
 from __future__ import annotations
 

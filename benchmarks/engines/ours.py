@@ -1,4 +1,4 @@
-"""nnefc."""
+"""The engine nnefc."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from benchmarks.engines.base import Array, Call, Engine
 
 
 class Nnefc(Engine):
-    """Our own compiler."""
+    """nnefc itself."""
 
     name = "nnefc"
     title = "nnefc"
     modules = ("nnefc", "nnefc.api.compile", "nnefc.runtime.run.model")
 
     def convert(self, network: Network) -> None:
-        pass  # the container is what it reads
+        pass  # it reads the container
 
     def warm(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:
-        self.load(network, threads, arrays)()  # keeps the kernels' machine code
+        self.load(network, threads, arrays)()  # stores the kernels in the cache
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         import nnefc
@@ -34,7 +34,7 @@ class Nnefc(Engine):
     def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         self.load(network, threads, arrays)
         inputs = list(arrays.values())
-        # between layers of a network nothing changes layout; zeros around a tensor are written
+        # layers within a network change no layout, but they write zero borders
         changes = ("layout_block", "layout_unblock")
         counted = [not launch.kernel.startswith(changes) for launch in self._model.launches]
         self._seconds: list[float] = []

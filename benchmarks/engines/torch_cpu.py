@@ -1,4 +1,4 @@
-"""PyTorch."""
+"""The engine PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.engines.base import Array, Call, Engine, fastest
 
 
 class PyTorch(Engine):
-    """The fastest of: as it is, optimised for inference, and that with channels last."""
+    """PyTorch, in the fastest of its modes: eager, optimised, optimised with channels last."""
 
     name = "torch"
     title = "PyTorch"

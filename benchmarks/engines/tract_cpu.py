@@ -1,4 +1,4 @@
-"""tract."""
+"""The engine tract."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.engines.base import Array, Call, Engine
 
 
 class Tract(Engine):
-    """From ONNX, optimised; computes on the calling thread."""
+    """tract from ONNX, optimised; it computes on the calling thread."""
 
     name = "tract"
     title = "tract"

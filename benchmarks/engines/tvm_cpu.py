@@ -1,4 +1,4 @@
-"""TVM."""
+"""The engine TVM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LIBRARY = "model.tvm.so"
 
 
 class Tvm(Engine):
-    """Compiled for this processor with its default schedules, not tuned; on one thread."""
+    """TVM for this processor with default schedules, not tuned, on one thread."""
 
     name = "tvm"
     title = "TVM"

@@ -1,1 +1,1 @@
-"""Networks of PyTorch, as torch_to_nnef and PyTorch's exporter of ONNX write them."""
+"""PyTorch networks, exported by torch_to_nnef and by PyTorch's ONNX exporter."""

@@ -1,4 +1,4 @@
-"""The files that engines read: NNEF with a fixed shape and with a symbol, and ONNX."""
+"""The files of an exported network: NNEF with fixed and with symbolic shapes, and ONNX."""
 
 # pyright: reportUnknownMemberType=false
 
@@ -17,11 +17,11 @@ from benchmarks.exported.networks import Exported
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Paths of what a network is exported to; those that are there are not written again."""
+    """Paths of the exported files of a network."""
 
     nnef: Path
     symbolic: Path
-    """Its axis that varies is the symbol S."""
+    """The extent of its variable axis is the symbol S."""
     onnx: Path
 
     @classmethod
@@ -32,36 +32,38 @@ class Files:
 
 
 def module(network: Exported) -> torch.nn.Module:
-    """The module with its random weights, the same ones each time."""
+    """The module with seeded random weights."""
     torch.manual_seed(0)
-    made = network.make().eval()
-    for parameter in made.parameters():
-        if parameter.dim() > 1:  # layers are copies of one, which a file would hold once
+    model = network.make().eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:  # equal layers would share their weights in a file
             torch.nn.init.xavier_uniform_(parameter)
-    return made
+    return model
 
 
 def write(network: Exported, files: Files) -> None:
-    """Export a network to the files that are not there yet."""
+    """Export a network to those of its files that do not exist."""
     import nnefc.pytorch
 
-    made, x = module(network), network.inputs(network.extent)
+    model, x = module(network), network.inputs(network.extent)
     files.nnef.parent.mkdir(parents=True, exist_ok=True)
     if not files.nnef.exists():
-        nnefc.pytorch.export(made, x, files.nnef)
+        nnefc.pytorch.export(model, x, files.nnef)
     if not files.symbolic.exists():
-        several = network.inputs(max(network.extent, 2))  # 1 is taken for one that does not vary
+        several = network.inputs(
+            max(network.extent, 2)
+        )  # an extent of 1 would be exported as fixed
         axes = {"input": {network.axis: "S"}}
-        nnefc.pytorch.export(made, several, files.symbolic, dynamic_axes=axes)
+        nnefc.pytorch.export(model, several, files.symbolic, dynamic_axes=axes)
     if not files.onnx.exists():
-        with warnings.catch_warnings(), torch.no_grad(), _operator_by_operator():
+        with warnings.catch_warnings(), torch.no_grad(), _without_fused_layers():
             warnings.simplefilter("ignore")
-            torch.onnx.export(made, (x,), files.onnx, dynamo=False, opset_version=17)
+            torch.onnx.export(model, (x,), files.onnx, dynamo=False, opset_version=17)
 
 
 @contextmanager
-def _operator_by_operator() -> Generator[None]:
-    """Keep PyTorch from the one operator for a whole layer, which the exporter does not know."""
+def _without_fused_layers() -> Generator[None]:
+    """Disable the fused encoder layer, which the ONNX exporter does not support."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

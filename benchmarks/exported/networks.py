@@ -1,4 +1,4 @@
-"""The modules, with random weights, and what they are exported with."""
+"""The exported modules, and the inputs that they are traced with."""
 
 # pyright: reportUnknownMemberType=false
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 class VisionTransformer(nn.Module):
-    """ViT (Dosovitskiy et al., 2021): patches of 16 by 16 pixels; S where nothing is said."""
+    """ViT (Dosovitskiy et al., 2021) with patches of 16 by 16 pixels; by default ViT-S."""
 
     def __init__(self, width: int = 384, heads: int = 6, layers: int = 12, size: int = 224) -> None:
         super().__init__()
@@ -31,23 +31,23 @@ class VisionTransformer(nn.Module):
 
 
 class Bert(nn.Module):
-    """The encoder of BERT (Devlin et al., 2019); base where nothing is said."""
+    """The encoder of BERT (Devlin et al., 2019); by default BERT-base."""
 
     def __init__(
-        self, width: int = 768, heads: int = 12, layers: int = 12, words: int = 30522
+        self, width: int = 768, heads: int = 12, layers: int = 12, vocabulary: int = 30522
     ) -> None:
         super().__init__()
-        self.words, self.norm = nn.Embedding(words, width), nn.LayerNorm(width)
-        self.places = nn.Embedding(512, width)
+        self.tokens, self.norm = nn.Embedding(vocabulary, width), nn.LayerNorm(width)
+        self.positions = nn.Embedding(512, width)
         self.encoder = _encoder(width, heads, layers, norm_first=False)
 
     def forward(self, ids: Tensor) -> Tensor:
-        places = self.places(torch.arange(ids.shape[1]).unsqueeze(0))
-        return self.encoder(self.norm(self.words(ids) + places))
+        positions = self.positions(torch.arange(ids.shape[1]).unsqueeze(0))
+        return self.encoder(self.norm(self.tokens(ids) + positions))
 
 
 class Recurrent(nn.Module):
-    """The results of a recurrent layer at all steps."""
+    """A recurrent layer that returns its results of all steps."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -66,42 +66,42 @@ def _encoder(width: int, heads: int, layers: int, *, norm_first: bool) -> nn.Mod
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A network, what it is traced with, and its axis that may vary."""
+    """A network, its inputs for tracing, and its variable axis."""
 
     title: str
     make: Callable[[], nn.Module]
     inputs: Callable[[int], Tensor]
-    """For an extent of the axis that varies."""
+    """Random inputs with a given extent of the variable axis."""
     axis: int
     extent: int
     others: tuple[int, ...]
-    """Further extents, for which plans are wanted after that."""
+    """Further extents to plan for after the first."""
 
 
 def networks(*, small: bool) -> dict[str, Exported]:
-    """By name, of the usual size or a reduced one."""
-    size, words, steps, width = (32, 100, 20, 24) if small else (224, 30522, 200, 256)
+    """The networks by name, of full or reduced size."""
+    size, vocabulary, steps, width = (32, 100, 20, 24) if small else (224, 30522, 200, 256)
     batches, lengths, turns = (2, 3, 5, 6), (97, 101, 127, 144), (150, 130, 180, 240)
 
     def vision() -> nn.Module:
         return VisionTransformer(32, 2, 2, size) if small else VisionTransformer()
 
     def bert() -> nn.Module:
-        return Bert(32, 2, 2, words) if small else Bert()
+        return Bert(32, 2, 2, vocabulary) if small else Bert()
 
     def images(batch: int) -> Tensor:
         return torch.randn(batch, 3, size, size)
 
     def ids(length: int) -> Tensor:
-        return torch.randint(words, (1, length))
+        return torch.randint(vocabulary, (1, length))
 
     def sequence(length: int) -> Tensor:
         return torch.randn(1, length, width)
 
     def recurrent(layer: type[nn.LSTM | nn.GRU]) -> Exported:
         title = f"{layer.__name__} over {steps} steps"
-        made = partial(layer, width, width, batch_first=True)
-        return Exported(title, lambda: Recurrent(made()), sequence, 1, steps, turns)
+        make = partial(layer, width, width, batch_first=True)
+        return Exported(title, lambda: Recurrent(make()), sequence, 1, steps, turns)
 
     return {
         "vit": Exported(f"ViT{'' if small else '-S/16'}", vision, images, 0, 1, batches),

@@ -1,1 +1,1 @@
-"""A language model that continues a text by a token at a time."""
+"""A language model that generates a text token by token."""

@@ -1,10 +1,10 @@
-"""A decoder like Llama: its sizes, its weights, and a call of it as a document of tract's dialect.
+"""A decoder like Llama: its sizes, its weights, and a call of it as a document in tract's dialect.
 
-A call takes some tokens behind others, whose keys and values are inputs: a step is one token behind
-many, a prompt many tokens behind none.
+A call takes tokens after earlier ones, whose keys and values are inputs: a step is one token after
+many, a prompt many tokens after none.
 
-Weights are products of 4-bit codes with scales of a few bits, so that all types that weights are
-stored in hold the same numbers, and engines can be compared whatever they read.
+Weights are products of 4-bit codes and scales of a few bits, so that all storage types hold the
+same numbers, and the results of engines can be compared.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ EPSILON: Final = 1e-5
 BLOCK: Final = 32
 Q4_0_CODE: Final = 0x3040
 STORED: Final = {"float32": 4.0, "float16": 2.0, "q4_0": 18 / 32}
-"""Bytes of a weight, by how it is stored."""
+"""Bytes of a weight, by storage type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of a decoder; the table of embeddings serves the last layer, too."""
+    """Sizes of a decoder; the embedding table is also the matrix of the last layer."""
 
     layers: int = 12
     width: int = 768
@@ -55,17 +55,17 @@ class Sizes:
         return shapes
 
     def gains(self) -> list[str]:
-        """Labels of what normalised values are multiplied with."""
+        """Labels of the gains of the normalisations."""
         names = [f"layer{i}/{name}" for i in range(self.layers) for name in ("before", "between")]
         return [*names, "last"]
 
     def weight_bytes(self, stored: str) -> float:
-        """That a step reads: all matrices, the table once."""
+        """Bytes of weights that a step reads: all matrices, the table once."""
         return sum(math.prod(shape) for shape in self.matrices().values()) * STORED[stored]
 
 
 def codes(label: str, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """(codes of 4 bits [rows, columns], scales [rows, columns / 32]) of a matrix, at random."""
+    """Random (4-bit codes [rows, columns], scales [rows, columns / 32]) of a matrix."""
     rng = np.random.default_rng(zlib.crc32(label.encode()))
     rows, columns = shape
     unit = 2.0 ** round(-math.log2(6.3 * math.sqrt(columns)))
@@ -74,9 +74,9 @@ def codes(label: str, shape: tuple[int, int]) -> tuple[Array, Array]:
 
 
 def matrix(label: str, shape: tuple[int, int]) -> Array:
-    """The numbers of a matrix, float32."""
-    found, scales = codes(label, shape)
-    return (found - np.float32(8)) * np.repeat(scales.astype(np.float32), BLOCK, 1)
+    """The float32 items of a matrix."""
+    items, scales = codes(label, shape)
+    return (items - np.float32(8)) * np.repeat(scales.astype(np.float32), BLOCK, 1)
 
 
 def gain(label: str, width: int) -> Array:
@@ -86,37 +86,37 @@ def gain(label: str, width: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`count` tokens behind `past` others; several only behind none."""
+    """`count` tokens after `past` others; `count` must be 1 if `past` is not 0."""
 
     past: int
     count: int = 1
     keeps: bool = False
-    """Whether the model keeps keys and values; otherwise they are inputs."""
+    """Whether keys and values are states of the model; otherwise they are inputs."""
 
     def __post_init__(self) -> None:
         if self.past and self.count > 1:
-            raise ValueError(f"{self.count} tokens behind {self.past}")
+            raise ValueError(f"{self.count} tokens after {self.past}")
 
     def __str__(self) -> str:
-        """A name for files."""
+        """The name of the call in file names."""
         return f"prompt_{self.count}" if self.count > 1 else str(self.past)
 
 
 def inputs(sizes: Sizes, call: Call) -> dict[str, Array]:
-    """Tokens, the rotations at their positions, and the keys and values of those before."""
+    """Tokens, the rotations of their positions, and the keys and values of earlier tokens."""
     positions = np.arange(call.past, call.past + call.count)[:, None]
     angles = positions / 10000.0 ** (np.arange(sizes.head // 2) * 2 / sizes.head)
     angles = np.concatenate([angles, angles], axis=1)[None, None]
-    found: dict[str, Array] = {
+    arrays: dict[str, Array] = {
         "token": (sizes.vocabulary // 3 + 7 * np.arange(call.count)) % sizes.vocabulary,
         "cosine": np.cos(angles).astype(np.float32),
         "sine": np.sin(angles).astype(np.float32),
     }
-    return found if call.keeps else found | caches(sizes, call)
+    return arrays if call.keeps else arrays | caches(sizes, call)
 
 
 def caches(sizes: Sizes, call: Call) -> dict[str, Array]:
-    """Keys and values of the tokens before."""
+    """Keys and values of earlier tokens."""
     rng = np.random.default_rng(call.past)
     shape = (1, sizes.heads, call.past, sizes.head)
     names = [f"{x}{i}" for i in range(sizes.layers) for x in ("keys", "values")]
@@ -124,12 +124,12 @@ def caches(sizes: Sizes, call: Call) -> dict[str, Array]:
 
 
 def outputs(sizes: Sizes) -> list[str]:
-    """Scores of all words for what follows, and what is new in the keys and values."""
+    """Names of the outputs: scores of the next token, and new keys and values."""
     return ["scores", *(f"{x}{i}" for i in range(sizes.layers) for x in ("key", "value"))]
 
 
 def document(sizes: Sizes, call: Call, stored: str) -> str:
-    """A call as text; halves are cast to float32."""
+    """The document of a call; float16 weights are cast to float32."""
     head = f"graph decoder({', '.join(inputs(sizes, call))}) -> ({', '.join(outputs(sizes))})"
     registries = [f"extension tract_registry tract_{name};" for name in ("core", "transformers")]
     body = "\n".join(f"    {line};" for line in _lines(sizes, call, stored))
@@ -142,10 +142,10 @@ def _lines(sizes: Sizes, call: Call, stored: str) -> Iterator[str]:
         yield f"{name} = {external(list(x.shape), 'i64' if name == 'token' else 'f32')}"
     for label, shape in sizes.matrices().items():
         name, kind = _identifier(label), "" if stored == "q4_0" else "<scalar>"
-        wanted = f"variable{kind}(label = '{label}', shape = {list(shape)})"
+        weight = f"variable{kind}(label = '{label}', shape = {list(shape)})"
         if stored == "float16":
-            wanted = f"tract_core_cast({wanted}, to = 'f32')"
-        yield f"{name} = {wanted}"
+            weight = f"tract_core_cast({weight}, to = 'f32')"
+        yield f"{name} = {weight}"
     for label in sizes.gains():
         shape = [1, sizes.width]
         yield f"{_identifier(label)} = variable<scalar>(label = '{label}', shape = {shape})"
@@ -166,29 +166,29 @@ def _normalised(x: str, label: str) -> str:
 
 
 def _attention(sizes: Sizes, call: Call, i: int) -> Iterator[str]:
-    """The first half of a layer; of one token heads are no other order of items."""
+    """The attention of a layer; with one token, splitting heads needs no transpose."""
     heads, head, count = sizes.heads, sizes.head, call.count
     yield f"n{i} = {_normalised('x', f'layer{i}/before')}"
     for name in "qkv":
         split = f"linear(n{i}, layer{i}_{name}), shape = [1, {count}, {heads}, {head}]"
-        turned = f"transpose(reshape({split}), axes = [0, 2, 1, 3])"
-        alone = f"reshape(linear(n{i}, layer{i}_{name}), shape = [1, {heads}, 1, {head}])"
-        yield f"{name}{i} = {turned if count > 1 else alone}"
+        transposed = f"transpose(reshape({split}), axes = [0, 2, 1, 3])"
+        reshaped = f"reshape(linear(n{i}, layer{i}_{name}), shape = [1, {heads}, 1, {head}])"
+        yield f"{name}{i} = {transposed if count > 1 else reshaped}"
     yield f"query{i} = tract_transformers_apply_rope(q{i}, cosine, sine)"
     yield f"key{i} = tract_transformers_apply_rope(k{i}, cosine, sine)"
     yield f"value{i} = copy(v{i})"
     operands = f"query{i}, key{i}, value{i}"
     if call.past:
         for x in ("key", "value"):
-            before = f"concat([{x}s{i}, {x}{i}], axis = 2)"
-            kept = f"tract_transformers_dyn_kv_cache({x}{i}, name = '{x}s{i}', axis = 2)"
-            yield f"all_{x}s{i} = {kept if call.keeps else before}"
+            joined = f"concat([{x}s{i}, {x}{i}], axis = 2)"
+            cached = f"tract_transformers_dyn_kv_cache({x}{i}, name = '{x}s{i}', axis = 2)"
+            yield f"all_{x}s{i} = {cached if call.keeps else joined}"
         operands = f"query{i}, all_keys{i}, all_values{i}"
     causal = "true" if count > 1 else "false"
     types = f"datum_type = 'f32', acc_datum_type = 'f32', is_causal = {causal}"
     yield f"a{i} = tract_transformers_sdpa({operands}, {types})"
-    joined = f"transpose(a{i}, axes = [0, 2, 1, 3])" if count > 1 else f"a{i}"
-    yield f"x = x + linear(reshape({joined}, shape = [{count}, {sizes.width}]), layer{i}_o)"
+    merged = f"transpose(a{i}, axes = [0, 2, 1, 3])" if count > 1 else f"a{i}"
+    yield f"x = x + linear(reshape({merged}, shape = [{count}, {sizes.width}]), layer{i}_o)"
 
 
 def _identifier(label: str) -> str:
@@ -196,7 +196,7 @@ def _identifier(label: str) -> str:
 
 
 def write(folder: Path, sizes: Sizes, call: Call, stored: str) -> None:
-    """Write a folder of NNEF; the files of weights are those of other calls if these exist."""
+    """Write a folder of NNEF; existing files of weights are reused."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "graph.nnef").write_text(document(sizes, call, stored))
     for label, shape in sizes.matrices().items():
@@ -211,14 +211,14 @@ def write(folder: Path, sizes: Sizes, call: Call, stored: str) -> None:
 
 
 def _tensor(label: str, shape: tuple[int, int], stored: str) -> bytes:
-    """A tensor file."""
+    """The content of a tensor file."""
     if stored != "q4_0":
         return _floats(matrix(label, shape).astype(stored))
-    found, scales = codes(label, shape)
-    found = found.reshape(shape[0], -1, BLOCK)
-    blocks = np.empty((*found.shape[:2], 2 + BLOCK // 2), np.uint8)
+    items, scales = codes(label, shape)
+    items = items.reshape(shape[0], -1, BLOCK)
+    blocks = np.empty((*items.shape[:2], 2 + BLOCK // 2), np.uint8)
     blocks[..., :2] = scales.astype("<f2")[..., None].view(np.uint8)
-    blocks[..., 2:] = found[..., : BLOCK // 2] | found[..., BLOCK // 2 :] << 4
+    blocks[..., 2:] = items[..., : BLOCK // 2] | items[..., BLOCK // 2 :] << 4
     header = TensorHeader(
         data_length=blocks.nbytes, shape=shape, bits=NO_WIDTH, code=Q4_0_CODE, vendor=VENDOR
     )

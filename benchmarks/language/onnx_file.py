@@ -1,4 +1,4 @@
-"""A call of the decoder as ONNX, with weights in float32."""
+"""A call of the decoder as ONNX with float32 weights."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -26,7 +26,7 @@ from benchmarks.language.model import (
 
 
 def write(path: Path, sizes: Sizes, call: Call) -> None:
-    """Write the model, with its weights in it."""
+    """Write the model with its weights to one file."""
     graph = _Graph()
     table = matrix("table", sizes.matrices()["table"])
     x = graph("Gather", graph.constant("table", table), "token")
@@ -65,7 +65,7 @@ class _Graph:
         self._count = 0
 
     def __call__(self, name: str, *operands: str, result: str = "", **attributes: Any) -> str:
-        """The name of the result of an operator."""
+        """Append an operator and return the name of its result."""
         self._count += 1
         result = result or f"t{self._count}"
         self.nodes.append(helper.make_node(name, operands, [result], **attributes))
@@ -94,7 +94,7 @@ def _normalised(graph: _Graph, sizes: Sizes, x: str, label: str) -> str:
 
 
 def _turned(graph: _Graph, sizes: Sizes, x: str, result: str) -> str:
-    """Rotated as the position says."""
+    """Rotary position embedding (Su et al. 2021)."""
     half = sizes.head // 2
     first = graph("Slice", x, graph.shape(0), graph.shape(half), graph.shape(3))
     second = graph("Slice", x, graph.shape(half), graph.shape(2 * half), graph.shape(3))
@@ -109,7 +109,7 @@ def _layer(graph: _Graph, sizes: Sizes, call: Call, i: int, x: str) -> str:
     normalised = _normalised(graph, sizes, x, f"{label}/before")
 
     def heads(name: str, result: str = "") -> str:
-        """[1, heads, tokens, items]; of one token the items are in this order already."""
+        """[1, heads, tokens, items]; with one token, splitting heads needs no transpose."""
         product = _product(graph, sizes, normalised, f"{label}/{name}")
         if alone:
             return graph("Reshape", product, graph.shape(*split), result=result)

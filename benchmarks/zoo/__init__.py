@@ -1,4 +1,4 @@
-"""Well-known networks with random weights, faithful in structure, for measuring and testing."""
+"""Well-known networks with faithful structure and random weights, for benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from benchmarks.zoo.sequences import bert, lstm_step, vit
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A network at the size of its paper, and at one that is quick to compute."""
+    """A network at the size of its paper, and at a reduced one."""
 
     title: str
     function: Callable[..., Any]
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     reduced: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Options of the small form, over the others."""
+    """Options of the reduced size, which override the others."""
 
     def network(self, *, small: bool = False) -> Network:
         return partial(self.function, **{**self.options, **(self.reduced if small else {})})
@@ -55,7 +55,7 @@ ZOO: dict[str, Entry] = {
     "mlp": Entry("MLP 3x64", mlp),
     "lstm": Entry("LSTM step", lstm_step, reduced={"inputs": 24, "hidden": 40}),
 }
-"""By name, in the order of the report."""
+"""The networks by name, in the order of the report."""
 
 
 def inputs_of(inputs: Mapping[str, Shape], seed: int = 1) -> dict[str, Array]:

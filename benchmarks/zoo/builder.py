@@ -1,8 +1,8 @@
-"""What networks are written with: a `Builder` and the layers that they are made of.
+"""The `Builder` that networks are written with, and its layers.
 
-A network is a function over a `Builder`, written once.  What a builder does with an operation
-is its own affair: `nnef.NnefBuilder` writes flat NNEF as converters do, `oracle.TorchBuilder`
-computes with PyTorch.  Weights come from `Variable`, by label, so the results can be compared.
+A network is a function of a `Builder`.  `nnef.NnefBuilder` writes flat NNEF as converters do,
+`oracle.TorchBuilder` computes with PyTorch.  Weights depend on their labels only, so the results
+can be compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Float32 weights: random, told by their label, within three deviations of the mean."""
+    """Random float32 weights, seeded by the label, within three deviations of the mean."""
 
     label: str
     shape: Shape
@@ -30,7 +30,7 @@ class Variable:
     mean: float = 0.0
 
     def data(self) -> Array:
-        """The same items every time."""
+        """The items, which are the same in each call."""
         rng = np.random.default_rng(zlib.crc32(self.label.encode()))
         items = rng.standard_normal(self.shape, np.float32)
         np.clip(items, -3, 3, out=items)
@@ -43,9 +43,9 @@ class Variable:
 class Node:
     """A tensor of a network under construction.
 
-    `value`: what the builder calls it.  `power`: the mean of the squares of its items, as far
-    as it can be told beforehand; filters are scaled by it, so that activations stay moderate
-    through any number of layers and a mistake in the first one shows in the output.
+    `value`: the builder's representation.  `power`: the estimated mean square of its items;
+    filters are scaled by it, so that activations stay moderate through any number of layers, and a
+    mistake in the first layer shows in the output.
     """
 
     value: Any
@@ -70,23 +70,23 @@ UNARY_POWER: dict[str, Callable[[float], float]] = {
     "gelu": lambda power: 0.43 * power,
     "softmax": lambda _: 0.001,
 }
-"""Mean square after an activation of normally distributed items of that mean square, roughly."""
+"""Approximate mean square after an activation of normally distributed items, by theirs."""
 
 
 OFFSET = 0.5
-"""Deviation of the offsets of batch normalisations: large enough that a power which was told
-wrong is led back, as the statistics of a trained network would."""
+"""Deviation of the offsets of batch normalisations: large enough to correct a wrong estimate of
+`power`, as the statistics of a trained network do."""
 
 
 class Builder(ABC):
-    """Operations of NNEF and the layers made of them; batch first, then channels."""
+    """Operations of NNEF and layers made of them; the batch is dimension 0, channels are 1."""
 
     def __init__(self, batch: int = 1) -> None:
         self.batch = batch
         self.variables: dict[str, Variable] = {}
         self.inputs: dict[str, Shape] = {}
 
-    # -- what a back end does
+    # -- implemented by back ends
 
     @abstractmethod
     def make_input(self, name: str, shape: Shape) -> Any: ...
@@ -96,16 +96,16 @@ class Builder(ABC):
 
     @abstractmethod
     def make(self, op: str, operands: Sequence[Any], attributes: dict[str, Any], count: int) -> Any:
-        """The result of an operation of NNEF; a sequence of `count` if that is not 0.
+        """The result of an operation of NNEF, or with `count` a sequence of so many results.
 
-        Operands are values, numbers, or a list of values (a tensor array).  All attributes that
-        have a default which depends on shapes are given.
+        Operands are values, numbers, or a list of values (a tensor array).  Attributes include all
+        whose defaults depend on shapes.
         """
 
     # -- tensors
 
     def input(self, *dims: int, name: str = "input") -> Node:
-        """Data of the caller, normally distributed; `dims` without the batch."""
+        """A normally distributed input; `dims`: its shape without the batch."""
         shape = (self.batch, *dims)
         self.inputs[name] = shape
         return Node(self.make_input(name, shape), shape, 1.0)
@@ -118,7 +118,7 @@ class Builder(ABC):
     def op(
         self, name: str, *operands: Node | float, result: Shape, power: float, **attributes: Any
     ) -> Node:
-        """An operation with one result, of that shape."""
+        """An operation with one result, of shape `result`."""
         values = [x.value if isinstance(x, Node) else x for x in operands]
         return Node(self.make(name, values, attributes, 0), result, power)
 
@@ -207,7 +207,7 @@ class Builder(ABC):
         )
 
     def batch_norm(self, x: Node, label: str, epsilon: float = 1e-5, scale: float = 1.0) -> Node:
-        """`scale`: the mean of the factors."""
+        """Batch normalisation; `scale`: the mean of its factors."""
         shape = (1, x.channels)
         root = math.sqrt(x.power)
         mean = self.weight(f"{label}/mean", shape, 0.1 * root)
@@ -225,14 +225,14 @@ class Builder(ABC):
     def max_pool(
         self, x: Node, kernel: int, stride: int, padding: int = 0, *, ceil: bool = False
     ) -> Node:
-        """`ceil`: a last, partial window counts."""
+        """Max pooling; `ceil`: with a last, partial window."""
         spare = [(e + 2 * padding - kernel) % stride if ceil else 0 for e in x.shape[2:]]
         after = [padding + (stride - s if s else 0) for s in spare]
         pads = [(0, 0), (0, 0), *((padding, a) for a in after)]
         return self._pool("max_pool", x, kernel, stride, pads, "ignore", 2 * x.power)
 
     def avg_pool(self, x: Node, kernel: int, stride: int, padding: int = 0) -> Node:
-        """The border counts, as zeros."""
+        """Average pooling whose border counts as zeros."""
         pads = [(0, 0), (0, 0), (padding, padding), (padding, padding)]
         return self._pool("avg_pool", x, kernel, stride, pads, "constant", 0.5 * x.power)
 
@@ -270,7 +270,7 @@ class Builder(ABC):
         return self.op("nearest_upsample", x, result=shape, power=x.power, factor=factors)
 
     def local_response_norm(self, x: Node, size: int, alpha: float, beta: float) -> Node:
-        """Krizhevsky's, over channels; `alpha` is for the mean of the squares."""
+        """Krizhevsky's normalisation over channels; `alpha` applies to the mean of squares."""
         return self.op(
             "local_response_normalization",
             x,
@@ -302,7 +302,7 @@ class Builder(ABC):
     # -- products
 
     def linear(self, x: Node, label: str, features: int) -> Node:
-        """A layer over everything but the batch."""
+        """A linear layer over all dimensions but the batch."""
         inputs = math.prod(x.shape[1:])
         flat = x if x.shape[1:] == (inputs,) else self.reshape(x, x.batch, inputs)
         w = self.weight(f"{label}/filter", (features, inputs), 1 / math.sqrt(inputs * x.power))
@@ -310,7 +310,7 @@ class Builder(ABC):
         return self.op("linear", flat, w, b, result=(x.batch, features), power=1.0)
 
     def dense(self, x: Node, label: str, features: int) -> Node:
-        """A layer over the last of three dimensions: a product with a matrix, and a sum."""
+        """A linear layer over the last of three dimensions: a matrix product and a sum."""
         inputs = x.shape[-1]
         deviation = 1 / math.sqrt(inputs * x.power)
         w = self.weight(f"{label}/filter", (1, inputs, features), deviation)
@@ -318,7 +318,7 @@ class Builder(ABC):
         return self.add(self.matmul(x, w, power=1.0), b)
 
     def matmul(self, x: Node, y: Node, *, power: float, transposed: bool = False) -> Node:
-        """`transposed`: the second operand is."""
+        """A matrix product; `transposed`: of the second operand transposed."""
         shape = (*x.shape[:-1], y.shape[-2 if transposed else -1])
         flags = {"transposeA": False, "transposeB": transposed}
         return self.op("matmul", x, y, result=shape, power=power, **flags)

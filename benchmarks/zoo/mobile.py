@@ -66,7 +66,7 @@ def _shuffle_unit(b: Builder, x: Node, label: str, channels: int, stride: int) -
 
 
 def channel_shuffle(b: Builder, x: Node, groups: int) -> Node:
-    """Channels of the groups in turn, in three operations as exporters write it."""
+    """Channel shuffle: interleave the groups, in three operations as exporters write it."""
     batch, channels, *extents = x.shape
     x = b.reshape(x, batch, groups, channels // groups, *extents)
     x = b.transpose(x, 0, 2, 1, 3, 4)

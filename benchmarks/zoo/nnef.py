@@ -27,7 +27,7 @@ class Document:
 
 
 class NnefBuilder(Builder):
-    """Writes the assignments of a graph."""
+    """A builder that writes the assignments of a graph."""
 
     def __init__(self, batch: int = 1) -> None:
         super().__init__(batch)
@@ -35,7 +35,7 @@ class NnefBuilder(Builder):
         self._count = 0
 
     def document(self, name: str, outputs: dict[str, str]) -> Document:
-        """`outputs`: values by the names of the results."""
+        """The document; `outputs`: values by names of results."""
         body = "\n".join(self._lines)
         for output, value in outputs.items():
             body = re.sub(rf"\b{value}\b", output, body)
@@ -89,7 +89,7 @@ def _attribute(x: Any) -> str:
 
 
 def nnef_document(network: Network, name: str, batch: int = 1) -> Document:
-    """The network as converters write it."""
+    """The document of a network, as converters write it."""
     builder = NnefBuilder(batch)
     outputs = network(builder)
     return builder.document(name, {key: node.value for key, node in outputs.items()})

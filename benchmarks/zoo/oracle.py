@@ -1,4 +1,4 @@
-"""Networks computed by PyTorch in float64, without a file between."""
+"""Compute networks with PyTorch in float64, without a file."""
 
 # pyright: reportUnknownMemberType=false
 # (torch is typed in part)
@@ -16,7 +16,7 @@ from benchmarks.zoo.builder import Array, Builder, Network, Shape, Variable
 
 
 class TorchBuilder(Builder):
-    """Computes with PyTorch."""
+    """A builder that computes with PyTorch."""
 
     def __init__(self, data: Mapping[str, Array], batch: int = 1) -> None:
         super().__init__(batch)
@@ -36,9 +36,9 @@ class TorchBuilder(Builder):
 
 
 def torch_outputs(network: Network, data: Mapping[str, Array], batch: int = 1) -> dict[str, Array]:
-    """What the network gives in float64, for inputs by name.
+    """The float64 results of a network by name, for inputs by name.
 
-    On one thread, for good: the operations of small networks are shorter than waking others takes.
+    Limits PyTorch to one thread for the process: small networks finish before other threads wake.
     """
     torch.set_num_threads(1)
     with torch.no_grad():

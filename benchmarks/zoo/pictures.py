@@ -1,4 +1,4 @@
-"""Networks that answer with maps: U-Net, a detector."""
+"""Networks with spatial outputs: U-Net, a detector."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _conv(b: Builder, x: Node, label: str, channels: int, kernel: int, stride: i
 def _stage(
     b: Builder, x: Node, label: str, channels: int, count: int, *, past: bool = True
 ) -> Node:
-    """A cross stage partial block: half the channels pass by a chain, whose links are kept."""
+    """A cross stage partial block: half the channels pass a chain; all its links are joined."""
     parts = b.split(_conv(b, x, f"{label}/in", channels, 1), 2)
     for i in range(count):
         y = _conv(b, parts[-1], f"{label}/{i}/a", channels // 2, 3)

@@ -1,4 +1,4 @@
-"""Chains: AlexNet, VGG, SqueezeNet, a perceptron."""
+"""Networks without branches: AlexNet, VGG, SqueezeNet, a perceptron."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def squeezenet(b: Builder, size: int = 224, classes: int = 1000) -> dict[str, No
 
 
 def mlp(b: Builder, width: int = 64, layers: int = 3) -> dict[str, Node]:
-    """A perceptron so small that calling it is what costs."""
+    """A perceptron so small that the overhead of a call dominates."""
     x = b.input(width)
     for i in range(layers):
         x = b.linear(x, f"layer{i + 1}", width)

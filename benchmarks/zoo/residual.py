@@ -1,4 +1,4 @@
-"""Networks with connections past layers: ResNet, DenseNet."""
+"""Networks with skip connections: ResNet, DenseNet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _bottleneck(b: Builder, x: Node, label: str, channels: int, stride: int) -> 
 
 
 def _join(b: Builder, y: Node, shortcut: Node) -> Node:
-    """Of the sum, the rectifier leaves more than half: the shortcut is mostly positive."""
+    """relu(y + shortcut); more than half of the sum remains, as the shortcut is mostly positive."""
     return replace(b.relu(b.add(y, shortcut)), power=shortcut.power + y.power / 2)
 
 

@@ -1,4 +1,4 @@
-"""Transformers, and a step of an LSTM."""
+"""Transformers and an LSTM step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def bert(
 
 
 def layer_norm(b: Builder, x: Node, label: str, epsilon: float = 1e-6) -> Node:
-    """Over the last of three dimensions, in the operations that exporters write."""
+    """Layer normalisation of the last of three dimensions, in operations of exporters."""
     column = (*x.shape[:2], 1)
     mean = b.op("mean_reduce", x, result=column, power=x.power, axes=[2])
     d = b.op("sub", x, mean, result=x.shape, power=x.power)
@@ -74,7 +74,7 @@ def _gelu_tanh(b: Builder, x: Node) -> Node:
 
 
 def _scores(b: Builder, query: Node, key: Node, value: Node, *, transposed: bool) -> Node:
-    """Attention over [batch, heads, tokens, width]; `transposed`: the key is not yet."""
+    """Attention over [batch, heads, tokens, width]; `transposed`: transpose the key."""
     width = query.shape[-1]
     scores = b.mul(b.matmul(query, key, power=width, transposed=transposed), width**-0.5)
     return b.matmul(b.softmax(scores, axis=3), value, power=value.power)
@@ -87,7 +87,7 @@ def _join(b: Builder, x: Node) -> Node:
 
 
 def _joint_attention(b: Builder, x: Node, label: str, heads: int) -> Node:
-    """One product for query, key and value."""
+    """Self-attention with one product for query, key and value."""
     batch, tokens, width = x.shape
     y = b.reshape(b.dense(x, f"{label}/qkv", 3 * width), batch, tokens, 3, heads, width // heads)
     parts = b.split(b.transpose(y, 2, 0, 3, 1, 4), 3, axis=0)
@@ -100,7 +100,7 @@ def _joint_attention(b: Builder, x: Node, label: str, heads: int) -> Node:
 
 
 def _attention(b: Builder, x: Node, label: str, heads: int) -> Node:
-    """A product for each of query, key and value."""
+    """Self-attention with a product for each of query, key and value."""
     batch, tokens, width = x.shape
 
     def project(kind: str, *axes: int) -> Node:
@@ -115,7 +115,7 @@ def _attention(b: Builder, x: Node, label: str, heads: int) -> Node:
 
 
 def lstm_step(b: Builder, inputs: int = 256, hidden: int = 512) -> dict[str, Node]:
-    """One step of an LSTM; the states come in and go out."""
+    """One step of an LSTM; its states are inputs and outputs."""
     x = b.input(inputs)
     h = b.input(hidden, name="hidden")
     c = b.input(hidden, name="cell")

@@ -41,7 +41,7 @@ LAYERS = ("benchmarks.layers", "alexnet")
         (["--threads", "0"], "--threads"),
         (["--batch", "0"], "--batch"),
         (["--engines", ""], "--engines is empty"),
-        (["--engines", "nothing"], "no engine is 'nothing'"),
+        (["--engines", "nothing"], "unknown engine 'nothing'"),
     ],
     ids=lambda item: "-".join(item) if isinstance(item, list) else "",  # pyright: ignore
 )
@@ -54,18 +54,18 @@ def test_usage_of_peers(tmp_path: Path) -> None:
     _fails("Is a directory", 2, *PEERS, "--table", tmp_path)
     _fails("ends with .svg or .png", 2, *PEERS, "--picture", tmp_path / "run.jpg")
     _fails("--models is empty", 2, "benchmarks.peers", "--models", "")
-    _fails("no network and no file is 'none'", 2, "benchmarks.peers", "--models", "mlp,none")
+    _fails("'none' is neither a network nor a file", 2, "benchmarks.peers", "--models", "mlp,none")
 
 
 def test_networks_of_layers(tmp_path: Path) -> None:
-    _fails("no network and no file is ''", 2, "benchmarks.layers", "")
-    _fails("no network and no file is 'none'", 2, "benchmarks.layers", "none")
+    _fails("'' is neither a network nor a file", 2, "benchmarks.layers", "")
+    _fails("'none' is neither a network nor a file", 2, "benchmarks.layers", "none")
     folder = ("--models-dir", tmp_path)
     _fails("mlp has no convolutions", 1, "benchmarks.layers", "mlp", *folder)
     text = tmp_path / "text.nnef"
     text.write_text("nothing")
     _fails("expected the version", 1, "benchmarks.layers", text, *folder)
-    _fails("PyTorch does not tell", 1, "benchmarks.layers", "mlp", "--engines", "torch,nnefc")
+    _fails("PyTorch does not report", 1, "benchmarks.layers", "mlp", "--engines", "torch,nnefc")
 
 
 def test_nothing_to_compare(tmp_path: Path) -> None:
