@@ -33,7 +33,7 @@ def test_run_computes_what_the_document_does(cli: Cli, made: Path, name: str) ->
         np.testing.assert_allclose(reference[output], values, rtol=1e-4, atol=1e-4)
 
 
-def test_variables_go_on_where_they_were(cli: Cli, made: Path, tmp_path: Path) -> None:
+def test_saved_variables_continue(cli: Cli, made: Path, tmp_path: Path) -> None:
     net, after, again = made / "counter.nnefc", tmp_path / "after.nnefc", tmp_path / "again.nnefc"
     third = outputs(cli, net, "--steps", 3, "--save", after)
     assert not _changed(cli, net)
@@ -53,14 +53,14 @@ def test_a_document_can_be_saved_as_an_artifact(cli: Cli, made: Path, tmp_path: 
     assert outputs(cli, tmp_path / "after.nnefc") == outputs(cli, *document, "--steps", 3)
 
 
-def test_an_artifact_is_saved_as_one(cli: Cli, made: Path, tmp_path: Path) -> None:
+def test_an_artifact_is_saved_as_an_artifact(cli: Cli, made: Path, tmp_path: Path) -> None:
     result = cli("run", made / "counter.nnefc", "--random-inputs", 1, "--save", tmp_path / "a.tgz")
     assert result.status == 1
     assert f"--save {tmp_path / 'a.nnefc'}" in result.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_name_does_not_matter(cli: Cli, net: Path) -> None:
+def test_artifacts_are_recognised_by_content(cli: Cli, net: Path) -> None:
     renamed = net.rename(net.with_name("model.bin"))
     assert outputs(cli, renamed)
     assert json.loads(inspected(cli, renamed))["artifact"]["digest"]
@@ -168,7 +168,7 @@ OPTIONS: dict[str, tuple[object, ...]] = {
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "profile", "compare", "inspect"])
-def test_options_that_say_how_to_compile_are_refused(cli: Cli, made: Path, command: str) -> None:
+def test_compile_options_are_refused_for_artifacts(cli: Cli, made: Path, command: str) -> None:
     names = ("--shape", "--limit") if command == "inspect" else tuple(OPTIONS)
     for chosen in (*((name,) for name in names), names):
         words = [word for name in chosen for word in (name, *OPTIONS[name])]
@@ -182,7 +182,7 @@ def test_options_that_say_how_to_compile_are_refused(cli: Cli, made: Path, comma
             assert " ".join(map(str, (name, *OPTIONS[name]))) in result.err
 
 
-def test_how_to_compile_is_told_with_all_values(cli: Cli, made: Path) -> None:
+def test_the_hint_repeats_all_compile_options(cli: Cli, made: Path) -> None:
     result = cli("bench", made / "tiny.nnefc", "-b", "4", "-s", "x y=1", "-s", "z=2,3")
     assert (
         "hint: compile the document with them: nnefc compile MODEL --batch 4 --shape 'x y=1' "
@@ -191,7 +191,7 @@ def test_how_to_compile_is_told_with_all_values(cli: Cli, made: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--strict", "--tune"])
-def test_options_that_there_are_not(cli: Cli, made: Path, option: str) -> None:
+def test_unknown_options(cli: Cli, made: Path, option: str) -> None:
     assert cli("run", made / "tiny.nnefc", option).status == 2
 
 
@@ -205,14 +205,16 @@ def test_options_that_there_are_not(cli: Cli, made: Path, option: str) -> None:
         ("cache", "warm"),
     ],
 )
-def test_an_artifact_is_no_document(cli: Cli, made: Path, command: tuple[str, ...]) -> None:
+def test_commands_that_need_a_document_refuse_artifacts(
+    cli: Cli, made: Path, command: tuple[str, ...]
+) -> None:
     result = cli(*command, made / "tiny.nnefc")
     assert result.status == 1
     assert "this is an artifact, a compiled model without its document" in result.err
     assert "hint: open it with nnefc.load, or nnefc run" in result.err
 
 
-def test_python_says_how_to_open_one(made: Path) -> None:
+def test_functions_that_need_a_document_refuse_artifacts(made: Path) -> None:
     for take in (nnefc.compile, nnefc.import_model):
         with pytest.raises(NnefError, match=r"nnefc\.load") as caught:
             take(made / "tiny.nnefc")
@@ -229,7 +231,7 @@ def _changed(cli: Cli, net: Path) -> bool:
 # -- documentation
 
 
-def test_the_commands_of_the_page_work(
+def test_the_commands_of_the_documentation_work(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (ROOT / "docs" / "artifacts.md").read_text()

@@ -53,7 +53,7 @@ def test_bench(cli: Cli, small: Path) -> None:
     assert "cold start" not in shown
 
 
-def test_a_cold_start_is_shown(cli: Cli, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cold_start_is_printed(cli: Cli, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stages = dict.fromkeys((*STAGES, "total"), 0.25)
     monkeypatch.setattr("nnefc.cli.bench.cold_start.cold_start", lambda *_, **__: stages)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     arguments = ("bench", quick, *QUICK[:-1])
@@ -63,7 +63,7 @@ def test_a_cold_start_is_shown(cli: Cli, quick: Path, monkeypatch: pytest.Monkey
     assert "no kernel cache" in cli(*arguments).out
 
 
-def test_kernels_come_from_a_cache_that_can_be_used(
+def test_cold_start_tells_whether_the_cache_is_used(
     cli: Cli, quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stages = dict.fromkeys((*STAGES, "total"), 0.25)
@@ -75,7 +75,7 @@ def test_kernels_come_from_a_cache_that_can_be_used(
     assert "the kernel cache cannot be used" in cli(*arguments).out
 
 
-def test_options_that_make_no_sense(cli: Cli, small: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(cli: Cli, small: Path, tmp_path: Path) -> None:
     assert "more than 0 seconds" in cli("bench", small, "--duration", 0).err
     assert "--warmup -1" in cli("bench", small, "--warmup", -1).err
     for wrong in ("0", "1,-2", "two", ""):
@@ -104,7 +104,7 @@ def test_batch_and_streams(cli: Cli, quick: Path) -> None:
     assert result["per_second"] == pytest.approx(3 * result["runs"] / result["seconds"])
 
 
-def test_a_batch_leaves_shapes_that_are_given(tmp_path: Path) -> None:
+def test_batch_keeps_shapes_of_options(tmp_path: Path) -> None:
     path = tmp_path / "graph.nnef"
     path.write_text(
         "version 1.0;\ngraph g( a, b, c ) -> ( y )\n{\n a = external(shape = [1, 4]);\n"
@@ -117,7 +117,7 @@ def test_a_batch_leaves_shapes_that_are_given(tmp_path: Path) -> None:
         batch_shapes(str(path), 8, ["b=1,4", "a=1,4"])
 
 
-def test_more_threads_than_there_can_be(cli: Cli, quick: Path) -> None:
+def test_too_many_threads(cli: Cli, quick: Path) -> None:
     most = MAX_WORKERS + 1 if supports_threads() else 1
     result = cli("bench", quick, *QUICK, "--threads", 10**8, "--json")
     assert json.loads(result.out)["results"][0]["threads"] == most
@@ -149,7 +149,7 @@ def measured(threads: int, times: list[float]) -> dict[str, Any]:
     }
 
 
-def test_only_what_was_measured_twice_is_compared() -> None:
+def test_only_results_in_both_files_are_compared() -> None:
     old = {"model": "m", "results": [measured(1, [4.0] * 9), measured(2, [2.0] * 9)]}
     new = {"model": "./m", "results": [measured(1, [2.0] * 9), measured(4, [1.0] * 9)]}
     found = compare_facts(old, new)
@@ -163,7 +163,7 @@ def test_only_what_was_measured_twice_is_compared() -> None:
 
 
 @pytest.mark.parametrize(("what", "before", "now"), [("model", "m", "n"), ("batch", 1, 2)])
-def test_no_verdict_on_different_work(what: str, before: object, now: object) -> None:
+def test_no_verdict_on_different_workloads(what: str, before: object, now: object) -> None:
     old, new = ({what: value, "results": [measured(1, [2.0] * 9)]} for value in (before, now))
     found = compare_facts(old, new)
     assert [row["verdict"] for row in found["rows"]] == [None]
@@ -245,13 +245,13 @@ def test_a_fresh_process_is_measured(quick: Path) -> None:
     assert sum(found[stage] for stage in STAGES) == pytest.approx(found["total"])
 
 
-def test_a_process_that_fails_says_why() -> None:
+def test_a_failing_process_is_an_error() -> None:
     with pytest.raises(NnefError, match="internal/cold-start") as failure:
         cold_start("/nowhere", import_options={}, compile_options={}, limits={})
     assert "/nowhere" in str(failure.value)
 
 
-def test_a_model_with_states_has_no_cold_start(cli: Cli, tmp_path: Path) -> None:
+def test_no_cold_start_with_states(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "graph.nnef"
     path.write_text(
         "version 1.0;\nextension tract_registry tract_core;\n"

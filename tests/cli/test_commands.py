@@ -6,7 +6,6 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +45,7 @@ def test_check_reports_every_error_of_every_file(cli: Cli, tmp_path: Path, small
     assert str(small) not in result.err
 
 
-def test_check_goes_on_after_a_file_that_cannot_be_read(
+def test_check_continues_after_an_unreadable_file(
     cli: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one without permission, which is none to root: typer asks `os.access`."""
@@ -134,7 +133,7 @@ def test_compare(cli: Cli, small: Path) -> None:
     assert "first divergence: conv1" in strict.out
 
 
-def test_compare_finds_the_first_divergence_by_place_not_by_name(tmp_path: Path) -> None:
+def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> None:
     """Tensors in between need no name, and an output may be named like another tensor."""
     from nnefc.cli.compare import compare_graph
     from nnefc.ir import DType, Graph, Op, TensorType
@@ -150,7 +149,7 @@ def test_compare_finds_the_first_divergence_by_place_not_by_name(tmp_path: Path)
     assert [(r["kind"], r["error"]) for r in rows] == [("tensor", 0)] * 2 + [("output", 0)] * 2
 
 
-def test_names_and_shapes_are_shown_as_they_are(cli: Cli, tmp_path: Path) -> None:
+def test_names_and_shapes_are_printed_verbatim(cli: Cli, tmp_path: Path) -> None:
     """Square brackets are no markup, colons no pictures."""
     path = tmp_path / "graph.nnef"
     path.write_text(
@@ -161,7 +160,7 @@ def test_names_and_shapes_are_shown_as_they_are(cli: Cli, tmp_path: Path) -> Non
     assert "1 operation," in shown
 
 
-def test_a_batch_of_another_size(cli: Cli, small: Path) -> None:
+def test_batch(cli: Cli, small: Path) -> None:
     batch = ("--random-weights", 3, "--batch", 5, "--json")
     rows = json.loads(cli("compare", small, *batch, "--all").out)["tensors"]
     assert {row["shape"][0] for row in rows} == {5}
@@ -218,37 +217,6 @@ def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
         assert "winograd" not in shown["strict"].out
     if command in ("run", "compare"):
         assert shown["fast"].out != shown["strict"].out
-
-
-def test_ops(cli: Cli) -> None:
-    assert "deconv" in cli("ops").out
-    assert "groups: integer = 1" in cli("ops", "conv").out
-    assert "bitand" not in cli("ops").out
-    assert "did you mean 'conv'" in cli("ops", "conv2").err
-    several = cli("ops", "conv2", "deconvv")
-    assert several.status == 1
-    assert several.err.count("unknown operation") == 2
-
-
-def test_ops_knows_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of installed packages, whose modules register them when they are imported."""
-    from nnefc.ops import custom
-
-    def load() -> None:
-        def body(emit: Any, op: Any) -> Any:
-            return emit("exp", op.inputs[0])
-
-        declaration = "fragment fancy( x: tensor<scalar> ) -> ( y: tensor<scalar> )"
-        nnefc.operation(declaration, replace=True)(body)
-
-    monkeypatch.setattr(custom, "load_entry_points", load)
-    try:
-        assert "fancy" in cli("ops").out
-        described = cli("ops", "fancy").out
-        assert "(custom)" in described
-        assert "fragment fancy( x: tensor<scalar> )" in described
-    finally:
-        custom.unregister("fancy")
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_without_code_for_this_processor(cli: Cli, made: Path, tmp_path: Path) -
         (("-o", "none/net.nnefc"), "the folder does not exist"),
     ],
 )
-def test_what_cannot_be_written_is_said_at_once(
+def test_wrong_outputs_are_refused_before_reading(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], says: str
 ) -> None:
     """Before the model is read, which is not even there."""
@@ -90,7 +90,7 @@ def test_what_cannot_be_written_is_said_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_artifact_is_written_whole_or_not_at_all(
+def test_artifacts_are_written_atomically(
     cli: Cli, made: Path, net: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from nnefc.runtime.artifact.writer import Writer
@@ -135,7 +135,7 @@ def test_progress_names_the_kernels_of_each_target(
     assert all(label.startswith(prefix) for _, _, label in calls[1:-1])
 
 
-def test_a_process_that_compiles_for_others_ends_with_the_call(made: Path, tmp_path: Path) -> None:
+def test_compile_processes_end_with_the_call(made: Path, tmp_path: Path) -> None:
     model = nnefc.compile(made / "tiny", random_weights=3)
     processes: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen[bytes].__init__
@@ -175,7 +175,7 @@ def _at_second_call(do: Callable[[], None]) -> Callable[[int, int, str], None]:
         ("seq 100000 >&2; exit 1", "100000"),
     ],
 )
-def test_a_process_that_fails_is_an_error(
+def test_a_failing_compile_process_is_an_error(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, says: str
 ) -> None:
     model = nnefc.compile(made / "tiny", random_weights=3)
@@ -191,7 +191,7 @@ def test_a_process_that_fails_is_an_error(
     assert list(tmp_path.iterdir()) == [python]
 
 
-def test_nothing_is_compiled_for_this_processor_unasked(
+def test_cross_compiling_compiles_nothing_for_this_processor(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, net = tmp_path / "other.nnefc", tmp_path / "net.nnefc"

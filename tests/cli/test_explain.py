@@ -56,7 +56,7 @@ graph wide( x ) -> ( y )
 """
 
 
-def test_what_a_method_gains_is_told(cli: Cli, tmp_path: Path) -> None:
+def test_explain_shows_the_gain_of_an_algorithm(cli: Cli, tmp_path: Path) -> None:
     document = tmp_path / "graph.nnef"
     document.write_text(WIDE)
     arguments = ("compile", document, "--random-weights", 1, "--explain", "--json")
@@ -73,7 +73,7 @@ def test_what_a_method_gains_is_told(cli: Cli, tmp_path: Path) -> None:
     assert fast["estimated_seconds"] < strict["estimated_seconds"] < before["estimated_seconds"]
 
 
-def test_every_pass_is_told(small: Path) -> None:
+def test_every_pass_is_recorded(small: Path) -> None:
     """The last record is the graph that is lowered; changes lead from one to the next."""
     recorder = PassRecorder()
     passes: list[tuple[str, int, int]] = []
@@ -98,7 +98,7 @@ def stage(changed: bool = True, **operations: int) -> PassRecord:
     return PassRecord("pass", changed, 0.0, Counter(operations), 0, 0, 0.0)
 
 
-def test_changes_in_words() -> None:
+def test_descriptions_of_changes() -> None:
     before = stage(conv=3, relu=12, add=2, constant=4)
     assert describe(before, before) == "12 relu, 4 constant, 3 conv, 2 add"
     assert describe(before, stage(False, conv=3)) == "nothing"
@@ -109,7 +109,7 @@ def test_changes_in_words() -> None:
     assert describe(before, stage(conv=3, relu=12, add=2, constant=4)) == "operands or attributes"
 
 
-def test_operations_are_told_apart_by_method_and_layout() -> None:
+def test_kinds_differ_by_algorithm_and_layout() -> None:
     graph = Graph("g")
     x = graph.add_input(TensorType(DType.FLOAT32, (1, 8, 4, 4)), "x")
     assert kind(build(graph, "relu", [x], {})) == "relu"

@@ -45,7 +45,7 @@ def test_inspect(cli: Cli, made: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_inspect_reads_weights_only_to_show_them(
+def test_inspect_reads_weights_only_with_weights(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     from nnefc.runtime.artifact.read import Artifact
@@ -85,7 +85,7 @@ def test_inspect_does_not_run_code(cli: Cli, made: Path, monkeypatch: pytest.Mon
     inspected(cli, made / "mixed.nnefc", "--weights", "--verify")
 
 
-def test_inspect_compares_checksums_when_asked(cli: Cli, tmp_path: Path) -> None:
+def test_verify_compares_checksums(cli: Cli, tmp_path: Path) -> None:
     net = tmp_path / "net.nnefc"
     compiled(tmp_path, LARGE).save(net)
     digest = open_file(net).digest
@@ -121,7 +121,7 @@ TAKING = ["run", "bench", "profile", "compare", "inspect"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", TAKING)
-def test_files_that_are_damaged_or_none(cli: Cli, net: Path, command: str) -> None:
+def test_damaged_files_and_other_files(cli: Cli, net: Path, command: str) -> None:
     whole = net.read_bytes()
     for place in (0, 17, 30, 50, 90, 5000, len(whole) - 3000, len(whole) - 5):
         net.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
@@ -135,8 +135,8 @@ def test_files_that_are_damaged_or_none(cli: Cli, net: Path, command: str) -> No
 
 
 @pytest.mark.parametrize("command", TAKING)
-def test_files_that_are_not_there(cli: Cli, tmp_path: Path, command: str) -> None:
-    assert "no such file" in _refused(cli, command, tmp_path / "none.nnefc")
+def test_missing_files(cli: Cli, tmp_path: Path, command: str) -> None:
+    assert "there is no such file" in _refused(cli, command, tmp_path / "none.nnefc")
     (tmp_path / "empty.nnefc").mkdir()
     assert "graph.nnef" in _refused(cli, command, tmp_path / "empty.nnefc")
     (tmp_path / "loop.nnefc").symlink_to(tmp_path / "loop.nnefc")
@@ -154,7 +154,7 @@ def _refused(cli: Cli, command: str, path: Path) -> str:
     return result.err
 
 
-def test_a_folder_may_be_called_like_one(cli: Cli, made: Path, tmp_path: Path) -> None:
+def test_a_folder_may_be_named_like_an_artifact(cli: Cli, made: Path, tmp_path: Path) -> None:
     folder = tmp_path / "net.nnefc"
     folder.mkdir()
     write(folder, TINY)

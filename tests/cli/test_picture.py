@@ -47,7 +47,7 @@ def test_boxes_name_tensors_and_weights(tmp_path: Path) -> None:
     assert lines(root) == 4
 
 
-def test_state_has_boxes_of_its_own() -> None:
+def test_states_have_boxes() -> None:
     root = drawn(ROOT / "examples" / "lstm" / "graph.nnef")
     found = boxes(root)
     assert ("lstm/hidden", "state", "float32[1,32]") in found
@@ -59,7 +59,7 @@ def test_state_has_boxes_of_its_own() -> None:
     assert lines(root) == (2 + 1 + 1) + 4 + (2 + 2 + 2 + 1 + 2) + 2 + 2
 
 
-def test_constants_and_outputs_that_are_stored(tmp_path: Path) -> None:
+def test_stored_operands_and_stored_outputs(tmp_path: Path) -> None:
     path = tmp_path / "graph.nnef"
     path.write_text(
         "version 1.0;\ngraph g( x ) -> ( y, w )\n{\n x = external(shape = [2]);\n"
@@ -82,13 +82,13 @@ def test_labels_are_compared_without_case(tmp_path: Path) -> None:
     assert ("V", "state", "float32[2]") in boxes(drawn(path))
 
 
-def test_chains_hang_straight() -> None:
+def test_chains_are_vertical() -> None:
     root = drawn(DIGITS)
     assert len({text.get("x") for text in root.iter(f"{SVG}text")}) == 1
     assert not any("C" in path.get("d", "") for path in root.iter(f"{SVG}path"))
 
 
-def test_chains_beside_each_other_hang_straight() -> None:
+def test_neighbouring_chains_are_vertical() -> None:
     chains = {f"{c}{i}": 20.0 + 37 * ((i + ord(c)) % 4) for c in "abc" for i in range(6)}
     edges = [(f"{c}{i}", f"{c}{i + 1}") for c in "abc" for i in range(5)]
     ends = [("in", f"{c}0") for c in "abc"] + [(f"{c}5", "out") for c in "abc"]
@@ -126,7 +126,7 @@ def test_huge_graphs_are_not_drawn() -> None:
     assert failure.value.errors[0].rule == "limit/picture"
 
 
-def test_the_picture_in_the_documents_is_what_is_drawn() -> None:
+def test_the_picture_in_the_documentation_is_current() -> None:
     """To renew it: `nnefc inspect examples/digits/digits.nnef.tgz --svg docs/digits.svg`."""
     graph = read_graph(DIGITS, ImportConfig(load_data=False))
     assert (ROOT / "docs" / "digits.svg").read_text() == draw_svg(graph)

@@ -72,7 +72,7 @@ def test_rows_are_grouped_and_sorted(cli: Cli, net: Path) -> None:
     assert "more rows" in shown
 
 
-def test_a_batch_makes_more_work(cli: Cli, net: Path) -> None:
+def test_flops_grow_with_the_batch(cli: Cli, net: Path) -> None:
     four, eight = (
         json.loads(cli("profile", net, *QUICK, "--batch", n, "--json").out) for n in (4, 8)
     )
@@ -88,14 +88,14 @@ def test_trace_and_picture_are_written(cli: Cli, net: Path, tmp_path: Path) -> N
     assert ElementTree.parse(picture).getroot().tag == f"{SVG}svg"
 
 
-def test_options_that_make_no_sense(cli: Cli, net: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(cli: Cli, net: Path, tmp_path: Path) -> None:
     assert "should end in .json" in cli("profile", net, "--trace", tmp_path / "t.txt").err
     assert "should end in .svg" in cli("profile", net, "--picture", tmp_path / "p.png").err
     assert "more than 0 seconds" in cli("profile", net, "--duration", 0).err
     assert cli("profile", net, "--by", "color").status == 2
 
 
-def test_limits_follow_from_the_work() -> None:
+def test_roofline_limits() -> None:
     """A launch of one tile has one thread; of several, all. The dearest of three needs counts."""
     conv, relu = launch_rows(LAUNCHES, FOUND, {1: ONE, 2: TWO})
     assert conv.seconds == pytest.approx(400e-9)
@@ -109,7 +109,7 @@ def test_limits_follow_from_the_work() -> None:
     assert double.limit == pytest.approx(6000 / 15e9)
 
 
-def test_the_best_of_all_runs() -> None:
+def test_best_run() -> None:
     start = np.array([[1000, 1100, 1200, 1500], [1000, 1100, 1200, 1500]])
     end = start + np.array([[100, 100, 100, 50], [80, 80, 80, 70]])
     found = Profile(FOUND.step_of, FOUND.launch_of_step, 2, start, end, FOUND.thread[:2])
@@ -118,7 +118,7 @@ def test_the_best_of_all_runs() -> None:
     assert relu.seconds == pytest.approx(50e-9)
 
 
-def test_the_times_that_a_launch_runs_are_a_row() -> None:
+def test_repeated_launches_share_a_row() -> None:
     """The first launch runs before and after the second one."""
     steps = np.array([0, 0, 0, 1, 2, 2, 2])
     start = np.array([[1000, 1100, 1200, 1500, 2000, 2000, 2000]])
@@ -135,7 +135,7 @@ def test_the_times_that_a_launch_runs_are_a_row() -> None:
     assert tiles == [(0, 0), (0, 1), (0, 2), (1, 0), (0, 0), (0, 1), (0, 2)]
 
 
-def test_caches_are_faster_than_memory() -> None:
+def test_launches_faster_than_memory_are_bound_by_caches() -> None:
     slow = Roofline(threads=1, fma_gflops=1e6, read_gbps=0.1, copy_gbps=0.1)
     for row in launch_rows(LAUNCHES, FOUND, {1: slow, 2: slow}):
         assert row.bound == "caches"
@@ -150,14 +150,14 @@ def row(name: str, kernel: str, seconds: float, limit: float) -> Row:
 ROWS = [row("conv %a", "k_1", 3, 2.5), row("relu %b", "m_2", 1, 0.1), row("conv %c", "n_3", 2, 0.2)]
 
 
-def test_orders_of_rows() -> None:
+def test_sorting_of_rows() -> None:
     names = {sort: [r.name for r in arrange(ROWS, GroupBy.LAUNCH, sort)] for sort in SortBy}
     assert names[SortBy.TIME] == ["conv %a", "conv %c", "relu %b"]
     assert names[SortBy.LOSS] == ["conv %c", "relu %b", "conv %a"]
     assert names[SortBy.ORDER] == [r.name for r in ROWS]
 
 
-def test_groups_of_rows() -> None:
+def test_grouping_of_rows() -> None:
     conv, relu = arrange(ROWS, GroupBy.OPERATION, SortBy.TIME)
     assert (conv.name, conv.kernel, conv.launches, conv.tiles) == ("conv", "k, n", 2, 4)
     assert (conv.seconds, conv.flops, conv.limit) == (5, 200, pytest.approx(2.7))
@@ -178,7 +178,7 @@ def test_a_trace_has_an_event_for_each_tile() -> None:
     assert threads == ["caller", "worker 1"]
 
 
-def test_bars_are_as_wide_as_times() -> None:
+def test_widths_of_bars_are_times() -> None:
     root = ElementTree.fromstring(draw("net", ROWS))
     bars = {
         (group.findtext(f"{SVG}title") or "").split("\n")[0]: [

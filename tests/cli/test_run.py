@@ -52,7 +52,7 @@ def test_run_recognises_an_image(cli: Cli) -> None:
         (("--random-inputs", 1, "--limit", "patience=1"), "patience"),
     ],
 )
-def test_run_mistakes_are_explained(
+def test_wrong_arguments_are_refused(
     cli: Cli, small: Path, arguments: tuple[Any, ...], says: str
 ) -> None:
     result = cli("run", small, "--random-weights", 1, *arguments)
@@ -81,7 +81,7 @@ graph counter( x ) -> ( y )
 """
 
 
-def test_run_keeps_the_state_for_several_cycles(cli: Cli, tmp_path: Path) -> None:
+def test_steps_keep_variables(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(COUNTER)
     nnefc.write_tensor(tmp_path / "n.dat", np.array([10, 20], np.float32))
     np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
@@ -104,7 +104,7 @@ def picture(path: Path, mode: str, size: tuple[int, int]) -> Path:
     return path
 
 
-def test_run_notes_what_a_picture_loses(cli: Cli, tmp_path: Path) -> None:
+def test_run_reports_conversions_of_pictures(cli: Cli, tmp_path: Path) -> None:
     notes = {
         ("L", (8, 8)): "",
         ("1", (8, 8)): "",
@@ -122,7 +122,7 @@ def test_run_notes_what_a_picture_loses(cli: Cli, tmp_path: Path) -> None:
         assert result.err == expected, mode
 
 
-def test_run_notes_conversions(cli: Cli, tmp_path: Path) -> None:
+def test_run_reports_conversions_of_types(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     for dtype, notes in (("float32", 0), ("float64", 1), ("uint8", 1), ("int8", 1)):
         np.save(path, np.zeros((1, 1, 8, 8), dtype))
@@ -132,7 +132,7 @@ def test_run_notes_conversions(cli: Cli, tmp_path: Path) -> None:
         assert len(result.err.splitlines()) == notes
 
 
-def test_run_ignores_arrays_that_are_no_inputs_but_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_run_reports_unused_arrays(cli: Cli, tmp_path: Path) -> None:
     image = np.zeros((1, 1, 8, 8), np.float32)
     np.savez(tmp_path / "both.npz", image=image, label=7)
     np.savez(tmp_path / "none.npz", label=7)
@@ -142,7 +142,7 @@ def test_run_ignores_arrays_that_are_no_inputs_but_says_so(cli: Cli, tmp_path: P
     assert "no input named label" in cli("run", DIGITS, "-i", tmp_path / "none.npz").err
 
 
-def test_a_file_that_is_no_picture_is_told_in_our_words(cli: Cli, tmp_path: Path) -> None:
+def test_a_file_that_is_no_picture(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_text("no picture")
     result = cli("run", DIGITS, "-i", path)
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_picture_is_told_in_our_words(cli: Cli, tmp_path: Path
     assert "BufferedReader" not in result.err
 
 
-def test_which_input_is_listed_in_words(cli: Cli, tmp_path: Path) -> None:
+def test_an_ambiguous_file_lists_the_inputs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(ADD.format(n=3))
     result = cli("run", tmp_path, "-i", "a.png")
     assert "NAME: x, y" in result.err
@@ -168,7 +168,7 @@ graph sum( x, y ) -> ( z )
 
 
 @pytest.mark.parametrize(("n", "shown", "listed"), [(32, 32, 32), (33, 8, 33), (1001, 8, 8)])
-def test_small_outputs_are_shown_whole(
+def test_large_outputs_are_abbreviated(
     cli: Cli, tmp_path: Path, n: int, shown: int, listed: int
 ) -> None:
     (tmp_path / "graph.nnef").write_text(ADD.format(n=n))

@@ -12,7 +12,7 @@ import pytest
 COMMAND = [sys.executable, "-c", "from nnefc.cli import main; main()", "ops"]
 
 
-def test_names_that_the_encoding_lacks_are_replaced(tmp_path: Path) -> None:
+def test_unencodable_names_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "größe.nnef"
     path.write_text("version 1.0;\ngraph größe( x ) -> ( y )\n{ }\n")
     for command in ("check", "inspect"):
@@ -28,7 +28,7 @@ def test_names_that_the_encoding_lacks_are_replaced(tmp_path: Path) -> None:
         assert "gr\\xf6\\xdfe.nnef:2" in done.stderr
 
 
-def test_pictures_of_characters_are_printed_in_ascii() -> None:
+def test_unencodable_block_characters_are_replaced() -> None:
     code = "import nnefc.cli as c; c._prepare_output(); print('\u2588 ok')"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -39,7 +39,7 @@ def test_pictures_of_characters_are_printed_in_ascii() -> None:
     assert done.stdout == b"? ok\n"
 
 
-def test_the_demo_draws_with_the_characters_there_are() -> None:
+def test_shades_of_the_demo_depend_on_the_encoding() -> None:
     from nnefc.cli.demo import _shades  # pyright: ignore[reportPrivateUsage]
 
     assert _shades("utf-8") == " ░▒▓█"
@@ -83,7 +83,7 @@ def test_the_shell_completes(words: str, expected: list[str]) -> None:
     assert done.stdout.split() == expected, done.stderr
 
 
-def test_completion_is_of_the_command_however_it_is_started() -> None:
+def test_completion_under_python_m() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "nnefc", "--show-completion", "bash"],
         env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
@@ -95,7 +95,7 @@ def test_completion_is_of_the_command_however_it_is_started() -> None:
     assert shown.strip().endswith("_nnefc_completion nnefc")
 
 
-def test_an_interrupt_is_said_and_has_a_status_of_its_own() -> None:
+def test_interrupts_have_their_own_status() -> None:
     """Ctrl-C while a command works, wherever it comes from."""
     code = "from unittest import mock\n" + (
         "with mock.patch('nnefc.ops.tools.table.operations', side_effect=KeyboardInterrupt):\n"
@@ -108,7 +108,7 @@ def test_an_interrupt_is_said_and_has_a_status_of_its_own() -> None:
     assert done.returncode == 130
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_closed_pipe() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(COMMAND, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
@@ -116,6 +116,6 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_closed_streams_are_no_error() -> None:
+def test_closed_streams() -> None:
     shell = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *COMMAND]
     assert subprocess.run(shell, check=False).returncode == 0
