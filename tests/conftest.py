@@ -102,7 +102,7 @@ def no_choices_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     from nnefc.runtime.cache import tuning_store
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning_store, "files", ChoiceFiles(tmp_path_factory.mktemp("choices")))
+        patch.setattr(tuning_store, "kernel_cache", ChoiceFiles(tmp_path_factory.mktemp("choices")))
         yield
 
 
@@ -113,20 +113,20 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     folder = tmp_path / "kept"
     folder.mkdir()
-    monkeypatch.setattr(tuning_store, "files", ChoiceFiles(folder))
+    monkeypatch.setattr(tuning_store, "kernel_cache", ChoiceFiles(folder))
     return folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache of kernels of one test, which has warned of nothing yet."""
-    from nnefc.runtime.cache import kernel_cache as cache
+    from nnefc.runtime.cache import kernel_cache
 
     place = tmp_path / "kernels"
     monkeypatch.setenv("NNEFC_CACHE", str(place))
     monkeypatch.delenv("NNEFC_CACHE_LIMIT", raising=False)
-    monkeypatch.setattr(cache, "_complained", False)
-    cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(kernel_cache, "_complained", False)
+    kernel_cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
     return place
 
 

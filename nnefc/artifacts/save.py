@@ -55,9 +55,9 @@ def _cache_packed_weights(path: FilePath) -> None:
     """Store the packed weights that the file does not hold, for the first call after a load."""
     from nnefc.runtime.artifact.file import open_file
     from nnefc.runtime.artifact.read import Artifact
-    from nnefc.runtime.cache import kernel_cache as cache
+    from nnefc.runtime.cache import kernel_cache
 
-    if cache.weight_folder() is None:
+    if kernel_cache.weight_folder() is None:
         return
     with suppress(NnefError):  # the file may be gone again, or replaced
         artifact = Artifact(open_file(path))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Graph
     from nnefc.runtime.artifact.read import Artifact
-    from nnefc.runtime.cache.folder import CacheFolder
     from nnefc.runtime.cache.key import Facts
+    from nnefc.runtime.cache.lru_folder import LruFolder
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.support.progress import Progress
 
@@ -56,7 +56,7 @@ class CachedModel(NamedTuple):
 class ModelCacheEntry:
     """The entry of a compiled model, which exists in the folder or can be made."""
 
-    folder: CacheFolder
+    folder: LruFolder
     name: str
     facts: Facts
     """What the model depends on."""
@@ -75,7 +75,7 @@ class ModelCacheEntry:
         source: FilePath,
         importing: ImportConfig,
         config: CompileConfig,
-        folder: CacheFolder | None = None,
+        folder: LruFolder | None = None,
     ) -> ModelCacheEntry:
         """The entry for a document; `folder`: None: that of the user, which is created.
 
@@ -162,7 +162,7 @@ class ModelCacheEntry:
         if mapping is None:
             return None
         try:
-            content = open_mapping(mapping, self.folder.where(self._file))
+            content = open_mapping(mapping, self.folder.path_of(self._file))
             artifact = Artifact(content, compared=compared)
         except NnefError:  # it is damaged
             return None
@@ -206,17 +206,17 @@ class ModelCacheEntry:
         return read_graph(self.document.path, self.importing)
 
 
-def _folder() -> CacheFolder:
+def _folder() -> LruFolder:
     """The folder of the model cache."""
-    from nnefc.runtime.cache import kernel_cache as cache
+    from nnefc.runtime.cache import kernel_cache
 
-    folder = cache.weight_folder()
+    folder = kernel_cache.weight_folder()
     if folder is None:
         raise NotCacheable("there is no cache")
     return folder
 
 
-def _look_at(source: FilePath, folder: CacheFolder) -> Fingerprint:
+def _look_at(source: FilePath, folder: LruFolder) -> Fingerprint:
     """The document, if the folder may hold its compiled model; raises NotCacheable."""
     document = take_fingerprint(source)
     if document is None:

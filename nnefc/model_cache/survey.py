@@ -16,7 +16,7 @@ from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.model_cache.entry import ModelCacheEntry
-    from nnefc.runtime.cache.folder import CacheFolder
+    from nnefc.runtime.cache.lru_folder import LruFolder
 
 
 def is_whole(mapping: mmap.mmap, name: str) -> bool:
@@ -37,7 +37,7 @@ def _are_alike(header: Header, kept: ModelCacheEntry) -> bool:
     return any(header.facts.get(name) == kept.facts[name] for name in (DOCUMENT, PATH))
 
 
-def _headers(folder: CacheFolder) -> Iterator[Header]:
+def _headers(folder: LruFolder) -> Iterator[Header]:
     """The facts of the models in a folder; reading them does not count as a use."""
     for file in folder.entries():
         mapping = folder.map(folder.file_name(file.name), use=False)

@@ -19,7 +19,7 @@ from nnefc.kernels.target.processor import identity
 from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Program
-from nnefc.runtime.compile import support_code as native
+from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.kernel_compiler import object_codes
 from nnefc.runtime.plan.launch_info import LaunchInfo, launch_infos
 from nnefc.runtime.plan.plan import Plan
@@ -85,7 +85,7 @@ def build(
     `keep_sources`.
     """
     row = host()
-    parts = [native.functions(part) for part in native.SUPPORT_MODULES]
+    parts = [support_code.functions(part) for part in support_code.SUPPORT_MODULES]
     kernels = program.kernels
     codes = object_codes([*kernels, *(f for part in parts for f in part)], progress)
     image = link(codes[: len(kernels)])
@@ -93,9 +93,9 @@ def build(
     return TargetBuild(
         isa=row.name,
         cpu=identity() if row.cpu == NATIVE else "",
-        interface=native.abi_digest(),
+        interface=support_code.abi_digest(),
         image=image,
-        native=tuple(native.images(native.SUPPORT_MODULES)),
+        native=tuple(support_code.images(support_code.SUPPORT_MODULES)),
         plan=make_plan(program, inputs, outputs, lambda kernel: image.symbols[kernel.symbol]),
         launches=launch_infos(program),
         states=tuple(program.states),

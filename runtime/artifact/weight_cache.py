@@ -22,8 +22,8 @@ import numpy as np
 from nnefc.formats.files import write_evenly
 from nnefc.kernels.abi import PACKING_VERSION
 from nnefc.packing.inverse import PackingSpec
-from nnefc.runtime.cache import kernel_cache as cache
-from nnefc.runtime.cache.folder import CacheFolder
+from nnefc.runtime.cache import kernel_cache
+from nnefc.runtime.cache.lru_folder import LruFolder
 from nnefc.support.digests import blake2b
 from nnefc.support.hardware import ALIGNMENT
 
@@ -59,13 +59,13 @@ def load_or_pack(
 
     `origin`: a digest of what the arrays are of; `derive`: says what one is made of.
     """
-    folder = cache.weight_folder() if wanted else None
+    folder = kernel_cache.weight_folder() if wanted else None
     kept = None if folder is None else _kept(folder, _name(origin, wanted), wanted, derive)
     return [derive(each).array() for each in wanted] if kept is None else kept
 
 
 def _kept(
-    folder: CacheFolder,
+    folder: LruFolder,
     name: str,
     wanted: Sequence[MissingWeight],
     derive: Callable[[MissingWeight], PackedWeight],

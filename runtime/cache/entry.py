@@ -1,14 +1,14 @@
-"""A cache entry: the bytes of its file.
+"""The file format of cache entries with object code.
 
     offset  size
          0    15  `MAGIC`, with the number of the format
-        15    32  the name of the entry, so that a file under another name is none
-        47    32  digest of all that follows, and of the name
+        15    32  the name of the entry, which must agree with the name of the file
+        47    32  checksum of the following bytes, keyed by the name
         79     4  size of the header, little-endian
         83     .  the header: JSON {"facts": {name: text}, "machine": text, "created": seconds}
          .     .  object code
 
-The header is for people (`nnefc cache`): code is found without reading it.
+Only `nnefc cache` reads the header; loading object code skips it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ EntryStatus = Literal["whole", "damaged", "of another format"]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an entry says of itself."""
+    """The description of an entry, for people."""
 
     facts: Mapping[str, str]
-    """Of its key: what the code depends on."""
+    """The facts of its key, on which the code depends."""
     machine: str
-    """The processor by the name it is sold under; nothing depends on it."""
+    """Marketing name of the processor; informative only."""
     created: float
     """Seconds since 1970."""
 
 
 def pack(name: str, header: Header, code: bytes) -> bytes:
-    """The file of an entry; `name`: hexadecimal digits."""
+    """The bytes of an entry's file; `name`: hexadecimal digits."""
     values = {"facts": dict(header.facts), "machine": header.machine, "created": header.created}
     text = json.dumps(values).encode()
     content = struct.pack("<I", len(text)) + text + code
@@ -56,7 +56,7 @@ def pack(name: str, header: Header, code: bytes) -> bytes:
 
 
 def code_of(name: str, data: bytes) -> bytes | None:
-    """The object code in the file of an entry; None if it is not whole, or not of that name."""
+    """The object code in the bytes of an entry's file; None if damaged or under another name."""
     key = bytes.fromhex(name)
     content = memoryview(data)[_LENGTH:]
     if len(data) < _HEADER:
@@ -67,7 +67,7 @@ def code_of(name: str, data: bytes) -> bytes | None:
 
 
 def examine(name: str, data: bytes) -> tuple[EntryStatus, Header | None]:
-    """Whether a file is a whole entry, and if not, why; the header of one that is."""
+    """(status, header) of a file; the header is None unless the entry is whole."""
     header = None if code_of(name, data) is None else header_of(data)
     if header is not None:
         return "whole", header
@@ -76,7 +76,7 @@ def examine(name: str, data: bytes) -> tuple[EntryStatus, Header | None]:
 
 
 def header_of(data: bytes) -> Header | None:
-    """The header of an entry that is whole; None if it is none."""
+    """The header of an entry with a correct checksum; None if it cannot be parsed."""
     try:
         values: Any = json.loads(data[_HEADER : _HEADER + _header_size(data)])
         facts, machine, created = values["facts"], values["machine"], values["created"]

@@ -1,10 +1,9 @@
-"""What the object code of a kernel depends on, as named facts, and the name of its cache entry.
+"""Cache keys: the facts on which the object code of a kernel depends.
 
-Facts are those of the kernel (family, arguments) and those of its *surroundings*, which many
-kernels share: the sources of the modules that write it, options of code generation included
-(`kernels/codegen/object_code.py`), the instruction set, the processor, the versions of what
-translates it. An entry is named by a digest of all of them, so that a change of any gives another
-name.
+Facts of the kernel are its family and arguments.  Facts of its module are shared by many kernels:
+the sources of all modules that it reaches, which include the options of code generation
+(`kernels/codegen/object_code.py`), the instruction set, the processor, and the versions of Python,
+numba and llvmlite.  The name of an entry is a digest of all facts.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from nnefc.support.digests import blake2b
 from nnefc.support.package import VERSION, source_file
 
 FORMAT: Final = 2
-"""Of the entries; a fact like the others, so that the names of two formats differ."""
+"""Version of the entry format; a fact too, so that names differ between formats."""
 SOURCE: Final = "source "
-"""What the names of facts begin with that are digests of sources; then comes the file."""
+"""Prefix of the names of facts that are digests of source files."""
 INSTRUCTIONS: Final = "instruction set"
 _NAME_BYTES: Final = 32
 _FACT_BYTES: Final = 8
 _ALWAYS: Final = "kernels.codegen.object_code"
-"""Reached by every kernel: what makes object code of it."""
+"""The module that compiles every kernel."""
 _KERNELS: Final = "nnefc.kernels."
 _WITHOUT_CODE: Final = frozenset({"support.errors", "symbolic.base"})
-"""Modules that kernel modules import, and that no code depends on."""
+"""Modules that kernel modules import but that do not affect object code."""
 _IMPORT: Final = re.compile(
     rb"^[ \t]*(?:from|import) nnefc(?:\.(\w+(?:\.\w+)*))?"
     rb"(?:[ \t]+import[ \t]+(\((?:[^)#]|#.*)*\)|.*))?",
     re.M,
 )
-"""A statement that imports a module of ours, or several by name."""
+"""An import statement of modules of nnefc."""
 _IMPORTED: Final = re.compile(rb"#.*|(\w+)(?:\s+as\s+\w+)?")
 
 Facts = Mapping[str, str]
@@ -51,7 +50,7 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleDependencies:
-    """What the code of all kernels of a module depends on, by name."""
+    """The facts that all kernels of a module share, by name, and their digest."""
 
     facts: Facts
     digest: bytes
@@ -59,27 +58,27 @@ class ModuleDependencies:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What the code of one kernel depends on."""
+    """The facts on which the code of one kernel depends."""
 
     family: str
     arguments: str
-    surroundings: ModuleDependencies
+    dependencies: ModuleDependencies
     name: str
-    """Of the entry: hexadecimal digits."""
+    """Name of the cache entry: hexadecimal digits."""
 
     @property
     def facts(self) -> dict[str, str]:
-        """All of them, by name."""
-        return {"family": self.family, "arguments": self.arguments, **self.surroundings.facts}
+        """All facts by name."""
+        return {"family": self.family, "arguments": self.arguments, **self.dependencies.facts}
 
 
 def key_of_kernel(kernel: Kernel, isa: Isa) -> Key | None:
-    """The key of a kernel on a machine; None: it has no place in the cache."""
+    """The key of a kernel for `isa`; None if it cannot be cached."""
     return key_of(kernel.family, repr(kernel.arguments), isa)
 
 
 def key_of_function(symbol: str, function: Callable[..., Any], isa: Isa) -> Key | None:
-    """The same of a function of a kernel module, exported as `symbol`."""
+    """The key of a function that is exported as `symbol`; None outside `nnefc.kernels`."""
     module = function.__module__
     if not module.startswith(_KERNELS):
         return None
@@ -89,19 +88,19 @@ def key_of_function(symbol: str, function: Callable[..., Any], isa: Isa) -> Key 
 def key_of(family: str, arguments: str, isa: Isa) -> Key | None:
     """The key of a kernel whose family or function is `module.name`.
 
-    None if the module is none of ours: what the code depends on is not known.
+    None if the module is not part of `nnefc.kernels`, since its dependencies are unknown.
     """
-    surroundings = module_dependencies(family.rpartition(".")[0], isa)
-    if surroundings is None:
+    dependencies = module_dependencies(family.rpartition(".")[0], isa)
+    if dependencies is None:
         return None
     text = f"{family}\0{arguments}".encode()
-    name = blake2b(text, digest_size=_NAME_BYTES, key=surroundings.digest).hexdigest()
-    return Key(family, arguments, surroundings, name)
+    name = blake2b(text, digest_size=_NAME_BYTES, key=dependencies.digest).hexdigest()
+    return Key(family, arguments, dependencies, name)
 
 
 @cache
 def module_dependencies(module: str, isa: Isa) -> ModuleDependencies | None:
-    """What the code of a kernel module depends on; None if there is no such module."""
+    """The dependencies of a kernel module; None if the module does not exist."""
     sources = _sources(f"kernels.{module}")
     if not sources:
         return None
@@ -110,7 +109,7 @@ def module_dependencies(module: str, isa: Isa) -> ModuleDependencies | None:
         "format": str(FORMAT),
         **{f"{INSTRUCTIONS}: {name}": str(value) for name, value in rows.items()},
         "processor": _short(identity().encode()) if isa.cpu == NATIVE else "",
-        # The instructions that numba translates are those of a version of Python's bytecode.
+        # numba translates Python's bytecode, which differs between versions.
         "python": sys.implementation.cache_tag or platform.python_version(),
         "numba": _version("numba"),
         "llvmlite": _version("llvmlite"),
@@ -127,9 +126,9 @@ def _short(data: bytes) -> str:
 
 @cache
 def _version(package: str) -> str:
-    """The version of a package that is installed.
+    """The version of an installed package.
 
-    It is told by the name of a folder: `importlib.metadata` takes long to load.
+    Read from the name of its `.dist-info` folder, because `importlib.metadata` loads slowly.
     """
     spec = find_spec(package)
     if spec is not None and spec.origin is not None:
@@ -142,29 +141,29 @@ def _version(package: str) -> str:
 
 
 def _sources(module: str) -> Facts:
-    """A fact for the source of a module and of each that it reaches; none if there is no such."""
+    """A fact for each source that a module reaches; empty if the module does not exist."""
     if _source(module) is None:
         return {}
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     waiting = {module, _ALWAYS}
     while waiting:
         name = waiting.pop()
         source = _source(name)
         if source is not None:
-            found[name] = source.digest
-            waiting |= source.imports - found.keys()
-    return {f"{SOURCE}{name.replace('.', '/')}.py": found[name] for name in sorted(found)}
+            digests[name] = source.digest
+            waiting |= source.imports - digests.keys()
+    return {f"{SOURCE}{name.replace('.', '/')}.py": digests[name] for name in sorted(digests)}
 
 
 class _ModuleSource(NamedTuple):
     digest: str
     imports: frozenset[str]
-    """Names of modules, from our package on; may hold other names."""
+    """Names of modules below nnefc; may include names that are not modules."""
 
 
 @cache
 def _source(module: str) -> _ModuleSource | None:
-    """The source of a module; None if there is no such module, or no code depends on it."""
+    """The source of a module; None if it does not exist or does not affect object code."""
     if module in _WITHOUT_CODE:
         return None
     try:
@@ -175,7 +174,7 @@ def _source(module: str) -> _ModuleSource | None:
 
 
 def _imports(text: bytes) -> Iterable[str]:
-    """Modules that a source may import."""
+    """Names of modules of nnefc that a source may import."""
     for package, names in _IMPORT.findall(text):
         module = package.decode()
         if module:

@@ -1,4 +1,4 @@
-"""What is in the cache, and why what is wanted is not: for people."""
+"""Reports on the cache: its entries, and why a kernel is not among them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from nnefc.kernels.target.processor import model_name
 from nnefc.runtime.cache.entry import EntryStatus, Header, examine
-from nnefc.runtime.cache.folder import CacheFolder, EntryFile, file_name
 from nnefc.runtime.cache.key import INSTRUCTIONS, SOURCE, Facts, Key
+from nnefc.runtime.cache.lru_folder import EntryFile, LruFolder, kernel_file_name
 
 if TYPE_CHECKING:
     from nnefc.support.progress import Progress
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedEntry:
-    """An entry that was looked at."""
+    """An entry, whether it is whole, and its header."""
 
     file: EntryFile
-    state: EntryStatus
+    status: EntryStatus
     header: Header | None
     """None unless it is whole."""
 
 
 def survey(
-    folder: CacheFolder,
+    folder: LruFolder,
     progress: Progress | None = None,
     files: Sequence[EntryFile] | None = None,
 ) -> Iterator[SurveyedEntry]:
-    """All entries, or those of `files`, checksums compared, in no order; that is no use of them."""
+    """All entries, or those of `files`, with checksums compared; does not count as a use."""
     if files is None:
         files = list(folder.entries())
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files), "entries")
-        data = folder.look(file_name(file.name))
+        data = folder.peek(kernel_file_name(file.name))
         if data is not None:
             yield SurveyedEntry(file, *examine(file.name, data))
 
@@ -53,17 +53,17 @@ class CacheLookup:
 
 @dataclass(slots=True)
 class EntryIndex:
-    """Entries by what they are of, to explain what is not found."""
+    """Entries by name and by kernel, which explain cache misses."""
 
     entries: dict[str, SurveyedEntry] = field(default_factory=dict[str, SurveyedEntry])
     alike: defaultdict[tuple[str, str], list[Header]] = field(
         default_factory=lambda: defaultdict[tuple[str, str], list[Header]](list)
     )
-    """By family and arguments."""
+    """Headers by family and arguments."""
 
     @classmethod
     def of(cls, stored: Iterable[SurveyedEntry]) -> EntryIndex:
-        """An index of what `survey` gives."""
+        """An index of the entries that `survey` returns."""
         index = cls()
         for one in stored:
             index.entries[one.file.name] = one
@@ -73,17 +73,17 @@ class EntryIndex:
         return index
 
     def explain(self, key: Key) -> CacheLookup:
-        """Whether there is a whole entry; if not, how the nearest of the same kernel differs."""
-        found = self.entries.get(key.name)
-        if found is not None:
-            whole = found.state == "whole"
-            return CacheLookup(key, whole, () if whole else (f"the entry is {found.state}",))
+        """Whether a whole entry exists; if not, how the nearest one of the same kernel differs."""
+        entry = self.entries.get(key.name)
+        if entry is not None:
+            whole = entry.status == "whole"
+            return CacheLookup(key, whole, () if whole else (f"the entry is {entry.status}",))
         alike = self.alike[key.family, key.arguments]
         return CacheLookup(key, False, nearest_difference(alike, key.facts))
 
 
 def nearest_difference(alike: Sequence[Header], wanted: Facts) -> tuple[str, ...]:
-    """How what is wanted differs from the nearest of the entries that are like it."""
+    """How the wanted facts differ from those of the entry with the fewest differences."""
     if not alike:
         return ("never compiled, or evicted",)
     nearest = min(alike, key=lambda h: (len(_changed(h.facts, wanted)), -h.created))
@@ -91,7 +91,7 @@ def nearest_difference(alike: Sequence[Header], wanted: Facts) -> tuple[str, ...
 
 
 def differences(old: Header, new: Facts) -> Iterator[str]:
-    """How the facts of an entry differ from those that are wanted now, on this machine."""
+    """How the facts of an entry differ from the facts `new` on this machine."""
     changed = _changed(old.facts, new)
     for name, (before, after) in changed.items():
         if not name.startswith((SOURCE, INSTRUCTIONS)) and name != "processor":
@@ -99,9 +99,9 @@ def differences(old: Header, new: Facts) -> Iterator[str]:
     row = f"{INSTRUCTIONS}: name"
     if row in changed:
         yield f"{INSTRUCTIONS} {' -> '.join(changed[row])}"
-    elif parts := [name for name in changed if name.startswith(INSTRUCTIONS)]:
-        yield f"{INSTRUCTIONS} is described otherwise: " + ", ".join(
-            f"{name.partition(': ')[2]} {' -> '.join(changed[name])}" for name in parts
+    elif rows := [name for name in changed if name.startswith(INSTRUCTIONS)]:
+        yield f"{INSTRUCTIONS} differs: " + ", ".join(
+            f"{name.partition(': ')[2]} {' -> '.join(changed[name])}" for name in rows
         )
     elif "processor" in changed:
         here = model_name()
@@ -113,7 +113,7 @@ def differences(old: Header, new: Facts) -> Iterator[str]:
 
 
 def _changed(old: Facts, new: Facts) -> Mapping[str, tuple[str, str]]:
-    """Facts that differ: before and after, empty where there is none."""
+    """(old, new) values of facts that differ; empty for a missing fact."""
     names = dict.fromkeys([*new, *old])
     both = {name: (old.get(name, ""), new.get(name, "")) for name in names}
     return {name: pair for name, pair in both.items() if pair[0] != pair[1]}

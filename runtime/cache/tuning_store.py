@@ -1,11 +1,11 @@
-"""How operations are best computed on this machine, as `nnefc.driver.tuning` has measured it.
+"""Stores the methods that `nnefc.driver.tuning` has measured as fastest on this machine.
 
-There is a file in the cache for each processor, number of threads and version of the kernels:
+The cache has one file for each processor, number of threads and version of the kernels:
 
     {"version": 1, "machine": {"processor": "...", ...}, "methods": {"fused_conv ...": "direct"}}
 
-A file that is damaged, or of another machine, is as good as none.  Nothing here is trusted: who
-reads a method takes it only where the operation can be computed that way.
+Damaged files and files of other machines are ignored.  Callers must check that a stored method is
+applicable to the operation.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from nnefc.runtime.cache import kernel_cache as files
+from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.key import key_of
 from nnefc.support.digests import blake2b
 
 VERSION: Final = 1
-"""Of the form of the files."""
+"""Version of the file format."""
 _MODULES: Final = ("convolution.direct", "convolution.winograd")
-"""The kernels that there is a choice between: of others, what was measured says nothing."""
+"""The kernels that tuning chooses between; measurements depend on no others."""
 
 
 def load_methods(threads: int) -> dict[str, str]:
-    """Methods by key of operation, for calls by so many threads; empty if none are kept."""
+    """Methods by key of operation for calls with `threads` threads; empty if none are stored."""
     machine = _machine(threads)
     try:
-        found: Any = json.loads(files.read_file(_name(machine)) or b"{}")
+        content: Any = json.loads(kernel_cache.read_file(_name(machine)) or b"{}")
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return {}
-    facts = cast(dict[str, Any], found)
+    facts = cast(dict[str, Any], content)
     methods = facts.get("methods")
     if facts.get("version") != VERSION or facts.get("machine") != machine:
         return {}
@@ -44,12 +44,12 @@ def load_methods(threads: int) -> dict[str, str]:
 
 
 def store_methods(threads: int, methods: Mapping[str, str | None]) -> bool:
-    """Add to what is kept, None takes away; False if there is no cache to write to."""
+    """Update the stored methods (None removes one); returns whether the cache could be written."""
     machine = _machine(threads)
-    together = {**load_methods(threads), **methods}
-    kept = {key: method for key, method in sorted(together.items()) if method is not None}
-    facts = {"version": VERSION, "machine": machine, "methods": kept}
-    return files.write_file(_name(machine), json.dumps(facts, indent=1).encode())
+    merged = {**load_methods(threads), **methods}
+    stored = {key: method for key, method in sorted(merged.items()) if method is not None}
+    facts = {"version": VERSION, "machine": machine, "methods": stored}
+    return kernel_cache.write_file(_name(machine), json.dumps(facts, indent=1).encode())
 
 
 def _name(machine: Mapping[str, Any]) -> str:
@@ -58,7 +58,7 @@ def _name(machine: Mapping[str, Any]) -> str:
 
 
 def _machine(threads: int) -> dict[str, Any]:
-    """What times depend on."""
+    """The facts that measured times depend on."""
     from nnefc.kernels.target.isa import host
     from nnefc.kernels.target.processor import model_name
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.kernels.template import Kernel
-from nnefc.runtime.cache import kernel_cache as cache
+from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.compile.unit import CompileUnit, Function, key_of, unit_label
 from nnefc.support.errors import NnefError
@@ -115,7 +115,7 @@ def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Ex
 def object_code_for(source: CompileUnit, isa: Isa) -> bytes:
     """The ELF object for machines that are of a row, found or compiled in this process."""
     key = key_of(source, isa)
-    return (cache.load_kernel(key) if key else None) or _compile(source, isa, key)
+    return (kernel_cache.load_kernel(key) if key else None) or _compile(source, isa, key)
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ def _find_or_compile(sources: Sequence[CompileUnit], steps: _Steps) -> None:
     keys = {source: key_of(source, isa) for source in sources}
     missing: list[CompileUnit] = []
     for source, key in keys.items():
-        found = cache.load_kernel(key) if key else None
+        found = kernel_cache.load_kernel(key) if key else None
         if found:
             steps.finish(source, found)
         else:
@@ -202,7 +202,7 @@ def _compile_apart(known: Mapping[CompileUnit, Key], count: int, isa: Isa, steps
             yield _names(new)
 
     def keep(source: CompileUnit, code: bytes) -> None:
-        cache.store_kernel(every[source], code)
+        kernel_cache.store_kernel(every[source], code)
         steps.finish(source, code)
 
     pool.compile_apart(groups(), count, isa, begin=steps.begin, keep=keep)
@@ -230,13 +230,15 @@ def _new(
     kernels: Iterable[Kernel], known: Mapping[CompileUnit, Key], isa: Isa
 ) -> dict[CompileUnit, Key]:
     """Those of `kernels` that neither this process nor the cache has; none if there is no cache."""
-    if isa.cpu != NATIVE or not cache.is_writable():  # to whom would they be of use?
+    if isa.cpu != NATIVE or not kernel_cache.is_writable():  # to whom would they be of use?
         return {}
     every = dict.fromkeys(kernels)
     with _changed:
         others = every.keys() - known.keys() - _objects.keys() - _claimed
     keys = {kernel: key for kernel in every if (key := key_of(kernel, isa))}
-    return {k: key for k, key in keys.items() if k in others and cache.load_kernel(key) is None}
+    return {
+        k: key for k, key in keys.items() if k in others and kernel_cache.load_kernel(key) is None
+    }
 
 
 def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
@@ -246,7 +248,7 @@ def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
             from nnefc.kernels.codegen.object_code import emit
         made = emit(source.function(), source.symbol, isa)
         if key:
-            cache.store_kernel(key, made)
+            kernel_cache.store_kernel(key, made)
         return made
 
 

@@ -19,8 +19,8 @@ import pytest
 from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.weight_cache import MissingWeight, is_whole, load_or_pack
-from nnefc.runtime.cache import kernel_cache as cache
-from nnefc.runtime.cache.folder import CacheFolder
+from nnefc.runtime.cache import kernel_cache
+from nnefc.runtime.cache.lru_folder import LruFolder
 from nnefc.support.errors import NnefWarning
 
 Array = np.ndarray[Any, Any]
@@ -129,11 +129,11 @@ def test_what_fails_leaves_nothing(folder: Path) -> None:
 def test_a_file_that_is_evicted_at_once_is_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CacheFolder, "map", nothing)
+    monkeypatch.setattr(LruFolder, "map", nothing)
     found(Maker())
 
 
-def nothing(_folder: CacheFolder, _name: str) -> None:
+def nothing(_folder: LruFolder, _name: str) -> None:
     """There is no such file."""
 
 
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_made_again_is_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights are memory then, and the user hears of it once."""
-    monkeypatch.setattr(cache, "_complained", False)
+    monkeypatch.setattr(kernel_cache, "_complained", False)
     found(Maker())
     shutil.rmtree(folder.parent)
     folder.parent.write_text("a file")
@@ -190,7 +190,7 @@ def test_a_folder_that_cannot_be_made_again_is_none(
 def test_a_folder_of_others_in_its_place_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "_complained", False)
+    monkeypatch.setattr(kernel_cache, "_complained", False)
     found(Maker())
     shutil.rmtree(folder)
     owner = os.geteuid()
@@ -222,7 +222,7 @@ def test_a_cache_that_is_full_or_read_only_says_nothing(
 
 def made(origin: str) -> int:
     """How many are made by a process that has done nothing before."""
-    cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    kernel_cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
     maker = Maker()
     found(maker, origin)
     return maker.made
@@ -307,7 +307,7 @@ def test_weights_have_a_limit_too(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", "3kB")
     kept: list[Array] = []
     for i in range(20):
-        cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        kernel_cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
         kept += load_or_pack(str(i), WANTED, Maker())
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 3000
     for array in kept:  # what is mapped stays

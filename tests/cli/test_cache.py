@@ -14,7 +14,7 @@ from nnefc.cli.cache import listing
 from nnefc.cli.cache.command import parse_age
 from nnefc.cli.cache.listing import age
 from nnefc.cli.support import printing
-from nnefc.runtime.cache import kernel_cache as cache
+from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.private_folder import PARTIAL
 from nnefc.runtime.cache.survey import survey
 from nnefc.support.errors import NnefError
@@ -89,8 +89,8 @@ def test_a_folder_that_is_refused(cli: Cli, folder: Path) -> None:
 
 def test_list(cli: Cli, folder: Path) -> None:
     assert cli("cache", "list").out == f"0 entries, 0 B of at most 953.7 MiB in {folder}\n"
-    cache.store_kernel(key("('a long', 'argument')"), bytes(5000))
-    cache.store_kernel(key("(2,)"), b"code")
+    kernel_cache.store_kernel(key("('a long', 'argument')"), bytes(5000))
+    kernel_cache.store_kernel(key("(2,)"), b"code")
     entry(folder, "(2,)").write_bytes(b"something else")
     age_to(entry(folder, "('a long', 'argument')"), 3 * 86400)
     result = cli("cache", "list")
@@ -113,7 +113,7 @@ def test_long_tables_are_laid_out_like_short_ones(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for arguments in ("('a long', 'argument')", "(2,)", "(33,)"):
-        cache.store_kernel(key(arguments), bytes(5000 * len(arguments)))
+        kernel_cache.store_kernel(key(arguments), bytes(5000 * len(arguments)))
     now = time.time()
     monkeypatch.setattr(listing, "time", SimpleNamespace(time=lambda: now))  # ages stay
     short = cli("cache", "list").out
@@ -126,7 +126,7 @@ def test_long_lists_show_the_entries_used_last(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for days, arguments in enumerate(("(3,)", "(2,)", "(1,)")):
-        cache.store_kernel(key(arguments), b"code")
+        kernel_cache.store_kernel(key(arguments), b"code")
         age_to(entry(folder, arguments), days * 86400)
     assert "more" not in cli("cache", "list").out
     monkeypatch.setattr(listing, "_ROWS", 2)
@@ -141,13 +141,13 @@ def test_long_lists_show_the_entries_used_last(
 
 def test_reading_entries_reports_progress(folder: Path) -> None:
     for arguments in ("(1,)", "(2,)", "(3,)"):
-        cache.store_kernel(key(arguments), b"code")
+        kernel_cache.store_kernel(key(arguments), b"code")
     told: list[tuple[int, int, str]] = []
 
     def progress(done: int, total: int, label: str) -> None:
         told.append((done, total, label))
 
-    opened = cache.open_kernel_folder()
+    opened = kernel_cache.open_kernel_folder()
     assert opened is not None
     found = list(survey(opened, progress))
     assert len(found) == 3
@@ -155,7 +155,7 @@ def test_reading_entries_reports_progress(folder: Path) -> None:
 
 
 def test_listing_does_not_count_as_a_use(cli: Cli, folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     age_to(entry(folder), 3 * 86400)
     cli("cache", "list")
     cli("cache", "verify")
@@ -164,7 +164,7 @@ def test_listing_does_not_count_as_a_use(cli: Cli, folder: Path) -> None:
 
 def test_verify(cli: Cli, folder: Path) -> None:
     for number in range(4):
-        cache.store_kernel(key(f"({number},)"), b"code")
+        kernel_cache.store_kernel(key(f"({number},)"), b"code")
     assert cli("cache", "verify") == (0, "4 entries: 4 whole\n", "")
     bad = entry(folder, "(1,)")
     bad.write_bytes(bad.read_bytes()[:-1])
@@ -186,7 +186,7 @@ def test_verify(cli: Cli, folder: Path) -> None:
 
 def test_clear(cli: Cli, folder: Path) -> None:
     for number in range(3):
-        cache.store_kernel(key(f"({number},)"), b"code")
+        kernel_cache.store_kernel(key(f"({number},)"), b"code")
     (folder / "methods-1.json").write_text("{}")
     abandoned, fresh = folder / f"{PARTIAL}old", folder / f"{PARTIAL}new"
     for path in (abandoned, fresh):
@@ -197,8 +197,8 @@ def test_clear(cli: Cli, folder: Path) -> None:
     assert older.status == 0
     assert older.out.startswith("removed 1 entry, ")
     assert older.out.endswith(", 2 left\n")
-    assert cache.load_kernel(key("(1,)")) is None
-    assert cache.load_kernel(key("(2,)")) == b"code"
+    assert kernel_cache.load_kernel(key("(1,)")) is None
+    assert kernel_cache.load_kernel(key("(2,)")) == b"code"
     assert not abandoned.exists()
     facts = json.loads(cli("cache", "clear", "--json").out)
     assert (facts["removed"], facts["left"]) == (2, 0)
@@ -207,18 +207,18 @@ def test_clear(cli: Cli, folder: Path) -> None:
 
 
 def test_clear_keeps_entries_from_the_future(cli: Cli, folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     age_to(entry(folder), -40 * 86400)
     assert cli("cache", "clear", "--older-than", "1s").out.startswith("removed 0 entries")
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1y", "1e3d", "inf d"])
 def test_wrong_ages_are_refused(cli: Cli, folder: Path, text: str) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     result = cli("cache", "clear", f"--older-than={text}")
     assert result.status == 1
     assert "[input/option]" in result.err
-    assert cache.load_kernel(key()) == b"code"
+    assert kernel_cache.load_kernel(key()) == b"code"
 
 
 def test_ages() -> None:

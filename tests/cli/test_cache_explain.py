@@ -12,7 +12,7 @@ import pytest
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.target.processor import model_name
 from nnefc.runtime.cache import entry as cache_entry
-from nnefc.runtime.cache import kernel_cache as cache
+from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache import key as cache_key
 from nnefc.runtime.cache.key import Key
 from tests.helpers.command_line import Cli
@@ -67,7 +67,7 @@ def wanted(cli: Cli, net: Path, folder: Path) -> Key:
 
 
 def test_a_hit(cli: Cli, net: Path, wanted: Key) -> None:
-    cache.store_kernel(wanted, b"code")
+    kernel_cache.store_kernel(wanted, b"code")
     row = explained(cli, net)
     assert row["hit"]
     assert row["reasons"] == []
@@ -112,7 +112,7 @@ NUMBERS = "instruction set: vector_bits"
             {"instruction set: name": "older", NUMBERS: "64", "processor": "0"},
             ["instruction set older -> {instruction set: name}"],
         ),
-        ({NUMBERS: "64"}, ["instruction set is described otherwise: vector_bits 64 -> {bits}"]),
+        ({NUMBERS: "64"}, ["instruction set differs: vector_bits 64 -> {bits}"]),
         ({"new": "1"}, ["new 1 -> none"]),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,  # pyright: ignore
@@ -146,7 +146,7 @@ def test_a_changed_source(
     cli: Cli, net: Path, wanted: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing pretended: the kernel is kept, then a source is another."""
-    cache.store_kernel(wanted, b"code")
+    kernel_cache.store_kernel(wanted, b"code")
     real = cache_key._source  # pyright: ignore[reportPrivateUsage]
 
     def source(module: str) -> Any:

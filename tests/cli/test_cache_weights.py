@@ -12,9 +12,9 @@ import pytest
 from nnefc.cli.support.printing import size
 from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.artifact import weight_cache as packed_weights
+from nnefc.runtime.artifact import weight_cache
 from nnefc.runtime.artifact.weight_cache import MissingWeight
-from nnefc.runtime.cache import kernel_cache as cache
+from nnefc.runtime.cache import kernel_cache
 from tests.helpers.cache.entries import key
 from tests.helpers.cache.folders import age_to
 from tests.helpers.command_line import Cli
@@ -25,7 +25,7 @@ def keep_weights(folder: Path, origin: str) -> Path:
     source = np.arange(60, dtype=np.float32).reshape(6, 10)
     packed = PackingSpec(ArrayView(0, (6, 10), (10, 1)), "panels", (3, 2))
     before = set((folder / "weights").glob("*"))
-    packed_weights.load_or_pack(
+    weight_cache.load_or_pack(
         origin,
         [MissingWeight(0, "", source.dtype, packed)],
         lambda _: PackedWeight(source, packed.packing, packed.parameters),
@@ -36,7 +36,7 @@ def keep_weights(folder: Path, origin: str) -> Path:
 
 def test_weights_are_listed(cli: Cli, folder: Path) -> None:
     assert "of weights" not in cli("cache", "list").out
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     sizes = {path.name: path.stat().st_size for path in (keep_weights(folder, o) for o in "ab")}
     shown = cli("cache", "list").out
     assert "1 entry, " in shown
@@ -50,7 +50,7 @@ def test_weights_are_listed(cli: Cli, folder: Path) -> None:
 
 
 def test_weights_are_verified(cli: Cli, folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     bad, good, empty = (keep_weights(folder, origin) for origin in "abc")
     assert cli("cache", "verify") == (0, "4 entries: 4 whole\n", "")
     data = bytearray(bad.read_bytes())
@@ -72,7 +72,7 @@ def test_weights_are_verified(cli: Cli, folder: Path) -> None:
 
 
 def test_weights_are_cleared(cli: Cli, folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     old, new = (keep_weights(folder, origin) for origin in "ab")
     age_to(old, 40 * 86400)
     nbytes = old.stat().st_size

@@ -200,7 +200,7 @@ def test_choices_add_up(store: Path) -> None:
 
 
 def test_no_cache_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_store, "files", kernel_cache)
+    monkeypatch.setattr(tuning_store, "kernel_cache", kernel_cache)
     monkeypatch.setattr(kernel_cache, "_folder", lambda: None)
     assert not tuning_store.store_methods(1, {"a": "direct"})
     assert tuning_store.load_methods(1) == {}

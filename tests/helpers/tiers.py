@@ -55,7 +55,7 @@ SLOW = (
     "emit/test_c_programs.py",
     "model_cache/test_command_line.py",
     "runtime/cache/test_cache.py",
-    "runtime/cache/test_folder.py",
+    "runtime/cache/test_lru_folder.py",
     "runtime/compile",
     "runtime/run/test_team.py",
 )

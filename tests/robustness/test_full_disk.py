@@ -17,7 +17,7 @@ from typing import BinaryIO
 import pytest
 
 import nnefc
-from nnefc.runtime.cache.folder import CacheFolder
+from nnefc.runtime.cache.lru_folder import LruFolder
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.saved import LARGE, TINY, compiled, results, same, transformed, write
 from tests.helpers.command_line import Cli
@@ -139,13 +139,13 @@ def test_weights_that_do_not_fit_stay_in_memory(
 def _begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files of weights that are begun."""
     names: list[str] = []
-    real = CacheFolder.writing
+    real = LruFolder.writing
 
-    def writing(self: CacheFolder, name: str) -> AbstractContextManager[BinaryIO]:
+    def writing(self: LruFolder, name: str) -> AbstractContextManager[BinaryIO]:
         names.append(name)
         return real(self, name)
 
-    monkeypatch.setattr(CacheFolder, "writing", writing)
+    monkeypatch.setattr(LruFolder, "writing", writing)
     return names
 
 

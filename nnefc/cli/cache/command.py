@@ -90,7 +90,7 @@ def verify(
 
     kernels, weights = open_kernels(), open_weights()
     with progress("reading") as advance:
-        entries = [(kernels, entry.file, entry.state) for entry in survey(kernels, advance)]
+        entries = [(kernels, entry.file, entry.status) for entry in survey(kernels, advance)]
         if weights is not None:
             for file, is_whole in survey_weights(weights, advance):
                 entries.append((weights, file, "whole" if is_whole else "damaged"))
@@ -104,7 +104,7 @@ def verify(
         print_json({**facts, "damaged": names, "removed": removed})
     else:
         for folder, file in damaged:
-            typer.echo(f"damaged: {folder.where(folder.file_name(file.name))}")
+            typer.echo(f"damaged: {folder.path_of(folder.file_name(file.name))}")
         notes = [f"{whole:,} whole"]
         notes += [f"{len(damaged):,} damaged"] if damaged else []
         notes += [f"{other:,} of another format"] if other else []

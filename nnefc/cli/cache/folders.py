@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.runtime.cache.folder import CacheFolder
+    from nnefc.runtime.cache.lru_folder import LruFolder
 
 
-def open_kernels() -> CacheFolder:
+def open_kernels() -> LruFolder:
     """The folder of kernels; raises NnefError `internal/cache` if it is off or not trusted."""
     from nnefc.runtime.cache.kernel_cache import open_kernel_folder
 
@@ -24,7 +24,7 @@ def open_kernels() -> CacheFolder:
     return folder
 
 
-def open_weights() -> CacheFolder | None:
+def open_weights() -> LruFolder | None:
     """The folder of models and weights; None if it does not exist yet.
 
     Raises NnefError `internal/cache` if it is not trusted.
@@ -32,10 +32,10 @@ def open_weights() -> CacheFolder | None:
     from nnefc.runtime.cache.kernel_cache import open_weight_folder
 
     folder = open_weight_folder()
-    return folder if folder is not None and folder.is_there() else None
+    return folder if folder is not None and folder.exists() else None
 
 
-def open_all() -> list[CacheFolder]:
+def open_all() -> list[LruFolder]:
     """The folder of kernels, and that of models and weights if it exists."""
     kernels, weights = open_kernels(), open_weights()
     return [kernels] if weights is None else [kernels, weights]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from nnefc.runtime.cache.folder import CacheFolder, EntryFile
+    from nnefc.runtime.cache.lru_folder import EntryFile, LruFolder
     from nnefc.runtime.cache.survey import SurveyedEntry
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -83,7 +83,7 @@ def _print_entries(out: Console, entries: Sequence[SurveyedEntry]) -> None:
     for entry in entries:
         facts = _facts_of(entry)
         view.add_row(
-            facts.get("family", f"({entry.state})"),
+            facts.get("family", f"({entry.status})"),
             abbreviate(facts.get("arguments", "")),
             facts.get("instruction set: name", ""),
             size(entry.file.size),
@@ -93,7 +93,7 @@ def _print_entries(out: Console, entries: Sequence[SurveyedEntry]) -> None:
     print_table(out, view)
 
 
-def _total(folder: CacheFolder, files: Sequence[EntryFile], kind: str = "") -> str:
+def _total(folder: LruFolder, files: Sequence[EntryFile], kind: str = "") -> str:
     """The number of entries in a folder, their size, and its limit."""
     total = sum(file.size for file in files)
     return (
@@ -116,7 +116,7 @@ def _record(entry: SurveyedEntry) -> dict[str, Any]:
     return {
         "kind": "kernel",
         "name": entry.file.name,
-        "state": entry.state,
+        "state": entry.status,
         "bytes": entry.file.size,
         "used": entry.file.used,
         "created": header and header.created,

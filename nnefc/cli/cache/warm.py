@@ -93,7 +93,7 @@ def kernels_of(graphs: Iterable[GraphToWarm], threads: int | None) -> list[Kerne
 def compile_missing(kernels: Iterable[Kernel]) -> WarmReport:
     """Compile the kernels that are not in the cache, with a progress bar on standard error."""
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.cache import kernel_cache as cache
+    from nnefc.runtime.cache import kernel_cache
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import object_codes
     from nnefc.runtime.compile.unit import key_of
@@ -105,7 +105,7 @@ def compile_missing(kernels: Iterable[Kernel]) -> WarmReport:
     )
     sources, isa = [*kernels, *support], host()
     keys = [key_of(source, isa) for source in sources]
-    missing = sum(key is None or cache.load_kernel(key) is None for key in keys)
+    missing = sum(key is None or kernel_cache.load_kernel(key) is None for key in keys)
     with progress("compiling") as advance:
         object_codes(sources, advance)
     return WarmReport(len(sources), missing)

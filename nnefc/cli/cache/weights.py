@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nnefc.runtime.cache.folder import CacheFolder, EntryFile
+    from nnefc.runtime.cache.lru_folder import EntryFile, LruFolder
     from nnefc.support.progress import Progress
 
 
-def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[EntryFile, bool]]:
+def survey_weights(folder: LruFolder, progress: Progress) -> Iterator[tuple[EntryFile, bool]]:
     """(entry, whether its checksums match) of all entries, in no order.
 
     Reads every file in full; this does not count as a use of the entries.
@@ -20,7 +20,7 @@ def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[En
 
     from nnefc.formats.artifact import MAGIC
     from nnefc.model_cache import survey
-    from nnefc.runtime.artifact import weight_cache as packed_weights
+    from nnefc.runtime.artifact import weight_cache
 
     files = list(folder.entries())
     for done, file in enumerate(files):
@@ -30,7 +30,7 @@ def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[En
             if mapping[: len(MAGIC)] == MAGIC:
                 yield file, survey.is_whole(mapping, file.name)
             else:
-                yield file, packed_weights.is_whole(np.frombuffer(mapping, np.uint8), file.name)
+                yield file, weight_cache.is_whole(np.frombuffer(mapping, np.uint8), file.name)
         elif not file.size:  # an empty file cannot be mapped
             yield file, False
 

@@ -15,6 +15,7 @@ from nnefc.kernels.executor.executor import FUNCTIONS
 from nnefc.kernels.movement import strided
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile import blocked
+from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile import kernel_compiler, pool
 from nnefc.runtime.compile.unit import CompileUnit, Function, key_of
 
@@ -52,8 +53,8 @@ def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Po
         PIPE, DEVNULL, Popen = subprocess.PIPE, subprocess.DEVNULL, staticmethod(start)
 
     monkeypatch.setattr(kernel_compiler, "_objects", {})
-    monkeypatch.setattr(kernel_compiler.cache, "load_kernel", lambda name: None)  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "store_kernel", lambda name, code: None)  # pyright: ignore
+    monkeypatch.setattr(kernel_cache, "load_kernel", lambda name: None)  # pyright: ignore
+    monkeypatch.setattr(kernel_cache, "store_kernel", lambda name, code: None)  # pyright: ignore
     monkeypatch.setattr(pool, "subprocess", Spy)
     monkeypatch.setattr(pool, "_SHARE", 1e-9)
     monkeypatch.setenv("NNEFC_JOBS", "2")

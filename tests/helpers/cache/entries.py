@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnefc.kernels.target.isa import host
-from nnefc.runtime.cache.folder import file_name
 from nnefc.runtime.cache.key import Key, key_of
+from nnefc.runtime.cache.lru_folder import kernel_file_name
 
 
 def key(arguments: str = "()") -> Key:
@@ -18,4 +18,4 @@ def key(arguments: str = "()") -> Key:
 
 def entry(folder: Path, arguments: str = "()") -> Path:
     """The file of that entry."""
-    return folder / file_name(key(arguments).name)
+    return folder / kernel_file_name(key(arguments).name)

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from nnefc.runtime.cache.folder import CacheFolder, file_name
+from nnefc.runtime.cache.lru_folder import LruFolder, kernel_file_name
 
 DAY = 86400
 """Seconds."""
@@ -25,10 +25,10 @@ def fill(place: Path, ages: dict[int, float], size: int = 100) -> None:
     """Entries of another process that were used so many seconds ago."""
     place.mkdir(mode=0o700, exist_ok=True)
     for number, age in ages.items():
-        path = place / file_name(name(number))
+        path = place / kernel_file_name(name(number))
         path.write_bytes(bytes(size))
         age_to(path, age)
 
 
 def left(place: Path) -> list[int]:
-    return sorted(int(item.name, 16) for item in CacheFolder(place, 0).entries())
+    return sorted(int(item.name, 16) for item in LruFolder(place, 0).entries())

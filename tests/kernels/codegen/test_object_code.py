@@ -287,14 +287,14 @@ def test_executable_memory_from_a_file_where_mprotect_is_forbidden() -> None:
     """Some hardened systems refuse to make written memory executable."""
     script = """
         import ctypes, mmap
-        from nnefc.runtime.compile import executable_memory as code
+        from nnefc.runtime.compile import executable_memory
         from nnefc.runtime.compile.kernel_compiler import compile_functions
         from tests.kernels.codegen.test_object_code import plus
         class Refusing:
             def mprotect(self, *arguments):
                 ctypes.set_errno(13)
                 return -1
-        code.ctypes.CDLL = lambda *a, **k: Refusing()
+        executable_memory.ctypes.CDLL = lambda *a, **k: Refusing()
         mapped = compile_functions([("plus", plus)])
         word = ctypes.c_int64
         assert ctypes.CFUNCTYPE(word, word, word)(mapped.entry("plus"))(1, 2) == 4

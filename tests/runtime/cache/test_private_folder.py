@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from nnefc.runtime.cache import entry as cache_entry
-from nnefc.runtime.cache import kernel_cache as cache
-from nnefc.runtime.cache.folder import ABANDONED_SECONDS, CacheFolder, file_name
+from nnefc.runtime.cache import kernel_cache
+from nnefc.runtime.cache.lru_folder import ABANDONED_SECONDS, LruFolder, kernel_file_name
 from nnefc.runtime.cache.private_folder import PARTIAL
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.cache.entries import entry, key
@@ -30,7 +30,7 @@ from tests.helpers.disks import as_somebody, largest_file
 
 
 def test_it_is_made_for_the_user_alone(folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(entry(folder).stat().st_mode) == 0o600
 
@@ -51,24 +51,24 @@ def one_warning(match: str) -> Generator[None]:
 
 def keep_and_find_nothing() -> None:
     for arguments in ("(1,)", "(2,)"):
-        cache.store_kernel(key(arguments), b"code")
-        assert cache.load_kernel(key(arguments)) is None
-        assert not cache.write_file("other", b"")
+        kernel_cache.store_kernel(key(arguments), b"code")
+        assert kernel_cache.load_kernel(key(arguments)) is None
+        assert not kernel_cache.write_file("other", b"")
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
 def test_folders_that_others_can_write_to_are_refused(folder: Path, mode: int) -> None:
     folder.mkdir()
-    cache.store_kernel(key("(1,)"), b"code")
-    assert cache.load_kernel(key("(1,)")) == b"code"
+    kernel_cache.store_kernel(key("(1,)"), b"code")
+    assert kernel_cache.load_kernel(key("(1,)")) == b"code"
     folder.chmod(mode)
-    cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    kernel_cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
     with one_warning("chmod go-w"):
         keep_and_find_nothing()
     assert list(folder.iterdir()) == [entry(folder, "(1,)")]
     folder.chmod(0o755)
-    cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    assert cache.load_kernel(key("(1,)")) == b"code"
+    kernel_cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert kernel_cache.load_kernel(key("(1,)")) == b"code"
 
 
 def test_folders_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,36 +81,36 @@ def test_folders_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyP
 
 def test_files_of_others_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those in our folder, too: somebody may have put it in the place of ours since."""
-    cache.store_kernel(key(), b"code")
-    assert cache.load_kernel(key()) == b"code"
+    kernel_cache.store_kernel(key(), b"code")
+    assert kernel_cache.load_kernel(key()) == b"code"
     owner = os.geteuid()
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: owner + 1)
-        assert cache.load_kernel(key()) is None
+        assert kernel_cache.load_kernel(key()) is None
     entry(folder).chmod(0o622)
-    assert cache.load_kernel(key()) is None
+    assert kernel_cache.load_kernel(key()) is None
     entry(folder).chmod(0o644)
-    assert cache.load_kernel(key()) == b"code"
+    assert kernel_cache.load_kernel(key()) == b"code"
 
 
 def test_what_is_no_file_is_no_entry(folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     entry(folder).unlink()
     os.mkfifo(entry(folder))  # whoever opens one to read waits for a writer
-    assert cache.load_kernel(key()) is None
+    assert kernel_cache.load_kernel(key()) is None
     entry(folder).unlink()
     entry(folder).mkdir()
-    assert cache.load_kernel(key()) is None
+    assert kernel_cache.load_kernel(key()) is None
     with one_warning("cannot write"):
-        cache.store_kernel(key(), b"code")
-    assert cache.load_kernel(key()) is None
+        kernel_cache.store_kernel(key(), b"code")
+    assert kernel_cache.load_kernel(key()) is None
 
 
 def test_files_beyond_all_kernels_are_not_read(folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     with entry(folder).open("r+b") as file:
         file.truncate(1 << 40)
-    assert cache.load_kernel(key()) is None
+    assert kernel_cache.load_kernel(key()) is None
 
 
 def test_where_no_folder_can_be(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_where_no_folder_can_be(folder: Path) -> None:
     with one_warning("File exists"):
         keep_and_find_nothing()
     with pytest.raises(NnefError, match="internal/cache"):
-        cache.open_kernel_folder()
+        kernel_cache.open_kernel_folder()
 
 
 def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,22 +127,22 @@ def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatc
         Path(reachable).chmod(0o755)
         place = Path(reachable) / "kernels"
         monkeypatch.setenv("NNEFC_CACHE", str(place))
-        cache.store_kernel(key(), b"code")
+        kernel_cache.store_kernel(key(), b"code")
         place.chmod(0o500)
         with as_somebody(place):
-            cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
+            kernel_cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
             os.utime(entry(place), (0, 0))
-            assert cache.load_kernel(key()) == b"code"
+            assert kernel_cache.load_kernel(key()) == b"code"
             with one_warning("Permission denied"):
                 keep_and_find_nothing()
             monkeypatch.setenv("NNEFC_CACHE", str(place / "below"))
-            monkeypatch.setattr(cache, "_complained", False)
+            monkeypatch.setattr(kernel_cache, "_complained", False)
             with one_warning("Permission denied"):
                 keep_and_find_nothing()
             place.chmod(0o000)  # which hides what is in it
             monkeypatch.setenv("NNEFC_CACHE", str(place))
             with pytest.raises(NnefError, match="Permission denied"):
-                cache.open_kernel_folder()
+                kernel_cache.open_kernel_folder()
         place.chmod(0o700)
         assert list(place.iterdir()) == [entry(place)]
 
@@ -155,22 +155,22 @@ def test_a_full_disk(
 ) -> None:
     small_disk = disk("64k")
     monkeypatch.setenv("NNEFC_CACHE", str(small_disk))
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     with one_warning("No space left"):
         for number in range(3):
-            cache.store_kernel(key(f"({number},)"), bytes(80_000))
-            assert cache.load_kernel(key(f"({number},)")) is None
-    assert cache.load_kernel(key()) == b"code"
+            kernel_cache.store_kernel(key(f"({number},)"), bytes(80_000))
+            assert kernel_cache.load_kernel(key(f"({number},)")) is None
+    assert kernel_cache.load_kernel(key()) == b"code"
     assert list(small_disk.iterdir()) == [entry(small_disk)]
-    cache.store_kernel(key("(4,)"), bytes(10_000))
-    assert cache.load_kernel(key("(4,)")) == bytes(10_000)
+    kernel_cache.store_kernel(key("(4,)"), bytes(10_000))
+    assert kernel_cache.load_kernel(key("(4,)")) == bytes(10_000)
 
 
 def test_a_file_that_may_not_grow(folder: Path) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     with largest_file(10_000), one_warning("too large"):
-        cache.store_kernel(key("(1,)"), bytes(100_000))
-    assert cache.load_kernel(key("(1,)")) is None
+        kernel_cache.store_kernel(key("(1,)"), bytes(100_000))
+    assert kernel_cache.load_kernel(key("(1,)")) is None
     assert list(folder.iterdir()) == [entry(folder)]
 
 
@@ -182,11 +182,11 @@ def test_errors_of_the_system(
     def fail(*_given: Any, **_options: Any) -> Any:
         raise OSError(error, os.strerror(error))
 
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     monkeypatch.setattr(*((tempfile, step) if step == "mkstemp" else (os, step)), fail)
     with one_warning(os.strerror(error)):
         keep_and_find_nothing()
-    assert cache.load_kernel(key()) == b"code"
+    assert kernel_cache.load_kernel(key()) == b"code"
     assert list(folder.iterdir()) == [entry(folder)]
 
 
@@ -195,12 +195,12 @@ def test_errors_of_the_system(
 
 def test_it_may_be_cleared_at_any_time(folder: Path) -> None:
     for _ in range(3):
-        cache.store_kernel(key(), b"code")
-        assert cache.load_kernel(key()) == b"code"
+        kernel_cache.store_kernel(key(), b"code")
+        assert kernel_cache.load_kernel(key()) == b"code"
         shutil.rmtree(folder)
-        assert cache.load_kernel(key()) is None
-    cache.store_kernel(key(), b"code")
-    assert cache.load_kernel(key()) == b"code"
+        assert kernel_cache.load_kernel(key()) is None
+    kernel_cache.store_kernel(key(), b"code")
+    assert kernel_cache.load_kernel(key()) == b"code"
 
 
 def test_it_may_be_removed_while_it_is_made(
@@ -215,7 +215,7 @@ def test_it_may_be_removed_while_it_is_made(
             Path(path).rmdir()
 
     monkeypatch.setattr(os, "makedirs", makedirs)
-    CacheFolder(tmp_path / "kernels", 1000).write(file_name(name(1)), b"code")
+    LruFolder(tmp_path / "kernels", 1000).write(kernel_file_name(name(1)), b"code")
     assert len(made) == 5
     assert left(tmp_path / "kernels") == [1]
 
@@ -223,7 +223,7 @@ def test_it_may_be_removed_while_it_is_made(
 def test_a_folder_of_others_in_its_place_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     shutil.rmtree(folder)
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
@@ -237,24 +237,24 @@ def test_a_folder_of_others_in_its_place_is_refused(
 KILLED = """
 import os, random, signal, sys, time
 from nnefc.kernels.target.isa import host
-from nnefc.runtime.cache import kernel_cache as cache
+from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.key import key_of
 
 keys = [key_of("convolution.direct.convolve", repr(i), host()) for i in range(4)]
 random.seed(1)
 found = 0
-cache.store_kernel(keys[0], b"code" * 20_000)  # all is imported that children need
+kernel_cache.store_kernel(keys[0], b"code" * 20_000)  # all is imported that children need
 for i in range(120):
     child = os.fork()
     if not child:
         while True:
             for key in keys:
-                cache.store_kernel(key, b"code" * 20_000)
+                kernel_cache.store_kernel(key, b"code" * 20_000)
     time.sleep(random.uniform(0, 0.004))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     for key in keys:
-        code = cache.load_kernel(key)
+        code = kernel_cache.load_kernel(key)
         assert code in (None, b"code" * 20_000)
         found += code is not None
 print(found)
@@ -270,16 +270,16 @@ def test_writers_that_are_killed_leave_nothing_that_is_seen(folder: Path) -> Non
     files = sorted(path.name for path in folder.iterdir())
     partial = [file for file in files if file.startswith(PARTIAL)]
     assert partial, "no process was killed while it wrote"
-    entries = list(CacheFolder(folder, 0).entries())
+    entries = list(LruFolder(folder, 0).entries())
     assert len(entries) == 4
     for one in entries:
-        data = (folder / file_name(one.name)).read_bytes()
+        data = (folder / kernel_file_name(one.name)).read_bytes()
         assert cache_entry.examine(one.name, data)[0] == "whole"
     assert len(files) == len(partial) + 4
-    cache.store_kernel(key(), b"code")
+    kernel_cache.store_kernel(key(), b"code")
     assert sorted(path.name for path in folder.glob(f"{PARTIAL}*")) == partial, "still written?"
     for file in partial:
         age_to(folder / file, ABANDONED_SECONDS + 9)
-    cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    cache.store_kernel(key(), b"code")
+    kernel_cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    kernel_cache.store_kernel(key(), b"code")
     assert not list(folder.glob(f"{PARTIAL}*"))

@@ -26,6 +26,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.window import pooling
 from nnefc.options.compile_config import CompileConfig
+from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import compiling_ahead, object_codes
@@ -52,9 +53,9 @@ def kept(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
     relatives = [*RELATIVES, SOURCES[1], Kernel(strided.copy.name, ("no size",))]
     monkeypatch.setattr(strided.copy, "relatives", lambda itemsize: relatives)  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "is_writable", lambda: True)  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "load_kernel", lambda key: entries.get(key.name))  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "store_kernel", keep)  # pyright: ignore
+    monkeypatch.setattr(kernel_cache, "is_writable", lambda: True)  # pyright: ignore
+    monkeypatch.setattr(kernel_cache, "load_kernel", lambda key: entries.get(key.name))  # pyright: ignore
+    monkeypatch.setattr(kernel_cache, "store_kernel", keep)  # pyright: ignore
     return entries
 
 
@@ -89,7 +90,7 @@ def hinder(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if reason == "one job":
         monkeypatch.setenv("NNEFC_JOBS", "1")
     elif reason == "no cache":
-        monkeypatch.setattr(kernel_compiler.cache, "is_writable", lambda: False)  # pyright: ignore
+        monkeypatch.setattr(kernel_cache, "is_writable", lambda: False)  # pyright: ignore
     elif reason == "another machine":
         monkeypatch.setattr(kernel_compiler, "NATIVE", "")
     else:

@@ -1,7 +1,7 @@
-"""The folder of the cache: entries and when they were used, bounded in size.
+"""A cache folder of bounded size, which evicts the least recently used entries.
 
-Any number of processes may read, write and evict at the same time: an entry that is evicted twice
-is gone all the same.  When an entry was used last is the time of its file.
+Any number of processes may read, write and evict at the same time.  The modification time of a
+file records the last use of the entry, to a day.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from nnefc.formats.files import FilePath
 from nnefc.runtime.cache.private_folder import PARTIAL, PrivateFolder
 
 SUFFIX: Final = ".kernel"
-"""Of object code."""
+"""Suffix of files with object code."""
 ABANDONED_SECONDS: Final = 3600
-"""The age at which a file that is being written belongs to a process that is gone."""
+"""Age at which a partial file is taken to be left by a process that was killed."""
 _DAY: Final = 86400
-"""Seconds; the time of a file is renewed at most so often."""
+"""Seconds; a use renews the time of a file at most once a day."""
 _DIGITS: Final = "[0-9a-f]{64}"
 _OTHER: Final = r"[0-9a-f]{32,128}(\.\w+)?"
-"""What another version may have called an entry: a digest, perhaps with a suffix."""
+"""Names of entries of other versions: a digest, perhaps with a suffix."""
 
 
 class EntryFile(NamedTuple):
-    """The file of an entry, as the folder lists it."""
+    """Name, size and time of an entry's file."""
 
     name: str
     size: int
@@ -39,37 +39,39 @@ class EntryFile(NamedTuple):
     """Seconds since 1970, up to a day before the last use."""
 
 
-class CacheFolder(PrivateFolder):
-    """Files by name.  What this process has mapped it does not evict, as that would free nothing,
-    nor what it is writing; what it has read or written before it evicts last.
+class LruFolder(PrivateFolder):
+    """Files by name, limited in total size.
+
+    Entries are evicted in the order of their last use.  A process evicts the entries that it has
+    used itself last, and never those that it has mapped (that would free no memory) or is writing.
     """
 
     def __init__(
         self, path: FilePath, limit: int, suffix: str = SUFFIX, *, make: bool = True
     ) -> None:
-        """`limit`: bytes of entries to keep; the others as for any `PrivateFolder`."""
+        """`limit`: bytes that all entries may have together; for the others see `PrivateFolder`."""
         super().__init__(path, make=make)
         self.suffix = suffix
         self.limit = limit
         self._used: set[str] = set()
         self._mapped: set[str] = set()
         self.failed = False
-        """Whether something could not be written."""
-        self._room = 0
-        """Bytes to write before the sizes of all entries are looked at again."""
+        """Whether a write has failed."""
+        self._unchecked = 0
+        """Bytes that may be written before all entries are listed and the limit is checked."""
 
     def file_name(self, name: str) -> str:
-        """The file of the entry of that name (hexadecimal digits)."""
+        """The name of the file of an entry; `name`: hexadecimal digits."""
         return name + self.suffix
 
     # -- one file
 
     def read(self, name: str) -> bytes | None:
-        """What a file holds, which is a use; None if it is not there, or not the user's own."""
-        found = self.content(name)
-        if found is None:
+        """The content of a file, noted as a use; None if it is missing or not the user's own."""
+        file = self.content(name)
+        if file is None:
             return None
-        data, changed = found
+        data, changed = file
         self._note_use(name, changed)
         return data
 
@@ -77,31 +79,34 @@ class CacheFolder(PrivateFolder):
         self._used.add(name)
         if abs(time.time() - changed) > _DAY:
             with suppress(OSError):
-                os.utime(self.where(name))
+                os.utime(self.path_of(name))
 
-    def look(self, name: str) -> bytes | None:
-        """The same without noting a use."""
-        found = self.content(name)
-        return found and found[0]
+    def peek(self, name: str) -> bytes | None:
+        """The content of a file, not noted as a use; None as for `read`."""
+        file = self.content(name)
+        return file and file[0]
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all; raises OSError, or NnefError as at the start."""
+        """Write a file atomically; raises OSError, or NnefError as the constructor does."""
         self._used.add(name)
         self.put(name, data)
-        self._make_room(len(data), name)
+        self._note_written(len(data), name)
 
-    def _make_room(self, nbytes: int, name: str) -> None:
-        """Look at the limit, if there may be more than that now that a file was written."""
-        self._room -= nbytes
-        if self._room < 0:
-            self._tidy({name, *self._mapped})
+    def _note_written(self, nbytes: int, name: str) -> None:
+        """Check the limit if the folder may have grown beyond it."""
+        self._unchecked -= nbytes
+        if self._unchecked < 0:
+            self._enforce_limit({name, *self._mapped})
 
     def map(self, name: str, *, use: bool = True) -> mmap.mmap | None:
-        """A file in memory, which processes share; None as `read` says.  Noted if it is a use."""
-        found = self.mapped(name)
-        if found is None:
+        """A file mapped into memory, shared between processes; None as for `read`.
+
+        `use`: note this as a use.
+        """
+        file = self.mapped(name)
+        if file is None:
             return None
-        mapping, changed = found
+        mapping, changed = file
         if use:
             self._mapped.add(name)
             self._note_use(name, changed)
@@ -109,37 +114,37 @@ class CacheFolder(PrivateFolder):
 
     @contextmanager
     def writing(self, name: str) -> Generator[BinaryIO]:
-        """A file to write in the block, which may be read without comparing it with a checksum.
+        """Write a file atomically in the block, and flush it to the disk.
 
-        Whole or not at all; raises OSError, also when there is no room for it.
+        Readers need not compare checksums.  Raises OSError, also if the disk is full.
         """
         self._used.add(name)
-        with self.beside(name) as file:
+        with self.replacing(name) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
-        self._make_room(size, name)
+        self._note_written(size, name)
 
-    # -- all of them
+    # -- all files
 
     def entries(self) -> Iterator[EntryFile]:
-        """All entries, in no order."""
+        """All entries, in any order."""
         for item, status in self._files():
             if entry := self._entry(item, status):
                 yield entry
 
     def _entry(self, item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
         name = item.name.removesuffix(self.suffix)
-        named = name != item.name and re.fullmatch(_DIGITS, name)
-        return EntryFile(name, status.st_size, status.st_mtime) if named else None
+        is_entry = name != item.name and re.fullmatch(_DIGITS, name)
+        return EntryFile(name, status.st_size, status.st_mtime) if is_entry else None
 
     def remove(self, entries: Iterable[EntryFile]) -> int:
-        """Remove entries; how many were there."""
+        """Remove entries; returns how many existed."""
         removed = 0
         for entry in entries:
             with suppress(OSError):
-                os.unlink(self.where(self.file_name(entry.name)))
+                os.unlink(self.path_of(self.file_name(entry.name)))
                 removed += 1
         return removed
 
@@ -152,14 +157,15 @@ class CacheFolder(PrivateFolder):
                         yield item, status
 
     def sweep(self) -> None:
-        """Remove what other versions left, and processes that were killed while they wrote."""
+        """Remove files of other versions, and partial files of processes that were killed."""
         for item, status in self._files():
             if not self._entry(item, status):
                 _sweep(item, status)
 
-    def _tidy(self, keep: Container[str]) -> None:
-        """Sweep, and evict what was not used for longest while there is more than the limit, but no
-        files to `keep`.
+    def _enforce_limit(self, keep: Container[str]) -> None:
+        """Sweep; if the entries exceed the limit, evict the least recently used to 9/10 of it.
+
+        Files in `keep` are not evicted.
         """
         entries: list[EntryFile] = []
         for item, status in self._files():
@@ -170,16 +176,16 @@ class CacheFolder(PrivateFolder):
         total = sum(entry.size for entry in entries)
         if total > self.limit:
             total -= self._evict(entries, total - self.limit * 9 // 10, keep)
-        # Other processes write, too: look again before long.
+        # Other processes write too, so check again soon.
         share = self.limit // 16
-        self._room = min(self.limit - total, share) if total < self.limit else share
+        self._unchecked = min(self.limit - total, share) if total < self.limit else share
 
     def _evict(self, entries: Iterable[EntryFile], nbytes: int, keep: Container[str]) -> int:
-        """Remove entries of `nbytes` together, or somewhat more; how many bytes it was."""
+        """Evict entries of at least `nbytes` together; returns the bytes evicted."""
         latest = time.time() + _DAY
 
         def order(entry: EntryFile) -> tuple[bool, bool, float]:
-            # A clock was wrong that wrote a time to come: nobody knows when that was used.
+            # A time in the future comes from a wrong clock: evict such entries first.
             return self.file_name(entry.name) in self._used, entry.used <= latest, entry.used
 
         evicted = 0
@@ -191,13 +197,13 @@ class CacheFolder(PrivateFolder):
         return evicted
 
 
-def file_name(name: str) -> str:
-    """The file of the entry of that name (hexadecimal digits) with object code."""
+def kernel_file_name(name: str) -> str:
+    """The name of the file with the object code of an entry; `name`: hexadecimal digits."""
     return name + SUFFIX
 
 
 def _sweep(item: os.DirEntry[str], status: os.stat_result) -> None:
-    """Remove a file that was begun and will not be finished, or that no version here reads."""
+    """Remove an abandoned partial file, or an old entry of another version."""
     age = abs(time.time() - status.st_mtime)
     unfinished = item.name.startswith(PARTIAL) and age > ABANDONED_SECONDS
     if unfinished or (re.fullmatch(_OTHER, item.name) and age > _DAY):

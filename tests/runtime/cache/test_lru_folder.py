@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nnefc.runtime.cache import entry as cache_entry
-from nnefc.runtime.cache.folder import CacheFolder, file_name
+from nnefc.runtime.cache.lru_folder import LruFolder, kernel_file_name
 from nnefc.runtime.cache.private_folder import PARTIAL
 from tests.helpers.cache.folders import DAY, age_to, fill, left, name
 
@@ -22,7 +22,7 @@ ONCE = {
     name(1): True,
     f"{name(2)}.o": True,
     name(3)[:32]: True,
-    file_name(name(4)): False,
+    kernel_file_name(name(4)): False,
     name(5)[:31]: False,
     f"{name(6)}.kernel.txt": False,
     f"a{name(7)[1:63]}g": False,
@@ -41,10 +41,10 @@ def test_files_that_no_version_reads_go_after_a_day(tmp_path: Path, tidy: bool) 
             (place / each).write_bytes(b"code")
             age_to(place / each, days * DAY)
         (place / name(9)).mkdir(exist_ok=True)
-        folder = CacheFolder(place, 1 << 20)
+        folder = LruFolder(place, 1 << 20)
         if tidy:
-            folder.write(file_name(name(10)), b"code")
-            (place / file_name(name(10))).unlink()
+            folder.write(kernel_file_name(name(10)), b"code")
+            (place / kernel_file_name(name(10))).unlink()
         else:
             folder.sweep()
         stay = {each for each, goes in ONCE.items() if days == 0.9 or not goes}
@@ -92,8 +92,8 @@ def test_processes_that_compile_the_same(tmp_path: Path, count: int, what: str) 
     assert [errors for _, errors in results] == [""] * count
     assert len({output for output, _ in results}) == 1
     assert results[0][0].startswith("[")
-    for one in CacheFolder(place, 0).entries():
-        data = (place / file_name(one.name)).read_bytes()
+    for one in LruFolder(place, 0).entries():
+        data = (place / kernel_file_name(one.name)).read_bytes()
         assert cache_entry.examine(one.name, data)[0] == "whole"
     assert not list(place.glob(f"{PARTIAL}*"))
 
@@ -101,12 +101,12 @@ def test_processes_that_compile_the_same(tmp_path: Path, count: int, what: str) 
 EVICTING = """
 import sys
 from pathlib import Path
-from nnefc.runtime.cache.folder import CacheFolder, file_name
-folder = CacheFolder(Path(sys.argv[1]), 20_000)
+from nnefc.runtime.cache.lru_folder import LruFolder, kernel_file_name
+folder = LruFolder(Path(sys.argv[1]), 20_000)
 for i in range(300):
-    folder.write(file_name(f"{int(sys.argv[2]) * 1000 + i:064x}"), bytes(1000))
+    folder.write(kernel_file_name(f"{int(sys.argv[2]) * 1000 + i:064x}"), bytes(1000))
     if i % 3 == 0:
-        folder = CacheFolder(folder.path, folder.limit)
+        folder = LruFolder(folder.path, folder.limit)
 """
 
 
@@ -116,8 +116,8 @@ def test_processes_that_evict_at_the_same_time(tmp_path: Path) -> None:
         for i in range(4)
     ]
     assert [process.wait() for process in running] == [0] * 4
-    folder = CacheFolder(tmp_path / "kernels", 20_000)
-    folder.write(file_name(name(0)), b"1")  # the last of all, which sees what the others left
+    folder = LruFolder(tmp_path / "kernels", 20_000)
+    folder.write(kernel_file_name(name(0)), b"1")  # sees all files of the others
     assert sum(entry.size for entry in folder.entries()) <= 20_000
 
 
@@ -126,32 +126,32 @@ def test_processes_that_evict_at_the_same_time(tmp_path: Path) -> None:
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     fill(tmp_path, {number: 1000 - number for number in range(1, 21)})
-    folder = CacheFolder(tmp_path, 2000)
-    folder.write(file_name(name(0)), bytes(100))
+    folder = LruFolder(tmp_path, 2000)
+    folder.write(kernel_file_name(name(0)), bytes(100))
     assert left(tmp_path) == [0, *range(4, 21)], "down to nine tenths"
 
 
 def test_nothing_goes_within_the_limit(tmp_path: Path) -> None:
     fill(tmp_path, dict.fromkeys(range(1, 20), 500 * DAY))
-    CacheFolder(tmp_path, 2000).write(file_name(name(0)), bytes(100))
+    LruFolder(tmp_path, 2000).write(kernel_file_name(name(0)), bytes(100))
     assert left(tmp_path) == list(range(20))
 
 
 def test_reading_evicts_nothing(tmp_path: Path) -> None:
     fill(tmp_path, dict.fromkeys(range(20), 500 * DAY))
-    folder = CacheFolder(tmp_path, 0)
+    folder = LruFolder(tmp_path, 0)
     for number in range(20):
-        assert folder.read(file_name(name(number))) is not None
+        assert folder.read(kernel_file_name(name(number))) is not None
     assert left(tmp_path) == list(range(20))
 
 
 def test_a_use_is_noted_once_a_day(tmp_path: Path) -> None:
     hour = DAY / 24
     fill(tmp_path, {1: 30 * DAY, 2: DAY - hour, 3: -30 * DAY, 4: hour - DAY})
-    before = {item.name: item.used for item in CacheFolder(tmp_path, 0).entries()}
-    folder, now = CacheFolder(tmp_path, 0), time.time()
+    before = {item.name: item.used for item in LruFolder(tmp_path, 0).entries()}
+    folder, now = LruFolder(tmp_path, 0), time.time()
     for number in range(1, 5):
-        folder.read(file_name(name(number)))
+        folder.read(kernel_file_name(name(number)))
     after = {item.name: item.used for item in folder.entries()}
     for number in (1, 3):
         assert abs(after[name(number)] - now) < 60
@@ -161,21 +161,21 @@ def test_a_use_is_noted_once_a_day(tmp_path: Path) -> None:
 
 def test_what_this_process_uses_goes_last(tmp_path: Path) -> None:
     fill(tmp_path, {number: 1000 - number for number in range(1, 21)})
-    folder = CacheFolder(tmp_path, 500)
-    folder.read(file_name(name(1)))
-    folder.write(file_name(name(2)), bytes(300))
+    folder = LruFolder(tmp_path, 500)
+    folder.read(kernel_file_name(name(1)))
+    folder.write(kernel_file_name(name(2)), bytes(300))
     assert left(tmp_path) == [1, 2]
     fill(tmp_path, {21: 0})
-    folder.write(file_name(name(30)), bytes(40))
+    folder.write(kernel_file_name(name(30)), bytes(40))
     assert left(tmp_path) == [1, 2, 30]
-    folder.write(file_name(name(31)), bytes(100))
+    folder.write(kernel_file_name(name(31)), bytes(100))
     assert left(tmp_path) == [2, 30, 31]
 
 
 def test_a_process_keeps_the_limit_alone(tmp_path: Path) -> None:
-    folder = CacheFolder(tmp_path, 10_000)
+    folder = LruFolder(tmp_path, 10_000)
     for number in range(100):
-        folder.write(file_name(name(number)), bytes(1000))
+        folder.write(kernel_file_name(name(number)), bytes(1000))
         assert number in left(tmp_path)
         assert sum(entry.size for entry in folder.entries()) <= 10_000
 
@@ -183,13 +183,13 @@ def test_a_process_keeps_the_limit_alone(tmp_path: Path) -> None:
 def test_what_is_mapped_stays(tmp_path: Path) -> None:
     """It would take its room on the disk as before, and have to be made again."""
     fill(tmp_path, {1: 1000, 2: 900, 3: 800})
-    folder = CacheFolder(tmp_path, 250)
-    assert folder.map(file_name(name(1))) is not None
-    assert folder.map(file_name(name(2)), use=False) is not None
-    with folder.writing(file_name(name(4))) as file:
+    folder = LruFolder(tmp_path, 250)
+    assert folder.map(kernel_file_name(name(1))) is not None
+    assert folder.map(kernel_file_name(name(2)), use=False) is not None
+    with folder.writing(kernel_file_name(name(4))) as file:
         file.write(bytes(200))
     assert left(tmp_path) == [1, 4]
-    with folder.writing(file_name(name(5))) as file:
+    with folder.writing(kernel_file_name(name(5))) as file:
         file.write(bytes(200))
     assert left(tmp_path) == [1, 5]
 
@@ -199,17 +199,17 @@ def test_a_clock_that_jumps_costs_no_more_than_the_limit_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     fill(tmp_path, {number: 1000 - number for number in range(1, 21)})
-    folder = CacheFolder(tmp_path, 2000)
-    folder.read(file_name(name(2)))
+    folder = LruFolder(tmp_path, 2000)
+    folder.read(kernel_file_name(name(2)))
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + jump)
-    folder.write(file_name(name(0)), bytes(100))
+    folder.write(kernel_file_name(name(0)), bytes(100))
     assert left(tmp_path) == [0, 2, *range(5, 21)]
 
 
 def test_times_to_come_do_not_keep_an_entry(tmp_path: Path) -> None:
     fill(tmp_path, {1: -400 * DAY, 2: -500 * DAY, 3: 3 * DAY, 4: 2 * DAY, 5: -DAY / 2})
-    CacheFolder(tmp_path, 400).write(file_name(name(0)), bytes(100))
+    LruFolder(tmp_path, 400).write(kernel_file_name(name(0)), bytes(100))
     assert left(tmp_path) == [0, 4, 5]
 
 
@@ -217,20 +217,20 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     others = [name(1), f"{name(1)}.kernel.old", "methods-1.json", "f" * 63 + ".kernel", ".hidden"]
     for other in others:
         (tmp_path / other).write_bytes(bytes(1000))
-    (tmp_path / file_name(name(2))).mkdir()
-    (tmp_path / file_name(name(3))).symlink_to(tmp_path / "methods-1.json")
-    CacheFolder(tmp_path, 0).write("other", b"")
+    (tmp_path / kernel_file_name(name(2))).mkdir()
+    (tmp_path / kernel_file_name(name(3))).symlink_to(tmp_path / "methods-1.json")
+    LruFolder(tmp_path, 0).write("other", b"")
     assert {path.name for path in tmp_path.iterdir()} >= set(others)
     assert left(tmp_path) == []
 
 
 def test_the_limit_is_looked_at_again_while_a_process_writes(tmp_path: Path) -> None:
     """Also at what others write meanwhile."""
-    folder = CacheFolder(tmp_path / "kernels", 16_000)
-    folder.write(file_name(name(0)), bytes(100))
+    folder = LruFolder(tmp_path / "kernels", 16_000)
+    folder.write(kernel_file_name(name(0)), bytes(100))
     fill(tmp_path / "kernels", dict.fromkeys(range(100, 140), 3 * DAY), size=1000)
     for number in range(1, 30):
-        folder.write(file_name(name(number)), bytes(100))
+        folder.write(kernel_file_name(name(number)), bytes(100))
     assert sum(item.size for item in folder.entries()) <= 16_000
     assert set(range(30)) <= set(left(tmp_path / "kernels"))
 
@@ -246,7 +246,7 @@ def test_the_folder_is_not_listed_for_each_write(
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    folder = CacheFolder(tmp_path, 1_000_000)
+    folder = LruFolder(tmp_path, 1_000_000)
     for number in range(100):
-        folder.write(file_name(name(number)), bytes(1000))
+        folder.write(kernel_file_name(name(number)), bytes(1000))
     assert len(listed) <= 3
