@@ -1,6 +1,6 @@
-"""Compiled programs: code, plan and constants of a model, either compiled now or read from a file.
+"""Compiled programs: code, plan and constants of a model, compiled or read from an artifact.
 
-An artifact that is loaded needs no compiler, so the functions that compile import it themselves.
+Loading an artifact needs no compiler, so the compiler is imported inside functions.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class SessionLayout(NamedTuple):
     states: tuple[State, ...] = ()
     counts: tuple[Count, ...] = ()
     appended: tuple[AppendedInput, ...] = ()
-    """States whose input a call writes into, behind the items that it reads there."""
+    """States whose input a call extends in place, writing after the items that it reads."""
 
 
 STATELESS: Final = SessionLayout()
-"""The layout of plans that keep nothing between calls."""
+"""The layout of plans without states."""
 
 
 class CompiledProgram(NamedTuple):
-    """Code and data of a model, immutable and without its graph."""
+    """Code and data of a model without its graph; immutable."""
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -47,11 +47,11 @@ class CompiledProgram(NamedTuple):
     variables: Mapping[str, Variable]
     """By label in lower case, with their initial values."""
     states: tuple[str, ...]
-    """Keys of the variables that have a mutable buffer, in the order of the table of bases."""
+    """Keys of the variables that the graph updates, in the order of the table of bases."""
     code: ExecutableImage
     plan: Plan
     work: int
-    """Operations of a call plus bytes that it reads."""
+    """Floating-point operations of a call plus bytes that it reads."""
     launches: Callable[[], tuple[LaunchInfo, ...]]
     constants: Callable[[], Sequence[Array]]
     """In the order of the table of bases; the caller must keep them alive while the plan runs."""
@@ -60,7 +60,7 @@ class CompiledProgram(NamedTuple):
 
 
 def tensor_specs(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """The inputs and the outputs of a graph."""
+    """(inputs, outputs) of a graph."""
     inputs = tuple(TensorSpec.of(v.name, v.type) for v in graph.inputs)
     names = zip(graph.output_names, graph.outputs, strict=True)
     return inputs, tuple(TensorSpec.of(name, v.type) for name, v in names)
@@ -72,7 +72,7 @@ def compile_program(
     progress: Progress | None = None,
     pack: Callable[[PackedWeight], Array] | None = None,
 ) -> CompiledProgram:
-    """Compile the kernels of `program`, which computes `graph`, and make its plan.
+    """Compile the kernels of `program`, which computes `graph`, and plan its memory.
 
     `pack`: returns the items of a packed weight, e.g. from a pool; None: `PackedWeight.array`.
     """
@@ -85,9 +85,9 @@ def compile_draft(
     progress: Progress | None = None,
     pack: Callable[[PackedWeight], Array] | None = None,
 ) -> tuple[CompiledProgram, PlanDraft]:
-    """As `compile_program`, with the draft of the plan.
+    """As `compile_program`; also returns the draft of the plan.
 
-    Numbers of the draft may depend on symbols; the plan is the one for their hints.
+    The draft may contain symbolic integers; the plan holds their hints.
     """
     from nnefc.program.packed_weight import PackedWeight
     from nnefc.runtime.compile import support_code
@@ -97,7 +97,7 @@ def compile_draft(
 
     inputs, outputs = tensor_specs(graph)
     code = compile_kernels(program.kernels, progress, beside=support_code.functions("executor"))
-    drafted = draft_plan(program, len(inputs), len(outputs), code.offset)
+    draft = draft_plan(program, len(inputs), len(outputs), code.offset)
     launches = launch_infos(program)
     arrays: list[Array] = []
     for constant in program.constants:
@@ -114,14 +114,14 @@ def compile_draft(
         variables=graph.variables,
         states=tuple(program.states),
         code=code,
-        plan=drafted.plan(),
+        plan=draft.plan(),
         work=total_work(launches),
         launches=lambda: launches,
         constants=lambda: arrays,
         constant_bytes=sum(array.nbytes for array in arrays),
         session=_session_layout(program, graph),
     )
-    return compiled, drafted
+    return compiled, draft
 
 
 def _session_layout(program: Program, graph: Graph) -> SessionLayout:

@@ -1,4 +1,4 @@
-"""Executable code: object code of kernels, linked and mapped."""
+"""Executable memory: maps linked object code."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class ExecutableImage:
-    """An image in executable memory, until the last reference to this object is gone."""
+    """An image in executable memory; unmapped with the last reference to this object."""
 
     def __init__(self, image: Image) -> None:
         """Map `image`; raises NnefError `internal/executable-memory` if the system forbids it."""
         self.symbols = image.symbols
-        """Offsets of the entry points."""
+        """Offsets of the entry points, in bytes."""
         self._map = _map_executable(image.code)
         self.address = _address(self._map)
 
@@ -29,11 +29,11 @@ class ExecutableImage:
         return self.address + self.symbols[symbol]
 
     def offset(self, kernel: Kernel) -> int:
-        """Where a kernel starts in the image, in bytes."""
+        """Offset of a kernel in the image, in bytes."""
         return self.symbols[kernel.symbol]
 
     def call(self, kernel: Kernel, bases: int, params: int, first: int, last: int) -> None:
-        """Run tiles `first` to `last` - 1 of a kernel; the caller vouches for the addresses."""
+        """Run tiles `first` to `last` - 1 of a kernel; the addresses are not checked."""
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
         kind(self.entry(kernel.symbol))(bases, params, first, last)
 
@@ -46,7 +46,7 @@ def _address(memory: mmap.mmap) -> int:
 
 
 def _map_executable(code: bytes) -> mmap.mmap:
-    """The code in memory that is never writable and executable at once."""
+    """Map code into memory that is never writable and executable at the same time."""
     size = -(-max(len(code), 1) // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory[: len(code)] = code
@@ -55,7 +55,7 @@ def _map_executable(code: bytes) -> mmap.mmap:
     if libc.mprotect(ctypes.c_void_p(_address(memory)), ctypes.c_size_t(size), protection) == 0:
         return memory
     reason = os.strerror(ctypes.get_errno())
-    # Some systems forbid making written memory executable, but let a file be mapped so.
+    # Some systems forbid making written memory executable, but allow executable file mappings.
     from tempfile import TemporaryFile
 
     try:

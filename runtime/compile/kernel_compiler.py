@@ -1,10 +1,9 @@
 """Object code of kernels: loaded from the cache or compiled, once per process.
 
-A thread that needs a kernel claims it.  Other threads that need the same kernel wait for it, and
-compile it themselves if the first thread fails.  numba and LLVM use one processor of a process, so
-larger amounts of work are compiled by worker processes (`pool`).  Workers then continue with close
-relatives of the kernels and with kernels that callers expect (`compiling_ahead`), which puts them
-in the cache for the next network.
+A thread claims a kernel before it compiles it.  Other threads that need the same kernel wait, and
+compile it themselves if the first thread fails.  numba and LLVM use one processor per process, so
+many kernels are compiled by worker processes (`pool`).  Workers then compile relatives of these
+kernels, and kernels that callers expect (`compiling_ahead`), for the cache.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
     from nnefc.support.progress import Progress
 
 ExpectedKernels = Callable[[], Iterable[Kernel]]
-"""Gives kernels that other models are likely to need."""
+"""Returns kernels that other models are likely to need."""
 
 _expected: ContextVar[ExpectedKernels | None] = ContextVar("expected", default=None)
 
 
 @contextmanager
 def compiling_ahead(kernels: ExpectedKernels) -> Generator[None]:
-    """In this block workers go on with `kernels` when what is asked for is compiled.
+    """In this block workers also compile `kernels()`, after the requested kernels.
 
-    It is called where there are workers and a cache, while they start; what it raises is ignored.
+    `kernels` is called only if workers start and a cache exists; its exceptions are ignored.
     """
     token = _expected.set(kernels)
     try:
@@ -53,14 +52,14 @@ def compiling_ahead(kernels: ExpectedKernels) -> Generator[None]:
 _changed = threading.Condition()
 _objects: dict[CompileUnit, bytes] = {}
 _claimed: set[CompileUnit] = set()
-"""What threads are compiling."""
-_translating = threading.Lock()
-"""numba and LLVM hold locks of their own for nearly all of the time."""
+"""Units that threads are compiling."""
+_codegen_lock = threading.Lock()
+"""Held while compiling: numba and LLVM hold global locks of their own most of the time."""
 
 
 def _renew_locks() -> None:
-    global _changed, _translating
-    _changed, _translating = threading.Condition(), threading.Lock()
+    global _changed, _codegen_lock
+    _changed, _codegen_lock = threading.Condition(), threading.Lock()
     _claimed.clear()
 
 
@@ -73,16 +72,16 @@ def object_code(source: CompileUnit) -> bytes:
 
 
 def object_codes(sources: Iterable[CompileUnit], progress: Progress | None = None) -> list[bytes]:
-    """The ELF objects for this machine, each once.
+    """The ELF objects of the distinct `sources` for this machine, in order.
 
-    Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
+    Raises NnefError `internal/...`; a kernel that does not compile is an error in nnefc.
     """
     wanted = list(dict.fromkeys(sources))
-    steps = _Steps(0, len(wanted), progress)
+    steps = _ProgressCounter(0, len(wanted), progress)
     while missing := [source for source in wanted if source not in _objects]:
         steps.done = steps.total - len(missing)
         with _claim(missing) as mine:
-            _find_or_compile(mine, steps)
+            _load_or_compile(mine, steps)
     if progress is not None:
         progress(steps.total, steps.total, "")
     return [_objects[source] for source in wanted]
@@ -94,9 +93,9 @@ def compile_kernels(
     *,
     beside: Iterable[Function] = (),
 ) -> ExecutableImage:
-    """Kernels in executable memory; those without object code are compiled first.
+    """Kernels in executable memory, compiled if necessary.
 
-    `beside`: functions needed soon, compiled at the same time but not in the image.
+    `beside`: functions that are compiled at the same time but are not part of the image.
     Raises NnefError `internal/...`; a kernel that does not compile is an error in nnefc.
     """
     from nnefc.kernels.codegen.linker import link
@@ -113,26 +112,26 @@ def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Ex
 
 
 def object_code_for(source: CompileUnit, isa: Isa) -> bytes:
-    """The ELF object for machines that are of a row, found or compiled in this process."""
+    """The ELF object for `isa`, from the cache or compiled in this process."""
     key = key_of(source, isa)
     return (kernel_cache.load_kernel(key) if key else None) or _compile(source, isa, key)
 
 
 @dataclass(slots=True)
-class _Steps:
-    """How far a call has come; what is compiled for later calls are steps, too."""
+class _ProgressCounter:
+    """Compiled units of a call, for its progress; includes units compiled ahead."""
 
     done: int
     total: int
     progress: Progress | None
 
     def begin(self, source: CompileUnit) -> None:
-        """Tell that this one is under way."""
+        """Report that a unit is being compiled."""
         if self.progress is not None:
             self.progress(self.done, self.total, unit_label(source))
 
     def finish(self, source: CompileUnit, code: bytes) -> None:
-        """This one is there, for all threads."""
+        """Publish the object code of a unit to all threads."""
         with _changed:
             _objects[source] = code
             _changed.notify_all()
@@ -141,9 +140,10 @@ class _Steps:
 
 @contextmanager
 def _claim(wanted: Sequence[CompileUnit]) -> Generator[list[CompileUnit]]:
-    """Those of `wanted` that no other thread has claimed; none when all that it waited for are.
+    """Claim the units of `wanted` that no other thread has claimed; wait if all are claimed.
 
-    What is not finished at the end of the block can be claimed again.
+    The result is empty if other threads have compiled all units meanwhile.  Units that are not
+    compiled at the end of the block can be claimed again.
     """
     mine: list[CompileUnit] = []
     try:
@@ -160,77 +160,79 @@ def _claim(wanted: Sequence[CompileUnit]) -> Generator[list[CompileUnit]]:
             _changed.notify_all()
 
 
-def _find_or_compile(sources: Sequence[CompileUnit], steps: _Steps) -> None:
+def _load_or_compile(sources: Sequence[CompileUnit], steps: _ProgressCounter) -> None:
     if not sources:
         return
-    with _translators():
+    with _import_errors():
         from nnefc.kernels.target.isa import host
 
         isa = host()
     keys = {source: key_of(source, isa) for source in sources}
     missing: list[CompileUnit] = []
     for source, key in keys.items():
-        found = kernel_cache.load_kernel(key) if key else None
-        if found:
-            steps.finish(source, found)
+        code = kernel_cache.load_kernel(key) if key else None
+        if code:
+            steps.finish(source, code)
         else:
             missing.append(source)
     if len(missing) > 1:
         from nnefc.runtime.compile import pool
 
-        known = {source: key for source in missing if (key := keys[source])}
-        if count := pool.workers_for(known):
-            _compile_apart(known, count, isa, steps)
+        cacheable = {source: key for source in missing if (key := keys[source])}
+        if count := pool.workers_for(cacheable):
+            _compile_in_workers(cacheable, count, isa, steps)
             missing = [source for source in missing if source not in _objects]
     for source in missing:
         steps.begin(source)
         steps.finish(source, _compile(source, isa, keys[source]))
 
 
-def _compile_apart(known: Mapping[CompileUnit, Key], count: int, isa: Isa, steps: _Steps) -> None:
-    """Compile in `count` other processes, and then what the next networks are likely to need."""
+def _compile_in_workers(
+    wanted: Mapping[CompileUnit, Key], count: int, isa: Isa, steps: _ProgressCounter
+) -> None:
+    """Compile in `count` worker processes, then the kernels that other models may need."""
     from nnefc.runtime.compile import pool
 
-    every = dict(known)
+    keys = dict(wanted)
 
     def groups() -> Iterator[Mapping[CompileUnit, str]]:
-        yield _names(known)
-        for further in (_relatives(known), _expected_kernels()):
-            new = _new(further, every, isa)
-            every.update(new)
+        yield _entry_names(wanted)
+        for further in (_relatives(wanted), _expected_kernels()):
+            new = _uncompiled(further, keys, isa)
+            keys.update(new)
             steps.total += len(new)
-            yield _names(new)
+            yield _entry_names(new)
 
-    def keep(source: CompileUnit, code: bytes) -> None:
-        kernel_cache.store_kernel(every[source], code)
+    def finish(source: CompileUnit, code: bytes) -> None:
+        kernel_cache.store_kernel(keys[source], code)
         steps.finish(source, code)
 
-    pool.compile_apart(groups(), count, isa, begin=steps.begin, keep=keep)
+    pool.compile_in_workers(groups(), count, isa, begin=steps.begin, finish=finish)
 
 
-def _names(keys: Mapping[CompileUnit, Key]) -> dict[CompileUnit, str]:
+def _entry_names(keys: Mapping[CompileUnit, Key]) -> dict[CompileUnit, str]:
     return {source: key.name for source, key in keys.items()}
 
 
 def _relatives(sources: Iterable[CompileUnit]) -> Iterator[Kernel]:
-    """See `nnefc.kernels.template.family`."""
+    """Kernels that `nnefc.kernels.template.family` declares as relatives of `sources`."""
     for source in sources:
         if isinstance(source, Kernel):
             yield from source.relatives()
 
 
 def _expected_kernels() -> Iterator[Kernel]:
-    """See `compiling_ahead`."""
+    """The kernels of `compiling_ahead`."""
     if expected := _expected.get():
-        with suppress(Exception):  # the model that is compiled needs none of them
+        with suppress(Exception):  # the model being compiled does not need them
             yield from expected()
 
 
-def _new(
+def _uncompiled(
     kernels: Iterable[Kernel], known: Mapping[CompileUnit, Key], isa: Isa
 ) -> dict[CompileUnit, Key]:
-    """Those of `kernels` that neither this process nor the cache has; none if there is no cache."""
-    if isa.cpu != NATIVE or not kernel_cache.is_writable():  # to whom would they be of use?
+    """The `kernels` that are neither known, compiled nor cached; none without a cache."""
+    if isa.cpu != NATIVE or not kernel_cache.is_writable():  # nobody could use them
         return {}
     every = dict.fromkeys(kernels)
     with _changed:
@@ -243,18 +245,18 @@ def _new(
 
 def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
     """Compile in this process."""
-    with _translating, _deferred_interrupt():
-        with _translators():
+    with _codegen_lock, _deferred_interrupt():
+        with _import_errors():
             from nnefc.kernels.codegen.object_code import emit
-        made = emit(source.function(), source.symbol, isa)
+        code = emit(source.function(), source.symbol, isa)
         if key:
-            kernel_cache.store_kernel(key, made)
-        return made
+            kernel_cache.store_kernel(key, code)
+        return code
 
 
 @contextmanager
-def _translators() -> Generator[None]:
-    """Where numba or llvmlite is needed: what they lack is an error of the installation."""
+def _import_errors() -> Generator[None]:
+    """Report an ImportError of numba or llvmlite as an error of the installation."""
     try:
         yield
     except ImportError as error:
@@ -267,7 +269,7 @@ def _translators() -> Generator[None]:
 
 @contextmanager
 def _deferred_interrupt() -> Generator[None]:
-    """Let Ctrl-C wait for the end of the block.
+    """Delay Ctrl-C to the end of the block.
 
     llvmlite calls back into Python, and an exception that a signal handler raises there is
     printed and lost.

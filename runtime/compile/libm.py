@@ -11,7 +11,7 @@ from nnefc.support.errors import NnefError
 
 
 def _functions(library: str | None) -> list[Any]:
-    """Those of a library, or of what the process has loaded; that takes no time to find."""
+    """The functions from a library, or from the libraries that the process has loaded (None)."""
     loaded = ctypes.CDLL(library)
     return [getattr(loaded, name) for name, _ in LIBM]
 
@@ -25,11 +25,13 @@ def libm_table() -> ctypes.Array[ctypes.c_int64]:
     try:
         try:
             functions = _functions(None)
-        except AttributeError:  # the interpreter does not use them: look for the library
+        except AttributeError:  # not loaded by the interpreter
             from ctypes.util import find_library
 
             functions = _functions(find_library("m"))
     except (OSError, AttributeError) as error:
-        raise NnefError.of("internal/libm", f"no C library with mathematics: {error}") from error
+        raise NnefError.of(
+            "internal/libm", f"no C library with mathematical functions: {error}"
+        ) from error
     addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions]
     return (ctypes.c_int64 * len(LIBM))(*addresses)

@@ -1,9 +1,9 @@
-"""Compiling in other processes: numba and LLVM use one processor of a process.
+"""Compiles kernels in worker processes, because numba and LLVM use one processor per process.
 
-Workers (`compile_worker`) are started for the kernels of one call and end with it.  Nothing here is
-an error: what no worker has compiled, the caller compiles.  Processes are started by ourselves and
-not by `multiprocessing`, which would run the program of the user anew in each of them, or copy
-this process with all its locks but without the threads that hold them.
+Workers (`worker`) are started for the kernels of one call and end with it.  Failures of workers are
+not errors: the caller compiles the kernels that no worker has compiled.  `multiprocessing` is not
+used: it would run the user's main program again in each worker (spawn), or copy locks without the
+threads that hold them (fork).
 """
 
 from __future__ import annotations
@@ -30,87 +30,87 @@ if TYPE_CHECKING:
 
     from nnefc.kernels.target.isa import Isa
 
-_SECONDS: Final = {
+_COMPILE_SECONDS: Final = {
     "convolution.winograd.blocks": 0.9,
     "product.attention.rows": 0.7,
     "convolution.direct.convolution": 0.5,
     "product.matmul.gemm": 0.4,
     "reduce.local_response.windowed": 0.4,
 }
-"""What kernels of these families take to compile, on a processor of 2023."""
-_OTHERS: Final = 0.2
-_SHARE: Final = 1.0
-"""Seconds of work that a worker must have: it takes 0.4 to start, also of a processor's time."""
+"""Seconds to compile a kernel, by family, on a processor of 2023."""
+_DEFAULT_SECONDS: Final = 0.2
+_MIN_WORKER_SECONDS: Final = 1.0
+"""Seconds of work that pay for a worker, which takes 0.4 seconds of processor time to start."""
 _WORKER_BYTES: Final = 250 << 20
-"""Memory of a worker."""
-_PATIENCE: Final = 60.0
-"""Seconds without any answer after which workers are taken to hang."""
+"""Memory that a worker needs."""
+_TIMEOUT_SECONDS: Final = 60.0
+"""Seconds without any answer after which the workers are taken to hang."""
 _THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables that keep NumPy from starting threads when it is loaded."""
+"""Environment variables that keep NumPy from starting threads at import."""
 _START: Final = (
     "import sys; sys.path[:] = sys.argv[1:]; from nnefc.runtime.compile.worker import main; main()"
 )
 
-_turn = threading.Lock()
-"""Of threads that compile at the same time one has workers, as many as there are processors."""
+_pool_lock = threading.Lock()
+"""Held by the one thread that has workers; they use all processors."""
 
 
 def _renew_lock() -> None:
-    global _turn
-    _turn = threading.Lock()
+    global _pool_lock
+    _pool_lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_renew_lock)
 
 
 def workers_for(sources: Iterable[CompileUnit]) -> int:
-    """How many workers pay for what is to be compiled; 0: the caller does it alone.
+    """The number of workers that pay for compiling `sources`; 0: compile in this process.
 
-    At most as many as `NNEFC_JOBS` says, otherwise as there are processors and memory.
-    Raises NnefError `input/environment` if that is not a positive number.
+    Limited by `NNEFC_JOBS` if set, otherwise by processors and free memory.
+    Raises NnefError `input/environment` if `NNEFC_JOBS` is not a positive number.
     """
     seconds = [_seconds(source) for source in sources]
-    count = min(len(seconds), int(sum(seconds) / _SHARE), _most_workers())
-    return count if count > 1 and _can_start() else 0
+    count = min(len(seconds), int(sum(seconds) / _MIN_WORKER_SECONDS), _max_workers())
+    return count if count > 1 and _is_interpreter() else 0
 
 
 def _seconds(source: CompileUnit) -> float:
-    return _SECONDS.get(unit_label(source), _OTHERS)
+    return _COMPILE_SECONDS.get(unit_label(source), _DEFAULT_SECONDS)
 
 
-def _most_workers() -> int:
-    if (wanted := compile_jobs()) is not None:
-        return wanted
+def _max_workers() -> int:
+    if (jobs := compile_jobs()) is not None:
+        return jobs
     memory = free_memory()
     return usable_cpus() if memory is None else min(usable_cpus(), memory // _WORKER_BYTES)
 
 
-def _can_start() -> bool:
-    """Whether this process is an interpreter: programs that contain one would start themselves."""
+def _is_interpreter() -> bool:
+    """Whether `sys.executable` is Python; a frozen program would start itself instead."""
     program = PurePath(sys.executable or "").name
     return not getattr(sys, "frozen", False) and program.startswith(("python", "pypy"))
 
 
-def compile_apart(
+def compile_in_workers(
     groups: Iterable[Mapping[CompileUnit, str]],
     count: int,
     isa: Isa,
     *,
     begin: Callable[[CompileUnit], None],
-    keep: Callable[[CompileUnit, bytes], None],
+    finish: Callable[[CompileUnit, bytes], None],
 ) -> None:
-    """Compile in `count` processes; returns when nothing more is to be had.
+    """Compile in `count` processes; returns when all are compiled or no worker is left.
 
-    One group comes after the other, of each the largest first, with what they are called on disk.
-    The groups are asked for while the processes start, which takes them a second.  Both functions
-    are called by the calling thread: `begin(source)` when that is the first of those under way,
-    `keep(source, code)` with what has been compiled.
+    `groups` map units to the names of their cache entries.  They are compiled in order, each
+    starting with its most expensive units, and are computed while the processes start.  The calling
+    thread calls `begin(source)` for the oldest unit under way and `finish(source, code)` for
+    each compiled unit.
     """
-    if not _turn.acquire(blocking=False):
+    if not _pool_lock.acquire(blocking=False):
         return
     workers: list[_Worker] = []
     try:
-        with suppress(OSError, ValueError):  # the system gives no more of them
+        with suppress(OSError, ValueError):  # the system starts no more processes
             for _ in range(count):
                 workers.append(_Worker(isa))
         names: dict[CompileUnit, str] = {}
@@ -118,23 +118,23 @@ def compile_apart(
             names.update(
                 (source, group[source]) for source in sorted(group, key=_seconds, reverse=True)
             )
-        left = {source: data for source in names if (data := _pickled(source))}
-        waiting, answers = deque(left.items()), SimpleQueue[_Answer | None]()
+        pending = {source: data for source in names if (data := _pickled(source))}
+        waiting, answers = deque(pending.items()), SimpleQueue[_Answer | None]()
         running = 0
-        with suppress(RuntimeError):  # nor threads
+        with suppress(RuntimeError):  # the system starts no more threads
             for worker in workers:
                 worker.start(waiting, answers)
                 running += 1
-        while running and left:
-            begin(next(iter(left)))
-            answer = answers.get(timeout=_PATIENCE)
+        while running and pending:
+            begin(next(iter(pending)))
+            answer = answers.get(timeout=_TIMEOUT_SECONDS)
             if answer is None:
                 running -= 1
                 continue
             source, name, code = answer
             if code and name == names[source].encode():
-                del left[source]
-                keep(source, code)
+                del pending[source]
+                finish(source, code)
     except Empty:
         pass
     finally:
@@ -142,7 +142,7 @@ def compile_apart(
             worker.kill()
         for worker in workers:
             worker.wait()
-        _turn.release()
+        _pool_lock.release()
 
 
 class _Answer(NamedTuple):
@@ -152,21 +152,21 @@ class _Answer(NamedTuple):
 
 
 def _pickled(source: CompileUnit) -> bytes:
-    """Empty if it cannot be had by another process."""
+    """The pickled unit; empty if it cannot be pickled."""
     try:
         return pickle.dumps(source)
-    except Exception:  # whatever the arguments of a family raise
+    except Exception:  # arguments of a family may raise anything
         return b""
 
 
 def _command() -> list[str]:
-    """Modules are looked for where this process does, which the program may have changed."""
+    """The command line of a worker, which gets the present `sys.path` of this process."""
     options = ["-I"] if sys.flags.isolated else []
     return [sys.executable, *options, "-c", _START, *map(str, sys.path)]
 
 
 class _Worker:
-    """A process, and a thread that waits for its answers."""
+    """A worker process, and a thread that sends requests and receives answers."""
 
     def __init__(self, isa: Isa) -> None:
         """Raises OSError or ValueError if the process cannot be started."""
@@ -183,11 +183,11 @@ class _Worker:
     def start(
         self, waiting: deque[tuple[CompileUnit, bytes]], answers: SimpleQueue[_Answer | None]
     ) -> None:
-        """Begin to take from `waiting` and to give `answers`, None at the end of the process.
+        """Take units from `waiting` and put `answers`, then None at the end, in a thread.
 
-        Raises RuntimeError if there can be no more threads.
+        Raises RuntimeError if the thread cannot be started.
         """
-        # known before it runs: an interrupt may come while `start` waits for that
+        # assigned before `start`, which an interrupt may end
         self._thread = threading.Thread(target=self._serve, args=(waiting, answers), daemon=True)
         self._thread.start()
 
@@ -204,7 +204,7 @@ class _Worker:
                 if name is None or code is None:
                     break
                 answers.put(_Answer(source, name, code))
-        # it is dead; files were closed while the thread began; another one took the last source
+        # dead worker; files closed while the thread began; no unit left
         except (OSError, ValueError, IndexError):
             pass
         finally:
@@ -214,10 +214,10 @@ class _Worker:
         self._process.kill()
 
     def wait(self) -> None:
-        """Leave nothing of it: no zombie, no thread, no open file."""
+        """Wait for the process and the thread, and close the pipes."""
         self._process.wait()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         for stream in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # of what was not written
+            with suppress(OSError):  # flushing unsent data may fail
                 cast("BinaryIO", stream).close()

@@ -1,7 +1,7 @@
 """Native functions other than kernels: the executor, and calls of small models.
 
-All models share them.  A process compiles them on first use, unless it has loaded an artifact,
-which contains them.
+All models share them.  Artifacts contain them; a process that has loaded none compiles them on
+first use.
 """
 
 from __future__ import annotations
@@ -23,40 +23,41 @@ SupportModule = Literal["executor", "fast_call"]
 SUPPORT_MODULES: Final[tuple[SupportModule, ...]] = ("executor", "fast_call")
 """Modules of `nnefc.kernels.executor`."""
 
-_codes: dict[SupportModule, ExecutableImage] = {}
+_images: dict[SupportModule, ExecutableImage] = {}
 """Entries are never replaced: threads may be executing them."""
 
 
-def functions(part: SupportModule) -> list[Function]:
-    """The functions of a module, to be compiled."""
+def functions(module: SupportModule) -> list[Function]:
+    """The functions of a module as compilation units."""
     from nnefc.runtime.compile.unit import Function
 
-    return [Function(*each) for each in import_module(f"nnefc.kernels.executor.{part}").FUNCTIONS]
+    source = import_module(f"nnefc.kernels.executor.{module}")
+    return [Function(*each) for each in source.FUNCTIONS]
 
 
-def support_image(part: SupportModule) -> ExecutableImage:
-    """The image of a module, which stays in memory as long as the process."""
-    found = _codes.get(part)
-    if found is None:
-        found = _codes.setdefault(part, ExecutableImage(images([part])[0]))
-    return found
+def support_image(module: SupportModule) -> ExecutableImage:
+    """The image of a module, compiled on first use; it stays in memory as long as the process."""
+    image = _images.get(module)
+    if image is None:
+        image = _images.setdefault(module, ExecutableImage(images([module])[0]))
+    return image
 
 
-def images(parts: Sequence[SupportModule]) -> list[Image]:
+def images(modules: Sequence[SupportModule]) -> list[Image]:
     """The images of modules, each compiled and linked separately."""
     from nnefc.kernels.codegen.linker import link
     from nnefc.runtime.compile.kernel_compiler import object_codes
 
-    return [link(object_codes(functions(part))) for part in parts]
+    return [link(object_codes(functions(module))) for module in modules]
 
 
-def provide(part: SupportModule, image: Image) -> None:
-    """Use an image from a file with the same `abi_digest`, unless the module is loaded already."""
-    if part not in _codes:
-        _codes.setdefault(part, ExecutableImage(image))
+def provide(module: SupportModule, image: Image) -> None:
+    """Use an image from an artifact with equal `abi_digest`, unless the module is loaded."""
+    if module not in _images:
+        _images.setdefault(module, ExecutableImage(image))
 
 
-_AGREEING: Final = (
+_ABI_MODULES: Final = (
     "kernels.abi",
     "kernels.executor.call_state",
     "kernels.executor.executor",
@@ -67,11 +68,11 @@ _AGREEING: Final = (
     "runtime.run.fast_call",
     "runtime.run.team",
 )
-"""Modules that define, or rely on, the layout of plans and of the state of native functions."""
+"""Modules that define or use the layout of plans and of the state of native functions."""
 
 
 def _source(module: str) -> str:
-    """A digest of the source of a module; empty where there is none."""
+    """A digest of the source of a module; empty if the source is missing."""
     try:
         with open(source_file(module), "rb") as file:
             return blake2b(file.read(), digest_size=16).hexdigest()
@@ -82,5 +83,5 @@ def _source(module: str) -> str:
 @cache
 def abi_digest() -> str:
     """A digest of the binary interface between plans, native functions and Python."""
-    facts = [("nnefc", VERSION), *((name, _source(name)) for name in _AGREEING)]
+    facts = [("nnefc", VERSION), *((name, _source(name)) for name in _ABI_MODULES)]
     return blake2b(repr(facts).encode(), digest_size=16).hexdigest()

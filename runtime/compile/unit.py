@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function over 64-bit integers that is exported as `symbol`."""
+    """A function of 64-bit integers, exported as `symbol`."""
 
     symbol: str
     body: Callable[..., Any]
@@ -26,7 +26,7 @@ class Function:
 
 
 CompileUnit = Kernel | Function
-"""What is compiled to one object file."""
+"""Code that is compiled to one object file."""
 
 
 def unit_label(unit: CompileUnit) -> str:

@@ -1,12 +1,11 @@
-"""A process that compiles kernels for the one that started it.
+"""A worker process that compiles kernels for its parent.
 
-Requests come in on standard input, answers go out on standard output, in order.  A request is a
-pickled source (a kernel or a function).  An answer is two messages: the name of the object code on
-disk, which covers everything that the code depends on, so that whoever asked can tell whether this
-is what was meant; and the code, empty if it could not be made.  A message is its length, 8 bytes
-little-endian, and so many bytes.
+It reads requests from standard input and writes answers to standard output, in order.  A request is
+a pickled compilation unit.  An answer is two messages: the name of the cache entry, which the
+parent compares with its own because it covers all dependencies of the code; and the object code,
+empty after a failure.  A message is its length, 8 bytes little-endian, followed by its bytes.
 
-It ends when there are no more requests: also when the one that started it has died.
+The worker ends with its standard input, which also closes when the parent dies.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from typing import BinaryIO, Final
 
 _LENGTH: Final = struct.Struct("<Q")
 _LONGEST: Final = 1 << 28
-"""Bytes of a message; more are none of ours."""
+"""Largest valid message, in bytes."""
 
 
 def write_message(stream: BinaryIO, data: bytes) -> None:
-    """Raises OSError if nobody reads any more."""
+    """Write a message; raises OSError if the reader has closed the stream."""
     stream.write(_LENGTH.pack(len(data)) + data)
     stream.flush()
 
 
 def read_message(stream: BinaryIO) -> bytes | None:
-    """None at the end, and for what is not whole."""
+    """The next message; None at the end of the stream or for an incomplete message."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None
@@ -41,20 +40,21 @@ def read_message(stream: BinaryIO) -> bytes | None:
 
 
 def main() -> None:
-    """Answer requests."""
-    # Ctrl-C goes to all processes of a terminal; the one that started this decides.
+    """Answer requests until the end of the input."""
+    # Ctrl-C goes to all processes of a terminal; the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no answer
-    import_module("nnefc.kernels.codegen.object_code")  # takes the longest of all
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries may print
+    import_module("nnefc.kernels.codegen.object_code")  # the slowest import
 
     while (request := read_message(requests)) is not None:
-        for part in _answer(request):
-            write_message(answers, part)
+        for message in _answer(request):
+            write_message(answers, message)
 
 
 def _answer(request: bytes) -> tuple[bytes, bytes]:
+    """(name of the cache entry, object code); empty after any error."""
     from nnefc.kernels.codegen.object_code import emit
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.compile.unit import key_of
@@ -64,5 +64,5 @@ def _answer(request: bytes) -> tuple[bytes, bytes]:
         key = key_of(source, host())
         name = key.name if key else ""
         return name.encode(), emit(source.function(), source.symbol, host())
-    except Exception:  # it will be compiled, and fail, where somebody sees it
+    except Exception:  # the parent compiles it again and reports the error
         return b"", b""

@@ -56,7 +56,7 @@ def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Po
     monkeypatch.setattr(kernel_cache, "load_kernel", lambda name: None)  # pyright: ignore
     monkeypatch.setattr(kernel_cache, "store_kernel", lambda name, code: None)  # pyright: ignore
     monkeypatch.setattr(pool, "subprocess", Spy)
-    monkeypatch.setattr(pool, "_SHARE", 1e-9)
+    monkeypatch.setattr(pool, "_MIN_WORKER_SECONDS", 1e-9)
     monkeypatch.setenv("NNEFC_JOBS", "2")
     threads = threading.active_count()
     yield started

@@ -94,7 +94,7 @@ def hinder(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif reason == "another machine":
         monkeypatch.setattr(kernel_compiler, "NATIVE", "")
     else:
-        monkeypatch.setattr(compile_pool, "_SHARE", 1e9)
+        monkeypatch.setattr(compile_pool, "_MIN_WORKER_SECONDS", 1e9)
 
 
 @pytest.mark.parametrize("reason", ["one job", "no cache", "another machine", "little to do"])

@@ -39,7 +39,7 @@ def noted(worker, *given):
     print(worker._process.pid, flush=True)
     start(worker, *given)
 compile_pool._Worker.start = noted
-compile_pool._SHARE = 0.001
+compile_pool._MIN_WORKER_SECONDS = 0.001
 """
 
 

@@ -35,7 +35,9 @@ def apart(
     """What workers give, in this order, and of what they were said to be under way."""
     found: dict[CompileUnit, bytes] = {}
     begun: list[CompileUnit] = []
-    compile_pool.compile_apart(groups, count, host(), begin=begun.append, keep=found.__setitem__)
+    compile_pool.compile_in_workers(
+        groups, count, host(), begin=begun.append, finish=found.__setitem__
+    )
     return found, begun
 
 
@@ -150,7 +152,7 @@ def test_workers_that_do_not_work(
     pool: list[Any], program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_pool, "_command", lambda: [sys.executable, "-c", program])
-    monkeypatch.setattr(compile_pool, "_PATIENCE", 0.5)
+    monkeypatch.setattr(compile_pool, "_TIMEOUT_SECONDS", 0.5)
     assert object_codes(SOURCES) == [emitted(source) for source in SOURCES]
     assert len(pool) == 2
 
