@@ -130,7 +130,7 @@ class ExpressionEvaluator(ABC):
         return value
 
     def _if_else(self, node: ast.IfElse, scope: Scope) -> Any:
-        """`a if condition else b`, of which only one is evaluated (beyond tract)."""
+        """`a if condition else b`; only the chosen branch is evaluated (beyond tract)."""
         condition = self.evaluate(node.condition, scope)
         if condition is BROKEN:
             return BROKEN

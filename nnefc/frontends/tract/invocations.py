@@ -93,7 +93,7 @@ def deviations(document: ast.Document) -> list[tuple[str, str]]:
 
 
 def _names(document: ast.Document) -> Iterator[str]:
-    """The names of all invocations, with those of the operations behind infix operators."""
+    """The names of all invocations; infix operators count as the operations they denote."""
     for node in _nodes(_bodies(document)):
         match node:
             case ast.Invocation(name=name):

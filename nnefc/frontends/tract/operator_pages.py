@@ -56,20 +56,20 @@ def operators_of(registry: str) -> list[OperatorEntry]:
 
 
 def find_operators(name: str) -> list[OperatorEntry]:
-    """The operators of this name in all registries; if none, those of the registry-less name.
+    """The operators of this name in all registries, or else of this name without its registry.
 
     `sdpa` finds `tract_transformers_sdpa`.
     """
     rows = [row for registry in REGISTRIES for row in operators_of(registry)]
     return [row for row in rows if row.name == name] or [
-        row for row in rows if _plain(row.name) == name
+        row for row in rows if _without_registry(row.name) == name
     ]
 
 
 def searchable_names() -> list[str]:
     """The names that `find_operators` accepts, with and without registries."""
     rows = [row.name for registry in REGISTRIES for row in operators_of(registry)]
-    return list(dict.fromkeys([*rows, *map(_plain, rows)]))
+    return list(dict.fromkeys([*rows, *map(_without_registry, rows)]))
 
 
 def _owner(name: str) -> str:
@@ -97,18 +97,18 @@ def _literal(value: Any) -> str:
 
 
 def _summary(name: str, operator: Operator) -> str:
-    """The first paragraph of an operator's docstring, or the summary of the operation behind it."""
-    same = operator.function.__name__.rstrip("_")
-    if name != same and name not in DEVIATIONS:
-        return f"Another name of `{same}`."
+    """The first paragraph of an operator's docstring, or the summary of its IR operation."""
+    function_name = operator.function.__name__.rstrip("_")
+    if name != function_name and name not in DEVIATIONS:
+        return f"Another name of `{function_name}`."
     text = inspect.getdoc(operator.function) or ""
-    spec = declared().get(_plain(name))
+    spec = declared().get(_without_registry(name))
     own = " ".join(text.partition("\n\n")[0].split())
     general = spec.summary if spec and (operator.registry == REGISTRIES[0] or not own) else ""
     return f"{general} {own}".strip()
 
 
-def _plain(name: str) -> str:
+def _without_registry(name: str) -> str:
     """The name of an operator without the prefix of its registry."""
     return next((name.removeprefix(f"{r}_") for r in REGISTRIES if name.startswith(r)), name)
 

@@ -184,7 +184,7 @@ def operators() -> Mapping[str, Operator]:
 
 @cache
 def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters of an operator's function behind `make`."""
+    """The parameters of an operator's function after `make`."""
     hints = typing.get_type_hints(function)
     _, *parameters = inspect.signature(function).parameters.values()
     return tuple(Parameter(p.name, _converter(hints[p.name]), p.default) for p in parameters)

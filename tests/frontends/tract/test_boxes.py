@@ -85,7 +85,7 @@ def detections(batch: int, classes: int, count: int, seed: int) -> tuple[Array, 
     ("batch", "classes", "most", "overlap", "least"),
     [(1, 1, 4, 0.5, None), (2, 3, 5, 0.3, 0.4), (1, 2, 100, 0.0, 0.1), (3, 1, 1, 0.7, None)],
 )
-def test_boxes_that_remain(
+def test_remaining_boxes(
     tmp_path: Path,
     batch: int,
     classes: int,
@@ -115,7 +115,7 @@ def test_equal_scores_and_empty_boxes(tmp_path: Path) -> None:
     assert found.tolist() == [[0, 0, 0], [0, 0, 2], [0, 0, 3]]
 
 
-def test_nothing_remains(tmp_path: Path) -> None:
+def test_no_boxes_remain(tmp_path: Path) -> None:
     boxes, scores = detections(1, 2, 5, 0)
     none = model(tmp_path, 1, 2, 5, 0.5, ", score_threshold = 2.0")
     assert none(boxes, scores).shape == (0, 3)
@@ -123,7 +123,7 @@ def test_nothing_remains(tmp_path: Path) -> None:
     assert none(boxes, scores).shape == (0, 3)
 
 
-def test_what_does_not_fit_is_an_error(tmp_path: Path) -> None:
+def test_shapes_must_match(tmp_path: Path) -> None:
     text = DOCUMENT % (2, 1, 1, 3, 0.5, "")
     (tmp_path / "graph.nnef").write_text(text)
     shapes = {"boxes": (2, 5, 4), "scores": (1, 1, 5)}

@@ -93,7 +93,7 @@ CASES: list[tuple[str, Callable[[Array, Array, Array], Array]]] = [
 
 
 @pytest.mark.parametrize(("value", "expected"), CASES)
-def test_as_numpy_computes_it(
+def test_against_numpy(
     value: str, expected: Callable[[Array, Array, Array], Array], tmp_path: Path
 ) -> None:
     model = compiled(tmp_path, f"    y = tract_core_complex_to_inner_dim({value});")
@@ -105,7 +105,7 @@ def test_as_numpy_computes_it(
     np.testing.assert_allclose(numbers(y), right, rtol=1e-5, atol=1e-5)
 
 
-def test_frames(tmp_path: Path) -> None:
+def test_stft(tmp_path: Path) -> None:
     value = "tract_core_stft(a, axis = 0, frame = 4, stride = 2)"
     x, z = inputs(8)
     y = compiled(tmp_path, f"    y = tract_core_complex_to_inner_dim({value});")(x, z)
@@ -142,7 +142,7 @@ def test_files(dtype: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("archive", [False, True])
-def test_files_that_are_not_read(archive: bool, tmp_path: Path) -> None:
+def test_files_whose_data_is_not_read(archive: bool, tmp_path: Path) -> None:
     """The header of a tensor file tells whether its items are complex."""
     folder = tmp_path / "net"
     folder.mkdir()
@@ -175,7 +175,7 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("value", REFUSED)
-def test_operators_that_take_none_say_so(value: str, tmp_path: Path) -> None:
+def test_operators_that_reject_complex_tensors(value: str, tmp_path: Path) -> None:
     with pytest.raises(NnefError, match="complex") as error:
         compiled(tmp_path, f"    y = {value};")(*inputs())
     assert error.value.errors[0].rule in ("tract/unsupported", "tract/attribute")
@@ -201,7 +201,7 @@ def test_operators_that_take_none_say_so(value: str, tmp_path: Path) -> None:
         ("a[0]", "type/subscript", "not a tensor"),
     ],
 )  # fmt: skip
-def test_what_is_wrong(value: str, rule: str, message: str, tmp_path: Path) -> None:
+def test_errors(value: str, rule: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(NnefError, match=message) as error:
         compiled(tmp_path, f"    y = {value};")(*inputs())
     assert error.value.errors[0].rule == rule

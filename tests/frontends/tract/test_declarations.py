@@ -117,7 +117,7 @@ LONG = "+".join(["S"] * 20_000)
         ),
     ],
 )
-def test_what_is_declared_is_checked_before_shapes_are_known(
+def test_declarations_are_checked_without_shapes(
     tmp_path: Path, text: str, rule: str, place: tuple[int, int], words: str
 ) -> None:
     (tmp_path / "graph.nnef").write_text(text)
@@ -128,7 +128,7 @@ def test_what_is_declared_is_checked_before_shapes_are_known(
     assert words in found.message
 
 
-def test_all_that_is_declared_wrongly_is_told(tmp_path: Path) -> None:
+def test_all_errors_are_reported(tmp_path: Path) -> None:
     text = declared(
         "tract_symbol S",
         "tract_symbol",
@@ -143,7 +143,7 @@ def test_all_that_is_declared_wrongly_is_told(tmp_path: Path) -> None:
     assert [each.line for each in error.value.errors] == [4, 5, 6, 9, 9, 10]
 
 
-def test_symbols_of_documents_without_declarations_are_taken_for_some(tmp_path: Path) -> None:
+def test_undeclared_symbols(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(declared())
     diagnostics = Diagnostics()
     found = read_model(tmp_path, diagnostics=diagnostics)
@@ -174,7 +174,7 @@ def test_symbols_of_documents_without_declarations_are_taken_for_some(tmp_path: 
         (("tract_symbol S", "tract_assert S == 33"), "[S]", (4, 1), "S == 33 (line 4)"),
     ],
 )
-def test_trials_say_what_no_values_fulfil(
+def test_unsatisfiable_constraints_are_named(
     tmp_path: Path, lines: tuple[str, ...], shape: str, place: tuple[int, int], words: str
 ) -> None:
     (tmp_path / "graph.nnef").write_text(declared(*lines, shape=shape))
@@ -202,7 +202,7 @@ def test_trials_say_what_no_values_fulfil(
         ("[A+B, C+1, A+B+C]", (3, 3, 6), "no whole numbers A, B make A+B 3 and A+B+C 6"),
     ],
 )
-def test_extents_tell_symbols_together(
+def test_extents_determine_symbols_jointly(
     tmp_path: Path, shape: str, given: tuple[int, ...], words: str | None
 ) -> None:
     lines = ("tract_symbol A", "tract_symbol B", "tract_symbol C")
@@ -220,7 +220,7 @@ def test_extents_tell_symbols_together(
     assert words in one.message
 
 
-def test_trials_have_values_of_symbols_that_are_only_in_sums(tmp_path: Path) -> None:
+def test_sample_values_of_symbols_in_sums(tmp_path: Path) -> None:
     names = [f"s{i}" for i in range(30)]
     lines = [f"tract_symbol {name}" for name in names]
     text = declared(*lines, shape=f"[{'+'.join(names)}, 4]")
@@ -238,7 +238,7 @@ def test_trials_have_values_of_symbols_that_are_only_in_sums(tmp_path: Path) -> 
     st.lists(st.integers(0, 4), min_size=3, max_size=3),
     st.booleans(),
 )
-def test_equations_against_all_small_numbers(
+def test_equations_against_exhaustive_search(
     rows: list[list[int]], right: list[int], chosen: list[int], possible: bool
 ) -> None:
     def sums(numbers: Sequence[int]) -> list[int]:
@@ -267,7 +267,7 @@ def test_equations_against_all_small_numbers(
             assert (name in found) == (np.linalg.matrix_rank(np.array([*rows, unit])) == fixed)
 
 
-def test_inputs_that_are_introduced_nowhere_have_no_shapes(tmp_path: Path) -> None:
+def test_parameters_without_an_input(tmp_path: Path) -> None:
     text = declared("tract_symbol S", more="k = tract_extra_exp_none(x);").replace(
         "( x )", "( x, z )"
     )

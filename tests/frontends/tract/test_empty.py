@@ -65,7 +65,7 @@ def run(folder: Path, value: str) -> Array:
          "output = [('r', 'full', 1, 1)])", EMPTY.cumsum(1)),
     ],
 )  # fmt: skip
-def test_a_batch_of_nothing(tmp_path: Path, value: str, theirs: Tensor) -> None:
+def test_empty_batch(tmp_path: Path, value: str, theirs: Tensor) -> None:
     ours = run(tmp_path, value)
     assert ours.shape == theirs.shape
     np.testing.assert_array_equal(ours, theirs.numpy())
@@ -100,7 +100,7 @@ def test_states_of_a_loop_keep_their_type(tmp_path: Path, batch: int, turns: int
         "state = [('h', [[[[0.0]]]], 'r')], output = [('r', 'last', 1, 1)])",
     ],
 )
-def test_what_is_not_possible_names_the_input(tmp_path: Path, value: str) -> None:
+def test_errors_name_the_empty_input(tmp_path: Path, value: str) -> None:
     with pytest.raises(NnefError) as caught:
         run(tmp_path, value)
     (error,) = caught.value.errors
@@ -108,7 +108,7 @@ def test_what_is_not_possible_names_the_input(tmp_path: Path, value: str) -> Non
     assert error.hint == "input 'x' has shape [0, 3, 8, 8]: no items to compute with"
 
 
-def test_windows_larger_than_nothing_are_refused(tmp_path: Path) -> None:
+def test_window_along_an_empty_axis(tmp_path: Path) -> None:
     path = tmp_path / "graph.nnef"
     path.write_text(
         TEXT.format("max_pool(x, size = [2, 1, 1, 1], padding = [(0, 0), (0, 0), (0, 0), (0, 0)])")

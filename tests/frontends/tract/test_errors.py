@@ -68,7 +68,7 @@ def rules(found: list[Diagnostic]) -> list[str]:
     return [each.rule for each in found]
 
 
-def test_unknown_operators_are_told_at_once_with_counts(tmp_path: Path) -> None:
+def test_all_unknown_operators_are_reported_with_counts(tmp_path: Path) -> None:
     value = "foo(x) + bar(foo(x)) + tract_onnx_lrn(x) +\n  foo(x) + softmx(x) + f(foo(x))"
     fragments = """\
 fragment f( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { y = baz(x); }
@@ -87,14 +87,14 @@ fragment unused( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { y = qux(x); }
     assert "did you mean 'softmax'" in softmx.hint
 
 
-def test_operators_that_are_not_possible_say_why(tmp_path: Path) -> None:
+def test_unsupported_operators_give_a_reason(tmp_path: Path) -> None:
     text = HEAD + Y % "tract_core_load(x)"
     (found,) = errors(tmp_path, text)
     assert found.rule == "tract/unsupported"
     assert "tract has removed this operator" in found.hint
 
 
-def test_registries_that_do_not_exist(tmp_path: Path) -> None:
+def test_unknown_registries(tmp_path: Path) -> None:
     found = errors(tmp_path, "version 1.0;\nextension tract_registry tract_foo;\n" + Y % "x")
     assert rules(found)[0] == "tract/registry"
     assert (found[0].line, found[0].column) == (2, 26)
@@ -144,7 +144,7 @@ def test_extents_beyond_64_bits(tmp_path: Path) -> None:
     assert set(rules_) == {"input/shape"}
 
 
-def test_assertions_that_are_none(tmp_path: Path) -> None:
+def test_assertion_that_cannot_be_parsed(tmp_path: Path) -> None:
     text = SYMBOLS.replace("S >= 3", "S >=")
     found = errors(tmp_path, text, shapes={"x": (4, 8), "z": (1, 5)})
     assert rules(found) == ["tract/assert"]
@@ -282,7 +282,7 @@ def test_arguments(tmp_path: Path, value: str, rule: str) -> None:
     assert all(e.line >= 4 for e in found)
 
 
-def test_messages_name_what_there_is_and_what_is_wanted(tmp_path: Path) -> None:
+def test_messages_name_the_value_and_the_expectation(tmp_path: Path) -> None:
     def message(value: str) -> str:
         (found,) = errors(tmp_path, HEAD + Y % value)
         return found.message
@@ -307,7 +307,7 @@ def test_messages_name_what_there_is_and_what_is_wanted(tmp_path: Path) -> None:
         "copy_n(x, times = 100000000000)",
     ],
 )
-def test_what_is_too_large(tmp_path: Path, value: str) -> None:
+def test_too_large_tensors(tmp_path: Path, value: str) -> None:
     (found,) = errors(tmp_path, HEAD + Y % value)
     assert found.rule.startswith("limit/") or found.rule in ("tract/attribute", "argument/mul")
 
@@ -332,7 +332,7 @@ def test_what_is_too_large(tmp_path: Path, value: str) -> None:
         ),
     ],
 )
-def test_fragments_without_end(tmp_path: Path, text: str, rule: str) -> None:
+def test_endless_recursion(tmp_path: Path, text: str, rule: str) -> None:
     found = errors(tmp_path, HEAD + text + Y % "f(x)", limits=Limits(steps=20_000))
     assert rules(found) == [f"limit/{rule}"]
 
@@ -340,7 +340,7 @@ def test_fragments_without_end(tmp_path: Path, text: str, rule: str) -> None:
 @pytest.mark.parametrize(
     "value", ["softmax(x, axes = [1], axes = [0])", "f(x, k = 1, k = 2)", "f(x, 1, k = 2)"]
 )
-def test_an_argument_is_given_once(tmp_path: Path, value: str) -> None:
+def test_duplicate_arguments(tmp_path: Path, value: str) -> None:
     text = "fragment f( a: tensor<scalar>, k: integer ) -> ( b: tensor<scalar> ) { b = a * k; }\n"
     (found,) = errors(tmp_path, HEAD + text + Y % value)
     assert found.rule == "invocation/arguments"
@@ -348,7 +348,7 @@ def test_an_argument_is_given_once(tmp_path: Path, value: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_within_itself(tmp_path: Path) -> None:
+def test_recursive_loop(tmp_path: Path) -> None:
     body = STEP.replace("tanh(a + h)", SCAN.replace("x", "a"))
     found = errors(tmp_path, HEAD + body + Y % SCAN)
     assert all(each.line for each in found)
@@ -381,14 +381,14 @@ def test_loops(tmp_path: Path, old: str, new: str) -> None:
     assert not any(each.rule.startswith("internal") for each in found)
 
 
-def test_models_within_themselves(tmp_path: Path) -> None:
+def test_recursive_submodels(tmp_path: Path) -> None:
     inner = HEAD + Y % "tract_core_submodel([x], label = 'inner')"
     files = {f"{'inner/' * (n + 1)}graph.nnef": inner for n in range(12)}
     (found,) = errors(tmp_path, inner, files=files)
     assert found.rule == "tract/submodel"
 
 
-def test_models_within_are_told_their_own_errors(tmp_path: Path) -> None:
+def test_errors_in_submodels(tmp_path: Path) -> None:
     text = HEAD + Y % "tract_core_submodel([x], label = 'inner')"
     (found,) = errors(tmp_path, text, files={"inner/graph.nnef": HEAD + Y % "foo(x)"})
     assert found.rule == "tract/operator"
@@ -429,7 +429,7 @@ def test_states_of_the_wrong_shape(tmp_path: Path) -> None:
     assert session(x).shape == (1, 5, 4)
 
 
-def test_symbols_of_the_past_are_for_operators_that_ignore_them(tmp_path: Path) -> None:
+def test_unbound_symbols_in_ignored_arguments(tmp_path: Path) -> None:
     head = HEAD + "extension tract_symbol S;\nextension tract_symbol P;\n"
     (tmp_path / "graph.nnef").write_text(head + CACHE)
     found = read_model(tmp_path)
@@ -460,9 +460,7 @@ def test_results_may_share_a_name(tmp_path: Path) -> None:
         ("deconv(r, f, stride = [1000000000])", "deconv"),
     ],
 )
-def test_windows_that_are_too_large_have_a_place(
-    tmp_path: Path, value: str, operation: str
-) -> None:
+def test_too_large_windows_have_a_position(tmp_path: Path, value: str, operation: str) -> None:
     before = "r = unsqueeze(x, axes = [0]);\n f = tract_core_broadcast(1.0, shape = [2, 2, 3]);\n"
     text = HEAD + (Y % value).replace("    y = ", before + "    y = ")
     (tmp_path / "graph.nnef").write_text(text)

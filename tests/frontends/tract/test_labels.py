@@ -68,7 +68,7 @@ def test_labels_that_differ_in_case(tmp_path: Path, x: Array) -> None:
     np.testing.assert_allclose(model(x[:1]), expected[:1], rtol=1e-6)
 
 
-def test_models_within_whose_names_differ_in_case(tmp_path: Path, x: Array) -> None:
+def test_submodels_whose_names_differ_in_case(tmp_path: Path, x: Array) -> None:
     (tmp_path / "graph.nnef").write_text(HEAD + OUTER)
     for name, seed in (("part", 1), ("PART", 2)):
         (tmp_path / name).mkdir()

@@ -114,7 +114,7 @@ def test_keys_of_64_bits_and_truth_values(tmp_path: Path) -> None:
     assert model(np.array([[True, False]])).tolist() == [[0, 9]]
 
 
-def test_reals_that_are_no_numbers(tmp_path: Path) -> None:
+def test_nan_and_infinite_keys(tmp_path: Path) -> None:
     keys = np.array([np.nan, 2, np.inf, 1, -np.inf, -0.0], np.float32)
     model = compiled(tmp_path, "tract_onnx_ml_reverse_lookup(x, k, -1)", "float32", k=keys)
     x = np.array([[np.nan, np.inf], [-np.inf, 0], [1, 3]], np.float32)
@@ -159,7 +159,7 @@ def test_strings_are_looked_up_while_the_model_is_read(tmp_path: Path) -> None:
         ("reverse_lookup(x, ['a', 1], 0)", "tract/argument", "'a' is no tensor"),
     ],
 )  # fmt: skip
-def test_what_is_wrong(value: str, rule: str, message: str, tmp_path: Path) -> None:
+def test_errors(value: str, rule: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(NnefError, match=message) as error:
         texts = strings_file((2,), b"a", b"b")
         compiled(tmp_path, f"tract_onnx_ml_{value}", s=texts)(np.zeros((1, 2), np.int32))
@@ -173,7 +173,7 @@ def test_what_is_wrong(value: str, rule: str, message: str, tmp_path: Path) -> N
      "tract_core_gather(s, x, 0)", "sigmoid(s)", "if s then x else x", "[i for i in s]",
      "tract_onnx_random(datum_type = 'f32', shape = [2], dist = s, parameters = s)"],
 )  # fmt: skip
-def test_strings_are_no_tensors(value: str, tmp_path: Path) -> None:
+def test_strings_are_not_operands(value: str, tmp_path: Path) -> None:
     with pytest.raises(NnefError) as error:
         texts = strings_file((2,), b"a", b"b")
         compiled(tmp_path, value, s=texts)(np.zeros((1, 2), np.int32))

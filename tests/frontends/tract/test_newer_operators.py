@@ -123,7 +123,7 @@ def test_cumsum_of_a_stream(tmp_path: Path, skip: int, exclusive: bool) -> None:
     np.testing.assert_allclose(y, of_tract(tmp_path, given)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_cumsum_of_lengths_that_vary(tmp_path: Path) -> None:
+def test_cumsum_of_varying_lengths(tmp_path: Path) -> None:
     written(tmp_path, "tract_core_cumsum(x, axis = 0, exclusive = true)", "y", {"x": reals(3, 2)})
     path = tmp_path / "graph.nnef"
     text = path.read_text().replace("shape = [3, 2]", "shape = [S, 2]")
@@ -135,7 +135,7 @@ def test_cumsum_of_lengths_that_vary(tmp_path: Path) -> None:
         np.testing.assert_allclose(y, sums(x, 0, True, False), rtol=1e-5, atol=1e-4)
 
 
-def test_cumsum_of_what_is_known_and_of_logicals(tmp_path: Path) -> None:
+def test_cumsum_of_known_tensors_and_booleans(tmp_path: Path) -> None:
     call = "x + tract_core_cumsum([1.0, 2.0, 3.0], axis = -1, exclusive = true)"
     (y,) = outputs(tmp_path, call, {"x": np.zeros(3, np.float32)})
     np.testing.assert_array_equal(y, [0, 1, 3])

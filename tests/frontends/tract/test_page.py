@@ -25,7 +25,7 @@ def test_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert scope["fixed"].inputs[0].shape == (1, 3, 4)
 
 
-def test_registries_are_those_that_there_are() -> None:
+def test_list_of_registries_is_complete() -> None:
     from nnefc.frontends.tract.registry import REGISTRIES
 
     (listed,) = re.findall(r"- \*\*Registries\*\*: (.*?)\(also", PAGE, re.S)

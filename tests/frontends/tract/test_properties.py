@@ -94,7 +94,7 @@ def with_inputs(written: Mapping[str, Sequence[str]]) -> str:
 
 @SETTINGS
 @given(shapes_of_symbols())
-def test_symbols_explain_the_shapes_that_tell_them(
+def test_bound_symbols_reproduce_the_shapes(
     how: tuple[dict[str, list[str]], dict[str, list[int]]],
 ) -> None:
     written, shapes = how
@@ -117,7 +117,7 @@ def test_symbols_explain_the_shapes_that_tell_them(
 
 @SETTINGS
 @given(shapes_of_symbols(), st.lists(st.integers(2, 40), min_size=3, max_size=3), st.booleans())
-def test_symbols_have_the_values_that_they_had(
+def test_symbols_are_recovered(
     how: tuple[dict[str, list[str]], dict[str, list[int]]], values: list[int], first: bool
 ) -> None:
     """Symbols that are an extent of their own get their values, wherever that extent is."""
@@ -146,7 +146,7 @@ def test_a_symbol_has_the_least_value_that_an_extent_allows(value: int, extent: 
 
 @SETTINGS
 @given(shapes_of_symbols(), st.integers(1, 5))
-def test_a_wrong_extent_is_found(
+def test_inconsistent_extents(
     how: tuple[dict[str, list[str]], dict[str, list[int]]], more: int
 ) -> None:
     written, shapes = how
@@ -161,7 +161,7 @@ def test_a_wrong_extent_is_found(
 
 @SETTINGS
 @given(shapes_of_symbols())
-def test_trial_shapes_are_possible(
+def test_sample_shapes_are_valid(
     how: tuple[dict[str, list[str]], dict[str, list[int]]],
 ) -> None:
     written, _ = how
@@ -280,7 +280,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("datum", sorted(KINDS))
-def test_known_tensors_are_computed_as_others(datum: str) -> None:
+def test_folding_matches_compilation(datum: str) -> None:
     """Folded operators give the results of compiled ones."""
     kind = KINDS[datum]
     is_real = datum.startswith("f")

@@ -87,7 +87,7 @@ def splitmix64(seed: int, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", [0, 7, -1, (1 << 63) - 1])
-def test_words_are_those_of_the_generator(seed: int, tmp_path: Path) -> None:
+def test_words_match_splitmix64(seed: int, tmp_path: Path) -> None:
     model = compiled(tmp_path, numbers("uniform", "0.0, 1.0", "f64", str(seed)))
     words = splitmix64(seed, 55)
     found = np.concatenate([model(rows(count)).reshape(-1) for count in (7, 4)])
@@ -147,7 +147,7 @@ def test_normal_numbers(dtype: str, mean: float, deviation: float, tmp_path: Pat
     assert all(abs(correlation(z * z, apart)) < 3.5 for apart in (1, 5, 20000))
 
 
-def test_every_call_goes_on_where_the_one_before_has_ended(tmp_path: Path) -> None:
+def test_calls_continue_the_sequence(tmp_path: Path) -> None:
     model = compiled(tmp_path, numbers("uniform", "0.0, 1.0"))
     whole = model(rows(60)).reshape(-1)
     for lengths in ([60], [20, 20, 20], [1, 9, 50], [33, 2, 25]):
@@ -195,7 +195,7 @@ def test_threads_change_nothing(tmp_path: Path) -> None:
     assert all((a == b).all() for a, b in zip(alone, together, strict=True))
 
 
-def test_no_numbers_and_one(tmp_path: Path) -> None:
+def test_zero_and_single_samples(tmp_path: Path) -> None:
     none = numbers("normal", "0.0, 1.0").replace("[N, 5]", "[N, 0]")
     one = numbers("uniform", "2.0, 3.0").replace("[N, 5]", "[]")
     values = [none, one, "tract_onnx_multinomial(x, sample_size = 0)"]
@@ -235,7 +235,7 @@ def test_any_number_of_classes(classes: int, tmp_path: Path) -> None:
     assert (np.abs(counts - expected) <= 5 * math.sqrt(expected)).all()
 
 
-def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
+def test_nan_and_infinite_weights(tmp_path: Path) -> None:
     """Samples are valid classes; infinite weights exclude finite ones."""
     inf, nan = math.inf, math.nan
     logits = np.array([[nan, 1, 2], [-inf, -inf, -inf], [inf, 1, 2], [1, inf, inf]], np.float32)
@@ -246,7 +246,7 @@ def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
     assert set(sample[3].tolist()) == {1, 2}
 
 
-def test_the_word_without_bits(tmp_path: Path) -> None:
+def test_word_of_zero_bits(tmp_path: Path) -> None:
     """The hash of position 0 is 0: the first number of a generator at that position."""
     values = [numbers("uniform", "2.0, 3.0"), numbers("normal", "0.0, 1.0")]
     model = compiled(tmp_path, *values, "tract_onnx_multinomial(x, sample_size = 5)")
@@ -315,9 +315,7 @@ ARGUMENTS = "datum_type = '{}', shape = {}, dist = '{}', parameters = {}"
         ("x, seed = 'a'", "tract/attribute", "'a'"),
     ],
 )  # fmt: skip
-def test_what_is_wrong(
-    value: str | tuple[str, ...], rule: str, message: str, tmp_path: Path
-) -> None:
+def test_errors(value: str | tuple[str, ...], rule: str, message: str, tmp_path: Path) -> None:
     if isinstance(value, str):
         value = f"tract_onnx_multinomial({value})"
     else:

@@ -129,7 +129,7 @@ graph net( x ) -> ( y )
         np.testing.assert_array_equal(nnefc.compile(tmp_path)(x), x * factor)
 
 
-def test_only_those_of_the_dialect_beside_json_are_templates(tmp_path: Path) -> None:
+def test_only_tract_documents_beside_json_are_templates(tmp_path: Path) -> None:
     text = """\
 version 1.0;
 # {{ not a template
@@ -148,7 +148,7 @@ graph net( x ) -> ( y )
     nnefc.import_model(tmp_path, dialect="tract")
 
 
-def test_later_errors_are_in_what_was_rendered(tmp_path: Path) -> None:
+def test_later_errors_name_the_rendered_text(tmp_path: Path) -> None:
     write(tmp_path, GRAPH.replace("= matmul(", "= matmull(").replace("= variable(", "= variabel("))
     with pytest.raises(NnefError) as caught:
         nnefc.import_model(tmp_path)
@@ -192,7 +192,7 @@ def test_later_errors_are_in_what_was_rendered(tmp_path: Path) -> None:
         ("a\n{%- if true %}\n b\n{% endif -%}\nc\n", "a\n b\nc"),
     ],
 )  # fmt: skip
-def test_what_templates_give(tmp_path: Path, template: str, expected: str) -> None:
+def test_rendered_text(tmp_path: Path, template: str, expected: str) -> None:
     assert rendered(tmp_path, template) == expected
 
 
@@ -228,7 +228,7 @@ def printed(value: Any) -> Any:
     template=st.recursive(PART.map(lambda part: f"<{{{{ {part} }}}}>"), statement, max_leaves=6),
     xs=st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
-def test_templates_of_which_jinja2_gives_the_same(
+def test_against_jinja2(
     tmp_path_factory: pytest.TempPathFactory, template: str, xs: list[int]
 ) -> None:
     values: dict[str, Any] = {"xs": xs, "n": 3, "s": "qu", "d": {"k": 2}}
@@ -312,7 +312,7 @@ def test_faults_say_what_is_wrong(tmp_path: Path, expression: str, said: str) ->
     assert said in caught.value.errors[0].message
 
 
-def test_files_that_are_no_json(tmp_path: Path) -> None:
+def test_invalid_json(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     assert rendered(tmp_path, "{{ net.layers }}") == "3"  # which needs no other file
     assert fault(tmp_path, "\n{{ bad.x }}") == ("tract/resource", 2)
@@ -350,11 +350,11 @@ def test_files_that_are_no_json(tmp_path: Path) -> None:
         ("{% if 1 %}" * 3000 + "{% endif %}" * 3000, "limit/recursion"),
     ],
 )  # fmt: skip
-def test_all_templates_end(tmp_path: Path, template: str, rule: str) -> None:
+def test_all_templates_terminate(tmp_path: Path, template: str, rule: str) -> None:
     assert fault(tmp_path, template)[0] == rule
 
 
-def test_memory_is_accounted_for_before_it_is_taken(tmp_path: Path) -> None:
+def test_memory_is_charged_before_allocation(tmp_path: Path) -> None:
     text = "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"
     tracemalloc.start()
     try:
@@ -375,7 +375,7 @@ def test_limits_can_be_raised(tmp_path: Path) -> None:
     assert len(rendered(tmp_path, template, Limits(steps=10_000))) == 2890
 
 
-def test_templates_that_are_damaged_give_text_or_are_refused(tmp_path: Path) -> None:
+def test_damaged_templates(tmp_path: Path) -> None:
     random = Random(3)
     source = GRAPH.encode()
     write(tmp_path)

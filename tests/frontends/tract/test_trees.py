@@ -148,7 +148,7 @@ def features(seed: int, count: int) -> Array:
     most=st.integers(1, 3),
     aggregate=st.sampled_from(AGGREGATES),
 )
-def test_walks(
+def test_random_trees(
     seed: int, trees: int, depth: int, classes: int, most: int, aggregate: str, tmp_path: Path
 ) -> None:
     forest = grown(
@@ -182,7 +182,7 @@ def test_comparisons_are_exact(kind: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("most", [1, 3])
-def test_as_tract_computes_it(aggregate: str, most: int, tmp_path: Path) -> None:
+def test_against_tract(aggregate: str, most: int, tmp_path: Path) -> None:
     """Except comparison 6, "at least", which tract takes for a leaf."""
     pytest.importorskip("tract")
     tract: Any = import_module("tract")
@@ -216,7 +216,7 @@ def test_branches_and_leaves_may_be_shared(tmp_path: Path) -> None:
     assert y.tolist() == expected(x, forest, 2, "SUM").tolist()
 
 
-def test_what_is_written_out(tmp_path: Path) -> None:
+def test_literal_arrays(tmp_path: Path) -> None:
     nodes = [[0, 1, 2, bits(0.5), AT_MOST], [0, 1, 0, 0, 0], [1, 2, 0, 0, 0]]
     text = written(tmp_path, Forest([0], nodes, [[0, 0]]), classes=2) / "graph.nnef"
     values = {"t": [0], "n": nodes, "v": [[0, bits(1)], [1, bits(3)]]}
@@ -259,9 +259,7 @@ def branch(holds: int, fails: int, feature: int = 0, kind: int = AT_MOST) -> lis
         (Forest([0], [LEAF], [[0, 0, 0]]), {}, "rows of 2"),
     ],
 )  # fmt: skip
-def test_what_is_wrong(
-    forest: Forest, options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_errors(forest: Forest, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {"classes": 2, **options}
     folder = written(tmp_path, forest, **given)
     shape = (3, 2, 2) if "shape" in options else (3, 4)
@@ -283,7 +281,7 @@ def test_limits(tmp_path: Path) -> None:
         nnefc.compile(tmp_path, limits=Limits(items=100_000))(np.zeros((1, 4), np.float32))
 
 
-def test_what_only_a_run_tells(tmp_path: Path) -> None:
+def test_computed_arrays_are_refused(tmp_path: Path) -> None:
     text = written(tmp_path, Forest([0], [LEAF], VOTES), classes=2) / "graph.nnef"
     text.write_text(text.read_text().replace("classifier(x, t, n", "classifier(x, t, x"))
     with pytest.raises(NnefError, match="nodes must be known before the model runs"):

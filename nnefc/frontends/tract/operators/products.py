@@ -42,7 +42,7 @@ def matmul(
 def in_unblocked_type(make: OpBuilder, y: Operand, *operands: Operand) -> Operand:
     """A product cast to the type of its only operand that is not block-quantized, as in tract.
 
-    If there is not exactly one such operand, the product is returned unchanged.
+    Without exactly one such operand, the product is returned unchanged.
     """
     others = [x for x in operands if not _in_blocks(x)]
     if len(others) != 1 or len(operands) == 1 or not others[0].type.dtype.is_float:

@@ -221,7 +221,7 @@ def _output(item: tuple[Any, ...], names: _FragmentNames) -> _Output:
 
 
 def _stacks(outputs: Sequence[_Output], states: Sequence[_State]) -> list[_Stack]:
-    """The results to stack: those with a `full` output, and `last` ones that are not states."""
+    """The results to stack: all with a `full` output, and `last` outputs that are not states."""
     full = {o.result: _Stack(o.result, o.axis, o.chunk < 0) for o in outputs if not o.is_last}
     ends = {s.result for s in states}
     wanted = dict.fromkeys(o.result for o in outputs)

@@ -137,7 +137,7 @@ def _apply_mask(
 ) -> Operand:
     """Scores plus a real mask, or -inf where a boolean mask is false.
 
-    The mask is for scores of `rank` dimensions; those here have the heads split in `groups`.
+    The mask broadcasts to scores of `rank` dimensions, whose heads are split into `groups` here.
     """
     x = make.aligned_right(mask, rank)
     if groups > 1:
