@@ -114,11 +114,11 @@ def open_tar(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
     stream = ViewStream(view)
     names = _MemberNames(archive)
     extents: dict[str, tuple[int, int]] = {}
-    for member in tar_members(stream, archive, limits.archive_members, names.found):
+    for member in tar_members(stream, archive, limits.archive_members, names.diagnostics):
         path = names.add(member.name)
         if path:
             extents[path] = member.offset, member.size
-    names.found.raise_errors()
+    names.diagnostics.raise_errors()
     file.close()
 
     def load(path: str) -> Content:
@@ -154,7 +154,7 @@ def open_compressed_tar(
     spool = Spool()
     spooled: dict[str, tuple[int, int]] = {}
     sizes: dict[str, int] = {}
-    for member in tar_members(stream, archive, limits.archive_members, names.found):
+    for member in tar_members(stream, archive, limits.archive_members, names.diagnostics):
         path = names.add(member.name)
         if not path:
             continue
@@ -171,7 +171,7 @@ def open_compressed_tar(
             contents[path] = stream.take(member.size)
     # read to the end, which verifies the checksum of the compressed data
     stream.skip(most + 1)
-    names.found.raise_errors()
+    names.diagnostics.raise_errors()
     file.close()
     spool_content = spool.content()
 
@@ -216,7 +216,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
         path = names.add(entry.orig_filename, _zip_fault(entry))
         if path:
             known[path] = entry
-    names.found.raise_errors()
+    names.diagnostics.raise_errors()
 
     def load(path: str) -> Content:
         entry = known[path]
@@ -255,10 +255,10 @@ def _zip_fault(entry: zipfile.ZipInfo) -> str:
 
 
 class _MemberNames:
-    """Normalises the names of members; `found` collects names that are refused."""
+    """Normalises the names of members; `diagnostics` collects names that are refused."""
 
     def __init__(self, archive: str) -> None:
-        self.found = Diagnostics()
+        self.diagnostics = Diagnostics()
         self._place = Place(archive)
         self._seen: set[str] = set()
 
@@ -267,12 +267,12 @@ class _MemberNames:
         path, fault = normal_path(name)
         wrong = wrong or fault or ("" if path else "it has no name")
         if wrong:
-            self.found.error(
+            self.diagnostics.error(
                 "container/member", f"member '{printable(name)}' is refused: {wrong}", self._place
             )
             return ""
         if path in self._seen:
-            self.found.error(
+            self.diagnostics.error(
                 "container/duplicate",
                 f"member '{printable(path)}' occurs more than once",
                 self._place,

@@ -58,17 +58,17 @@ def save_arrays(path: FilePath, arrays: Mapping[str, Any]) -> None:
     bools, and `data/write`.
     """
     place = Place(printable(os.fspath(path)))
-    found = Diagnostics()
+    diagnostics = Diagnostics()
     ready: dict[str, Array] = {}
     for name, value in arrays.items():
         ready[name] = np.asarray(value)
         if ready[name].dtype.kind not in "fiubc":
-            found.error(
+            diagnostics.error(
                 "data/type",
                 f"'{printable(name)}': items of type {ready[name].dtype} cannot be saved",
                 place,
             )
-    found.raise_errors()
+    diagnostics.raise_errors()
     with replace_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in ready.items():
             member = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
@@ -90,7 +90,7 @@ def _write_npy(file: Any, array: Array) -> None:
 
 def _load_npz(file: BinaryIO, name: str, limits: Limits) -> dict[str, Array]:
     members = open_zip(file, name, limits)
-    found = Diagnostics()
+    diagnostics = Diagnostics()
     arrays: dict[str, Array] = {}
     try:
         for path in members.paths:
@@ -99,10 +99,10 @@ def _load_npz(file: BinaryIO, name: str, limits: Limits) -> dict[str, Array]:
                 arrays[path.removesuffix(".npy")] = _parse_npy(content, members.display_name(path))
             except NnefError as error:
                 for diagnostic in error.errors:
-                    found.add(diagnostic)
+                    diagnostics.add(diagnostic)
     finally:
         members.close()
-    found.raise_errors()
+    diagnostics.raise_errors()
     return arrays
 
 

@@ -148,8 +148,8 @@ class Container:
     def resource(self, name: str) -> bytes | None:
         """The content of a file beside the document, or None; raises as `graph_text` does."""
         path, wrong = normal_path(name)
-        found = None if wrong or not path else self._members.find(self._root + path)
-        return None if found is None else self._members.read(found, self._limits.document_bytes)
+        member = None if wrong or not path else self._members.find(self._root + path)
+        return None if member is None else self._members.read(member, self._limits.document_bytes)
 
     def json_names(self) -> list[str]:
         """Sorted names, without `.json`, of the JSON files in the folder of the document."""

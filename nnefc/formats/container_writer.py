@@ -118,7 +118,7 @@ def _files(
     encodings: Mapping[str, Encoding],
 ) -> list[_File]:
     """All files of the container, the document first; raises NnefError with all errors."""
-    found = Diagnostics()
+    diagnostics = Diagnostics()
     documents: list[_File] = [_text(DOCUMENT, graph_text)]
     if quantization is not None:
         documents.append(_text(QUANTIZATION, quantization))
@@ -131,30 +131,30 @@ def _files(
             header, pieces = encode_tensor(np.asarray(array), encoding, f"{name}/{printable(path)}")
         except NnefError as error:
             for diagnostic in error.errors:
-                found.add(diagnostic)
+                diagnostics.add(diagnostic)
             continue
         other = paths.setdefault(path.lower(), label)
         if other != label:
-            found.error(
+            diagnostics.error(
                 "container/label",
                 f"labels '{printable(other)}' and '{printable(label)}' name the same file, since"
                 " labels ignore case",
                 Place(name),
             )
         data[path] = path, HEADER_SIZE + header.data_length, _tensor(header.pack(), pieces)
-    _check_folders(paths, name, found)
-    found.raise_errors()
+    _check_folders(paths, name, diagnostics)
+    diagnostics.raise_errors()
     return [*documents, *(data[path] for path in sorted(data))]
 
 
-def _check_folders(paths: Mapping[str, str], name: str, found: Diagnostics) -> None:
+def _check_folders(paths: Mapping[str, str], name: str, diagnostics: Diagnostics) -> None:
     """No label may name a file where another label needs a folder."""
     for path, label in paths.items():
         folders = path.split("/")[:-1]
         for depth in range(1, len(folders) + 1):
             other = paths.get("/".join(folders[:depth]))
             if other is not None:
-                found.error(
+                diagnostics.error(
                     "container/label",
                     f"label '{printable(other)}' names a file where label '{printable(label)}'"
                     " needs a folder",

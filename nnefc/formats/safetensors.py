@@ -70,15 +70,15 @@ class Safetensors:
         length = _header_length(view, self._place, limits)
         start = _LENGTH_BYTES + length
         self._data: Array = np.frombuffer(view, np.uint8)[start:]
-        found = Diagnostics(limit=limits.errors)
+        diagnostics = Diagnostics(limit=limits.errors)
         self._entries = {
             tensor: entry
             for tensor, fields in _header(bytes(view[_LENGTH_BYTES:start]), self._place).items()
-            if tensor != _METADATA and (entry := _entry(tensor, fields, self._place, found))
+            if tensor != _METADATA and (entry := _entry(tensor, fields, self._place, diagnostics))
         }
-        if not found.errors:
-            _check_offsets(self._entries, self._data.size, self._place, found)
-        found.raise_errors()
+        if not diagnostics.errors:
+            _check_offsets(self._entries, self._data.size, self._place, diagnostics)
+        diagnostics.raise_errors()
 
     @property
     def tensors(self) -> Iterable[str]:
@@ -190,7 +190,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _entry(tensor: str, fields: Any, place: Place, found: Diagnostics) -> _Entry | None:
+def _entry(tensor: str, fields: Any, place: Place, diagnostics: Diagnostics) -> _Entry | None:
     """The entry of one tensor, checked on its own; None after an error."""
     match fields:
         case {"dtype": str(dtype), "shape": [*extents], "data_offsets": [begin, end]} if all(
@@ -202,15 +202,15 @@ def _entry(tensor: str, fields: Any, place: Place, found: Diagnostics) -> _Entry
                 f"tensor '{printable(tensor)}' needs a dtype, a shape and two data_offsets, with"
                 " non-negative integers"
             )
-            found.error("data/header", message, place)
+            diagnostics.error("data/header", message, place)
             return None
     if len(extents) > _MAX_RANK:
         message = f"tensor '{printable(tensor)}' has rank {len(extents)}, more than {_MAX_RANK}"
-        found.error("data/rank", message, place)
+        diagnostics.error("data/rank", message, place)
         return None
     if begin > end:
         message = f"tensor '{printable(tensor)}' begins at {begin} but ends at {end}"
-        found.error("data/header", message, place)
+        diagnostics.error("data/header", message, place)
         return None
     if dtype in _TYPES:
         itemsize = numpy_type(_TYPES[dtype]).itemsize
@@ -220,12 +220,14 @@ def _entry(tensor: str, fields: Any, place: Place, found: Diagnostics) -> _Entry
                 f"tensor '{printable(tensor)}' has {end - begin} bytes, {begin} to {end}, but shape"
                 f" {extents} of {dtype} takes {expected}"
             )
-            found.error("data/length", message, place)
+            diagnostics.error("data/length", message, place)
             return None
     return entry
 
 
-def _check_offsets(entries: dict[str, _Entry], size: int, place: Place, found: Diagnostics) -> None:
+def _check_offsets(
+    entries: dict[str, _Entry], size: int, place: Place, diagnostics: Diagnostics
+) -> None:
     """Tensors, in any order, must fill the data without gaps and overlaps."""
     at = 0
     for tensor, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
@@ -235,10 +237,10 @@ def _check_offsets(entries: dict[str, _Entry], size: int, place: Place, found: D
                 f"tensor '{printable(tensor)}' at {entry.begin} {wrong} the tensor before it,"
                 f" which ends at {at}"
             )
-            found.error("data/header", message, place)
+            diagnostics.error("data/header", message, place)
             return
         at = entry.end
     if at != size:
         message = f"the file holds {size} bytes of data, its header gives {at}"
         hint = "the file is incomplete; copy or write it again" if at > size else ""
-        found.error("data/size", message, place, hint=hint)
+        diagnostics.error("data/size", message, place, hint=hint)

@@ -66,11 +66,11 @@ def is_tar(block: bytes) -> bool:
 
 
 def tar_members(
-    stream: Stream, archive: str, members: int, found: Diagnostics
+    stream: Stream, archive: str, members: int, diagnostics: Diagnostics
 ) -> Iterator[TarMember]:
     """The regular files of an archive in order; the consumer may read the data of each.
 
-    Members of other types (links, devices) are skipped, with an error in `found`.  Raises
+    Members of other types (links, devices) are skipped, with an error in `diagnostics`.  Raises
     NnefError `container/corrupt`, `container/truncated`, `limit/members` (more than `members`).
     """
     place = Place(archive)
@@ -99,7 +99,7 @@ def tar_members(
         if kind in _REGULAR:
             yield TarMember(name, start, size)
         elif kind != _FOLDER:
-            _report_refused(name, kind, place, found)
+            _report_refused(name, kind, place, diagnostics)
         stored = 0 if kind in _WITHOUT_DATA else -(-size // BLOCK) * BLOCK
         rest = start + stored - stream.position
         if stream.skip(rest) < rest:
@@ -131,9 +131,9 @@ def _records(kind: bytes, content: bytes, place: Place) -> dict[str, bytes]:
     return {"path": content.split(b"\0", 1)[0]} if kind == _LONG_NAME else {}
 
 
-def _report_refused(name: str, kind: bytes, place: Place, found: Diagnostics) -> None:
+def _report_refused(name: str, kind: bytes, place: Place, diagnostics: Diagnostics) -> None:
     what = _REFUSED.get(kind, f"an entry of unknown type {kind!r}")
-    found.error(
+    diagnostics.error(
         "container/member",
         f"'{printable(name)}' is {what}, not a file or a folder",
         place,

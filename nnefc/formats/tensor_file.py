@@ -208,16 +208,16 @@ def _name_of(file: BinaryIO) -> str:
 
 def _read(file: BinaryIO, size: int, name: str) -> bytearray:
     """Up to `size` bytes, fewer only at the end of the file; memory grows with the bytes read."""
-    found = bytearray()
+    content = bytearray()
     try:
-        while len(found) < size:
-            piece = file.read(min(size - len(found), _PIECE))
+        while len(content) < size:
+            piece = file.read(min(size - len(content), _PIECE))
             if not piece:
                 break
-            found += piece
+            content += piece
     except (OSError, EOFError, ValueError) as error:
         raise NnefError.of("data/file", f"cannot read: {reason(error)}", Place(name)) from None
-    return found
+    return content
 
 
 def _read_stream(
@@ -248,19 +248,19 @@ def _stored(
     return StoredTensor(header.shape, _decode(header, data, name, order, limits or Limits()))
 
 
-def _check_size(header: TensorHeader, found: int, name: str) -> None:
+def _check_size(header: TensorHeader, available: int, name: str) -> None:
     """Raise NnefError `data/size` unless the file has as many bytes of data as its header gives.
 
-    `found`: bytes of data in the file; streams stop counting at one byte too many.
+    `available`: bytes of data in the file; streams stop counting at one byte too many.
     """
-    if found < header.data_length:
+    if available < header.data_length:
         raise NnefError.of(
             "data/size",
-            f"the file holds {found} bytes of data, its header gives {header.data_length}",
+            f"the file holds {available} bytes of data, its header gives {header.data_length}",
             Place(name),
             "the file is incomplete; copy or write it again",
         )
-    if found > header.data_length:
+    if available > header.data_length:
         raise NnefError.of(
             "data/size",
             f"the file continues after the {header.data_length} bytes of data its header gives",

@@ -135,16 +135,18 @@ def parse_header(raw: bytes | bytearray, file: str, *, allow_vendor: bool = Fals
     """
     place = Place(file)
     _check_magic(raw, place)
-    found = Diagnostics()
+    diagnostics = Diagnostics()
     _, major, minor, length, rank, *rest = _LAYOUT.unpack_from(raw)
     extents, (bits, code, vendor, parameters, reserved) = rest[:MAX_RANK], rest[MAX_RANK:]
     if (major, minor) != (1, 0):
-        found.error("data/version", f"version {major}.{minor} of tensor files, not 1.0", place)
-        found.raise_errors()
+        diagnostics.error(
+            "data/version", f"version {major}.{minor} of tensor files, not 1.0", place
+        )
+        diagnostics.raise_errors()
     if rank > MAX_RANK:
-        found.error("data/rank", f"rank {rank} is more than {MAX_RANK}", place)
-        found.raise_errors()
-    _check_extents(extents, rank, place, found)
+        diagnostics.error("data/rank", f"rank {rank} is more than {MAX_RANK}", place)
+        diagnostics.raise_errors()
+    _check_extents(extents, rank, place, diagnostics)
     header = TensorHeader(
         version=(major, minor),
         data_length=length,
@@ -156,10 +158,10 @@ def parse_header(raw: bytes | bytearray, file: str, *, allow_vendor: bool = Fals
         reserved=reserved,
     )
     if not vendor:
-        _check_standard_format(header, place, found)
+        _check_standard_format(header, place, diagnostics)
     elif not allow_vendor:
-        _report_vendor(header, place, found)
-    found.raise_errors()
+        _report_vendor(header, place, diagnostics)
+    diagnostics.raise_errors()
     return header
 
 
@@ -180,22 +182,26 @@ def _check_magic(raw: bytes | bytearray, place: Place) -> None:
         )
 
 
-def _check_extents(extents: Sequence[int], rank: int, place: Place, found: Diagnostics) -> None:
+def _check_extents(
+    extents: Sequence[int], rank: int, place: Place, diagnostics: Diagnostics
+) -> None:
     """Extents must be positive up to `rank`, and 0 from there on."""
     shape = tuple(extents[:rank])
     for axis, extent in enumerate(extents):
         if axis < rank and extent == 0:
-            found.error("data/extent", f"extent 0 in dimension {axis} of shape {shape}", place)
+            diagnostics.error(
+                "data/extent", f"extent 0 in dimension {axis} of shape {shape}", place
+            )
         if axis >= rank and extent != 0:
-            found.error(
+            diagnostics.error(
                 "data/extent", f"extent {extent} in dimension {axis} of a rank-{rank} tensor", place
             )
 
 
-def _report_vendor(header: TensorHeader, place: Place, found: Diagnostics) -> None:
+def _report_vendor(header: TensorHeader, place: Place, diagnostics: Diagnostics) -> None:
     letters = header.vendor.to_bytes(2, "big")
     name = f" ({letters.decode()})" if letters.isalnum() else ""
-    found.error(
+    diagnostics.error(
         "data/vendor",
         f"items are stored in format {header.code:#x} of vendor {header.vendor:#x}{name}",
         place,
@@ -203,13 +209,13 @@ def _report_vendor(header: TensorHeader, place: Place, found: Diagnostics) -> No
     )
 
 
-def _check_standard_format(header: TensorHeader, place: Place, found: Diagnostics) -> None:
+def _check_standard_format(header: TensorHeader, place: Place, diagnostics: Diagnostics) -> None:
     """Check bits, range and data length of a header without vendor."""
-    if _check_bits(header, place, found):
-        _check_range(header, place, found)
+    if _check_bits(header, place, diagnostics):
+        _check_range(header, place, diagnostics)
     expected = data_length(header.volume, header.bits)
-    if not found.errors and header.data_length != expected:
-        found.error(
+    if not diagnostics.errors and header.data_length != expected:
+        diagnostics.error(
             "data/length",
             f"the header gives {header.data_length} bytes of data, but shape {header.shape} with"
             f" {header.bits} bits per item takes {expected}",
@@ -217,15 +223,15 @@ def _check_standard_format(header: TensorHeader, place: Place, found: Diagnostic
         )
 
 
-def _check_bits(header: TensorHeader, place: Place, found: Diagnostics) -> bool:
+def _check_bits(header: TensorHeader, place: Place, diagnostics: Diagnostics) -> bool:
     """Whether the item code is known and allows the bits; reports an error if not."""
     allowed = allowed_bits(header.code)
     if not allowed:
         codes = ", ".join(f"{code:#x}" for code in NAMES)
-        found.error("data/code", f"unknown item code {header.code:#x}; known: {codes}", place)
+        diagnostics.error("data/code", f"unknown item code {header.code:#x}; known: {codes}", place)
     elif header.bits not in allowed:
         listed = f"1 to {MAX_BITS}" if len(allowed) == MAX_BITS else ", ".join(map(str, allowed))
-        found.error(
+        diagnostics.error(
             "data/bits", f"{header.bits} bits per {header.encoding} item; allowed: {listed}", place
         )
     else:
@@ -242,21 +248,23 @@ def allowed_bits(code: int) -> tuple[int, ...]:
     return tuple(range(1, MAX_BITS + 1)) if code in NAMES else ()
 
 
-def _check_range(header: TensorHeader, place: Place, found: Diagnostics) -> None:
+def _check_range(header: TensorHeader, place: Place, diagnostics: Diagnostics) -> None:
     if header.code not in (LINEAR, LOGARITHMIC):
         return
     low, high = header.range
     if not (math.isfinite(low) and math.isfinite(high)):
-        found.error("data/range", f"the quantization range {low} to {high} is not finite", place)
+        diagnostics.error(
+            "data/range", f"the quantization range {low} to {high} is not finite", place
+        )
     elif low > high:
-        found.error("data/range", f"the minimum {low} is above the maximum {high}", place)
+        diagnostics.error("data/range", f"the minimum {low} is above the maximum {high}", place)
     elif header.code == LOGARITHMIC:
         if high <= 0:
-            found.error(
+            diagnostics.error(
                 "data/range", f"maximum {high} of logarithmic quantization is not positive", place
             )
         if low not in (0.0, -high):
-            found.error(
+            diagnostics.error(
                 "data/range",
                 f"minimum {low} of logarithmic quantization is neither 0 nor {-high}",
                 place,

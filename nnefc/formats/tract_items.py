@@ -110,14 +110,14 @@ def _length(header: TensorHeader, expected: str, place: Place) -> NnefError:
 def _strings(header: TensorHeader, data: Array, place: Place) -> Array:
     """The strings as an object array."""
     content, at = data.tobytes(), 0
-    found: list[str] = []
+    strings: list[str] = []
     for number in range(header.volume):
         end = at + 4 + int.from_bytes(content[at : at + 4], "little")
         if end > len(content):
             message = f"string {number} of {header.volume} extends past the end of the data"
             raise NnefError.of("data/strings", message, place)
         try:
-            found.append(content[at + 4 : end].decode())
+            strings.append(content[at + 4 : end].decode())
         except UnicodeDecodeError as error:
             message = f"string {number} of {header.volume} is not UTF-8: {error.reason}"
             raise NnefError.of("data/strings", message, place) from None
@@ -126,5 +126,5 @@ def _strings(header: TensorHeader, data: Array, place: Place) -> Array:
         message = f"{len(content) - at} bytes follow the last of {header.volume} strings"
         raise NnefError.of("data/strings", message, place)
     array = np.empty(header.volume, object)
-    array[:] = found
+    array[:] = strings
     return array.reshape(header.shape)

@@ -37,9 +37,9 @@ class _Comparison:
         ours = [op for op in left.ops if not is_literal(op)]
         theirs = [op for op in right.ops if not is_literal(op)]
         for op, other in zip(ours, theirs):
-            found = self._ops(op, other)
-            if found is not None:
-                return f"{op.name} ({', '.join(v.name for v in op.outputs)}): {found}"
+            reason = self._ops(op, other)
+            if reason is not None:
+                return f"{op.name} ({', '.join(v.name for v in op.outputs)}): {reason}"
         if len(ours) != len(theirs):
             return f"{len(ours)} operations against {len(theirs)}"
         return self._ends(left, right)

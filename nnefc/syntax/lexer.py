@@ -139,7 +139,7 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
             kind_of[piece], is_noted = _classify(piece)
             if is_noted:
                 noted.add(piece)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     left: dict[Severity, int] = {"error": problems, "warning": problems}
     if noted:
         for piece, at in zip(pieces, starts, strict=False):
@@ -147,7 +147,7 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
                 for problem in _diagnose(piece, at):
                     if left[problem.severity]:
                         left[problem.severity] -= 1
-                        found.append(problem)
+                        findings.append(problem)
                 if not left["error"]:
                     break
     kinds = list(map(kind_of.__getitem__, pieces))
@@ -158,7 +158,7 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
         [*filter(None, kinds), *([END] * _LOOKAHEAD)],
         [*compress(pieces, kinds), *([""] * _LOOKAHEAD)],
         [*compress(starts, kinds), *ends],
-        found,
+        findings,
         not left["error"],
     )
 
@@ -247,19 +247,21 @@ def _diagnose_string(piece: str, at: int) -> list[Finding]:
         elif ("'" if piece[0] == '"' else '"') in piece:
             hint += "; the quotes at both ends must be the same"
         return [Finding(at, "syntax/string", f"string {_short(piece)} is not closed", hint)]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if control := _CONTROL.search(piece):
         message = f"character {_character(control.group())} is not allowed in a string"
         hint = "strings contain printable characters only"
-        found.append(Finding(at + control.start(), "syntax/string", message, hint))
+        findings.append(Finding(at + control.start(), "syntax/string", message, hint))
     if other := _NOT_ASCII.search(piece):
         message = f"string {_short(piece)} contains {_character(other.group())}"
         hint = "strings consist of printable ASCII characters; other tools may reject this one"
-        found.append(Finding(at + other.start(), "syntax/string", message, hint, "warning"))
+        findings.append(Finding(at + other.start(), "syntax/string", message, hint, "warning"))
     if lone := _LONE_BACKSLASH.search(piece):
         message = f"the backslash in {_short(piece)} escapes nothing; it stands for itself"
-        found.append(Finding(at + lone.start(1), "syntax/string", message, "write \\\\", "warning"))
-    return found
+        findings.append(
+            Finding(at + lone.start(1), "syntax/string", message, "write \\\\", "warning")
+        )
+    return findings
 
 
 def _short(text: str, length: int = 40) -> str:
