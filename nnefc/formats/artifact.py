@@ -15,7 +15,7 @@ SUFFIX: Final = ".nnefc"
 
 
 def is_artifact(path: FilePath) -> bool:
-    """Whether a path names an artifact: by its content, or by its suffix if it does not exist."""
+    """Whether a path names an artifact, by its suffix or content; the file may be missing."""
     try:
         with open_regular(path) as file:
             return _suffix(path) == SUFFIX or file.read(len(MAGIC)) == MAGIC

@@ -86,7 +86,7 @@ class Safetensors:
         return self._entries
 
     def read(self, tensor: str) -> StoredTensor:
-        """A tensor of the file, a view unless its items are not aligned in memory.
+        """A tensor of the file, a view unless its items are bools or not aligned in memory.
 
         Raises NnefError `data/code`, `limit/rank`, `limit/tensor`.
         """

@@ -25,7 +25,7 @@ class Spool:
         self._total = 0
 
     def takes(self, size: int) -> bool:
-        """Whether data of `size` bytes should go to the file, because `IN_MEMORY` is used up."""
+        """Count `size` bytes; whether they belong in the file, because `IN_MEMORY` is used up."""
         self._total += size
         return self._total > IN_MEMORY
 

@@ -68,7 +68,7 @@ _MOST_FRAMES = 100_000
 
 @contextmanager
 def room_for_recursion(frames: int = _MOST_FRAMES) -> Generator[None]:
-    """Raise the recursion limit to `frames`, at most 100,000, within the block.
+    """Raise the recursion limit for `frames` frames, at most 100,000, within the block.
 
     Calls between Python functions do not use the C stack, so this is safe.
     """

@@ -316,7 +316,7 @@ def decode(
     limits: Limits = DEFAULT_LIMITS,
     diagnostics: Diagnostics | None = None,
 ) -> str:
-    """The text of a file in UTF-8; the lexer rejects characters other than ASCII.
+    """The text of a file in UTF-8; outside comments the lexer reports characters beyond ASCII.
 
     A byte order mark is skipped with a warning to `diagnostics`.  Raises NnefError if the data is
     not UTF-8, contains NUL, or is larger than `limits.document_bytes`.
