@@ -1,4 +1,4 @@
-"""How far reading has come: told to those who want to know, if it takes long."""
+"""How far reading has come: progress to those who want to know, if it takes long."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TRACT = DOCUMENT.replace("graph", "extension tract_registry tract_core;\ngraph",
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """All reading takes long."""
     monkeypatch.setattr(read_progress, "DELAY", 0.0)
 
@@ -58,8 +58,8 @@ def packed(source: Path, suffix: str) -> Path:
     return target
 
 
-class Told:
-    """What has been told so far."""
+class RecordedProgress:
+    """A callback that records its calls."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int, str]] = []
@@ -69,9 +69,9 @@ class Told:
 
 
 def steps_of(source: Path) -> list[tuple[int, int, str]]:
-    told = Told()
-    assert len(nnefc.import_model(source, progress=told).variables) == 3
-    return told.steps
+    progress = RecordedProgress()
+    assert len(nnefc.import_model(source, progress=progress).variables) == 3
+    return progress.steps
 
 
 @pytest.mark.parametrize("document", [DOCUMENT, TRACT])
@@ -110,9 +110,9 @@ def test_short_reads_report_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_compiling_reports_progress(tmp_path: Path) -> None:
-    told = Told()
-    nnefc.compile(packed(folder(tmp_path / "net", DOCUMENT), ".tgz"), progress=told, keep=False)
-    assert told.steps[0][2] == "net.tgz"
+    progress = RecordedProgress()
+    nnefc.compile(packed(folder(tmp_path / "net", DOCUMENT), ".tgz"), progress=progress, keep=False)
+    assert progress.steps[0][2] == "net.tgz"
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc import NnefError, write_tensor
-from tests.formats.test_stored import strings_file
+from tests.formats.test_vendor_formats import strings_file
 from tests.helpers.examples import examples
 
 Array = np.ndarray[Any, Any]
