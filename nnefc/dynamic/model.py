@@ -6,8 +6,8 @@ for them.  The plan cache builds plans on demand; they share weights and kernels
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nnefc.dynamic.plan_cache import PlanCache, needs_shapes
 from nnefc.dynamic.states import States, only_sessions, split_outputs
@@ -15,7 +15,7 @@ from nnefc.options.arguments import check_shapes
 from nnefc.runtime.memory.tensors import TensorSpec, array_of, is_array
 from nnefc.runtime.run.executable import session_layout, step
 from nnefc.runtime.run.interface import Model
-from nnefc.runtime.run.signature import Signature, check_names
+from nnefc.runtime.run.signature import Signature, check_names, check_out_count, out_arrays
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
@@ -62,10 +62,9 @@ class Session:
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the model on arrays in the order of its inputs, like `DynamicModel.__call__`."""
         names = self._model.output_names
-        targets = [] if out is None else _listed(out)
-        if out is not None and len(targets) != len(names):
-            message = f"{len(targets)} arrays in out, expected {len(names)}: {', '.join(names)}"
-            raise NnefError.of("input/out", message)
+        targets = [] if out is None else out_arrays(out)
+        if out is not None:
+            check_out_count(targets, names)
         with self._states.lock:
             results = self._step(arrays, dict(zip(names, targets, strict=False)))
         if out is not None:
@@ -318,8 +317,3 @@ def _fill(out: Mapping[str, Any], results: Mapping[str, Array]) -> None:
     targets = Signature((), tuple(specs)).targets(list(out.values()))
     for target, y in zip(targets, arrays, strict=True):
         target[...] = y
-
-
-def _listed(out: Any) -> list[Any]:
-    several = not hasattr(out, "shape") and isinstance(out, Iterable)
-    return list(cast(Iterable[Any], out)) if several else [out]

@@ -10,9 +10,9 @@ from nnefc.program.program import LaunchWork, Program
 
 
 class LaunchInfo(NamedTuple):
-    """A launch of a plan, described for reports: operation, kernel, tiles.
+    """The operation, kernel, tiles and work of a launch, for reports.
 
-    It runs `times` times in a call, e.g. once per slice of a batch; tiles and work count one run.
+    It runs `times` times in a call, e.g. once per batch slice; tiles and work count one run.
     """
 
     label: str
@@ -23,7 +23,7 @@ class LaunchInfo(NamedTuple):
 
 
 def launch_infos(program: Program) -> tuple[LaunchInfo, ...]:
-    """The distinct launches of a program, in their order."""
+    """The distinct launches of a program, in order of their first run."""
     return tuple(
         LaunchInfo(
             launch.label,

@@ -1,22 +1,24 @@
-"""The numbers of a plan that differ between shapes."""
+"""Patches of a plan: the integers that differ between shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from nnefc.runtime.plan.plan import Int64Array
+
 Array = np.ndarray[Any, Any]
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class PlanPatch(NamedTuple):
-    """The varying numbers of a plan for some shapes."""
+    """The values of a plan's varying slots for some shapes."""
 
-    params: Numbers
+    params: Int64Array
     """Values of the varying parameters."""
-    launches: Numbers | None
+    launches: Int64Array | None
     """All launches, if any vary."""
     arena_bytes: int
     parallel: bool
@@ -32,7 +34,7 @@ class PlanPatch(NamedTuple):
 class Varying(NamedTuple):
     """The slots of a plan that a `PlanPatch` overwrites."""
 
-    params: Numbers
+    params: Int64Array
     """Indices of parameters."""
     bases: Sequence[int]
     """Indices of constants in the table of base addresses."""

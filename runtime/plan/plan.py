@@ -1,8 +1,8 @@
 """Plans: programs encoded as integers that the executor interprets.
 
-A launch is laid out as `kernels.abi.LAUNCH` says.  Parameters name memory as (index into the
-table of bases, byte offset), so a plan is position-independent and read-only: callers that run
-it at the same time each have a table of bases and an arena, and share the rest.
+`kernels.abi.LAUNCH` defines the layout of a launch.  Parameters name memory as (index into the
+table of bases, byte offset), so a plan is position-independent and read-only.  Concurrent calls
+each have their own table of bases and arena, and share the plan.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     table: BaseTable
     arena_bytes: int
     arena_lower_bound: int
-    """Bytes: the largest amount alive at one time, which no arrangement can go below."""
+    """The most bytes live at one time: no arrangement needs less."""
     parallel: bool
     """Whether any launch has more than one tile."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nnefc.kernels.abi import (
     BASE_ARENA,
@@ -21,10 +21,7 @@ from nnefc.runtime.plan.plan import BaseTable, Plan
 from nnefc.symbolic.integers import hint
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Int64Array = np.ndarray[Any, np.dtype[np.int64]]
-
+    from nnefc.runtime.plan.plan import Int64Array
 
 WORD: Final = 8
 """Bytes of a word."""
@@ -37,7 +34,7 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
 
 @dataclass(slots=True, eq=False)
 class PlanDraft:
-    """A plan before encoding: its numbers may be symbolic."""
+    """A plan before encoding; its integers may be symbolic."""
 
     kernels: list[int]
     """[distinct launches]: byte offset of the kernel in the code."""
@@ -54,7 +51,7 @@ class PlanDraft:
     arena_lower_bound: int
 
     def plan(self) -> Plan:
-        """The plan for the hints of all numbers."""
+        """The plan for the hints of all symbolic integers."""
         import numpy as np
 
         params = np.array([hint(x) for x in self.params], np.int64)
@@ -85,17 +82,17 @@ class PlanDraft:
         return launches[launch_of]
 
     def steps(self, counts: Sequence[int]) -> Int64Array:
-        """`launch_of` for other lengths of the repeated runs."""
+        """`launch_of` if the repeated runs have `counts` steps."""
         import numpy as np
 
-        found: list[Int64Array] = []
+        pieces: list[Int64Array] = []
         end = 0
         for each, count in zip(self.repeated, counts, strict=True):
-            found.append(self.launch_of[end : each.start])
+            pieces.append(self.launch_of[end : each.start])
             period = self.launch_of[each.start : each.start + each.period]
-            found.append(np.resize(period, count))
+            pieces.append(np.resize(period, count))
             end = each.start + hint(each.steps)
-        return np.concatenate([*found, self.launch_of[end:]])
+        return np.concatenate([*pieces, self.launch_of[end:]])
 
 
 def draft_plan(

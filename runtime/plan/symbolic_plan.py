@@ -1,8 +1,8 @@
 """`SymbolicExecutable`: a program with symbolic integers, compiled once for many shapes.
 
 Some operands, tile counts and buffer sizes of its plan are SymInts (`nnefc.symbolic.integers`).
-For other values of the symbols these are recomputed as a `PlanPatch`; code, weights and all other
-operands stay.
+For other values of the symbols they are recomputed as a `PlanPatch`; code, weights and all other
+operands are reused.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class _Tensors:
         """The specs with these extents; the same tuple as before for equal extents."""
         if extents == self._last[0]:
             return self._last[1]
-        specs, given = list(self._specs), iter(extents)
+        specs, values = list(self._specs), iter(extents)
         for i in self._varying:
             spec = specs[i]
-            specs[i] = TensorSpec(spec.name, tuple(islice(given, len(spec.shape))), spec.dtype)
+            specs[i] = TensorSpec(spec.name, tuple(islice(values, len(spec.shape))), spec.dtype)
         self._last = extents, tuple(specs)
         return self._last[1]
 
 
 class SymbolicExecutable:
-    """A compiled program with SymInts, which gives the plan for values of the symbols."""
+    """A compiled program with SymInts, specialised for values of the symbols by `at`."""
 
     def __init__(
         self,
@@ -70,22 +70,22 @@ class SymbolicExecutable:
     ) -> None:
         compiled, self._draft = compile_draft(program, graph, progress, shared.packed)
         draft = self._draft
-        places = [i for i, x in enumerate(draft.params) if isinstance(x, SymInt)]
+        varying_params = [i for i, x in enumerate(draft.params) if isinstance(x, SymInt)]
         tables = {
             compiled.plan.table.constants + i: each
             for i, each in enumerate(program.constants)
             if isinstance(each, TracedArray)
         }
-        varying = Varying(np.array(places, np.intp), tuple(tables))
+        varying = Varying(np.array(varying_params, np.intp), tuple(tables))
         self._runner = PlanRunner(compiled, threads, shared.arenas, varying)
         self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
         self._appended = compiled.session.appended
         self._session = compiled.session._replace(appended=())
-        """That of the last call, whose numbers of items are plain integers."""
+        """The layout of the last specialisation, with concrete item counts."""
         self._parallel = compiled.plan.parallel
         self._launches_vary = is_symbolic(draft.tiles) or bool(draft.repeated)
-        parts: list[Sequence[Any]] = [
-            [draft.params[i] for i in places],
+        groups: list[Sequence[Any]] = [
+            [draft.params[i] for i in varying_params],
             draft.tiles if self._launches_vary else [],
             [each.steps for each in draft.repeated],
             [draft.arena_bytes],
@@ -94,8 +94,8 @@ class SymbolicExecutable:
             [each.more for each in compiled.session.appended],
             list(tables.values()),
         ]
-        self._counts = list(map(len, parts))
-        self._function: Function = trace.function([x for part in parts for x in part])
+        self._counts = list(map(len, groups))
+        self._function: Function = trace.function([x for group in groups for x in group])
 
     def holds(self, symbols: Sequence[int]) -> bool:
         """Whether the guards hold for these values."""
@@ -110,21 +110,21 @@ class SymbolicExecutable:
             values = self._function(*symbols)
             if values is None:
                 return None
-            found = iter(values)
-            params, tiles, steps, (nbytes,), taken, given, counts, tables = (
-                list(islice(found, count)) for count in self._counts
+            rest = iter(values)
+            params, tiles, steps, (nbytes,), input_extents, output_extents, counts, tables = (
+                list(islice(rest, count)) for count in self._counts
             )
-            words = self._words(params, tiles, steps, nbytes, tables)
+            patch = self._patch(params, tiles, steps, nbytes, tables)
         except (ArithmeticError, ValueError):
             return None
         if counts != [more for _, _, more in self._session.appended]:
             pairs = zip(self._appended, counts, strict=True)
             grown = tuple(AppendedInput(name, axis, more) for (name, axis, _), more in pairs)
             self._session = self._session._replace(appended=grown)
-        inputs, outputs = self._inputs.at(taken), self._outputs.at(given)
-        return Executable(self._runner, inputs, outputs, self._session, words)
+        inputs, outputs = self._inputs.at(input_extents), self._outputs.at(output_extents)
+        return Executable(self._runner, inputs, outputs, self._session, patch)
 
-    def _words(
+    def _patch(
         self,
         params: list[int],
         tiles: list[int],
@@ -132,10 +132,10 @@ class SymbolicExecutable:
         nbytes: int,
         tables: list[Array],
     ) -> PlanPatch:
-        numbers = np.array(params, np.int64)
+        values = np.array(params, np.int64)
         tables = [np.require(table, requirements=["C", "A"]) for table in tables]
         if not self._launches_vary:
-            return PlanPatch(numbers, None, nbytes, self._parallel, tables)
+            return PlanPatch(values, None, nbytes, self._parallel, tables)
         launch_of = self._draft.steps(steps) if steps else self._draft.launch_of
         launches = self._draft.launches(tiles, launch_of)
-        return PlanPatch(numbers, launches, nbytes, max(tiles, default=1) > 1, tables)
+        return PlanPatch(values, launches, nbytes, max(tiles, default=1) > 1, tables)

@@ -1,19 +1,18 @@
-"""`Executable`: a plan that is run on arrays of callers."""
+"""`Executable`: a plan that runs on arrays of callers."""
 
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnefc.runtime.compile.compiled import STATELESS, SessionLayout
-from nnefc.runtime.memory.tensors import BY_NAME, TensorSpec, is_array
-from nnefc.runtime.run.signature import Signature
+from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.run.signature import Signature, out_arrays
 from nnefc.support.array_memory import address, empty, is_ready
-from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.runtime.plan.launch_info import LaunchInfo
@@ -26,15 +25,15 @@ Array = np.ndarray[Any, Any]
 
 
 def fresh(spec: TensorSpec) -> Array:
-    """An array for a result."""
+    """A new array for a result."""
     try:
         return np.empty(spec.shape, spec.dtype)
-    except MemoryError:  # and say for what
+    except MemoryError:  # name the output in the error
         return empty(spec.shape, spec.dtype, f"output {spec.name!r}")
 
 
 class Executable:
-    """A plan with what it takes and returns.  Calls from several threads at a time are fine."""
+    """A plan with its inputs and outputs; safe to call from several threads at the same time."""
 
     def __init__(
         self,
@@ -42,39 +41,38 @@ class Executable:
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         session: SessionLayout = STATELESS,
-        words: PlanPatch | None = None,
+        patch: PlanPatch | None = None,
     ) -> None:
-        """`session`: the inputs and outputs that a session carries; `words`: of the plan, if it is
-        one of several that `runner` runs.
+        """`session`: the inputs and outputs that a session carries from call to call.
+
+        `patch`: applied to the plan of `runner`; None: run the plan unchanged.
         """
         self.inputs = inputs
-        """What a call takes, in order."""
+        """The arguments of a call, in order."""
         self.outputs = outputs
-        """What a call returns, in order."""
+        """The results of a call, in order."""
         self._runner = runner
         self._signature = Signature(inputs, outputs)
         self._session = session
-        self._words = words
+        self._patch = patch
         self._fast: FastCall | None = None
-        """The call itself as native code, for results that are made."""
+        """The call as native code, for calls without `out`."""
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the model on arrays in the order of `inputs`.
 
-        Arrays are anything with `__array_interface__` or `__dlpack__` in CPU memory, of exactly
-        the shape and type of `inputs`.
+        An array is any object in CPU memory with `__array_interface__` or `__dlpack__`.
 
         Args:
-            arrays: One for each input.
-            out: Arrays of the same kinds to put the results in (one alone need not be in a
-                sequence); of exactly the shape and type of `outputs`, and writable.
+            arrays: One for each input, of exactly the shape and type in `inputs`.
+            out: Writable arrays for the results, of exactly the shapes and types in `outputs`; a
+                single array need not be in a sequence.
 
         Returns:
-            The result, or a tuple of them if there are several; fresh NumPy arrays, or what `out`
-            names.
+            The result, or a tuple of several results: new NumPy arrays, or the arrays of `out`.
 
         Raises:
-            NnefError: `input/...`, with everything that is wrong with the arguments.
+            NnefError: `input/...`, with all errors in the arguments.
         """
         if out is None and self._fast is not None:
             result = self._fast.call(*arrays)
@@ -90,20 +88,15 @@ class Executable:
             self._run(taken, (out,))
             return out
         else:
-            if isinstance(out, Mapping):
-                raise NnefError.of(
-                    "input/out", "out names arrays, expected them in order", hint=BY_NAME
-                )
-            several = not is_array(out) and isinstance(out, Iterable)
-            results = self._run_into(taken, list(cast(Iterable[Any], out)) if several else [out])
+            results = self._run_into(taken, out_arrays(out))
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Run the model on arrays by name; the results by name.
+        """Run the model on arrays by name; returns the results by name.
 
-        `out` may name some of the outputs.  Raises NnefError as a call does.
+        `out` may contain some of the outputs.  Raises NnefError as a call does.
         """
         self._signature.check_names("inputs", inputs)
         taken = self._signature.accept([inputs[spec.name] for spec in self.inputs])
@@ -118,9 +111,9 @@ class Executable:
             )
         return {spec.name: array for spec, array in zip(self.outputs, results)}
 
-    def _run_into(self, taken: Sequence[Array], given: list[Any]) -> list[Any]:
-        """Run, and put the results into `given`, through other arrays where need be."""
-        targets = self._signature.targets(given)
+    def _run_into(self, taken: Sequence[Array], out: list[Any]) -> list[Any]:
+        """Run, and write the results into `out`, via temporaries where kernels cannot."""
+        targets = self._signature.targets(out)
         direct = [
             y if is_ready(y) and not any(np.may_share_memory(x, y) for x in taken) else None
             for y in targets
@@ -130,45 +123,48 @@ class Executable:
         for result, y in zip(results, targets):
             if result is not y:
                 y[...] = result
-        return given
+        return out
 
     def _run(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], walk: LaunchSequence | None = None
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        launches: LaunchSequence | None = None,
     ) -> None:
-        """Run the plan, or another walk over its launches, on arrays that are all ready."""
-        self._runner.run([*map(address, inputs), *map(address, outputs)], self._words, walk)
+        """Run the plan, or `launches` in its place, on arrays that need no check."""
+        self._runner.run([*map(address, inputs), *map(address, outputs)], self._patch, launches)
 
     @property
     def launches(self) -> tuple[LaunchInfo, ...]:
-        """The launches of the plan, in their order."""
+        """The distinct launches of the plan, in order."""
         return self._runner.compiled.launches()
 
     @property
     def nbytes(self) -> int:
-        """Memory of the words that are of this plan alone."""
-        words, plan = self._words, self._runner.compiled.plan
-        if words is None:
+        """Bytes of the patch, or of the plan if it has none."""
+        patch, plan = self._patch, self._runner.compiled.plan
+        if patch is None:
             return plan.params.nbytes + plan.launches.nbytes
-        return words.nbytes
+        return patch.nbytes
 
     @property
     def threads(self) -> int:
-        """Threads that a call may use, the calling one included."""
+        """The number of threads that a call may use, the calling one included."""
         return self._runner.team.threads
 
 
-# -- for sessions, which keep what a plan takes and gives beyond its arguments and results
+# -- for sessions, whose plans have states as further inputs and outputs
 
 
-def step(plan: Executable, arrays: Sequence[Any], others: Sequence[int]) -> list[Array]:
-    """The results for arrays for the first inputs, and addresses of what is there for others.
+def step(plan: Executable, arrays: Sequence[Any], states: Sequence[int]) -> list[Array]:
+    """Run a plan on arrays for its first inputs and addresses for the others; returns the results.
 
-    Raises NnefError as a call does for the arrays; what is at the addresses has to fit.
+    Raises NnefError as a call does for the arrays; the memory at the addresses is not checked.
     """
     taken = plan._signature.accept(arrays)
     results = list(map(fresh, plan.outputs))
-    addresses = [*map(address, taken), *others, *map(address, results)]
-    plan._runner.run(addresses, plan._words)
+    addresses = [*map(address, taken), *states, *map(address, results)]
+    plan._runner.run(addresses, plan._patch)
     return results
 
 

@@ -1,9 +1,8 @@
-"""Calls of small models without Python in between.
+"""Native calls of small models, without Python code.
 
-A call of a model that computes for a microsecond takes three in Python: looking at the arrays,
-making the result, crossing into native code.  Here CPython calls a native function directly.
-It reads the fields of array objects, which are found by probing, so that in a build where they are
-elsewhere calls go the ordinary way.
+A call in Python takes three microseconds: checking the arrays, allocating the result, crossing
+into native code.  Here CPython calls a native function directly.  It reads the fields of NumPy's
+array objects; probes check their offsets, and other builds use the ordinary call.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.memory.tensors import TensorSpec
 
 Call = Callable[..., Any]
-"""Takes arrays, gives the result; `NotImplemented` if they are not as expected."""
+"""Returns the result for some arrays, or `NotImplemented` if they need checks or copies."""
 
 _C_CONTIGUOUS, _ALIGNED = 0x1, 0x100
 _NEW_FROM_DESCR = 94
@@ -51,10 +50,10 @@ class _Method(ctypes.Structure):
 
 
 class _Interface(NamedTuple):
-    """Where things are in this build of CPython and NumPy."""
+    """Addresses and offsets in this build of CPython and NumPy."""
 
     fields: dict[str, int]
-    """Offsets in an array object."""
+    """Offsets of the fields of an array object."""
     new_array: int
     increment: int
     code: ExecutableImage
@@ -62,10 +61,10 @@ class _Interface(NamedTuple):
 
 
 class FastCall(NamedTuple):
-    """The function, and the memory that it uses."""
+    """The function, and the objects whose memory it uses."""
 
     call: Call
-    keep: tuple[Any, ...]
+    alive: tuple[Any, ...]
 
 
 def make_fast_call(
@@ -78,11 +77,11 @@ def make_fast_call(
     bases: int,
     first_input: int,
 ) -> FastCall | None:
-    """A call for models with one output; None where arrays are not as they usually are.
+    """A native call for a model with one output; None if this build's arrays differ.
 
-    `run`: address of `nnefc_run_alone`, which takes the others; `bases`: address of the table of
-    bases, which belongs to this call alone; inputs and then the output are its entries from
-    `first_input` on.  The result of a call is a new array.
+    `run`: address of `nnefc_run_alone`, called with `launches`, `count` and `bases`.  `bases`:
+    address of a table of bases owned by this call; its entries from `first_input` on are the
+    inputs, then the output.  The result of a call is a new array.
     """
     interface = _interface()
     if interface is None:
@@ -126,7 +125,7 @@ def make_fast_call(
 
 @cache
 def _interface() -> _Interface | None:
-    """None if this is not CPython with its lock, or arrays have their fields elsewhere."""
+    """The interface of this build; None unless it is CPython with a GIL and the probes succeed."""
     without_lock = "t" in sys.abiflags
     if sys.implementation.name != "cpython" or without_lock:
         return None
@@ -141,20 +140,20 @@ def _interface() -> _Interface | None:
 
 
 def _fields() -> dict[str, int] | None:
-    """The fields of array objects, as NumPy's headers have them, if that is where they are."""
+    """Offsets of the fields of `PyArrayObject` in NumPy's headers; None if probes disagree."""
     fields = {"data": 16, "rank": 24, "dims": 32, "descr": 56, "flags": 64}
     word, short = ctypes.c_int64.from_address, ctypes.c_int32.from_address
     for array in (np.empty((2, 3), np.float32), np.empty((4, 5, 6))[::2, :, ::3]):
         at = id(array)
         ready = array.flags.c_contiguous * _C_CONTIGUOUS | array.flags.aligned * _ALIGNED
-        found = (
+        agrees = (
             word(at + OBJECT_TYPE).value == id(np.ndarray)
             and word(at + fields["data"]).value == array.ctypes.data
             and short(at + fields["rank"]).value == array.ndim
             and word(at + fields["descr"]).value == id(array.dtype)
             and short(at + fields["flags"]).value & (_C_CONTIGUOUS | _ALIGNED) == ready
         )
-        if not found:
+        if not agrees:
             return None
         extents = word(at + fields["dims"]).value
         if [word(extents + 8 * i).value for i in range(array.ndim)] != list(array.shape):
@@ -174,7 +173,7 @@ def _capsule(address: int) -> Any:
 
 
 def _new_array() -> int:
-    """The address of `PyArray_NewFromDescr`, if it makes an array."""
+    """The address of `PyArray_NewFromDescr`; 0 if a test call fails."""
     core = "numpy._core" if find_spec("numpy._core") else "numpy.core"  # before NumPy 2
     module: Any = import_module(f"{core}._multiarray_umath")
     get = ctypes.pythonapi.PyCapsule_GetPointer
@@ -191,7 +190,7 @@ def _new_array() -> int:
         ctypes.c_void_p,
     )
     dims, dtype = (ctypes.c_int64 * 2)(3, 5), np.dtype(np.float32)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # the call takes a reference
-    made = kind(address)(np.ndarray, dtype, 2, ctypes.addressof(dims), None, None, 0, None)
-    fine = type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is dtype
-    return address if fine else 0
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # the call steals a reference
+    array = kind(address)(np.ndarray, dtype, 2, ctypes.addressof(dims), None, None, 0, None)
+    works = type(array) is np.ndarray and array.shape == (3, 5) and array.dtype is dtype
+    return address if works else 0

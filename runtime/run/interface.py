@@ -21,9 +21,9 @@ class Model:
     """A network that is ready to run.
 
     A `CompiledModel` has one plan, for known shapes.  A `DynamicModel` has a plan for each
-    combination of shapes: `save`, `emit_c`, pickle, and the members below `reset` raise NnefError
-    there, which says for which shapes `for_shapes` gives a model that has them.  For attributes
-    this is an AttributeError, too, so that `hasattr` is False.
+    combination of shapes.  Its `save`, `emit_c`, pickling and the members below `reset` raise an
+    NnefError that refers to `for_shapes`, which returns a model for known shapes.  For attributes
+    this error is an AttributeError too, so that `hasattr` is False.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -34,7 +34,7 @@ class Model:
         """Run the model on arrays in the order of `inputs`.
 
         Returns the result, or a tuple of several; `out` receives them if given.  Raises NnefError
-        `input/...` with everything that is wrong with the arguments.
+        `input/...` with all errors in the arguments.
         """
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Model:
 
     @abstractmethod
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
-        """Run the model repeatedly for so many seconds and record when each launch runs."""
+        """Run the model repeatedly for about `seconds` and record when each launch runs."""
 
     @abstractmethod
     def save(

@@ -1,4 +1,4 @@
-"""`CompiledModel`: what a caller holds."""
+"""`CompiledModel`: a model for known shapes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Origin(Protocol):
-    """Where a model comes from: what it takes to write it into a file."""
+    """The source of a model, which can write it to files."""
 
     @property
     def graph(self) -> Graph: ...
@@ -47,16 +47,16 @@ class Origin(Protocol):
     def emit_c(
         self, model: CompiledModel, path: FilePath, name: str | None, target: str
     ) -> list[str]:
-        """Write a folder for C programs: the names of its files."""
+        """Write a folder for C programs; returns the names of its files."""
         ...
 
     def reduce(self, model: CompiledModel) -> Any:
-        """What `__reduce__` returns."""
+        """The value of `__reduce__`."""
         ...
 
 
-class _Launches:
-    """The origin of a model that was made of a program, which a file cannot hold."""
+class _UnsavableOrigin:
+    """The origin of a model compiled from a program directly, which cannot be saved."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -76,19 +76,21 @@ class _Launches:
         return self.reduce(model)
 
     def reduce(self, model: CompiledModel) -> Any:
-        raise NnefError.of("input/argument", f"{model} was made of launches: it cannot be saved")
+        raise NnefError.of(
+            "input/argument", f"{model} was compiled from launches: it cannot be saved"
+        )
 
 
-_FAST_WORK = 1_000_000
-"""Operations and bytes of a plan that the interpreter waits for: some tens of microseconds."""
+_MAX_FAST_CALL_WORK = 1_000_000
+"""Operations and bytes of a plan that may run with the GIL held: some tens of microseconds."""
 
 
 class CompiledModel(Executable, Model):
     """A model for known shapes, as native code.
 
-    Calls from several threads at the same time each have their own memory; those of a model
-    with variables that it updates run one after the other.  In the child of a fork a model works
-    like in the parent; its variables are then those of the child.
+    Concurrent calls each have their own memory; calls of a model that updates variables run one
+    after the other.  In the child of a fork the model works as in the parent, with its own copy of
+    the variables.
     """
 
     def __init__(
@@ -118,17 +120,17 @@ class CompiledModel(Executable, Model):
         origin: Origin | None = None,
         shared: WeightPool | None = None,
     ) -> CompiledModel:
-        """`program` computes `graph`.  Without an `origin` the model cannot be saved."""
+        """Compile `program`, which computes `graph`; without `origin` it cannot be saved."""
         from nnefc.runtime.compile.compiled import compile_program
 
         packed, arenas = (shared.packed, shared.arenas) if shared else (None, None)
         compiled = compile_program(program, graph, progress, packed)
-        return cls(compiled, origin or _Launches(graph), threads=threads, arenas=arenas)
+        return cls(compiled, origin or _UnsavableOrigin(graph), threads=threads, arenas=arenas)
 
     def _fast_call(self) -> FastCall | None:
-        """For plans that take some microseconds, which the interpreter can wait for."""
-        few = self._runner.compiled.work <= _FAST_WORK
-        if not self._runner.is_simple or len(self.outputs) != 1 or not few:
+        """A native call, for plans of some microseconds that may hold the GIL."""
+        is_small = self._runner.compiled.work <= _MAX_FAST_CALL_WORK
+        if not self._runner.is_simple or len(self.outputs) != 1 or not is_small:
             return None
         from nnefc.runtime.run.fast_call import make_fast_call
 
@@ -146,10 +148,10 @@ class CompiledModel(Executable, Model):
     # -- running
 
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
-        """When each launch runs, and where, while the model runs again and again for so long.
+        """Run the model for about `seconds` and record when and on which thread each launch runs.
 
-        Takes what a call takes; launch i of the profile is `launches[i]`.  Variables that the graph
-        updates change as in any run.
+        The arguments are those of a call; launch i of the profile is `launches[i]`.  Variables that
+        the graph updates change as in any run.
         """
         from nnefc.runtime.run.profile import profile
 
@@ -158,7 +160,7 @@ class CompiledModel(Executable, Model):
         return profile(
             self.plan,
             self._runner.compiled.code.address,
-            lambda walk: self._run(taken, results, walk),
+            lambda launches: self._run(taken, results, launches),
             seconds=seconds,
         )
 
@@ -166,14 +168,14 @@ class CompiledModel(Executable, Model):
 
     @property
     def variables(self) -> Variables:
-        """Labels to values: reading gives a copy, those that the graph updates can be set."""
+        """Maps labels to copies of values; variables that the graph updates can be set."""
         return self._runner.variables
 
     def reset(self) -> None:
-        """Give the variables that the graph updates their initial values."""
+        """Restore the initial values of the variables that the graph updates."""
         self._runner.variables.reset()
 
-    # -- into a file
+    # -- files
 
     def save(
         self,
@@ -182,21 +184,20 @@ class CompiledModel(Executable, Model):
         targets: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Write the model as an artifact, which `nnefc.load` opens at once.
+        """Write the model as an artifact, which `nnefc.load` opens.
 
         Args:
-            path: Where to, as in net.nnefc; a file that is there is replaced, when all is written.
-            targets: Processors to hold code for: "native" is this one with all that it can do, the
-                others are names of instruction sets, such as "x86-64-v3".  None: "native" alone; of
-                a model that was loaded, those that its file has.
-            progress: Called as `progress(done, total, label)` while kernels are compiled, of one
-                target after the other; if there are several, the label begins with the target.
+            path: The file, such as net.nnefc; an existing file is replaced atomically.
+            targets: Processors to compile for: "native" is this processor with all its features,
+                the others are names of instruction sets, such as "x86-64-v3".  None: "native", or
+                the targets of its file for a loaded model.
+            progress: Called as `progress(done, total, label)` while kernels are compiled, one
+                target after the other; with several targets, labels begin with the target.
 
-        Variables that the graph updates keep their present values beside the initial ones.
+        Initial and current values of variables that the graph updates are both saved.
 
         Raises:
-            NnefError: `input/...` for targets that there are not, `data/write` if the file cannot
-                be written.
+            NnefError: `input/...` for unknown targets, `data/write` if the file cannot be written.
         """
         from nnefc.formats.files import require_path
 
@@ -206,22 +207,22 @@ class CompiledModel(Executable, Model):
     def emit_c(
         self, folder: FilePath, *, name: str | None = None, target: str = "native"
     ) -> list[str]:
-        """Write the model for programs in C, which need neither Python nor nnefc.
+        """Write the model for C programs, which need neither Python nor nnefc.
 
         Args:
-            folder: A folder to make, or an empty one.
-            name: What the names of functions and files begin with: NAME_create, NAME_run ...; None:
-                the name of the graph, as far as C can have it.
-            target: The processor to compile for: "native" is this one with all that it can do, the
-                others are names of instruction sets, such as "x86-64-v3".
+            folder: A new or empty folder.
+            name: Prefix of the names of functions and files: NAME_create, NAME_run ...; None: the
+                name of the graph, made a valid C identifier.
+            target: The processor to compile for: "native" is this processor with all its features,
+                the others are names of instruction sets, such as "x86-64-v3".
 
         Returns:
-            The names of the files in it: NAME.o, libNAME.so if there is a linker here, NAME.h,
-            NAME.weights if there are more than a few, main.c, CMakeLists.txt.
+            The names of the files: NAME.o, libNAME.so if a linker is installed, NAME.h,
+            NAME.weights if the model has more than a few, main.c, CMakeLists.txt.
 
         Raises:
-            NnefError: `input/...` for a name or target that there cannot be, `data/write` if the
-                folder cannot be written.
+            NnefError: `input/...` for an invalid name or unknown target, `data/write` if the folder
+                cannot be written.
         """
         from nnefc.formats.files import require_path
 
@@ -229,7 +230,7 @@ class CompiledModel(Executable, Model):
         return self._origin.emit_c(self, folder, name, target)
 
     def __reduce__(self) -> Any:
-        """Pickled is what `save` writes, and the number of threads."""
+        """Pickle the artifact that `save` writes, and the number of threads."""
         return self._origin.reduce(self)
 
     @property
@@ -239,24 +240,24 @@ class CompiledModel(Executable, Model):
 
     @property
     def threads_wanted(self) -> int | None:
-        """Threads as they were asked for; None: all usable CPUs."""
+        """The number of threads that the caller requested; None: all usable CPUs."""
         return self._threads
 
     # -- facts
 
     @property
     def graph(self) -> Graph:
-        """What the model computes; one that was loaded has it as it was lowered."""
+        """The graph that the model computes; of a loaded model, the graph before lowering."""
         return self._origin.graph
 
     @property
     def arena_bytes(self) -> int:
-        """Memory that a call needs for values between launches."""
+        """Bytes that a call needs for values between launches."""
         return self.plan.arena_bytes
 
     @property
     def constant_bytes(self) -> int:
-        """Memory of weights, as kernels want them, and of tables that go with them."""
+        """Bytes of packed weights and tables."""
         return self._runner.compiled.constant_bytes
 
     def __repr__(self) -> str:

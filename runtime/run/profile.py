@@ -1,4 +1,4 @@
-"""Where the time of a call goes: the moments when tiles start and end, run for run."""
+"""Profiles of plans: when and on which thread each tile starts and ends, in several runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +18,17 @@ from nnefc.runtime.plan.plan import LaunchSequence, Plan
 from nnefc.support.array_memory import aligned
 from nnefc.support.errors import NnefError
 
-Int64Array = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    from nnefc.runtime.plan.plan import Int64Array
+
 Seconds = npt.NDArray[np.float64]
 
-_MOST_BYTES = 64 << 20
-"""Memory that the records of all runs may take."""
+_MAX_RECORD_BYTES = 64 << 20
+"""Bytes that the records of all runs may take."""
 
 
 class Probes:
-    """The launches of a plan, each around a launch that notes when and where its tiles run."""
+    """The launches of a plan, each wrapped in a probe that records when and where its tiles run."""
 
     def __init__(self, plan: Plan, code: int) -> None:
         """`code`: the address of the image that the plan's kernels are offsets into."""
@@ -37,7 +40,7 @@ class Probes:
         self._code = compile_kernels([probe])
         tiles = plan.launches[:, LAUNCH_TILES // 8]
         self.step_of: npt.NDArray[np.intp] = np.repeat(np.arange(len(tiles)), tiles)
-        """Which step each tile is of."""
+        """[tiles]: the step of each tile."""
         first = np.cumsum(tiles) - tiles
         self._memory = aligned(RECORD.nbytes * len(self.step_of), "times of tiles")
         self._records: Int64Array = self._memory.view(np.int64).reshape(-1, RECORD.nbytes // 8)
@@ -53,41 +56,41 @@ class Probes:
             for launch, start in zip(plan.launches.tolist(), first.tolist(), strict=True)
         ]
         self._params = np.array(params, np.int64)
-        self._launches = plan.launches.copy()
-        # Offsets reach beyond the image and the parameters of the plan, to ours.
-        self._launches[:, LAUNCH_KERNEL // 8] = self._code.entry(probe.symbol) - code
+        self._encoded = plan.launches.copy()
+        # Offsets are relative to the plan's image and parameters, but point to the probes'.
+        self._encoded[:, LAUNCH_KERNEL // 8] = self._code.entry(probe.symbol) - code
         offset = self._params.ctypes.data - plan.params.ctypes.data
-        self._launches[:, LAUNCH_PARAMS // 8] = offset + PROBE.nbytes * np.arange(len(tiles))
-        self.walk = LaunchSequence(self._launches.ctypes.data, len(tiles), plan.parallel)
-        """What to run instead of the plan, over the same bases."""
+        self._encoded[:, LAUNCH_PARAMS // 8] = offset + PROBE.nbytes * np.arange(len(tiles))
+        self.launches = LaunchSequence(self._encoded.ctypes.data, len(tiles), plan.parallel)
+        """The launches to run in place of the plan, with the same bases."""
 
     def take(self) -> Int64Array:
-        """[tiles, 3]: start, end, stack of every tile since the last time; zeros if it had none."""
-        taken = self._records[:, :3].copy()
+        """[tiles, 3]: start, end, stack address of each tile, then cleared; zeros for no record."""
+        records = self._records[:, :3].copy()
         self._records[...] = 0
-        return taken
+        return records
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Times of the launches of a plan, over several runs.
+    """Times of the launches of a plan, in several runs.
 
-    A launch may run several times in a call: each is a step, with tiles of its own.
+    A launch may run several times in a call: each time is a step, with tiles of its own.
     """
 
     step_of: npt.NDArray[np.intp]
-    """[tiles]: which step a tile is of, in ascending order."""
+    """[tiles]: the step of each tile, in ascending order."""
     launch_of_step: npt.NDArray[np.int64]
-    """[steps]: which launch runs then."""
+    """[steps]: the launch of each step."""
     threads: int
-    """How many threads took part."""
+    """The number of threads that ran tiles."""
     start: Int64Array
     """[runs, tiles]: nanoseconds of `time.CLOCK_MONOTONIC`."""
     end: Int64Array
-    """[runs, tiles].  If one thread does all tiles of a step at once, the first stands for all
-    and the others have neither start nor end (0)."""
+    """[runs, tiles].  If one thread runs all tiles of a step at once, the first tile records them
+    all, and the others have neither start nor end (0)."""
     thread: Int64Array
-    """[runs, tiles]: number of the thread, 0 is the caller."""
+    """[runs, tiles]: the number of the thread; 0 is the caller."""
 
     @property
     def runs(self) -> int:
@@ -95,7 +98,7 @@ class Profile:
 
     @cached_property
     def launch_of(self) -> npt.NDArray[np.int64]:
-        """[tiles]: which launch a tile is of."""
+        """[tiles]: the launch of each tile."""
         return self.launch_of_step[self.step_of]
 
     @property
@@ -106,7 +109,7 @@ class Profile:
     def wall(self) -> Seconds:
         """[runs, launches]: seconds from the start of the first tile to the end of the last.
 
-        Those of all steps of a launch are added up.
+        Summed over the steps of a launch.
         """
         begun = np.where(self.end == 0, np.iinfo(np.int64).max, self.start)
         starts = np.minimum.reduceat(begun, self._first, axis=1)
@@ -114,16 +117,16 @@ class Profile:
 
     @cached_property
     def busy(self) -> Seconds:
-        """[runs, launches]: seconds that threads spent in tiles, added up."""
+        """[runs, launches]: seconds that threads spent in tiles, summed."""
         return self._by_launch(np.add.reduceat(self.end - self.start, self._first, axis=1))
 
     @cached_property
     def _first(self) -> npt.NDArray[np.intp]:
-        """[steps]: the first tile."""
+        """[steps]: the first tile of each step."""
         return np.searchsorted(self.step_of, np.arange(len(self.launch_of_step)))
 
     def _by_launch(self, nanoseconds: Int64Array) -> Seconds:
-        """[runs, launches] in seconds, of [runs, steps]."""
+        """Sum [runs, steps] in nanoseconds to [runs, launches] in seconds."""
         sums = np.zeros((self.launches, len(nanoseconds)))
         np.add.at(sums, self.launch_of_step, 1e-9 * nanoseconds.T)
         return sums.T
@@ -136,31 +139,36 @@ class Profile:
 
     @property
     def typical(self) -> int:
-        """The run that took the median time."""
+        """The index of the run with the median time."""
         return int(np.argsort(self.total, kind="stable")[len(self.total) // 2])
 
 
 def profile(
-    plan: Plan, code: int, run: Callable[[LaunchSequence], None], *, seconds: float, least: int = 3
+    plan: Plan,
+    code: int,
+    run: Callable[[LaunchSequence], None],
+    *,
+    seconds: float,
+    min_runs: int = 3,
 ) -> Profile:
-    """Profile a plan for about so long, after some runs to warm up.
+    """Profile a plan for about `seconds`, after two runs to warm up.
 
-    `run` runs the launches of a walk; `code` is where the plan's kernels are.
+    `run` runs a sequence of launches; `code` is the address of the plan's kernels.
     Raises NnefError `input/option` if the plan has no launches.
     """
     if not len(plan.launches):
-        raise NnefError.of("input/option", "there is nothing to profile: no operation is left")
+        raise NnefError.of("input/option", "nothing to profile: no operation is left")
     probes = Probes(plan, code)
-    run(probes.walk._replace(parallel=False))
+    run(probes.launches._replace(parallel=False))
     caller = int(probes.take()[0, 2])
-    run(probes.walk)
-    most = max(least, _MOST_BYTES // probes.take().nbytes)
-    found: list[Int64Array] = []
+    run(probes.launches)
+    max_runs = max(min_runs, _MAX_RECORD_BYTES // probes.take().nbytes)
+    runs: list[Int64Array] = []
     end = time.perf_counter() + seconds
-    while len(found) < least or (len(found) < most and time.perf_counter() < end):
-        run(probes.walk)
-        found.append(probes.take())
-    records = np.stack(found)
+    while len(runs) < min_runs or (len(runs) < max_runs and time.perf_counter() < end):
+        run(probes.launches)
+        runs.append(probes.take())
+    records = np.stack(runs)
     thread, threads = _threads(records[:, :, 2], caller)
     return Profile(
         step_of=probes.step_of,
@@ -173,14 +181,14 @@ def profile(
 
 
 _STACK_BYTES = 32 << 10
-"""Addresses that are closer than this are on the same stack: a thread always comes to a tile by the
-same few calls, and no stack is so small."""
+"""Addresses closer than this are on the same stack: every thread reaches its tiles through the same
+few calls, and stacks are larger."""
 
 
 def _threads(stacks: Int64Array, caller: int) -> tuple[Int64Array, int]:
-    """Numbers for addresses on stacks (0: there was no tile), and of how many there are.
+    """(thread number of each stack address, number of threads); address 0 means no record.
 
-    Threads are in the order of their stacks, but the caller's is the first.
+    The caller is thread 0; the others are numbered by the addresses of their stacks.
     """
     addresses, inverse = np.unique(np.append(stacks.ravel(), caller), return_inverse=True)
     number = np.cumsum(np.diff(addresses, prepend=addresses[0]) > _STACK_BYTES)

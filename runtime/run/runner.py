@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _FixedBases:
-    """Entries of the table of bases that do not depend on a call, and the arrays behind them."""
+    """A table of bases without the entries that differ between calls, and its arrays."""
 
     def __init__(self, table: list[int], constants: Sequence[Array]) -> None:
         self.table = table
@@ -33,15 +33,15 @@ class _FixedBases:
 
 
 class _RunContext:
-    """Entries of the table of bases that no call changes, and the arrays behind them."""
+    """A table of bases and parameters for one call at a time, and an arena while it runs."""
 
-    __slots__ = ("_arena", "_bound", "_params", "_words", "address", "bases", "launches", "steps")
+    __slots__ = ("_arena", "_bound", "_params", "_patch", "address", "bases", "launches", "steps")
 
     def __init__(self, bound: _FixedBases, plan: Plan, *, own: bool) -> None:
-        """`own`: patches will be written into the parameters."""
+        """`own`: copy the parameters, because patches will overwrite them."""
         self._bound = bound
         self._params = plan.params.copy() if own else plan.params
-        self._words: PlanPatch | None = None
+        self._patch: PlanPatch | None = None
         self._arena: Array | None = None
         self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
         self.bases[BASE_PARAMS] = address(self._params)
@@ -59,16 +59,16 @@ class _RunContext:
         assert arena is not None
         return arena
 
-    def write(self, words: PlanPatch, varying: Varying) -> None:
-        """Apply the patch for some shapes."""
-        if self._words is words:
+    def apply(self, patch: PlanPatch, varying: Varying) -> None:
+        """Overwrite the slots `varying` with the values of a patch."""
+        if self._patch is patch:
             return
-        self._params[varying.params] = words.params
-        for place, table in zip(varying.bases, words.tables, strict=True):
-            self.bases[place] = address(table)
-        if words.launches is not None:
-            self.launches, self.steps = address(words.launches), len(words.launches)
-        self._words = words
+        self._params[varying.params] = patch.params
+        for slot, table in zip(varying.bases, patch.tables, strict=True):
+            self.bases[slot] = address(table)
+        if patch.launches is not None:
+            self.launches, self.steps = address(patch.launches), len(patch.launches)
+        self._patch = patch
 
 
 class PlanRunner:
@@ -125,10 +125,10 @@ class PlanRunner:
     def run(
         self,
         addresses: Sequence[int],
-        words: PlanPatch | None = None,
-        walk: LaunchSequence | None = None,
+        patch: PlanPatch | None = None,
+        launches: LaunchSequence | None = None,
     ) -> None:
-        """Run the plan, patched by `words` if given, or the launches of `walk` instead of its own.
+        """Run the plan with a `patch` if given, or `launches` in place of its own.
 
         `addresses`: input addresses, then output addresses.
         """
@@ -138,22 +138,22 @@ class PlanRunner:
         except IndexError:
             context = self._new_context() if arenas else self.reserve()
         nbytes, parallel = self._arena_bytes, self._parallel
-        if words is not None:
+        if patch is not None:
             assert self._varying is not None
-            context.write(words, self._varying)
-            nbytes, parallel = words.arena_bytes, words.parallel
+            context.apply(patch, self._varying)
+            nbytes, parallel = patch.arena_bytes, patch.parallel
         if arenas is not None:
             context.hold(arenas.take(nbytes))
         first = self.first_input
         context.bases[first : first + len(addresses)] = addresses
-        launches, steps = context.launches, context.steps
-        if walk is not None:
-            launches, steps, parallel = walk.launches, walk.steps, walk.parallel
+        start, steps = context.launches, context.steps
+        if launches is not None:
+            start, steps, parallel = launches
         if parallel or self._has_states:
             with self.variables.lock:
-                self.team.run(launches, steps, context.address, parallel)
+                self.team.run(start, steps, context.address, parallel)
         else:
-            self.team.alone(launches, steps, context.address)
+            self.team.alone(start, steps, context.address)
         if arenas is not None:
             arenas.give(context.release())
         if len(self._idle) < MAX_IDLE:
@@ -161,21 +161,21 @@ class PlanRunner:
 
     def _new_context(self) -> _RunContext:
         """A context without an arena."""
-        found = self._bound.get("")
-        if found is None:  # packing constants may take long; the first caller to finish wins
-            found = self._bound.setdefault("", self._bind(self.compiled.constants()))
-        return _RunContext(found, self.compiled.plan, own=self._varying is not None)
+        bound = self._bound.get("")
+        if bound is None:  # packing constants may take long; the first caller to finish wins
+            bound = self._bound.setdefault("", self._bind(self.compiled.constants()))
+        return _RunContext(bound, self.compiled.plan, own=self._varying is not None)
 
     def _bind(self, constants: Sequence[Array]) -> _FixedBases:
-        """The table of bases without the entries of a call."""
+        """The table of bases without the entries that differ between calls."""
         table = self.compiled.plan.table
         fixed = [0] * table.size
         fixed[BASE_CODE] = self.compiled.code.address
         fixed[BASE_LIBM] = ctypes.addressof(libm_table())
-        places: Iterable[tuple[int, Sequence[Array]]] = (
+        groups: Iterable[tuple[int, Sequence[Array]]] = (
             (table.constants, constants),
             (table.states, self.variables.states),
         )
-        for first, arrays in places:
+        for first, arrays in groups:
             fixed[first : first + len(arrays)] = map(address, arrays)
         return _FixedBases(fixed, constants)

@@ -1,26 +1,34 @@
-"""What a model takes and returns, and whether arrays of callers are that."""
+"""`Signature`: checks the arguments of a call against the inputs and outputs of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 
-from nnefc.runtime.memory.tensors import BY_NAME, TensorSpec, accept, accept_target, fits
+from nnefc.runtime.memory.tensors import (
+    BY_NAME,
+    TensorSpec,
+    accept,
+    accept_target,
+    fits,
+    is_array,
+)
 from nnefc.support.errors import Diagnostic, NnefError
 
 Array = np.ndarray[Any, Any]
 
 
 class Signature:
-    """The tensors of a call, in order; NnefError says all that is wrong with what is given."""
+    """The inputs and outputs of a call, in order; a NnefError reports all errors at once."""
 
     def __init__(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> None:
         self.inputs = inputs
         self.outputs = outputs
 
     def check_count(self, arrays: Sequence[Any]) -> None:
+        """Raise NnefError unless there is one array for each input."""
         if len(arrays) != len(self.inputs):
             raise NnefError.of(
                 "input/count",
@@ -30,13 +38,14 @@ class Signature:
             )
 
     def check_names(self, what: Literal["inputs", "outputs"], given: Mapping[str, Any]) -> None:
-        """Whether there is an array for every input, or only for outputs that there are."""
+        """`check_names` for these inputs or outputs."""
         specs = self.inputs if what == "inputs" else self.outputs
         check_names(what, given, [spec.name for spec in specs])
 
     def accept(self, arrays: Sequence[Any]) -> Sequence[Array]:
-        """Arrays that kernels can read, for the first inputs or all; usually those that were
-        given.
+        """Arrays that kernels can read, copied only if necessary.
+
+        `arrays` may be for the first inputs only.
         """
         if all(map(fits, arrays, self.inputs)):
             return arrays
@@ -47,23 +56,18 @@ class Signature:
         return [x for x in taken if x is not None]
 
     def is_target(self, out: object, taken: Sequence[Array]) -> bool:
-        """Whether `out` can be written as it is; the common case, quickly."""
+        """Whether kernels can write `out` directly: a fast path."""
         if len(self.outputs) != 1 or not fits(out, self.outputs[0]):
             return False
         array = cast(Array, out)
         return array.flags.writeable and not any(np.may_share_memory(x, array) for x in taken)
 
-    def targets(self, given: list[Any]) -> list[Array]:
-        """The memory of what is given for the outputs."""
-        if len(given) != len(self.outputs):
-            raise NnefError.of(
-                "input/out",
-                f"{len(given)} arrays in out, expected {len(self.outputs)}: "
-                + ", ".join(map(str, self.outputs)),
-            )
+    def targets(self, out: Sequence[Any]) -> list[Array]:
+        """NumPy views of the memory of `out`, one for each output."""
+        check_out_count(out, self.outputs)
         problems: list[Diagnostic] = []
         targets: list[Array] = []
-        for y, spec in zip(given, self.outputs):
+        for y, spec in zip(out, self.outputs):
             target = accept_target(y, spec, problems)
             if target is None:
                 continue
@@ -77,10 +81,31 @@ class Signature:
         return targets
 
 
+def out_arrays(out: Any) -> list[Any]:
+    """The arrays in the argument `out` of a call: one array, or several in an iterable.
+
+    Raises NnefError `input/out` for a mapping.
+    """
+    if isinstance(out, Mapping):
+        raise NnefError.of("input/out", "out names arrays, expected them in order", hint=BY_NAME)
+    if is_array(out) or not isinstance(out, Iterable):
+        return [out]
+    return list(cast(Iterable[Any], out))
+
+
+def check_out_count(out: Sequence[Any], outputs: Sequence[object]) -> None:
+    """Raise NnefError `input/out` unless `out` has one array for each output."""
+    if len(out) != len(outputs):
+        raise NnefError.of(
+            "input/out",
+            f"{len(out)} arrays in out, expected {len(outputs)}: {', '.join(map(str, outputs))}",
+        )
+
+
 def check_names(
     what: Literal["inputs", "outputs"], given: Mapping[str, Any], expected: Sequence[str]
 ) -> None:
-    """Whether there is an array for every input that is expected, or only for such outputs."""
+    """Raise NnefError `input/name` unless `given` names all inputs, or some of the outputs."""
     if not isinstance(given, Mapping):
         raise NnefError.of(
             "input/name", f"{what} are in a {type(given).__name__}, expected arrays by name"

@@ -1,8 +1,8 @@
 """A team of native threads that run plans together.
 
-Workers are plain pthreads that never touch Python: no thread state, no GIL, no entry in
-`threading.enumerate()`, nothing for the interpreter to join at exit.  They sleep when there is
-nothing to do.  On systems other than Linux plans run on the calling thread alone.
+Workers are pthreads that never touch Python: no thread state, no GIL, no entry in
+`threading.enumerate()`, nothing for the interpreter to join at exit.  Idle workers sleep.  On
+systems other than Linux, plans run on the calling thread.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from nnefc.runtime.machine.resources import usable_cpus
 SYSTEM_CALLS = {"x86_64": (202, 203, 204, 186), "aarch64": (98, 122, 123, 178)}
 """Numbers of futex, sched_setaffinity, sched_getaffinity and gettid."""
 SPINS = 2000
-"""About 30 us: longer than between two launches, shorter than anybody notices."""
+"""Polls before a thread sleeps: about 30 us, longer than the gap between two launches."""
 _teams: weakref.WeakSet[Team]
 
 
 def supports_threads() -> bool:
-    """Whether plans can run on several threads here."""
+    """Whether plans can run on several threads on this system."""
     return sys.platform == "linux" and platform.machine() in SYSTEM_CALLS
 
 
 class Team:
-    """`threads` includes the caller.  Workers start at the first run that needs them."""
+    """`threads` threads including the caller.  The first parallel run starts the workers."""
 
     def __init__(self, threads: int, spins: int = SPINS) -> None:
-        """`spins`: how often a thread looks for work before it sleeps."""
+        """`spins`: how often a thread polls for work before it sleeps."""
         self.threads = min(threads, state.MAX_WORKERS + 1) if supports_threads() else 1
         self._spins = spins
         self._renew()
         _teams.add(self)
 
-    # The executor is compiled when it is needed, with the kernels of the first plan.
+    # Lazy, because the executor is compiled together with the kernels of the first plan.
 
     @cached_property
     def alone_address(self) -> int:
-        """Where the function `alone` is."""
+        """The address of `nnefc_run_alone`."""
         return support_code.support_image("executor").entry("nnefc_run_alone")
 
     @cached_property
     def alone(self) -> Callable[[int, int, int], None]:
-        """`alone(launches, count, bases)`: `run` on the calling thread."""
+        """`alone(launches, count, bases)`: run a plan on the calling thread."""
         return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.alone_address)
 
     @cached_property
@@ -62,7 +62,7 @@ class Team:
         return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
 
     def _renew(self) -> None:
-        """A new state block and no workers: at the start, and in the child of a fork."""
+        """Set up an empty state block without workers: at the start, and in the child of a fork."""
         self._lock = Lock()
         self._workers: list[ctypes.c_size_t] = []
         self._memory = (ctypes.c_int64 * (state.STATE_BYTES // 8 + 16))()
@@ -75,13 +75,13 @@ class Team:
         return ctypes.c_int64.from_address(self._state + offset).value
 
     def _start(self) -> None:
-        """Start the workers; with fewer if the system gives no more threads."""
+        """Start the workers, or fewer if the system refuses to create more threads."""
         libc = ctypes.CDLL(None)
         self._put(state.SPINS, self._spins)
         self._put(state.SYSCALL, _function_address(libc.syscall))
         self._put(state.GETCPU, _function_address(libc.sched_getcpu))
-        words = state.FUTEX, state.SETAFFINITY, state.GETAFFINITY, state.GETTID
-        for offset, number in zip(words, SYSTEM_CALLS[platform.machine()]):
+        offsets = state.FUTEX, state.SETAFFINITY, state.GETAFFINITY, state.GETTID
+        for offset, number in zip(offsets, SYSTEM_CALLS[platform.machine()]):
             self._put(offset, number)
         for _ in range(self.threads - 1):
             handle = ctypes.c_size_t()
@@ -95,14 +95,14 @@ class Team:
                 self.threads = len(self._workers) + 1
                 break
             self._workers.append(handle)
-            while self._get(state.WORKERS) < len(self._workers):  # it takes its own slot
+            while self._get(state.WORKERS) < len(self._workers):  # the worker takes its slot itself
                 time.sleep(0)
 
     def run(self, launches: int, count: int, bases: int, parallel: bool = True) -> None:
-        """Run a plan: addresses of its launches and of the table of bases.
+        """Run a plan of `count` launches; `launches` and `bases` are addresses.
 
-        A team that is busy with another caller's plan is not waited for: the calling thread runs
-        alone then, as it does when `parallel` is false.
+        Runs on the calling thread alone if `parallel` is false, or if the team is busy with the
+        plan of another caller.
         """
         if not parallel or self.threads == 1 or not self._lock.acquire(blocking=False):
             self.alone(launches, count, bases)
@@ -139,12 +139,12 @@ class Team:
         self._put(state.WORKERS, 0)
 
     def __del__(self) -> None:
-        # Workers use the state block: they must be gone before it is freed.
+        # Workers use the state block, so they must end before it is freed.
         if hasattr(self, "_workers"):
             self.close()
 
     def renew_after_fork(self) -> None:
-        """In the child of a fork there are no workers, and nobody holds the lock."""
+        """Forget workers and lock in the child of a fork, which has no other threads."""
         self._renew()
 
 
@@ -154,7 +154,7 @@ _shared_lock = Lock()
 
 
 def shared_team(threads: int | None = None) -> Team:
-    """The team of so many threads (None: all usable processors) that this process shares."""
+    """The team of `threads` threads (None: all usable CPUs), shared by the whole process."""
     count = min(usable_cpus() if threads is None else threads, state.MAX_WORKERS + 1)
     with _shared_lock:
         if count not in _shared:

@@ -235,7 +235,7 @@ def test_models_of_launches_cannot_be_saved(tmp_path: Path) -> None:
 
     graph = compiled(tmp_path, TINY).graph
     model = CompiledModel.of(lower(prepare(graph)), graph)
-    with pytest.raises(NnefError, match="made of launches"):
+    with pytest.raises(NnefError, match="compiled from launches"):
         model.save(tmp_path / "net.nnefc")
 
 
