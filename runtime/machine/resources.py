@@ -38,7 +38,7 @@ def usable_cpus() -> int:
 def compile_jobs() -> int | None:
     """The number of processes that may compile, from `NNEFC_JOBS`; None if unset or empty.
 
-    Raises NnefError `input/environment` if that is not a positive number.
+    Raises NnefError `input/environment` if the variable is not a positive number.
     """
     text = os.environ.get("NNEFC_JOBS")
     if not text:
@@ -47,7 +47,7 @@ def compile_jobs() -> int | None:
         return int(text)
     raise NnefError.of(
         "input/environment",
-        f"NNEFC_JOBS is {text!r}; expected how many processes may compile",
+        f"NNEFC_JOBS is {text!r}; expected a positive number of processes",
         hint="NNEFC_JOBS=1 compiles in the process that asks for it",
     )
 

@@ -1,4 +1,4 @@
-"""Arenas: memory for the values that live between the launches of a call."""
+"""Arenas: memory for values that live between the launches of a call."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ PURPOSE: Final = "values between launches"
 class ArenaPool:
     """Arenas shared by the plans of a model."""
 
-    def __init__(self, most: int | None = None) -> None:
-        """`most`: bytes that idle arenas may have together; None: no limit.
+    def __init__(self, max_idle_bytes: int | None = None) -> None:
+        """`max_idle_bytes`: bytes that idle arenas may have together; None: no limit.
 
-        One idle arena is retained in any case.
+        One idle arena is always retained.
         """
-        self._most = most
+        self._max_idle_bytes = max_idle_bytes
         self._idle: list[Array] = []
         """`append` and `pop` are atomic, so no lock can stay locked in the child of a fork."""
 
     def take(self, nbytes: int) -> Array:
-        """At least `nbytes` that no other call uses."""
+        """An arena of at least `nbytes` that no other call uses."""
         try:
             arena = self._idle.pop()
         except IndexError:
@@ -44,5 +44,6 @@ class ArenaPool:
         idle = self._idle
         if len(idle) >= MAX_IDLE:
             return
-        if self._most is None or not idle or sum(x.size for x in (*idle, arena)) <= self._most:
+        limit = self._max_idle_bytes
+        if limit is None or not idle or sum(x.size for x in (*idle, arena)) <= limit:
             idle.append(arena)

@@ -1,4 +1,4 @@
-"""Arrays of callers: what a model expects, what it was given, and where the items are."""
+"""Checks arrays of callers against the inputs and outputs of a model, and finds their memory."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class TensorSpec(NamedTuple):
 
 
 def can_hold_addresses(dtype: np.dtype[Any]) -> bool:
-    """Whether kernels may compute addresses with such items: integers of 32 and 64 bits."""
+    """Whether kernels may compute addresses from items of this type: 32 or 64-bit integers."""
     return dtype.kind in "iu" and dtype.itemsize >= 4
 
 
 def fits(given: object, spec: TensorSpec) -> bool:
-    """Whether `given` needs neither check nor copy; the common case, quickly."""
+    """Whether `given` is a ready array of exactly this shape and type: a fast path."""
     if type(given) is not np.ndarray:
         return False
     array = cast(Array, given)
     if array.shape != spec.shape:
         return False
-    # the same type may be another object: arrays that were pickled bring one along
+    # equal dtypes may be distinct objects, for example after unpickling
     dtype = array.dtype
     return (dtype is spec.dtype or dtype == spec.dtype) and is_ready(array)
 
@@ -55,9 +55,9 @@ def fits(given: object, spec: TensorSpec) -> bool:
 def accept(
     given: object, spec: TensorSpec, problems: list[Diagnostic], what: str = "input"
 ) -> Array | None:
-    """`given` as an array that kernels can read: itself, or a copy; None after a problem.
+    """`given` as an array that kernels can read, copied if necessary; None after a problem.
 
-    `what` it is, "input" or "variable", is for messages.
+    `what`: "input" or "variable", for messages.
     """
     array = _as_array(given, spec, problems, what)
     if array is None:
@@ -70,13 +70,13 @@ def accept(
 
 
 def accept_target(given: object, spec: TensorSpec, problems: list[Diagnostic]) -> Array | None:
-    """The memory of `given`, to write a result into; None after a problem."""
+    """A NumPy view of the memory of `given`, to write a result into; None after a problem."""
     what = "out for"
     array = _as_array(given, spec, problems, what)
     if array is None:
         return None
     if not array.flags.writeable and array is not given and hasattr(given, "__array__"):
-        # NumPy before 2.1 takes what comes through DLPack for read-only.
+        # NumPy before 2.1 imports DLPack tensors as read-only.
         other = np.asarray(given)
         if other.ctypes.data == array.ctypes.data:
             array = other
@@ -90,7 +90,7 @@ def accept_target(given: object, spec: TensorSpec, problems: list[Diagnostic]) -
 
 
 def is_array(given: object) -> bool:
-    """Whether `given` shares memory in one of the ways that are understood."""
+    """Whether `given` is a NumPy array or has `__array_interface__` or `__dlpack__`."""
     return (
         isinstance(given, np.ndarray)
         or hasattr(given, "__array_interface__")
@@ -99,9 +99,9 @@ def is_array(given: object) -> bool:
 
 
 def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
-    """What is wrong with the type or shape of `array`, if anything.
+    """The error for a wrong type or shape of `array`; None if both are right.
 
-    `what` it is, "input", "variable" or "out for", is for messages.
+    `what`: "input", "variable" or "out for", for messages.
     """
     if array.dtype == spec.dtype and array.shape == spec.shape:
         return None
@@ -138,7 +138,7 @@ def _numpy_name(dtype: np.dtype[Any]) -> str:
 def _as_array(
     given: object, spec: TensorSpec, problems: list[Diagnostic], what: str
 ) -> Array | None:
-    """The memory of `given` as a NumPy array, without a copy where there is one."""
+    """`array_of` with messages for the tensor `spec`."""
     if isinstance(given, np.ndarray):
         return cast(Array, given)
     hint = f"make it one: numpy.array(x, dtype=numpy.{_numpy_name(spec.dtype)})"
@@ -150,9 +150,9 @@ def _as_array(
 def array_of(
     given: object, what: str, expected: str, hint: str, problems: list[Diagnostic]
 ) -> Array | None:
-    """The memory of `given` as a NumPy array, without a copy where there is one.
+    """A NumPy view of the memory of `given`; None after a problem.
 
-    None after a problem; `hint` is for what is no array at all.
+    `hint`: for objects that are no arrays.
     """
     if isinstance(given, np.ndarray):
         return cast(Array, given)
@@ -172,7 +172,7 @@ def array_of(
                 )
                 return None
             return np.from_dlpack(given)  # pyright: ignore
-    except Exception as error:  # whatever a foreign array type raises
+    except Exception as error:  # array types of other libraries may raise anything
         call = "x.detach()" if "grad" in str(error) else "x.float()"
         problems.append(
             Diagnostic(
@@ -191,9 +191,9 @@ def array_of(
 
 
 def random_array(type_: TensorType, seed: int, name: str) -> Array:
-    """Reproducible data of a tensor type, told apart by `name`.
+    """Reproducible random data, which depends on `seed` and `name`.
 
-    Normal scalars, integers from 0 to 3, coin flips.
+    Floats are standard normal, integers are 0 to 3, truth values are equally likely.
     """
     import zlib  # not needed to load a model
 

@@ -21,17 +21,17 @@ Array = np.ndarray[Any, Any]
 
 
 class Variables(MutableMapping[str, Array]):
-    """Labels, compared without case, to copies of the present values.
+    """Maps labels, compared without case, to copies of the current values.
 
-    Only variables that the graph updates can be set, to arrays of their shape and type: the values
-    of the others are part of the compiled code.
+    Only variables that the graph updates can be set, to arrays of their shape and type.  The
+    values of the others are part of the compiled code.
     """
 
     def __init__(self, variables: Mapping[str, Variable], mutable: Sequence[str]) -> None:
         """`variables` and `mutable` by label in lower case; `mutable` in the order of states."""
         self._variables = variables
         self.lock: AbstractContextManager[object] = nullcontext()
-        """Held by whoever reads or writes a state; taken anew by each, for a fork replaces it."""
+        """Held while a state is read or written; a fork replaces it, so do not store it."""
         self.states = [aligned(variables[key].type.nbytes, f"variable {key}") for key in mutable]
         """The memory of each state."""
         self._state = {
@@ -46,15 +46,15 @@ class Variables(MutableMapping[str, Array]):
         self.reset()
 
     def renew_lock(self) -> None:
-        """Forget who holds the lock: at the start, and in the child of a fork.
+        """Replace the lock: at the start, and in the child of a fork.
 
-        A run that another thread was in when the process forked does not go on in the child: the
-        states are as far as it had come; `reset` gives them defined values.
+        A run of another thread at the time of the fork does not continue in the child and may leave
+        states half updated; `reset` restores defined values.
         """
         self.lock = Lock()
 
     def reset(self) -> None:
-        """Give every variable its initial value."""
+        """Restore the initial value of every variable."""
         with self.lock:
             for key, array in self._state.items():
                 data = self._variables[key].data

@@ -18,28 +18,28 @@ Array = np.ndarray[Any, Any]
 class WeightPool:
     """Packed weights, computed once for all plans, and a pool of arenas.
 
-    Packed forms of arrays registered with `keep` are cached; those of other arrays belong to the
-    plan that asked for them.
+    Packings of arrays registered with `keep` are cached; packings of other arrays belong to the
+    plan that requested them.
     """
 
     def __init__(self, arena_bytes: int | None = None) -> None:
         """`arena_bytes`: see `ArenaPool`."""
         self.arenas = ArenaPool(arena_bytes)
-        self._kept: dict[int, Array] = {}
+        self._owners: dict[int, Array] = {}
         self._packed: dict[Hashable, Array] = {}
 
     def keep(self, array: Array) -> None:
-        """Cache packed forms of this array, and keep it alive."""
-        kept = owner(array)
-        self._kept[id(kept)] = kept
+        """Cache packings of this array, and keep it alive."""
+        memory = owner(array)
+        self._owners[id(memory)] = memory
 
     def packed(self, weight: PackedWeight) -> Array:
         """The items of a packed weight."""
         source = weight.source
-        if id(owner(source)) not in self._kept:
+        if id(owner(source)) not in self._owners:
             return weight.array()
         key = (*view_key(source), weight.packing, weight.parameters, weight.dtype)
-        found = self._packed.get(key)
-        if found is None:
-            found = self._packed.setdefault(key, weight.array(release_pages))
-        return found
+        array = self._packed.get(key)
+        if array is None:
+            array = self._packed.setdefault(key, weight.array(release_pages))
+        return array

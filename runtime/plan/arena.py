@@ -1,7 +1,7 @@
-"""The arena: one block of memory for everything that lives between launches.
+"""Arena planning: offsets of buffers in one block of memory.
 
-A buffer is needed from the first launch that names it to the last.  Buffers that are never
-needed at the same time share bytes.
+A buffer is live from the first launch that names it to the last.  Buffers whose lifetimes do not
+overlap may share bytes.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from nnefc.symbolic.integers import hint, is_symbolic, largest
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """Launches from `first` to `last` need `nbytes` (a multiple of the alignment)."""
+    """A buffer of `nbytes` (a multiple of the alignment), live from launch `first` to `last`."""
 
     first: int
     last: int
     nbytes: int
 
     def overlaps(self, other: Lifetime) -> bool:
-        """Whether both are needed by some launch."""
+        """Whether both are live at some launch."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Where the buffers are.  `lower_bound`: no arrangement needs less, in bytes, now."""
+    """Offsets of buffers; `lower_bound`: bytes that any arrangement needs, for present hints."""
 
     offsets: dict[Buffer, int]
     nbytes: int
@@ -40,29 +40,29 @@ class Arena:
 
 
 def arrange(launches: Sequence[Launch]) -> Arena:
-    """Offsets for the arena buffers that `launches` name, each of which is there once.
+    """Offsets for the arena buffers of distinct `launches`.
 
-    One that runs again finds its buffers where they were: see `nnefc.lower.stages`.
+    A launch that runs several times uses the same buffers each time: see `nnefc.lower.stages`.
     """
     lifetimes = dict(_lifetimes(launches))
     owner = _merge(launches, lifetimes)
     groups = [b for b in lifetimes if owner.get(b, b) is b]
     spans = [lifetimes[b] for b in groups]
-    present = [replace(span, nbytes=hint(span.nbytes)) for span in spans]
-    offsets = place(present)
+    hinted = [replace(span, nbytes=hint(span.nbytes)) for span in spans]
+    offsets = assign_offsets(hinted)
     if is_symbolic(span.nbytes for span in spans):
-        offsets = _stacked(spans, offsets)
-    at = dict(zip(groups, offsets))
+        offsets = _symbolic_offsets(spans, offsets)
+    offset_of = dict(zip(groups, offsets))
     return Arena(
-        {b: at[owner.get(b, b)] for b in lifetimes},
+        {b: offset_of[owner.get(b, b)] for b in lifetimes},
         largest([0, *(o + s.nbytes for o, s in zip(offsets, spans))]),
-        _lower_bound(present, len(launches)),
+        _lower_bound(hinted, len(launches)),
     )
 
 
-def _stacked(spans: Sequence[Lifetime], offsets: Sequence[int]) -> list[int]:
-    """Offsets for whatever sizes the spans have: each right above those that are below it now."""
-    found = list(offsets)
+def _symbolic_offsets(spans: Sequence[Lifetime], offsets: Sequence[int]) -> list[int]:
+    """Offsets for symbolic sizes: each buffer follows the buffers below it in `offsets`."""
+    symbolic = list(offsets)
     below: list[set[int]] = [set() for _ in spans]
     placed: list[int] = []
     for i in sorted(range(len(spans)), key=lambda i: offsets[i]):
@@ -71,9 +71,9 @@ def _stacked(spans: Sequence[Lifetime], offsets: Sequence[int]) -> list[int]:
             if k not in below[i] and spans[k].overlaps(spans[i]):
                 touching.append(k)
                 below[i] |= {k} | below[k]
-        found[i] = largest([0, *(found[k] + spans[k].nbytes for k in touching)])
+        symbolic[i] = largest([0, *(symbolic[k] + spans[k].nbytes for k in touching)])
         placed.append(i)
-    return found
+    return symbolic
 
 
 def _lifetimes(launches: Sequence[Launch]) -> Iterator[tuple[Buffer, Lifetime]]:
@@ -87,9 +87,9 @@ def _lifetimes(launches: Sequence[Launch]) -> Iterator[tuple[Buffer, Lifetime]]:
 
 
 def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dict[Buffer, Buffer]:
-    """Let outputs take over dying inputs where the launch allows it: buffer -> whose memory.
+    """Outputs that reuse the memory of a dying input, where the launch allows it: output -> owner.
 
-    The lifetime of the owner is extended in `lifetimes`.
+    Extends the lifetimes of the owners in `lifetimes`.
     """
     owner: dict[Buffer, Buffer] = {}
     ends = {b: span.last for b, span in lifetimes.items()}
@@ -99,11 +99,11 @@ def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dic
             continue
         written = {(r.buffer, r.offset) for r in refs if r.writes}
         allowed = {r.buffer for r in launch.in_place if r.offset == 0}
-        # Another look at the same buffer, such as a part of it that may well start where all of it
-        # does, would see what is overwritten.
-        looks = Counter(r for r in refs if not r.writes)
-        looks.subtract(launch.in_place)
-        allowed -= {r.buffer for r, others in looks.items() if others}
+        # Another operand may read the same buffer, even from the same offset (a slice), and would
+        # see overwritten items.
+        reads = Counter(r for r in refs if not r.writes)
+        reads.subtract(launch.in_place)
+        allowed -= {r.buffer for r, others in reads.items() if others}
         if len(written) != 1:
             continue
         ((y, offset),) = written
@@ -120,8 +120,8 @@ def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dic
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """Spans that were placed in an order; `nbytes` is where the `top` ones end."""
+class _Placement:
+    """Offsets of spans placed in an order; the spans `top` end at the last byte, `nbytes`."""
 
     order: list[int]
     offsets: list[int]
@@ -129,23 +129,23 @@ class _Placed:
     top: set[int]
 
 
-def place(spans: Sequence[Lifetime]) -> list[int]:
-    """Offsets such that spans that overlap in time are apart.
+def assign_offsets(spans: Sequence[Lifetime]) -> list[int]:
+    """Offsets such that spans that overlap in time do not overlap in memory.
 
     No order of placing is best for every program, but some order usually leaves no gaps.
     """
     launches = max((span.last + 1 for span in spans), default=0)
     least = _lower_bound(spans, launches)
-    best = _Placed([], [], 0, set())
+    best = _Placement([], [], 0, set())
     for order in _orders(spans, launches):
         placed = _place_in(order, spans)
         if not best.order or placed.nbytes < best.nbytes:
             best = placed
-        if best.nbytes == least or len(spans) > MANY:
+        if best.nbytes == least or len(spans) > _MAX_SEARCHED:
             return best.offsets
     placed = best
-    for _ in range(ROUNDS):
-        # What stuck out chooses first.
+    for _ in range(_REPAIR_ROUNDS):
+        # Place the topmost spans first.
         top = placed.top
         placed = _place_in(sorted(placed.order, key=lambda i: i not in top), spans)
         best = min(best, placed, key=lambda each: each.nbytes)
@@ -154,17 +154,17 @@ def place(spans: Sequence[Lifetime]) -> list[int]:
     return best.offsets
 
 
-ROUNDS: Final = 8
-"""Attempts to mend the best order."""
-MANY: Final = 2000
-"""So many buffers are placed in one order only: each takes time that grows with their square."""
+_REPAIR_ROUNDS: Final = 8
+"""Attempts to improve the best order."""
+_MAX_SEARCHED: Final = 2000
+"""More buffers are placed in one order only, as placing takes quadratic time."""
 
 
 def _orders(spans: Sequence[Lifetime], launches: int) -> Iterator[list[int]]:
     """Orders in which to place spans, the most promising first.
 
-    By size, and by the memory needed when a span is: Pisarchyk and Lee, "Efficient Memory
-    Management for Deep Neural Net Inference", 2020.
+    By size, and by the memory in use during a span: Pisarchyk & Lee, "Efficient Memory Management
+    for Deep Neural Net Inference", 2020.
     """
     import numpy as np
 
@@ -173,27 +173,27 @@ def _orders(spans: Sequence[Lifetime], launches: int) -> Iterator[list[int]]:
     duration = np.array([span.last for span in spans], np.int64) + 1 - first
     yield np.lexsort((first, -size)).tolist()
     yield np.lexsort((first, -size * duration)).tolist()
-    needed = np.array(_needed(spans, launches), np.int64)
-    peak = np.array([needed[span.first : span.last + 1].max() for span in spans], np.int64)
+    used = np.array(_live_bytes(spans, launches), np.int64)
+    peak = np.array([used[span.first : span.last + 1].max() for span in spans], np.int64)
     yield np.lexsort((-size, -duration, -peak)).tolist()
     yield np.lexsort((first, -size, -peak)).tolist()
     yield np.lexsort((-size, -duration)).tolist()
     yield np.lexsort((-size, first)).tolist()
 
 
-def _place_in(order: list[int], spans: Sequence[Lifetime]) -> _Placed:
-    """Spans placed one by one, each in the lowest gap that fits."""
+def _place_in(order: list[int], spans: Sequence[Lifetime]) -> _Placement:
+    """Place spans in this order, each in the lowest gap that fits."""
     import numpy as np
 
     offsets = [0] * len(spans)
-    # first and last launch, start and end of what is placed, by start; in columns, so that a
-    # buffer is compared with all others at once: there may be many thousands
+    # Rows: first and last launch, start and end; columns: placed spans, by start.  Vectorised, as
+    # there may be many thousands.
     placed = np.zeros((4, len(spans)), np.int64)
     for count, i in enumerate(order):
         span = spans[i]
         first, last, start, end = placed[:, :count]
         together = (first <= span.last) & (last >= span.first)
-        # lowest address that nobody below uses, at each neighbour and after the last
+        # the end of all spans below, at each neighbour and after the last
         free = np.maximum.accumulate(np.concatenate(([0], end[together])))
         gaps = np.flatnonzero(start[together] - free[:-1] >= span.nbytes)
         at = int(free[gaps[0] if gaps.size else -1])
@@ -203,16 +203,16 @@ def _place_in(order: list[int], spans: Sequence[Lifetime]) -> _Placed:
         offsets[i] = at
     ends = [offset + span.nbytes for offset, span in zip(offsets, spans)]
     nbytes = max(ends, default=0)
-    return _Placed(order, offsets, nbytes, {i for i, end in enumerate(ends) if end == nbytes})
+    return _Placement(order, offsets, nbytes, {i for i, end in enumerate(ends) if end == nbytes})
 
 
 def _lower_bound(spans: Sequence[Lifetime], launches: int) -> int:
-    """The most that one launch needs at the same time."""
-    return max(_needed(spans, launches), default=0)
+    """The most bytes live at one launch."""
+    return max(_live_bytes(spans, launches), default=0)
 
 
-def _needed(spans: Sequence[Lifetime], launches: int) -> list[int]:
-    """Bytes that each launch needs."""
+def _live_bytes(spans: Sequence[Lifetime], launches: int) -> list[int]:
+    """[launches]: bytes live at each launch."""
     change = [0] * (launches + 1)
     for span in spans:
         change[span.first] += span.nbytes

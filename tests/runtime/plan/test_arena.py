@@ -16,7 +16,7 @@ from nnefc.lower import lower
 from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.passes.pipeline import run_pipeline
 from nnefc.program.program import Buffer, Launch, Ref
-from nnefc.runtime.plan.arena import Lifetime, arrange, place
+from nnefc.runtime.plan.arena import Lifetime, arrange, assign_offsets
 from nnefc.support.hardware import ALIGNMENT
 from tests.helpers.event_counts import calls
 from tests.helpers.examples import examples
@@ -42,7 +42,7 @@ def spans(draw: st.DrawFn) -> list[Lifetime]:
 @examples(2)
 @given(spans())
 def test_what_lives_together_is_apart(lifetimes: list[Lifetime]) -> None:
-    offsets = place(lifetimes)
+    offsets = assign_offsets(lifetimes)
     for i, (a, x) in enumerate(zip(lifetimes, offsets)):
         assert x >= 0
         assert x % ALIGNMENT == 0
