@@ -1,4 +1,4 @@
-"""Constants of an embedded model: in its object, or in the file of weights beside it."""
+"""Place the constants of an embedded model in its object file or in the file of weights."""
 
 from __future__ import annotations
 
@@ -18,41 +18,43 @@ from nnefc.support.item_types import numpy_type
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, int]
-"""(1 if it is in the file of weights, 0 if it is in the data of the object; byte offset)."""
+"""(1: in the file of weights, 0: in the data of the object; byte offset)."""
 
 START: Final = 4096
-"""Where weights begin in their file: at a page."""
+"""Offset of the first weights in their file, at a page."""
 _TABLE: Final = 1 << 14
-"""Bytes of an array of numbers that is in the object.  So are those of any size that kernels
-compute addresses with: the file may be damaged."""
+"""Arrays with at most this number of bytes are in the object.
+
+So are arrays of any size that kernels compute addresses with, because the file may be damaged.
+"""
 _HEADER: Final = struct.Struct("<16sQ32s")
 assert _HEADER.size == 8 * HEADER_WORDS
 
 
 class ObjectData:
-    """Read-only data of the object, which grow."""
+    """The read-only data of the object under construction."""
 
     def __init__(self, room: int) -> None:
-        """`room`: bytes to leave free at the beginning."""
+        """`room`: bytes to reserve at the beginning."""
         self.bytes = bytearray(room)
 
     def add(self, data: bytes, alignment: int = ALIGNMENT) -> int:
-        """Append; the offset."""
+        """Append bytes; returns their offset."""
         self.bytes += bytes(-len(self.bytes) % alignment)
         at = len(self.bytes)
         self.bytes += data
         return at
 
     def words(self, words: Sequence[int]) -> int:
-        """Append words; the offset."""
+        """Append words of 64 bits; returns their offset."""
         return self.add(np.array(words, np.int64).tobytes())
 
 
 class ConstantPlacer:
-    """Puts constants where they belong, each once."""
+    """Stores each constant once, in the object or in the file of weights."""
 
     def __init__(self, file: BinaryIO, data: ObjectData, arrays: Sequence[Array]) -> None:
-        """`file`: that of the weights, open for writing; `arrays`: those of the graph."""
+        """`file`: for the weights, open for writing; `arrays`: of the graph."""
         self._file = file
         self._data = data
         self._arrays = arrays
@@ -62,7 +64,7 @@ class ConstantPlacer:
         file.write(bytes(START))
 
     def place(self, constant: Constant) -> Place:
-        """Where a constant of a build is, or the initial value of a state."""
+        """The place of a constant of a build, or of the initial value of a state."""
         key: object = id(constant) if isinstance(constant, np.ndarray) else constant
         if key not in self._known:
             self._known[key] = self._put(self._items(constant))
@@ -93,7 +95,7 @@ class ConstantPlacer:
         return 1, at
 
     def finish(self) -> list[int]:
-        """Write the header of the file; its words.  No file is needed if the size there is 0."""
+        """Write the header of the file; returns its words, zeros if no file is needed."""
         if self._size == START:
             return [0] * HEADER_WORDS
         header = _HEADER.pack(MAGIC, self._size, self._digest.digest())

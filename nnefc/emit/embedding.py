@@ -1,4 +1,4 @@
-"""A build as an object for linkers: code, plan, small constants, the functions of C programs."""
+"""A build as an object file: code, plan, small constants, and the functions of C programs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Array = np.ndarray[Any, Any]
 
 _PAGE: Final = 4096
 _BASELINES: Final = {"x86_64": X86_64_V2, "aarch64": AARCH64}
-"""What the functions of C programs are compiled for: they ask what the processor can do."""
+"""Instruction sets of the functions of C programs, which check the processor's features."""
 
-# What no instruction of LLVM's language is: CPUID(leaf, part, where to), XGETBV(where to).
+# Instructions that LLVM IR lacks: CPUID(leaf, subleaf, result), XGETBV(result).
 _CPUID: Final = bytes.fromhex(
     "53"  # push rbx
     "4989d0"  # mov r8, rdx
@@ -56,7 +56,7 @@ _XGETBV: Final = bytes.fromhex(
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedObject:
-    """An object, and whether a file of weights belongs to it."""
+    """The bytes of an object file, and whether it needs the file of weights."""
 
     object: bytes
     has_weights: bool
@@ -66,26 +66,15 @@ def embedded_object(
     build: TargetBuild,
     arrays: Sequence[Array],
     states: Sequence[Array],
-    face: Interface,
+    interface: Interface,
     file: BinaryIO,
 ) -> EmbeddedObject:
-    """The object of a build; its weights are written to `file`.
+    """The object file of a build; its weights are written to `file`.
 
-    arrays: those of the graph.  states: the initial value of each state of the build.
+    arrays: of the graph.  states: the initial values, in the order of the build.
     """
     machine = ROWS[build.isa].triple.partition("-")[0]
-    code = _Code()
-    code.add(build.image)
-    executor = code.add(build.native[SUPPORT_MODULES.index("executor")])
-    baseline = _BASELINES[machine]
-    objects = [object_code_for(Function(*each), baseline) for each in functions.FUNCTIONS]
-    exported = {name: f"{face.name}_{name}" for name in face.functions}
-    code.add(link(objects, libc.EXTERNAL), exported)
-    x86 = machine == "x86_64"
-    cpuid = code.add(Image(_CPUID, {"nnefc_cpuid": 0}))["nnefc_cpuid"] if x86 else 0
-    xgetbv = code.add(Image(_XGETBV, {"nnefc_xgetbv": 0}))["nnefc_xgetbv"] if x86 else 0
-    futex, setaffinity, getaffinity, gettid = SYSTEM_CALLS[machine]
-
+    code, entry_points = _link_code(build, interface, machine)
     data = ObjectData(MODEL.nbytes)
     constants = ConstantPlacer(file, data, arrays)
     plan, table = build.plan, build.plan.table
@@ -95,19 +84,12 @@ def embedded_object(
     rows, end = _state_rows(states, constants, _aligned(TABLE + 8 * table.size, ALIGNMENT))
     arena = _aligned(end, _PAGE)
     weights = constants.finish()
-    symbols = _tensor_tables(face, data)
+    symbols = _tensor_tables(interface, data)
     words = MODEL.pack(
         weights=weights,
         features=required_features(build),
-        cpuid=cpuid,
-        xgetbv=xgetbv,
-        alone=executor["nnefc_run_alone"],
-        together=executor["nnefc_run_together"],
-        work=executor["nnefc_work"],
-        futex=futex,
-        setaffinity=setaffinity,
-        getaffinity=getaffinity,
-        gettid=gettid,
+        **entry_points,
+        **dict(zip(("futex", "setaffinity", "getaffinity", "gettid"), SYSTEM_CALLS[machine])),
         spins=SPINS,
         block=_aligned(arena + plan.arena_bytes, _PAGE),
         first_constant=table.constants,
@@ -117,8 +99,8 @@ def embedded_object(
         states=len(rows),
         state_table=data.words([word for row in rows for word in row]),
         first_input=table.inputs,
-        inputs=len(face.inputs),
-        outputs=len(face.outputs),
+        inputs=len(interface.inputs),
+        outputs=len(interface.outputs),
         arena=arena,
         launches=data.words(plan.launches.reshape(-1).tolist()),
         launch_count=len(plan.launches),
@@ -132,12 +114,33 @@ def embedded_object(
         Section(".text", bytes(code.bytes), _PAGE, executable=True, references=code.references),
         Section(".rodata", bytes(data.bytes), ALIGNMENT),
     ]
-    made = object_file(MACHINES[machine], sections, [*code.symbols, *symbols])
-    return EmbeddedObject(made, any(weights))
+    object_bytes = object_file(MACHINES[machine], sections, [*code.symbols, *symbols])
+    return EmbeddedObject(object_bytes, any(weights))
+
+
+def _link_code(
+    build: TargetBuild, interface: Interface, machine: str
+) -> tuple[_Code, dict[str, int]]:
+    """All code of a model, and the offsets in it that fields of `MODEL` hold, by field."""
+    code = _Code()
+    code.add(build.image)
+    executor = code.add(build.native[SUPPORT_MODULES.index("executor")])
+    baseline = _BASELINES[machine]
+    objects = [object_code_for(Function(*each), baseline) for each in functions.FUNCTIONS]
+    exported = {name: f"{interface.name}_{name}" for name in interface.functions}
+    code.add(link(objects, libc.EXTERNAL), exported)
+    x86 = machine == "x86_64"
+    return code, {
+        "cpuid": code.add(Image(_CPUID, {"nnefc_cpuid": 0}))["nnefc_cpuid"] if x86 else 0,
+        "xgetbv": code.add(Image(_XGETBV, {"nnefc_xgetbv": 0}))["nnefc_xgetbv"] if x86 else 0,
+        "alone": executor["nnefc_run_alone"],
+        "together": executor["nnefc_run_together"],
+        "work": executor["nnefc_work"],
+    }
 
 
 class _Code:
-    """Images one after the other, each at a page of its own, as `linker` expects."""
+    """Concatenated images, each starting at a page as `linker` expects."""
 
     def __init__(self) -> None:
         self.bytes = bytearray()
@@ -145,16 +148,20 @@ class _Code:
         self.references: list[Reference] = []
 
     def add(self, image: Image, exported: dict[str, str] | None = None) -> dict[str, int]:
-        """Append an image: where its symbols are.  `exported`: other names for those to be seen."""
+        """Append an image; returns the offsets of its symbols.
+
+        `exported`: global names of symbols; others stay local.
+        """
         self.bytes += bytes(-len(self.bytes) % _PAGE)
         start = len(self.bytes)
         self.bytes += image.code
         ends = sorted([*image.symbols.values(), len(image.code)])
         for name, offset in image.symbols.items():
             size = next((end for end in ends if end > offset), offset) - offset
-            other = (exported or {}).get(name)
+            external = (exported or {}).get(name)
+            is_exported = external is not None
             self.symbols.append(
-                Symbol(other or name, ".text", start + offset, size, exported=other is not None)
+                Symbol(external or name, ".text", start + offset, size, exported=is_exported)
             )
         self.references += [
             Reference(start + r.place, r.kind, r.symbol, r.addend) for r in image.references
@@ -165,9 +172,9 @@ class _Code:
 def _state_rows(
     states: Sequence[Array], constants: ConstantPlacer, offset: int
 ) -> tuple[list[list[int]], int]:
-    """The rows of the table of states, which begin at `offset` of a model's block, and their end.
+    """The rows of the table of states, and the end of the states in a model's memory block.
 
-    `states`: the initial values.
+    `states`: the initial values; `offset`: the begin of the states in the block.
     """
     rows: list[list[int]] = []
     for initial in states:
@@ -179,10 +186,10 @@ def _state_rows(
     return rows, offset
 
 
-def _tensor_tables(face: Interface, data: ObjectData) -> list[Symbol]:
-    """The symbols of the tables that describe inputs, outputs and states, added to `data`."""
+def _tensor_tables(interface: Interface, data: ObjectData) -> list[Symbol]:
+    """Add the tables that describe inputs, outputs and states to `data`; returns their symbols."""
     symbols: list[Symbol] = []
-    for name, tensors in face.tables.items():
+    for name, tensors in interface.tables.items():
         if tensors:
             at = data.add(b"".join(map(_tensor, tensors)))
             symbols.append(Symbol(name, ".rodata", at, TENSOR.size * len(tensors), exported=True))
@@ -194,7 +201,7 @@ def _aligned(at: int, alignment: int) -> int:
 
 
 def _tensor(tensor: Tensor) -> bytes:
-    """A `NAME_tensor`, see `header`."""
+    """The bytes of a `NAME_tensor`, see `header`."""
     spec = tensor.spec
     dims = [*spec.shape, *[1] * (DIMS - len(spec.shape))]
     return TENSOR.pack(

@@ -1,4 +1,4 @@
-"""What stands beside an embedded model to begin with: a program, and how it is built."""
+"""An example program for an embedded model, and its CMake file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ static const char USAGE[] =
     "\n"
     "Runs $name once, and then a few times to see how long it takes.\n"
     "\n"
-    "  -t THREADS  use so many threads, this one included (1); 0: one for each processor\n"
+    "  -t THREADS  number of threads, the calling one included (1); 0: one per processor\n"
 $weights_usage    "  FILE ...    those of the inputs, then of the outputs, in the order of"
     " $name.h:\n"
     "              items as they are in memory.  Inputs without a file are 0, 1, 0, 1 ...,\n"
@@ -161,68 +161,70 @@ target_link_libraries($name-example PRIVATE $name)
 )
 
 
-def main_program(face: Interface, has_weights: bool) -> str:
-    """`main.c`: C of 1999 and POSIX."""
+def main_program(interface: Interface, has_weights: bool) -> str:
+    """The text of `main.c`, in C99 with POSIX."""
     take: list[str] = []
     give: list[str] = []
     arrays = [
-        f"static {t.type.c} {_array(t)}[{_macro(face, t, 'ITEMS')}];"
-        for t in (*face.inputs, *face.outputs)
+        f"static {t.type.c} {_array(t)}[{_macro(interface, t, 'ITEMS')}];"
+        for t in (*interface.inputs, *interface.outputs)
     ]
     following = "files < end ? *files++ : NULL"
-    for t in face.inputs:
-        nbytes, items = _macro(face, t, "BYTES"), _macro(face, t, "ITEMS")
+    for t in interface.inputs:
+        nbytes, items = _macro(interface, t, "BYTES"), _macro(interface, t, "ITEMS")
         take += [
             f"    if (!take({following}, {_array(t)}, {nbytes}))",
             f"        for (i = 0; i < {items}; i++) {_array(t)}[i] = ({t.type.c})(i % 2);",
             f"    inputs.{t.identifier} = {_array(t)};",
         ]
-    if not face.inputs:
+    if not interface.inputs:
         take += ["    (void)i;", "    inputs.none = NULL;"]
-    for t in face.outputs:
+    for t in interface.outputs:
         take.append(f"    outputs.{t.identifier} = {_array(t)};")
-        nbytes = _macro(face, t, "BYTES")
+        nbytes = _macro(interface, t, "BYTES")
         give.append(f'    give({following}, "{t.identifier}", {_array(t)}, {nbytes});')
     return _MAIN.substitute(
-        _weights_parts(face) if has_weights else _no_weights_parts(face),
-        name=face.name,
-        macro=face.macro,
-        files=len(face.inputs) + len(face.outputs),
+        _with_weights(interface) if has_weights else _without_weights(interface),
+        name=interface.name,
+        macro=interface.macro,
+        files=len(interface.inputs) + len(interface.outputs),
         arrays="\n".join([*arrays, ""]),
         take="\n".join(take),
         give="\n".join(give),
     )
 
 
-def _weights_parts(face: Interface) -> Mapping[str, str]:
-    """What the example has to do with a file of weights."""
-    wrong = " || ".join(f"status == {face.macro}_{why}" for why in ("NO_FILE", "WRONG_WEIGHTS"))
+def _with_weights(interface: Interface) -> Mapping[str, str]:
+    """Substitutions in `main.c` for a model with a file of weights."""
+    wrong = " || ".join(
+        f"status == {interface.macro}_{why}" for why in ("NO_FILE", "WRONG_WEIGHTS")
+    )
     return {
         "weights": "weights",
-        "failed": f'{wrong} ? weights : "{face.name}_create"',
+        "failed": f'{wrong} ? weights : "{interface.name}_create"',
         "weights_option": "[-w WEIGHTS] ",
-        "weights_usage": _WEIGHTS_USAGE.substitute(name=face.name),
+        "weights_usage": _WEIGHTS_USAGE.substitute(name=interface.name),
         "weights_variable": '    const char *weights = find_weights(argc > 0 ? argv[0] : "");\n',
-        "find_weights": _FIND_WEIGHTS.substitute(name=face.name),
+        "find_weights": _FIND_WEIGHTS.substitute(name=interface.name),
         "take_weights": '        else if (strcmp(files[0], "-w") == 0) weights = files[1];\n',
     }
 
 
-def _no_weights_parts(face: Interface) -> Mapping[str, str]:
-    """The same where there is none: the names of these parts, of nothing."""
-    empty = dict.fromkeys(_weights_parts(face), "")
-    return {**empty, "weights": "NULL", "failed": f'"{face.name}_create"'}
+def _without_weights(interface: Interface) -> Mapping[str, str]:
+    """Substitutions in `main.c` for a model without a file of weights."""
+    empty = dict.fromkeys(_with_weights(interface), "")
+    return {**empty, "weights": "NULL", "failed": f'"{interface.name}_create"'}
 
 
-def cmake_file(face: Interface) -> str:
-    """`CMakeLists.txt`."""
-    return _CMAKE.substitute(name=face.name)
+def cmake_file(interface: Interface) -> str:
+    """The text of `CMakeLists.txt`."""
+    return _CMAKE.substitute(name=interface.name)
 
 
 def _array(tensor: Tensor) -> str:
-    """Its name in the example: one that nothing else there has."""
+    """The variable of a tensor in the example; no other identifier ends in `_items`."""
     return f"{tensor.identifier}_items"
 
 
-def _macro(face: Interface, tensor: Tensor, what: str) -> str:
-    return f"{face.macro}_{tensor.identifier.upper()}_{what}"
+def _macro(interface: Interface, tensor: Tensor, what: str) -> str:
+    return f"{interface.macro}_{tensor.identifier.upper()}_{what}"

@@ -1,4 +1,4 @@
-"""What a processor must be able to do to execute the code of a build."""
+"""The processor features that the code of a build requires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnefc.kernels.target.processor import described
 if TYPE_CHECKING:
     from nnefc.runtime.artifact.build import TargetBuild
 
-# By Linux's names, as bits of the words that `kernels.embedded.functions` finds.
+# Bits of the words that `kernels.embedded.functions` reads, by Linux's names.
 _BITS: Final[tuple[dict[str, int], ...]] = (
     {
         **{"pni": 0, "pclmulqdq": 1, "ssse3": 9, "fma": 12, "cx16": 13, "sse4_1": 19},
@@ -31,7 +31,7 @@ _BITS: Final[tuple[dict[str, int], ...]] = (
     {"lahf_lm": 0, "abm": 5, "sse4a": 6, "xop": 11, "fma4": 16, "tbm": 21},
 )
 _SAVED: Final = {"avx": 0b110, "avx512f": 0b11100000}
-"""Bits of XCR0: registers that the system has to save."""
+"""Bits of XCR0: registers that the operating system must save."""
 
 # "System V Application Binary Interface, AMD64 Architecture Processor Supplement", 3.1.1
 _V2: Final = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"
@@ -42,9 +42,9 @@ _HWCAP, _HWCAP2 = 16, 26
 
 
 def required_features(build: TargetBuild) -> list[int]:
-    """`FEATURE_WORDS` words: the bits that must be set.
+    """`FEATURE_WORDS` words of feature bits that must be set.
 
-    Code for one processor may use whatever that has of what compilers use.
+    Code for this processor may use all of its features that compilers use.
     """
     if TABLE[build.isa].triple.startswith("aarch64"):
         words = _hardware_capabilities() if build.cpu else []
@@ -57,7 +57,7 @@ def required_features(build: TargetBuild) -> list[int]:
 
 
 def _hardware_capabilities() -> list[int]:
-    """What Linux says of the processor of this machine."""
+    """Linux's feature words (AT_HWCAP, AT_HWCAP2) of this machine."""
     ask = ctypes.CDLL(None).getauxval
     ask.restype, ask.argtypes = ctypes.c_ulong, (ctypes.c_ulong,)
     return [ctypes.c_int64(ask(kind)).value for kind in (_HWCAP, _HWCAP2)]

@@ -1,4 +1,4 @@
-"""The folder of a model for programs in C, written whole or not at all."""
+"""Write the folder of a model for C programs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from nnefc.runtime.memory.tensors import TensorSpec
 Array = np.ndarray[Any, Any]
 
 
-def interface(model: PortableModel, build_states: Sequence[str], name: str | None) -> Interface:
-    """What a C program sees of a model, whose states are in the order of a build."""
+def c_interface(model: PortableModel, build_states: Sequence[str], name: str | None) -> Interface:
+    """The C interface of a model, with states in the order of a build."""
     states = {state.label.lower(): state for state in model.states}
     ordered = [states[key] for key in build_states]
     return Interface.of(
@@ -37,30 +37,30 @@ def interface(model: PortableModel, build_states: Sequence[str], name: str | Non
 def write_c(
     path: FilePath, model: PortableModel, build: TargetBuild, name: str | None
 ) -> list[str]:
-    """Write the folder of a build, whole or not at all: the names of the files in it.
+    """Write the folder of a build, whole or not at all; returns the names of its files.
 
-    Raises NnefError `data/write`, and those of `Interface.of`.
+    Raises NnefError `data/write`, and the errors of `Interface.of`.
     """
-    face = interface(model, build.states, name)
+    interface = c_interface(model, build.states, name)
     initial = {state.label.lower(): state.initial for state in model.states}
     with replace_folder(path) as folder:
-        weights = folder / f"{face.name}.weights"
+        weights = folder / f"{interface.name}.weights"
         with weights.open("xb") as file:
-            made = embedded_object(
+            embedded = embedded_object(
                 build,
                 list(model.arrays.values()),
                 [initial[key] for key in build.states],
-                face,
+                interface,
                 file,
             )
-        if not made.has_weights:
+        if not embedded.has_weights:
             weights.unlink()
-        (folder / f"{face.name}.o").write_bytes(made.object)
+        (folder / f"{interface.name}.o").write_bytes(embedded.object)
         about = f"code for {build.isa}{', this processor' if build.cpu else ''}"
-        _text(folder / f"{face.name}.h", header(face, about, made.has_weights))
-        _text(folder / "main.c", main_program(face, made.has_weights))
-        _text(folder / "CMakeLists.txt", cmake_file(face))
-        link_shared(folder, face.name, build.isa)
+        _text(folder / f"{interface.name}.h", header(interface, about, embedded.has_weights))
+        _text(folder / "main.c", main_program(interface, embedded.has_weights))
+        _text(folder / "CMakeLists.txt", cmake_file(interface))
+        link_shared(folder, interface.name, build.isa)
         return sorted(entry.name for entry in folder.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""The C header of an embedded model, and what it says of tensors."""
+"""The C header of an embedded model, and the C types and names of its tensors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nnefc.support.errors import NnefError
 from nnefc.support.package import VERSION
 
 DIMS: Final = 8
-"""Room for extents in a `NAME_tensor`."""
+"""Capacity for extents in a `NAME_tensor`."""
 _NAME_BYTES: Final = 128
 TENSOR: Final = struct.Struct(f"<{_NAME_BYTES}siiQQ{DIMS}q")
 
 
 @dataclass(frozen=True, slots=True)
 class ItemType:
-    """A type of items: in `NAME_type`, and of C."""
+    """An item type: enumerator of `NAME_type`, its number, and the C type."""
 
     name: str
     number: int
@@ -49,7 +49,7 @@ _TYPES: Final = {
         ]
     )
 }
-"""By NumPy's name.  C has no type of floats of 16 bits: their bits are unsigned integers."""
+"""Item types by NumPy name.  C has no 16 bit floats: their bits are unsigned integers."""
 _HALVES: Final = ("FLOAT16", "BFLOAT16")
 
 
@@ -62,13 +62,11 @@ class Tensor:
 
     @property
     def type(self) -> ItemType:
-        """Of its items."""
-        found = _TYPES.get(self.spec.dtype.name)
-        if found is None:
-            raise NnefError.of(
-                "input/dtype", f"{self.spec} has items that there is no type of C for"
-            )
-        return found
+        """The item type; raises NnefError `input/dtype` if C has none."""
+        known = _TYPES.get(self.spec.dtype.name)
+        if known is None:
+            raise NnefError.of("input/dtype", f"{self.spec}: C has no type for these items")
+        return known
 
     @property
     def items(self) -> int:
@@ -80,13 +78,13 @@ class Tensor:
 
     @property
     def label(self) -> bytes:
-        """The name as a `NAME_tensor` has it: cut off where it is too long, and ended by 0."""
+        """The name in a `NAME_tensor`, truncated so that a zero byte follows it."""
         return self.spec.name.encode()[: _NAME_BYTES - 1].decode(errors="ignore").encode()
 
 
 @dataclass(frozen=True)
 class Interface:
-    """What a C program sees of a model."""
+    """The C interface of a model: its name and its tensors."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -101,7 +99,7 @@ class Interface:
         outputs: Sequence[TensorSpec],
         states: Sequence[TensorSpec],
     ) -> Interface:
-        """Identifiers of all tensors differ.  Raises NnefError `input/dtype`, `input/shape`."""
+        """An interface with unique identifiers; raises NnefError `input/dtype`, `input/shape`."""
         specs = [*inputs, *outputs, *states]
         tensors = [
             Tensor(spec, text)
@@ -119,7 +117,7 @@ class Interface:
 
     @cached_property
     def functions(self) -> frozenset[str]:
-        """What follows the name of the model and `_` in the names of functions."""
+        """Names of the functions, without the model's name and `_` in front."""
         own = {"create", "run", "threads", "destroy", "status_text"}
         return frozenset(own | ({"reset", "state"} if self.states else set()))
 
@@ -134,16 +132,16 @@ class Interface:
 
     @property
     def macro(self) -> str:
-        """What names of macros and enumerators begin with."""
+        """The prefix of macros and enumerators."""
         return self.name.upper()
 
 
-def header(face: Interface, about: str, has_weights: bool) -> str:
-    """The text of `NAME.h`; `about`: a line on what the code is for."""
-    name, macro = face.name, face.macro
-    weights = f"file {name}.weights" if has_weights else "there is none, give NULL"
+def header(interface: Interface, about: str, has_weights: bool) -> str:
+    """The text of `NAME.h`; `about`: the target of the code."""
+    name, macro = interface.name, interface.macro
+    weights = f"file {name}.weights" if has_weights else "none, pass NULL"
     lines = [
-        f"/* {name}: {about}. Written by nnefc {VERSION}; see docs/c.md there. */",
+        f"/* {name}: {about}. Written by nnefc {VERSION}; see its docs/c.md. */",
         f"#ifndef {macro}_H",
         f"#define {macro}_H",
         "",
@@ -154,7 +152,7 @@ def header(face: Interface, about: str, has_weights: bool) -> str:
         'extern "C" {',
         "#endif",
         "",
-        *_sizes(face),
+        *_sizes(interface),
         "/* The model with memory of its own.  Instances are independent of each other; calls of",
         "   one from several threads wait for each other. */",
         f"typedef struct {name}_model {name}_model;",
@@ -167,12 +165,12 @@ def header(face: Interface, about: str, has_weights: bool) -> str:
         "",
         f"/* One pointer for each tensor, to {macro}_..._ITEMS items: row-major, aligned as their",
         "   type is; outputs must not overlap anything else. */",
-        *_structure(face, "inputs", face.inputs, "const "),
-        *_structure(face, "outputs", face.outputs, ""),
-        "/* A new instance, or NULL; why is in *status, unless that is NULL.",
+        *_structure(interface, "inputs", interface.inputs, "const "),
+        *_structure(interface, "outputs", interface.outputs, ""),
+        "/* A new instance, or NULL after an error, which *status tells unless status is NULL.",
         f"   weights: path of the weights: {weights}.",
-        "   threads: those that a call may use, the calling one included; 0: as many as there are",
-        "   processors that the process may run on. */",
+        "   threads: number of threads of a call, the calling one included; 0: one for each",
+        "   processor that the process may run on. */",
         f"{name}_model *{name}_create(",
         f"    const char *weights, int threads, {name}_status *status);",
         "",
@@ -180,17 +178,17 @@ def header(face: Interface, about: str, has_weights: bool) -> str:
         f"{name}_status {name}_run(",
         f"    {name}_model *net, const {name}_inputs *inputs, const {name}_outputs *outputs);",
         "",
-        *_states(face),
+        *_states(interface),
         "/* Threads that calls use, the calling one included: 1 if there is work for one only. */",
         f"int {name}_threads(const {name}_model *net);",
         "",
         "/* Stop its threads and free its memory; NULL is allowed. */",
         f"void {name}_destroy({name}_model *net);",
         "",
-        "/* A status for people. */",
+        "/* The text of a status. */",
         f"const char *{name}_status_text({name}_status status);",
         "",
-        *_descriptions(face),
+        *_descriptions(interface),
         "#ifdef __cplusplus",
         "}",
         "#endif",
@@ -200,12 +198,12 @@ def header(face: Interface, about: str, has_weights: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sizes(face: Interface) -> Iterator[str]:
-    macro = face.macro
+def _sizes(interface: Interface) -> Iterator[str]:
+    macro = interface.macro
     for what, tensors in (
-        ("input", face.inputs),
-        ("output", face.outputs),
-        ("state", face.states),
+        ("input", interface.inputs),
+        ("output", interface.outputs),
+        ("state", interface.states),
     ):
         yield f"#define {macro}_{what.upper()}_COUNT {len(tensors)}"
         for tensor in tensors:
@@ -227,37 +225,37 @@ def _enumerators(macro: str, rows: Iterator[tuple[str, int, str]]) -> Iterator[s
         yield f"    {macro}_{key} = {number}{comma} /* {text} */"
 
 
-def _structure(face: Interface, what: str, tensors: Sequence[Tensor], const: str) -> list[str]:
+def _structure(interface: Interface, what: str, tensors: Sequence[Tensor], const: str) -> list[str]:
     fields = [f"    {const}{tensor.type.c} *{tensor.identifier};" for tensor in tensors]
     return [
         "typedef struct {",
         *(fields or ["    const void *none;"]),
-        f"}} {face.name}_{what};",
+        f"}} {interface.name}_{what};",
         "",
     ]
 
 
-def _states(face: Interface) -> list[str]:
-    name = face.name
-    if not face.states:
+def _states(interface: Interface) -> list[str]:
+    name = interface.name
+    if not interface.states:
         return []
     return [
-        "/* Give the variables that the graph updates the values that they begin with. */",
+        "/* Reset the variables that the graph updates to their initial values. */",
         f"void {name}_reset({name}_model *net);",
         "",
-        f"/* The present value of variable {name}_state_info[index], to be read or changed while",
-        "   there is no call; NULL if there is no such variable. */",
+        f"/* The current value of variable {name}_state_info[index], or NULL if there is none.  It",
+        "   may be read and changed while no call runs. */",
         f"void *{name}_state({name}_model *net, int index);",
         "",
     ]
 
 
-def _descriptions(face: Interface) -> list[str]:
-    name, macro = face.name, face.macro
+def _descriptions(interface: Interface) -> list[str]:
+    name, macro = interface.name, interface.macro
     rows = ((kind.name, kind.number, _held_in(kind)) for kind in _TYPES.values())
     tables = [
         f"extern const {name}_tensor {table}[{len(tensors)}];"
-        for table, tensors in face.tables.items()
+        for table, tensors in interface.tables.items()
         if tensors
     ]
     return [
@@ -281,10 +279,10 @@ def _descriptions(face: Interface) -> list[str]:
 
 
 def _held_in(kind: ItemType) -> str:
-    """What an item is in C."""
+    """The C type of an item, in words."""
     return f"{kind.c}, its bits" if kind.name in _HALVES else kind.c
 
 
 def _comment(text: str) -> str:
-    """A text that does not end a comment."""
+    """`text` as ASCII that cannot end a C comment."""
     return text.replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode()

@@ -18,14 +18,14 @@ _WORDS: Final = """
     unsigned using virtual void volatile wchar_t while xor xor_eq
 """
 _RESERVED: Final = frozenset(_WORDS.split())
-"""What no member of a structure can be called."""
+"""Keywords of C and C++ and other names that no member of a structure can have."""
 _FILES: Final = frozenset(["main", "example", "c", "m", "dl", "rt", "pthread", "gcc", "stdc"])
-"""What no model can be called: `main.o` would be that of `main.c`, `libc.so` the C library."""
+"""Names that no model can have: `main.o` is the object of `main.c`, `libc.so` the C library."""
 _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def identifier(name: str) -> str:
-    """The identifier that is most like a name, and no word of C or C++."""
+    """A C and C++ identifier similar to a name, and no keyword."""
     text = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
     if not text or not text[0].isalpha():
         text = f"x{text}" if text else "x"
@@ -33,38 +33,38 @@ def identifier(name: str) -> str:
 
 
 def identifiers(names: list[str]) -> list[str]:
-    """The same of each, all different, also where case does not count."""
+    """The identifiers of names, unique even without regard to case."""
     taken: set[str] = set()
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         base = text = identifier(name)
         number = 2
         while text.lower() in taken:
             text, number = f"{base}_{number}", number + 1
         taken.add(text.lower())
-        found.append(text)
-    return found
+        unique.append(text)
+    return unique
 
 
 def model_name(name: str) -> str:
-    """What functions and files are called of a graph of that name."""
+    """The prefix of functions and files for a graph of this name."""
     text = identifier(name)
     return f"{text}_" if text.lower() in _FILES else text
 
 
 def check_name(name: str) -> str:
-    """A name that a caller chose; raises NnefError `input/option` if no model can have it."""
-    given: object = name
-    if not isinstance(given, str) or not _IDENTIFIER.fullmatch(given):
+    """The name, checked; raises NnefError `input/option` if no model can have it."""
+    value: object = name
+    if not isinstance(value, str) or not _IDENTIFIER.fullmatch(value):
         raise NnefError.of(
             "input/option",
-            f"{given!r} cannot begin the names of C functions",
+            f"{value!r} cannot begin the names of C functions",
             hint="letters, digits and underscores, a letter first",
         )
-    if given.lower() in _FILES:
+    if value.lower() in _FILES:
         raise NnefError.of(
             "input/option",
-            f"files of a model {given!r} would be taken for others of a C program",
-            hint=f"another name: {given}_net",
+            f"files of a model {value!r} would be taken for others of a C program",
+            hint=f"another name: {value}_net",
         )
-    return given
+    return value

@@ -1,4 +1,4 @@
-"""Shared libraries, where this machine has a linker."""
+"""Link shared libraries with a linker of this machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LIBRARIES: Final = ("-lm", "-lpthread", "-lc")
 
 
 def link_shared(folder: Path, name: str, isa: str) -> bool:
-    """Make `libNAME.so` of `NAME.o` in a folder; False if there is no linker for that here.
+    """Link `NAME.o` in a folder to `libNAME.so`; False if no linker for the target is installed.
 
-    Warns, `artifact/linker`, if there is one and it fails.
+    If the linker fails, the warning `artifact/linker` is issued, and the result is False.
     """
     command = _linker(TABLE[isa].triple)
     if command is None:
@@ -33,20 +33,20 @@ def link_shared(folder: Path, name: str, isa: str) -> bool:
     if done.returncode == 0 and (folder / library).exists():
         return True
     (folder / library).unlink(missing_ok=True)
-    said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
+    reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
     warn(
         Diagnostic(
             "artifact/linker",
-            f"no {library}: {command[0]} failed: {said}",
+            f"no {library}: {command[0]} failed: {reason}",
             severity="warning",
-            hint=f"{name}.o is whole; link it with your program",
+            hint=f"{name}.o is complete; link it with your program",
         )
     )
     return False
 
 
 def _linker(triple: str) -> list[str] | None:
-    """The command that links for a machine, if there is one."""
+    """The command that links for a target triple, if one is installed."""
     machine = triple.partition("-")[0]
     if triple == host().triple:
         for compiler in _COMPILERS:

@@ -1,4 +1,4 @@
-"""PyTorch modules to NNEF archives, by torch_to_nnef; needs the extra `nnefc[pytorch]`.
+"""Export PyTorch modules to NNEF archives with torch_to_nnef (the extra `nnefc[pytorch]`).
 
 >>> nnefc.pytorch.export(module, x, "net.nnef.tgz")             # doctest: +SKIP
 >>> model = nnefc.compile("net.nnef.tgz")                       # doctest: +SKIP
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     import torch
 
 TRACT: Final = "0.23.8"
-"""The version of tract that documents are written for, the last one that the exporter knows."""
-_STATED: Final = "#!/bin/sh\necho tract {}\n"
-"""Stands for tract's command line, which the exporter asks for its version and else would
-download; what it is for, a comparison of results, is not wanted."""
+"""The version of tract that documents are written for, the last one that torch_to_nnef knows."""
+_SCRIPT: Final = "#!/bin/sh\necho tract {}\n"
+"""Replaces tract's command line, which torch_to_nnef would download: it asks for the version only,
+since results are not compared."""
 
 
 def export(
@@ -51,83 +51,97 @@ def export(
     version: str = TRACT,
     **target: Any,
 ) -> Path:
-    """Write a module, as it is traced for some inputs, to an archive; its path.
+    """Trace a module in evaluation mode for some inputs, and write it to an archive.
 
-    The module is as it was, afterwards.
+    Returns the path of the archive.  The module is not changed.  Raises NnefError for wrong
+    arguments, and the errors of torch_to_nnef.
 
     Args:
-        module: What is exported, in evaluation mode.
-        inputs: Tensors that `module` is called with.
-        path: Where the archive goes: `.nnef.tgz`.
-        input_names: Names of the inputs, in order; else `input`, or `input_0`, `input_1`, …
-        output_names: Names of the results, in order; else `output`, or `output_0`, …
-        dynamic_axes: Axes of inputs whose extents are only known at a call, with symbols for
-            them: `{"x": {0: "B"}}`. Extents with the same symbol are equal.
-        assertions: What holds of symbols, and of `inputs`: `["S <= 512"]`.
-        compression: How hard gzip tries, 1 to 9.
-        version: That of tract, for which the document is written; mixtures of experts of
-            transformers need "0.23.9".
+        module: The module to export.
+        inputs: Tensors to call `module` with.
+        path: The path of the archive; it ends in `.nnef.tgz`.
+        input_names: Names of the inputs, in order; default: `input`, or `input_0`, `input_1`, …
+        output_names: Names of the results, in order; default: `output`, or `output_0`, …
+        dynamic_axes: Symbols for axes of inputs whose extents are only known at a call:
+            `{"x": {0: "B"}}`. Extents with the same symbol are equal.
+        assertions: Conditions on symbols, which `inputs` must fulfil: `["S <= 512"]`.
+        compression: Level of gzip, 1 to 9.
+        version: Of tract; mixtures of experts of transformers need "0.23.9".
         target: More options of `torch_to_nnef.TractNNEF`.
-
-    Raises NnefError for arguments that make no sense, and what torch_to_nnef raises if it cannot
-    export the module.
     """
-    import torch
     import torch_to_nnef
 
     to_nnef: Any = torch_to_nnef
-
     module, path = check_module(module), check_path(path)
-    given, version = check_inputs(inputs), check_version(version)
-    names = check_tensor_names("input_names", input_names, "input", len(given), exact=True)
-    shapes = [tuple(x.shape) if isinstance(x, torch.Tensor) else None for x in given]
-    axes, values = check_axes(dynamic_axes, dict(zip(names, shapes, strict=True)))
+    tensors, version = check_inputs(inputs), check_version(version)
+    names = check_tensor_names("input_names", input_names, "input", len(tensors), exact=True)
+    axes, values = check_axes(dynamic_axes, dict(zip(names, map(_shape, tensors), strict=True)))
     asserted = check_assertions(assertions, axes, values)
-    options: dict[str, Any] = {**_PRIVATE, **target}
-    taken = signature(to_nnef.TractNNEF).parameters
-    check_names("export", target, [name for name in taken if name not in _OURS])
-    with untouched(module), tempfile.TemporaryDirectory() as folder:
+    known = signature(to_nnef.TractNNEF).parameters
+    check_names("export", target, [name for name in known if name not in _OWN_OPTIONS])
+    with untouched(module), tempfile.TemporaryDirectory() as folder, _without_bfloat16():
         module.eval()
-        with torch.no_grad():
-            results: Any = module(*given)
-        result_names = check_tensor_names(
-            "output_names", output_names, "output", _count(results), exact=_is_flat(results)
+        written = to_nnef.export_model_to_nnef(
+            module,
+            tensors,
+            path,
+            to_nnef.TractNNEF(
+                version,
+                specific_tract_binary_path=_tract_script(Path(folder), version),
+                dynamic_axes=axes,
+                **{**_DEFAULTS, **target},
+            ),
+            input_names=names,
+            output_names=_result_names(module, tensors, output_names),
+            custom_extensions=[f"tract_assert {each}" for each in asserted] or None,
+            compression_level=compression,
+            log_level=_QUIET,
         )
-        tract = Path(folder) / "tract"
-        tract.write_text(_STATED.format(version))
-        tract.chmod(0o700)
-        stated = to_nnef.TractNNEF(
-            version, specific_tract_binary_path=tract, dynamic_axes=axes, **options
-        )
-        with _without_bfloat16():
-            written = to_nnef.export_model_to_nnef(
-                module,
-                given,
-                path,
-                stated,
-                input_names=names,
-                output_names=result_names,
-                custom_extensions=[f"tract_assert {each}" for each in asserted] or None,
-                compression_level=compression,
-                log_level=_QUIET,
-            )
     return Path(written)
 
 
-_PRIVATE: Final = {
+_DEFAULTS: Final = {
     "check_io": False,
     "dump_identity_properties": False,
     "specific_properties": {"export_cmd": "nnefc.pytorch.export"},
 }
-"""Nothing is compared, and no document says who has written it on which machine by what command."""
+"""Results are not compared, and documents do not name user, machine and command."""
 _QUIET: Final = 40
 """`logging.ERROR`."""
-_OURS: Final = ("version", "dynamic_axes", "specific_tract_binary_path")
-"""Options of `torch_to_nnef.TractNNEF` that are none of `export`."""
+_OWN_OPTIONS: Final = ("version", "dynamic_axes", "specific_tract_binary_path")
+"""Options of `torch_to_nnef.TractNNEF` that callers cannot pass in `target`."""
+
+
+def _shape(x: Any) -> tuple[int, ...] | None:
+    """The shape of a tensor; None for a tuple of tensors."""
+    import torch
+
+    return tuple(x.shape) if isinstance(x, torch.Tensor) else None
+
+
+def _tract_script(folder: Path, version: str) -> Path:
+    """An executable file that prints the version of tract."""
+    script = folder / "tract"
+    script.write_text(_SCRIPT.format(version))
+    script.chmod(0o700)
+    return script
+
+
+def _result_names(
+    module: torch.nn.Module, tensors: tuple[Any, ...], names: Sequence[str] | None
+) -> list[str]:
+    """Checked names of the results, which a call of the module counts."""
+    import torch
+
+    with torch.no_grad():
+        results: Any = module(*tensors)
+    return check_tensor_names(
+        "output_names", names, "output", _count(results), exact=_is_flat(results)
+    )
 
 
 def _count(results: Any) -> int:
-    """How many tensors there are, in tuples within tuples."""
+    """The number of tensors in nested tuples and lists."""
     if not isinstance(results, list | tuple):
         return 1
     several: list[Any] = [*results]  # pyright: ignore[reportUnknownVariableType]
@@ -135,7 +149,7 @@ def _count(results: Any) -> int:
 
 
 def _is_flat(results: Any) -> bool:
-    """Whether there is one tensor, or a sequence of tensors."""
+    """Whether the results are a tensor, or a tuple or list of tensors."""
     import torch
 
     if isinstance(results, list | tuple):
@@ -146,7 +160,7 @@ def _is_flat(results: Any) -> bool:
 
 @contextmanager
 def _without_bfloat16() -> Generator[None]:
-    """Raise NnefError for items of a type of which torch_to_nnef only knows the name."""
+    """Raise NnefError instead of torch_to_nnef's KeyError for tensors of bfloat16."""
     try:
         yield
     except KeyError as error:
@@ -154,6 +168,6 @@ def _without_bfloat16() -> Generator[None]:
             raise
         raise NnefError.of(
             "input/dtype",
-            "torch_to_nnef writes no tensors of bfloat16, of which the module has some",
-            hint="export network.half() or network.float(), and inputs of that type",
+            "the module has tensors of bfloat16, which torch_to_nnef cannot write",
+            hint="export network.half() or network.float(), with inputs of the same type",
         ) from error

@@ -1,4 +1,4 @@
-"""What is to be exported, as callers say it: in plain types, or an error with all that is wrong."""
+"""Check the arguments of `export` and convert them to plain types."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_module(module: object) -> torch.nn.Module:
 
 
 def check_inputs(inputs: object) -> tuple[Any, ...]:
-    """What the module is called with; raises NnefError `input/argument`."""
+    """The inputs of the module as a tuple; raises NnefError `input/argument`."""
     import torch
 
     if isinstance(inputs, torch.Tensor):
@@ -53,49 +53,49 @@ def check_inputs(inputs: object) -> tuple[Any, ...]:
             f"the inputs are given as {kind}, expected tensors in order",
             hint="torch.from_numpy(x)" if isinstance(inputs, np.ndarray) else "for example (x, y)",
         )
-    given = tuple(cast(Iterable[Any], inputs))
+    tensors = tuple(cast(Iterable[Any], inputs))
     problems = [
         Diagnostic(
             "input/argument",
             f"input {i} is given as an array of NumPy, expected a tensor",
             hint="torch.from_numpy(x)",
         )
-        for i, each in enumerate(given)
+        for i, each in enumerate(tensors)
         if isinstance(each, np.ndarray)
     ]
     if problems:
         raise NnefError(problems)
-    return given
+    return tensors
 
 
 def check_version(version: object) -> str:
-    """That of tract; raises NnefError `input/argument`."""
+    """The version of tract; raises NnefError `input/argument`."""
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        message = f"version = {version!r}: expected that of tract"
+        message = f"version = {version!r}: expected a version of tract"
         raise NnefError.of("input/argument", message, hint="for example '0.23.9'")
     return version
 
 
 def check_path(path: object) -> Path:
-    """Where the archive goes; raises NnefError if it cannot go there."""
+    """The path of the archive; raises NnefError if nothing can be written there."""
     require_path("the archive", path)
-    found = Path(cast("str | os.PathLike[str]", path))
-    if not found.name.endswith(SUFFIX):
-        hint = f"for example {found.name.partition('.')[0] or 'net'}{SUFFIX}"
-        message = f"{found.name} does not end in {SUFFIX}"
+    archive = Path(cast("str | os.PathLike[str]", path))
+    if not archive.name.endswith(SUFFIX):
+        hint = f"for example {archive.name.partition('.')[0] or 'net'}{SUFFIX}"
+        message = f"{archive.name} does not end in {SUFFIX}"
         raise NnefError.of("input/argument", message, hint=hint)
-    if not found.absolute().parent.is_dir():
-        place = Place(printable(str(found)))
+    if not archive.absolute().parent.is_dir():
+        place = Place(printable(str(archive)))
         raise NnefError.of("data/write", "there is no such folder", place, "make it first")
-    return found
+    return archive
 
 
 def check_tensor_names(
     argument: str, names: object, default: str, count: int, *, exact: bool
 ) -> list[str]:
-    """Names of so many tensors, those of the `default` if there are none.
+    """Names of `count` tensors, derived from `default` if `names` is None.
 
-    `exact`: there has to be one for each.  Raises NnefError `input/argument`.
+    `exact`: the number of names must be `count`.  Raises NnefError `input/argument`.
     """
     if names is None:
         return [default] if count == 1 else [f"{default}_{i}" for i in range(count)]
@@ -110,7 +110,7 @@ def check_tensor_names(
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name in KEYWORDS
     ]
     if not problems and len(set(listed)) < len(listed):
-        problems.append(f"{argument} = {listed}: each name can be there once")
+        problems.append(f"{argument} = {listed}: a name occurs twice")
     if exact and len(listed) != count:
         problems.append(f"{argument} = {listed}: {len(listed)} names, expected {count}")
     if problems:
@@ -121,19 +121,19 @@ def check_tensor_names(
 def check_axes(
     axes: object, inputs: Mapping[str, Sequence[int] | None]
 ) -> tuple[Axes, dict[str, int]]:
-    """Symbols of axes from 0 on, and their values for `inputs` of these shapes; raises NnefError
-    `input/argument` with all that is wrong.
+    """Symbols by input and axis, counted from 0, and their values for these shapes of `inputs`.
 
-    Inputs without a shape have tensors within them, which are named after them: `state_0`.
+    Inputs without a shape are tuples, whose tensors have names such as `state_0`.  Raises
+    NnefError `input/argument` with all errors.
     """
     example = f"for example {{{next(iter(inputs), 'x')!r}: {{0: 'B'}}}}"
-    several = tuple(f"{name}_" for name, shape in inputs.items() if shape is None)
+    prefixes = tuple(f"{name}_" for name, shape in inputs.items() if shape is None)
     if axes is None:
         return {}, {}
     if not isinstance(axes, Mapping):
         message = f"dynamic_axes = {axes!r}: expected axes with symbols, by input"
         raise NnefError.of("input/argument", message, hint=example)
-    found: Axes = {}
+    checked: Axes = {}
     values: dict[str, int] = {}
     problems: list[Diagnostic] = []
 
@@ -142,7 +142,7 @@ def check_axes(
 
     for name, each in cast(Mapping[Any, object], axes).items():
         shape = inputs.get(name)
-        if shape is None and not str(name).startswith(several):
+        if shape is None and not str(name).startswith(prefixes):
             known = (each if shape else f"{each}_..." for each, shape in inputs.items())
             hint = f"the inputs are {', '.join(known)}; results follow them"
             problem(f"there is no input {name!r}", hint)
@@ -150,7 +150,7 @@ def check_axes(
         if not isinstance(each, Mapping):
             problem(f"{name!r} has {each!r}, expected symbols by axis", example)
             continue
-        found[name] = {}
+        checked[name] = {}
         for key, symbol in cast(Mapping[object, object], each).items():
             axis = as_integer(key)
             if not isinstance(symbol, str) or not _NAME.fullmatch(symbol) or symbol in KEYWORDS:
@@ -159,19 +159,21 @@ def check_axes(
                 rank = "" if shape is None else f" of rank {len(shape)}"
                 problem(f"{name!r}{rank} has no axis {key!r}")
             elif shape is None:
-                found[name][axis] = symbol
+                checked[name][axis] = symbol
             elif values.setdefault(symbol, shape[axis]) != shape[axis]:
                 problem(f"{symbol} is {values[symbol]}, and {shape[axis]} at axis {key} of {name}")
             else:
-                found[name][axis % len(shape)] = symbol
+                checked[name][axis % len(shape)] = symbol
     if problems:
         raise NnefError(problems)
-    return found, values
+    return checked, values
 
 
 def check_assertions(assertions: object, axes: Axes, values: Mapping[str, int]) -> list[str]:
-    """What is asserted of the symbols of `axes`; raises NnefError `input/argument` for what is no
-    assertion, has other symbols, or does not hold for the `values` that the inputs tell.
+    """The assertions about the symbols of `axes` as a list.
+
+    Raises NnefError `input/argument` for syntax errors, unknown symbols, and assertions that do
+    not hold for the `values` of the symbols in the trace.
     """
     if isinstance(assertions, str) or not isinstance(assertions, Iterable):
         message = f"assertions = {assertions!r}: expected a list of them"
@@ -180,7 +182,7 @@ def check_assertions(assertions: object, axes: Axes, values: Mapping[str, int]) 
     problems: list[Diagnostic] = []
     listed = list(cast(Iterable[object], assertions))
     for text in listed:
-        _, _, compared = str(text).rpartition(":")  # behind the name of a scenario
+        _, _, compared = str(text).rpartition(":")  # after the name of a scenario
         try:
             expression = parse_expression(compared)
         except NnefError:
@@ -189,7 +191,7 @@ def check_assertions(assertions: object, axes: Axes, values: Mapping[str, int]) 
             continue
         if unknown := [name for name in names_of([expression]) if name not in symbols]:
             message = f"{text!r}: no axis has the symbol {unknown[0]}"
-            hint = f"those of dynamic_axes are {', '.join(sorted(symbols)) or 'none'}"
+            hint = f"symbols of dynamic_axes: {', '.join(sorted(symbols)) or 'none'}"
             problems.append(Diagnostic("input/argument", message, hint=hint))
             continue
         try:

@@ -1,4 +1,4 @@
-"""Modules that are as before when they have been exported."""
+"""Restore modules after an export."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def untouched(module: torch.nn.Module) -> Generator[None]:
-    """Within it tensors of a module may be replaced, and its mode changed; afterwards it has those
-    that it had, nothing copied.
+    """Restore the tensors, modes and gradients of a module after the block, without copies.
 
-    torch_to_nnef puts tensors with names, or without items, in the place of parameters, buffers
-    and attributes, and turns gradients off.
+    torch_to_nnef replaces parameters, buffers and attributes by named or empty tensors, and turns
+    gradients off.
     """
     modules = [(each, each.training, _contents(each)) for each in module.modules()]
     gradients = [(p, p.requires_grad) for p in module.parameters()]
@@ -24,19 +23,20 @@ def untouched(module: torch.nn.Module) -> Generator[None]:
         yield
     finally:
         for each, training, contents in modules:
-            for held, items in contents:
-                held.clear()
-                held.update(items)
-            each.training = training  # of a script it is none of its attributes
+            for dictionary, items in contents:
+                dictionary.clear()
+                dictionary.update(items)
+            each.training = training  # script modules have it outside their __dict__
         for parameter, wanted in gradients:
             if parameter.requires_grad != wanted:
                 parameter.requires_grad_(wanted)
 
 
 def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The attributes of a module, and what is in dictionaries among them: parameters, buffers,
-    modules, hooks; (the dictionary itself, a copy of it).
+    """The dictionary of a module, and those of its parameters, buffers, modules and hooks.
+
+    Each comes with a shallow copy.
     """
-    held = [module.__dict__]
-    held += [value for value in module.__dict__.values() if isinstance(value, dict)]
-    return [(each, dict(each)) for each in held]
+    dictionaries = [module.__dict__]
+    dictionaries += [value for value in module.__dict__.values() if isinstance(value, dict)]
+    return [(each, dict(each)) for each in dictionaries]

@@ -73,20 +73,20 @@ def test_identifiers() -> None:
     assert identifiers(names) == found
 
 
-def test_what_c_has_no_words_for_is_an_error() -> None:
-    def face(shape: tuple[int, ...], dtype: Any) -> Interface:
+def test_types_and_ranks_that_c_lacks() -> None:
+    def interface(shape: tuple[int, ...], dtype: Any) -> Interface:
         return Interface.of("net", [TensorSpec("x", shape, np.dtype(dtype))], [], [])
 
-    with pytest.raises(nnefc.NnefError, match="no type of C"):
-        face((1,), np.complex64)
+    with pytest.raises(nnefc.NnefError, match="C has no type"):
+        interface((1,), np.complex64)
     with pytest.raises(nnefc.NnefError, match="more than 8 dimensions"):
-        face((1,) * 9, np.float32)
-    text = header(face((), np.float32), "*/ evil", True)
+        interface((1,) * 9, np.float32)
+    text = header(interface((), np.float32), "*/ evil", True)
     assert "#define NET_X_ITEMS 1\n" in text and "X_DIMS" not in text
 
 
 @pytest.mark.parametrize("name", ["main", "c", "M", "pthread"])
-def test_names_that_files_have_already(tmp_path: Path, name: str) -> None:
+def test_names_of_files_and_libraries_are_refused(tmp_path: Path, name: str) -> None:
     model = compiled(tmp_path, TINY.replace("graph tiny", f"graph {name}"))
     names = model.emit_c(tmp_path / "c")
     assert f"{name}_.h" in names

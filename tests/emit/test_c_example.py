@@ -46,7 +46,7 @@ def test_threads(emitted: Emitted) -> None:
 
 @needs_compiler
 @BOTH
-def test_what_is_no_option(emitted: Emitted, tmp_path: Path) -> None:
+def test_wrong_options_of_the_example(emitted: Emitted, tmp_path: Path) -> None:
     program = emitted.build("main.c", "example")
     count = len(emitted.model.inputs) + len(emitted.model.outputs)
     for arguments, expected in (
@@ -66,7 +66,7 @@ def test_what_is_no_option(emitted: Emitted, tmp_path: Path) -> None:
 
 @needs_compiler
 @of("mixed")
-def test_weights_are_here_or_beside_the_program_or_named(emitted: Emitted, tmp_path: Path) -> None:
+def test_search_path_of_weights(emitted: Emitted, tmp_path: Path) -> None:
     built = emitted.build("main.c", "example")
     weights = emitted.folder / "mixed.weights"
     here, beside, apart = (tmp_path / name for name in ("here", "beside", "apart"))
@@ -105,7 +105,7 @@ def test_weights_are_here_or_beside_the_program_or_named(emitted: Emitted, tmp_p
 
 @needs_compiler
 @of("mixed")
-def test_inputs_of_its_own_are_zeros_and_ones(emitted: Emitted) -> None:
+def test_default_inputs_are_zeros_and_ones(emitted: Emitted) -> None:
     program = emitted.build("main.c", "example")
     shown = run(program, "-t", "1")
     for output in emitted.model.outputs:

@@ -57,7 +57,7 @@ int main(void) {
 
 @needs_compiler
 @of("counter")
-def test_instances_have_states_of_their_own(emitted: Emitted) -> None:
+def test_instances_have_independent_states(emitted: Emitted) -> None:
     (emitted.folder / "counter.c").write_text(_COUNTER)
     lines = run(emitted.build("counter.c", "counter")).splitlines()
     rows = [np.array(line.split(), np.float32) for line in lines[:5]]
@@ -142,7 +142,7 @@ int main(void) {
 
 @needs_compiler
 @of("mixed")
-def test_many_threads_with_instances_of_their_own_and_one_in_common(emitted: Emitted) -> None:
+def test_threads_with_own_and_shared_instances(emitted: Emitted) -> None:
     (emitted.folder / "crowd.c").write_text(_CROWD)
     assert run(emitted.build("crowd.c", "crowd")) == "2\n0 wrong of 120\n"
 
@@ -203,7 +203,7 @@ int main(void) {
 @needs_compiler
 @pytest.mark.skipif(usable_cpus() < 2, reason="needs two processors")
 @of("mixed")
-def test_threads_that_are_narrowed_stay_so(emitted: Emitted) -> None:
+def test_affinity_masks_of_threads_are_kept(emitted: Emitted) -> None:
     (emitted.folder / "narrowed.c").write_text(_NARROWED)
     assert run(emitted.build("narrowed.c", "narrowed")) == "0 before, 2 of 2 after\n"
 

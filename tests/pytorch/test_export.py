@@ -72,7 +72,7 @@ def require_same(before: dict[str, Any], after: dict[str, Any]) -> None:
 IDS = torch.tensor([1, 2, 6, 0, 1])
 
 
-def test_a_module_is_as_it_was(tmp_path: Path) -> None:
+def test_the_module_is_unchanged(tmp_path: Path) -> None:
     module = Mixed().train()
     module.norm.eval()  # each part has a mode of its own
     calls: list[int] = []
@@ -121,7 +121,7 @@ def test_a_script_keeps_its_mode(tmp_path: Path) -> None:
         assert torch.equal(each, weights[name])
 
 
-def test_a_module_with_blocks_of_weights_is_as_it_was(tmp_path: Path) -> None:
+def test_a_module_with_blocks_of_weights_is_unchanged(tmp_path: Path) -> None:
     linear = nn.Linear(64, 32)
     quantized = fp_to_tract_q4_0_with_min_max_calibration(linear.weight)
     linear.weight = nn.Parameter(quantized, requires_grad=False)
@@ -133,7 +133,7 @@ def test_a_module_with_blocks_of_weights_is_as_it_was(tmp_path: Path) -> None:
     np.testing.assert_allclose(nnefc.compile(path)(x), wanted, atol=1e-4)
 
 
-def test_a_module_that_cannot_be_exported_is_as_it_was(tmp_path: Path) -> None:
+def test_a_module_that_cannot_be_exported_is_unchanged(tmp_path: Path) -> None:
     class Refused(Mixed):
         def forward(self, ids: Tensor) -> Tensor:
             return nn.functional.softplus(super().forward(ids), beta=3.0)
@@ -170,11 +170,11 @@ def refused(folder: Path, module: Any = None, inputs: Any = (X, Y), **options: A
         ({"inputs": None}, "the inputs are given as NoneType"),
         ({"inputs": X.numpy()}, "the inputs are given as ndarray"),
         ({"inputs": (X, Y.numpy())}, "input 1 is given as an array of NumPy"),
-        ({"version": "0.23"}, "version = '0.23': expected that of tract"),
-        ({"version": 0.23}, "version = 0.23: expected that of tract"),
+        ({"version": "0.23"}, "version = '0.23': expected a version of tract"),
+        ({"version": 0.23}, "version = 0.23: expected a version of tract"),
         ({"input_names": ["x"]}, "1 names, expected 2"),
         ({"input_names": ["x", "y", "z"]}, "3 names, expected 2"),
-        ({"input_names": ["x", "x"]}, "each name can be there once"),
+        ({"input_names": ["x", "x"]}, "a name occurs twice"),
         ({"input_names": "xy"}, "input_names = 'xy': expected names"),
         ({"input_names": ["x", "a.b"]}, "'a.b' cannot be the name of a tensor"),
         ({"input_names": ["x", "graph"]}, "'graph' cannot be the name of a tensor"),
@@ -202,7 +202,7 @@ def refused(folder: Path, module: Any = None, inputs: Any = (X, Y), **options: A
         ({"dynamic_axes": {"x": {0: "B"}}, "assertions": "B <= 5"}, "expected a list of them"),
     ],
 )
-def test_arguments_that_make_no_sense(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+def test_wrong_arguments(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     error = refused(tmp_path, **options)
     assert {each.rule for each in error.errors} == {"input/argument"}
     assert words in str(error)

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "data"
 ARCHIVES = sorted(FOLDER.glob("*.nnef.tgz"))
 
 
-def test_some_are_here() -> None:
+def test_there_are_archives() -> None:
     assert ARCHIVES
 
 
