@@ -18,9 +18,9 @@ def save_archive(path: Path, model: Model | Graph, *, overwrite: bool = False) -
     Args:
         path: A name that ends in .tar, .tgz or .tar.gz; a folder if it has no suffix or ends
             in a slash.
-        model: A graph, or a compiled model; the latter's variables are written with the
-            values they have now.
-        overwrite: Replace a file that is there; a folder that is not empty is never replaced.
+        model: A graph, or a compiled model, whose variables are written with their current
+            values.
+        overwrite: Replace an existing file; a folder that is not empty is never replaced.
 
     Raises:
         NnefError: If a variable has no data, or the container cannot be written.

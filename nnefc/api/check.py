@@ -16,9 +16,8 @@ def check_model(
 ) -> None:
     """Check a document with its data and quantization; nothing is compiled.
 
-    Missing data is not an error: a document is valid without it.  Symbols that have no value get
-    small ones, which a note names; operators that keep states are checked for a first and for a
-    second call.
+    Missing data is not an error: a document is valid without it.  Symbols without a value get small
+    ones, which a note names; operators with states are checked for a first and for a second call.
     """
     config = ImportConfig(limits=limits, dialect=check_dialect(dialect), require_data=False)
     model = read_model(source, config, diagnostics)
@@ -26,7 +25,7 @@ def check_model(
         return
     trial = sample_graph(model, {}, diagnostics)
     if trial.values:
-        message = f"{model.name} is checked with {trial}: its inputs have symbols for extents"
+        message = f"{model.name} is checked with {trial}: extents of its inputs are symbols"
         diagnostics.add(Diagnostic("tract/trial", message, Place(str(source)), "note"))
     if states := trial.graph.state_shapes:
         model.graph(trial.shapes, diagnostics, states=states)

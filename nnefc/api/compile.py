@@ -36,33 +36,33 @@ def compile(
     keep: bool = True,
     **options: Unpack[ImportOptions],
 ) -> Model:
-    """Compile a model to native code, or find it as it was compiled before.
+    """Compile a model to native code, or load it from the model cache.
 
     Variables need data: files of the model, or `random_weights`.
 
     Args:
-        source: What `import_model` takes, or a graph from it, which is left as it is.
+        source: As for `import_model`, or a graph, which is not modified.
         threads: Threads a call may use, the calling one included; None: all usable CPUs.
         progress: Called as `progress(done, total, label)` while kernels are compiled, and before
-            that while much data is read.
+            that while large files are read.
         strict: As for `import_model`; not with a graph.
         accuracy: "fast" may compute convolutions by Winograd's method, whose rounding errors are
-            a few times larger: below 2e-4 of the largest result of a convolution; a NaN or an
-            infinity spreads over some pixels more.  "strict" keeps to sums of products, below 1e-5.
-        tuned: Compute convolutions as `tune` found to be fastest on this machine, where it has
-            measured; False: as estimates suggest.
-        keep: Keep the compiled model in the cache folder if it takes 4 MB or more, and take it from
-            there when the same document is compiled the same way again.
+            larger: below 2e-4 of the largest result of a convolution; a NaN or an infinity spreads
+            over some pixels more.  "strict" uses sums of products only, with errors below 1e-5.
+        tuned: Use the methods that `tune` measured to be fastest for convolutions on this machine;
+            False: use estimates only.
+        keep: Store the compiled model in the model cache if its document has 4 MB or more, and load
+            it from there when the same document is compiled with the same options.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
             `dialect`, as for `import_model`; not with a graph.
 
     Returns:
         A callable: arrays in the order of the graph's parameters in, one array or a tuple out.
-        A document whose inputs have symbols for extents that `shapes` does not tell, or whose
-        operators keep states, gives a `DynamicModel`, which takes arrays of any shapes that fit.
+        A `DynamicModel`, which takes arrays of different shapes, if the extents of inputs are
+        symbols that `shapes` does not determine, or if operators keep states.
 
     Raises:
-        NnefError: With all errors found.
+        NnefError: With all errors.
     """
     from nnefc.artifacts.provenance import FromGraph
 
@@ -88,7 +88,7 @@ def _compile_document(
     *,
     keep: bool,
 ) -> Model:
-    """The model of a document; with `keep` from the model cache, or stored there."""
+    """The model of a document; with `keep` it is loaded from the model cache or stored there."""
     from nnefc.artifacts.provenance import FromGraph
 
     entry = _cache_entry(source, importing, config) if keep else None
@@ -101,7 +101,7 @@ def _compile_document(
         from nnefc.dynamic.model import DynamicModel
 
         return DynamicModel(graph, importing.shapes, config, progress)
-    if entry is not None and (model := entry.make(graph, messages, progress)):
+    if entry is not None and (model := entry.build(graph, messages, progress)):
         return model
     return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
 
@@ -109,7 +109,7 @@ def _compile_document(
 def _cache_entry(
     source: Path, importing: ImportConfig, config: CompileConfig
 ) -> ModelCacheEntry | None:
-    """The entry of the model cache for a document, if its model may be there."""
+    """The entry of the model cache for a document; None if its model is not cacheable."""
     from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
 
     try:
@@ -119,8 +119,8 @@ def _cache_entry(
 
 
 def _require_stateless(graph: Graph) -> None:
-    """Raise NnefError for a graph of which states go in and out, which calls would not keep."""
+    """Raise NnefError for a graph with states, which calls of a compiled graph would not keep."""
     from nnefc.dynamic.states import only_sessions
 
-    if kept := graph.state_shapes:
-        raise only_sessions("a graph", kept)
+    if states := graph.state_shapes:
+        raise only_sessions("a graph", states)

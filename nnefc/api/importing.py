@@ -32,19 +32,19 @@ def import_model(
 ) -> Graph:
     """Read a model into the intermediate representation.
 
-    Variables need data: files of the model, or `random_weights`.  A document that has none can be
-    looked at with `load_data=False`.
+    Variables need data: files of the model, or `random_weights`.  With `load_data=False` a document
+    without data can be imported and printed.
 
     Args:
         source: A folder, an archive (.tar, .tgz, .tar.bz2, .tar.xz, .zip) or a bare `graph.nnef`.
-        strict: NNEF 1.0.2 to the letter: what is otherwise a warning is an error.
-        load_data: False leaves variables without data; such a graph can be printed, not compiled.
-        progress: Called as `progress(done, total, label)` while much data is read.
+        strict: Accept NNEF 1.0.2 only: warnings are errors.
+        load_data: False leaves variables without data; such a graph cannot be compiled.
+        progress: Called as `progress(done, total, label)` while large files are read.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
             `dialect`: see `ImportOptions`.
 
     Raises:
-        NnefError: With all errors found; warnings are issued as `NnefWarning`.
+        NnefError: With all errors.  Warnings are issued as `NnefWarning`.
     """
     check_names("import_model", options, IMPORT_OPTIONS)
     check_flags(strict=strict)
@@ -58,7 +58,7 @@ def import_model(
 def read_with_warnings(
     source: Path, config: ImportConfig, progress: Progress | None, *, dynamic: bool
 ) -> tuple[Graph | GraphSource, list[str]]:
-    """What `read_model` returns, and the messages of the warnings, which are issued as well."""
+    """The result of `read_model`, and the messages of its warnings, which are issued, too."""
     diagnostics = config.diagnostics()
     try:
         with reporting_to(progress):
@@ -71,13 +71,13 @@ def read_with_warnings(
 
 
 def graph_from(source: Path | Graph, *, strict: bool, **options: Unpack[ImportOptions]) -> Graph:
-    """The imported graph of a model; a graph is returned as it is, and takes no options."""
+    """The imported graph of a model; a graph is returned unchanged, and takes no options."""
     if not isinstance(source, Graph):
         return import_model(source, strict=strict, **options)
-    if given := [*options, *(["strict"] if strict else [])]:
+    if names := [*options, *(["strict"] if strict else [])]:
         raise NnefError.of(
             "input/option",
-            f"a graph is imported already: {', '.join(given)} cannot apply to it",
-            hint="give what says how to import to import_model",
+            f"a graph is imported already: {', '.join(names)} cannot apply to it",
+            hint="pass options of the import to import_model",
         )
     return source

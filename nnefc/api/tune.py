@@ -22,14 +22,14 @@ def tune(
     strict: bool = False,
     **options: Unpack[ImportOptions],
 ) -> Tuning:
-    """Measure which method is fastest for each convolution of a model, and keep the answer.
+    """Measure which method is fastest for each convolution of a model, and store the results.
 
-    From then on `nnefc.compile` uses it for convolutions of the same shapes, in this and in other
-    models, with the same number of threads.  It takes some seconds, with large networks minutes;
-    other work on the machine makes it take longer, and the answer worse.
+    `nnefc.compile` then uses them for convolutions of the same shapes, in this and in other models,
+    with the same number of threads.  Tuning takes seconds, for large networks minutes; load on
+    the machine makes it slower and less accurate.
 
     Args:
-        source: What `import_model` takes, or a graph from it.
+        source: As for `import_model`, or a graph.
         threads: As for `compile`.
         progress: Called as `progress(done, total, label)` before each step and once at the end.
         strict: As for `import_model`; not with a graph.

@@ -1,1 +1,1 @@
-"""Compiled models in files: `content`, `save`, `load`, and where models come from."""
+"""Compiled models in files: their content, writing, loading, and the origins of models."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
     Values = Mapping[str, Array]
-    """Present values of the variables that a model updates, by label in lower case."""
+    """Current values of the variables that a model updates, by label in lower case."""
     Content = tuple[PortableModel, list[TargetBuild]]
     """The model without code, and the code for each target."""
 
@@ -34,9 +34,9 @@ def content_of_graph(
     progress: Progress | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Content:
-    """The content for an imported graph; code is generated for the targets alone.
+    """The content of an artifact for an imported graph, with code for the targets only.
 
-    `notes` are stored with the options of the artifact.
+    `notes` are stored among the options of the artifact.
     """
     from nnefc.support.memory_errors import memory_errors
 
@@ -52,32 +52,32 @@ def content_of_prepared(
     progress: Progress | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Content:
-    """The content for a graph that is prepared, with present values of its updated variables."""
+    """The content of an artifact for a prepared graph; `values`: of the variables it updates."""
     from nnefc.driver.targets import build_targets, check_targets
 
-    wanted = check_targets(targets)
+    checked = check_targets(targets)
     options = {"accuracy": config.accuracy, **(notes or {})}
     portable = _portable(graph, options, values)
-    return portable, build_targets(wanted, graph, portable, config, progress)
+    return portable, build_targets(checked, graph, portable, config, progress)
 
 
 def prepared_graph(graph: Graph) -> Graph:
-    """The prepared copy of a graph, without the variables that no operation reads any more."""
+    """The prepared copy of a graph, without variables that no operation reads."""
     from nnefc.driver.lower import prepare
 
-    working = prepare(graph)
-    read = {op.attributes["label"].lower() for op in working.ops if op.name == "variable"}
-    working.variables = {key: data for key, data in working.variables.items() if key in read}
-    return working
+    prepared = prepare(graph)
+    read = {op.attributes["label"].lower() for op in prepared.ops if op.name == "variable"}
+    prepared.variables = {key: data for key, data in prepared.variables.items() if key in read}
+    return prepared
 
 
 def updated_values(model: CompiledModel) -> Values:
-    """The present values of the variables that a model updates."""
+    """The current values of the variables that a model updates."""
     return {key: model.variables[key] for key in model.state_keys}
 
 
 def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> PortableModel:
-    """The model without code; `values` are those of the variables that it updates."""
+    """The model without code; `values`: of the variables that it updates."""
     import numpy as np
 
     from nnefc.ir import print_graph

@@ -49,19 +49,19 @@ class FromArtifact(SavedAsContent):
         targets: Sequence[str] | None,
         progress: Progress | None = None,
     ) -> None:
-        """Write an artifact; without `targets` it has the code that the file had."""
+        """Write an artifact; without `targets` it has the code of the loaded file."""
         from nnefc.artifacts.save import replace_artifact
 
         if targets is not None:
             super().save(model, path, targets, progress)
             return
-        parts = self.artifact.with_states(model.variables)
+        pieces = self.artifact.with_states(model.variables)
         nbytes = self.artifact.file.sizes["bytes"]
-        replace_artifact(path, lambda file: file.writelines(parts), nbytes)
+        replace_artifact(path, lambda file: file.writelines(pieces), nbytes)
 
     def reduce(self, model: CompiledModel) -> Any:
-        parts = self.artifact.with_states(model.variables)
-        return restored, (b"".join(parts), model.threads_wanted)
+        pieces = self.artifact.with_states(model.variables)
+        return restored, (b"".join(pieces), model.threads_wanted)
 
 
 def load(
@@ -74,21 +74,22 @@ def load(
     """Load a model that `CompiledModel.save` or `nnefc compile -o` wrote.
 
     The file is mapped: weights are read when they are used, and processes share them.  **Loading
-    runs code of the file**: load what you trust, or what has the digest that you know.
+    runs code of the file**: load files that you trust, or pass the digest that you know.
 
     Args:
         path: An artifact, `.nnefc`.
         threads: Threads a call may use, the calling one included; None: all usable CPUs.
-        digest: What `nnefc inspect` calls the digest of the file: it is refused if it has another.
-        verify: Compare all weights with their checksums; otherwise it is done if there are few, or
-            with `digest`.
+        digest: The digest that `nnefc inspect` prints; a file with another one is refused.
+        verify: Compare all weights with their checksums; False: only if they are few, or with
+            `digest`.
 
     Returns:
-        The model.  If the file has no code for this processor it is lowered from the graph that the
-        file holds, with a warning.
+        The model.  If the file has no code for this processor, its graph is compiled, with a
+        warning.
 
     Raises:
-        NnefError: `data/file`; `artifact/...` if it is damaged, none, or of another version.
+        NnefError: `data/file`; `artifact/...` if the file is damaged, no artifact, or of another
+            version.
     """
     from nnefc.formats.files import require_path
     from nnefc.options.arguments import check_flags, check_threads
@@ -98,14 +99,14 @@ def load(
     require_path("the artifact", path)
     count = check_threads(threads)
     check_flags(verify=verify)
-    given: object = digest
-    if given is not None and not isinstance(given, str):
-        raise NnefError.of("input/argument", f"digest = {given!r}, expected hexadecimal digits")
+    value: object = digest
+    if value is not None and not isinstance(value, str):
+        raise NnefError.of("input/argument", f"digest = {value!r}, expected hexadecimal digits")
     return model_of(Artifact(open_file(path, digest=digest, verify=verify)), count)
 
 
 def restored(data: bytes, threads: int | None) -> CompiledModel:
-    """The model in the bytes of an artifact; unpickling calls this."""
+    """The model in the bytes of an artifact, for unpickling."""
     from nnefc.runtime.artifact.file import open_bytes
     from nnefc.runtime.artifact.read import Artifact
 
@@ -113,7 +114,7 @@ def restored(data: bytes, threads: int | None) -> CompiledModel:
 
 
 def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
-    """The model in an open artifact, with the values that its variables had."""
+    """The model in an open artifact, with the stored values of its variables."""
     from nnefc.runtime.run.model import CompiledModel
 
     number = artifact.best_target()
@@ -127,7 +128,7 @@ def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
 
 
 def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
-    """The model compiled from the graph in the artifact, with a warning that says why."""
+    """The model compiled from the graph in the artifact; a warning gives the reason."""
     from nnefc.driver.lower import lower_prepared
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.artifact.read import OTHER_VERSION
@@ -138,8 +139,8 @@ def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
         message = f"its code is of {OTHER_VERSION} ({artifact.version}): compiling it now"
         hint = "save the model again with this version"
     else:
-        held = ", ".join(dict.fromkeys(target.isa for target in targets)) or "none"
-        message = f"there is no code for this processor ({host().name}), only {held}: "
+        names = ", ".join(dict.fromkeys(target.isa for target in targets)) or "none"
+        message = f"there is no code for this processor ({host().name}), only {names}: "
         message += "compiling it now"
         hint = "save the model with this target too (targets=, or compile --target)"
     place = Place(artifact.file.name)

@@ -1,4 +1,4 @@
-"""What the origins of compiled models have in common: models are saved as their content."""
+"""The base class of origins of compiled models that can be saved."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SavedAsContent:
         """Write an artifact; without `targets` it has code for this processor."""
         from nnefc.artifacts.save import write_content
 
-        wanted = native_target() if targets is None else targets
-        write_content(path, self.content(model, wanted, progress))
+        chosen = native_target() if targets is None else targets
+        write_content(path, self.content(model, chosen, progress))
 
     def emit_c(
         self, model: CompiledModel, path: FilePath, name: str | None, target: str

@@ -1,4 +1,4 @@
-"""The origin of a model that was compiled in this process: its graph, which saving lowers again.
+"""The origin of a model that was compiled in this process: its graph, lowered again for saving.
 
 See docs/design/artifacts.md.  The origin of a loaded model is in `nnefc.artifacts.load`.
 """
@@ -22,7 +22,7 @@ class FromGraph(SavedAsContent):
     """The origin of a model that was compiled from a graph in this process."""
 
     def __init__(self, graph: Graph, config: CompileConfig) -> None:
-        """The graph is copied: later changes to it do not concern the model."""
+        """The graph is copied, so that later changes to it do not affect the model."""
         from dataclasses import replace
 
         self.graph = graph

@@ -42,24 +42,24 @@ def write_c_content(path: FilePath, content: Content, name: str | None) -> list[
 
 
 def replace_artifact(path: FilePath, write: Callable[[BinaryIO], None], at_least: int) -> None:
-    """Write a whole file of `at_least` so many bytes, synchronised to the disk, or nothing."""
+    """Write a file of `at_least` this number of bytes, whole or not at all, and sync it to disk."""
     from nnefc.formats.atomic import replace_file
 
     with replace_file(path, at_least) as file:
         write(file)
         file.flush()
-        os.fsync(file.fileno())  # large weights are read without comparing checksums
+        os.fsync(file.fileno())  # checksums of large weights are not compared
 
 
 def _cache_packed_weights(path: FilePath) -> None:
-    """Store the packed weights that the file does not hold, for the first call after a load."""
+    """Store packed weights that the file lacks in the cache, for the first call after a load."""
     from nnefc.runtime.artifact.file import open_file
     from nnefc.runtime.artifact.read import Artifact
     from nnefc.runtime.cache import kernel_cache
 
     if kernel_cache.weight_folder() is None:
         return
-    with suppress(NnefError):  # the file may be gone again, or replaced
+    with suppress(NnefError):  # the file may be deleted or replaced already
         artifact = Artifact(open_file(path))
         number = artifact.best_target()
         if number is not None:

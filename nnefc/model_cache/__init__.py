@@ -1,8 +1,8 @@
 """The model cache: whole compiled models in the cache folder, stored as artifacts.
 
-The name of an entry is a digest of all that a compiled model depends on (`facts`): the bytes of the
-document, how it is imported and lowered, the machine, the versions of nnefc and of the libraries
-that generate code.  Entries are mapped like any artifact, so that processes share their weights.
+The name of an entry is a digest of the facts that a compiled model depends on (`facts`): the bytes
+of the document, the options, the machine, and the versions of nnefc and of the libraries that
+generate code.  Entries are mapped like any artifact, so that processes share their weights.
 Damaged entries count as missing, and failed writes are ignored.
 """
 

@@ -1,4 +1,4 @@
-"""An entry of the model cache: find it, make it, open it."""
+"""An entry of the model cache: find, build, store and open a model."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 LEAST_BYTES: Final = 4 << 20
-"""Documents with fewer bytes are not cached: compiling them takes no time."""
+"""Documents with fewer bytes are not cached, because compiling them is fast."""
 _MAX_SHARE: Final = 4
-"""No entry takes more than this fraction, 1/4, of the size limit of the cache."""
+"""An entry takes at most 1/4 of the size limit of the cache."""
 _ABSENT: Final = "there is no such document"
 _NO_ARCHIVE: Final = "it is neither an archive nor a folder without links in it"
 
 
 class NotCacheable(Exception):
-    """A model cannot be in the cache; the message says why."""
+    """A model cannot be in the cache; the message gives the reason."""
 
 
 class CachedModel(NamedTuple):
@@ -49,25 +49,25 @@ class CachedModel(NamedTuple):
 
     model: CompiledModel
     warnings: Sequence[str]
-    """Those of the import of its document."""
+    """Warnings of the import of its document."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelCacheEntry:
-    """The entry of a compiled model, which exists in the folder or can be made."""
+    """The entry of a compiled model, which exists in the folder or can be built."""
 
     folder: LruFolder
     name: str
     facts: Facts
-    """What the model depends on."""
+    """The facts that the model depends on."""
     document: Fingerprint
     digest: str
     """Of the document."""
     importing: ImportConfig
     config: CompileConfig
-    """With the number of threads and the methods that are used."""
+    """With the actual number of threads and the actual methods."""
     threads: int | None
-    """Threads as the caller asked for them."""
+    """The option of the caller."""
 
     @classmethod
     def of(
@@ -77,27 +77,27 @@ class ModelCacheEntry:
         config: CompileConfig,
         folder: LruFolder | None = None,
     ) -> ModelCacheEntry:
-        """The entry for a document; `folder`: None: that of the user, which is created.
+        """The entry for a document; raises NotCacheable.
 
-        Raises NotCacheable.
+        `folder`: None: the cache of the user, which is created.
         """
         from nnefc.driver.lower import with_tuned_methods
         from nnefc.runtime.run.team import shared_team
 
         folder = folder or _folder()
         if passes_are_observed():
-            raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes are to run")
-        document = _look_at(source, folder)
+            raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes must run")
+        document = _fingerprint(source, folder)
         try:
             digest = document.digest()
         except (OSError, NnefError):
             raise NotCacheable(_ABSENT) from None
-        used = with_tuned_methods(config)._replace(threads=shared_team(config.threads).threads)
+        actual = with_tuned_methods(config)._replace(threads=shared_team(config.threads).threads)
         if not sources_are_unchanged():
             raise NotCacheable("sources of nnefc have changed since this process began")
-        facts = facts_of(digest, source, importing, used)
+        facts = facts_of(digest, source, importing, actual)
         return cls(
-            folder, entry_name(facts), facts, document, digest, importing, used, config.threads
+            folder, entry_name(facts), facts, document, digest, importing, actual, config.threads
         )
 
     def find(self) -> CachedModel | None:
@@ -107,16 +107,16 @@ class ModelCacheEntry:
         return CachedModel(model, artifact.options["warnings"]) if artifact and model else None
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the cache has the entry; this does not count as a use of it."""
         return self._open(use=False) is not None
 
-    def make(
+    def build(
         self, graph: Graph, messages: Sequence[str], progress: Progress | None
     ) -> CompiledModel | None:
         """Compile the graph of the document and store the model; None if it cannot be stored.
 
-        `messages`: the warnings of the import.  Raises NnefError as compiling does.
+        `messages`: the warnings of the import.  Raises the NnefErrors of the compiler.
         """
         from nnefc.driver.kernels_ahead import expecting_usual_kernels
         from nnefc.support.memory_errors import memory_errors
@@ -128,33 +128,36 @@ class ModelCacheEntry:
         except (OSError, NotCacheable):
             return None
         finally:
-            release_pages()  # of the document, which is not needed any more
-        artifact = self._open(compared=True)
+            release_pages()  # those of the document are no longer needed
+        artifact = self._open(verified=True)
         return artifact and self._model(artifact)
 
     def _write(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> None:
-        """Write the entry; raises OSError or NotCacheable if that is not possible."""
+        """Compile the graph and write the entry; raises OSError or NotCacheable."""
         from nnefc.ir.graph import walk
         from nnefc.ops.custom import registered
         from nnefc.runtime.artifact.write import write_artifact
 
         if not registered().keys().isdisjoint(op.name for op in walk(graph)):
-            raise NotCacheable("what a function of yours gives may be different the next time")
+            raise NotCacheable("custom operations may compute something else the next time")
         notes = {"kept": self.name, "warnings": list(messages), "facts": dict(self.facts)}
-        with self.folder.writing(self._file) as file:  # first, as it may not be possible
+        with self.folder.writing(self._file) as file:  # before compiling, because it may fail
             portable, builds = content_of_graph(graph, self.config, [NATIVE], progress, notes)
             if portable.nbytes > self.folder.limit // _MAX_SHARE:
                 raise NotCacheable("it is too large")
             write_artifact(file, portable, builds)
-            if not self.document.is_unchanged:  # files are read as late as now
+            if not self.document.is_unchanged:  # files may have been read until now
                 raise NotCacheable("the document has changed")
 
     @property
     def _file(self) -> str:
         return self.folder.file_name(self.name)
 
-    def _open(self, *, compared: bool = False, use: bool = True) -> Artifact | None:
-        """The file of the entry; `compared`: its weights are known to be whole."""
+    def _open(self, *, verified: bool = False, use: bool = True) -> Artifact | None:
+        """The file of the entry; `verified`: its weights need not be compared with checksums.
+
+        `use`: whether this counts as a use of the entry.
+        """
         from nnefc.runtime.artifact.file import open_mapping
         from nnefc.runtime.artifact.read import Artifact
 
@@ -163,13 +166,13 @@ class ModelCacheEntry:
             return None
         try:
             content = open_mapping(mapping, self.folder.path_of(self._file))
-            artifact = Artifact(content, compared=compared)
-        except NnefError:  # it is damaged
+            artifact = Artifact(content, compared=verified)
+        except NnefError:  # the file is damaged
             return None
         return artifact if artifact.options.get("kept") == self.name else None
 
     def _model(self, artifact: Artifact) -> CompiledModel | None:
-        """The model in a file; None if it has no code for this processor."""
+        """The model in a file; None if the file has no code for this processor."""
         from nnefc.runtime.run.model import CompiledModel
 
         number = artifact.best_target()
@@ -184,7 +187,7 @@ class ModelCacheEntry:
         return CompiledModel(compiled, origin, threads=self.threads)
 
     def _constants(self, read: Any) -> Sequence[Array]:
-        """The constants in the file, which is removed if it is damaged."""
+        """The constants in the file; a damaged file is removed from the cache."""
         try:
             return read()
         except NnefError:
@@ -194,14 +197,16 @@ class ModelCacheEntry:
 
     def imported(self) -> Graph:
         """The graph of the document, imported again."""
-        now = self.document if self.document.is_unchanged else take_fingerprint(self.document.path)
-        if now is None or (now is not self.document and now.digest() != self.digest):
+        current = (
+            self.document if self.document.is_unchanged else take_fingerprint(self.document.path)
+        )
+        if current is None or (current is not self.document and current.digest() != self.digest):
             raise NnefError.of(
                 "data/file",
-                "the document is not there any more as it was when the model was compiled",
+                "the document has been changed or removed since the model was compiled",
                 Place(printable(str(self.document.path))),
-                "graph and variables of a model that was kept are read when they are asked for: put"
-                " the document back, or compile it with keep=False",
+                "graph and variables of a cached model are read from its document when they are"
+                " needed: restore the document, or compile it with keep=False",
             )
         return read_graph(self.document.path, self.importing)
 
@@ -216,15 +221,13 @@ def _folder() -> LruFolder:
     return folder
 
 
-def _look_at(source: FilePath, folder: LruFolder) -> Fingerprint:
-    """The document, if the folder may hold its compiled model; raises NotCacheable."""
+def _fingerprint(source: FilePath, folder: LruFolder) -> Fingerprint:
+    """The document, if its compiled model may be in the folder; raises NotCacheable."""
     document = take_fingerprint(source)
     if document is None:
         raise NotCacheable(_NO_ARCHIVE if Path(source).exists() else _ABSENT)
     if document.nbytes < LEAST_BYTES:
         raise NotCacheable(f"the document has less than {LEAST_BYTES >> 20} MB")
     if document.nbytes > folder.limit // _MAX_SHARE:
-        raise NotCacheable(
-            f"the document takes more than 1/{_MAX_SHARE} of what the cache may hold"
-        )
+        raise NotCacheable(f"the document takes more than 1/{_MAX_SHARE} of the limit of the cache")
     return document

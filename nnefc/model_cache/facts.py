@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 DOCUMENT: Final = "document"
 """The name of the fact that holds the digest of the document."""
 PATH: Final = "path"
-"""The name of the fact that holds the path of the document as given: messages name it."""
+"""The name of the fact that holds the path of the document, which messages contain."""
 _NAME_BYTES: Final = 32
 _FACT_BYTES: Final = 8
 _BEGAN: Final = time.time_ns()
-"""Nanoseconds since 1970 at which this process began to compile."""
+"""Nanoseconds since 1970 at the import of this module, before anything is compiled."""
 _COARSE: Final = 20_000_000
 """Nanoseconds that the time of a file may lag behind the clock."""
 
@@ -41,7 +41,7 @@ def facts_of(
 ) -> Facts:
     """The facts of a compiled model, by name.
 
-    `digest`: of the document; `config` has the threads and the methods that are used.
+    `digest`: of the document; `config`: with the actual threads and methods.
     """
     return {
         DOCUMENT: digest,
@@ -51,7 +51,7 @@ def facts_of(
         "threads": str(config.threads),
         "accuracy": config.accuracy,
         "tuned methods": _short(sorted((config.methods or {}).items())),
-        **_surroundings(),
+        **_environment(),
     }
 
 
@@ -66,7 +66,7 @@ def entry_name(facts: Facts) -> str:
 
 
 @cache
-def _surroundings() -> Facts:
+def _environment() -> Facts:
     """The facts that all models share: the machine, and the versions of code and libraries."""
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache.key import module_dependencies
@@ -95,11 +95,11 @@ class SourceFile(NamedTuple):
     seconds: int
     """Its modification time, at the resolution of container images."""
     changed: int
-    """Nanoseconds since 1970 at which the file or its metadata changed last."""
+    """Nanoseconds since 1970 of the last change of the file or its metadata."""
 
 
 def sources_are_unchanged() -> bool:
-    """Whether no source has changed since this process began and may have loaded it."""
+    """Whether the sources are those that this process loaded: unchanged since it began."""
     return all(source.changed < _BEGAN - _COARSE for source in _sources())
 
 
@@ -111,12 +111,12 @@ def _sources() -> Sequence[SourceFile]:
 
 def sources_in(package: Path) -> Sequence[SourceFile]:
     """The sources in a package, in order."""
-    found: list[SourceFile] = []
-    for place, _, names in os.walk(package, followlinks=True):
+    sources: list[SourceFile] = []
+    for folder, _, names in os.walk(package, followlinks=True):
         for name in names:
             if name.endswith(".py"):
-                file = Path(place, name)
+                file = Path(folder, name)
                 status = file.stat()
                 seconds = int(status.st_mtime)
-                found.append(SourceFile(str(file), status.st_size, seconds, status.st_ctime_ns))
-    return sorted(found)
+                sources.append(SourceFile(str(file), status.st_size, seconds, status.st_ctime_ns))
+    return sorted(sources)

@@ -1,4 +1,4 @@
-"""Where a cached model comes from: its document."""
+"""The origin of a model from the cache: its document, imported again when it is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FromDocument(FromArtifact):
-    """The origin of a model from the cache; `imported` imports its document again."""
+    """The origin of a model from the cache; `imported()` imports its document again."""
 
     def __init__(
         self, artifact: Artifact, config: CompileConfig, imported: Callable[[], Graph]
@@ -27,7 +27,7 @@ class FromDocument(FromArtifact):
 
     @property
     def graph(self) -> Graph:
-        """The graph of the document, as a model has it that was compiled from it."""
+        """The imported graph of the document."""
         return self._graph.get(self._imported)
 
     @property
@@ -36,15 +36,15 @@ class FromDocument(FromArtifact):
 
 
 class Variables(Mapping[str, "Variable"]):
-    """The variables of a document, which is read again for those that are not updated."""
+    """The variables of a document: updated ones of the model, others from the document."""
 
     def __init__(self, updated: Mapping[str, Variable], origin: FromDocument) -> None:
         self._updated = updated
         self._origin = origin
 
     def __getitem__(self, key: str) -> Variable:
-        found = self._updated.get(key)
-        return self._origin.graph.variables[key] if found is None else found
+        updated = self._updated.get(key)
+        return self._origin.graph.variables[key] if updated is None else updated
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._origin.graph.variables)

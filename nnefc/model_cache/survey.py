@@ -1,4 +1,4 @@
-"""Explain which models the cache holds, and why a model is missing."""
+"""List the models in the cache, and explain why a model is missing."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 def is_whole(mapping: mmap.mmap, name: str) -> bool:
-    """Whether the file of an entry is as it was written."""
+    """Whether the file of an entry is undamaged."""
     options = _options(mapping, name, verify=True)
     return options.get("kept") == name
 
 
-def reasons_for_miss(kept: ModelCacheEntry) -> tuple[str, ...]:
+def reasons_for_miss(entry: ModelCacheEntry) -> tuple[str, ...]:
     """How the nearest cached model of the same document or path differs; empty for a hit."""
-    if kept.is_there:
+    if entry.exists:
         return ()
-    alike = [header for header in _headers(kept.folder) if _are_alike(header, kept)]
-    return nearest_difference(alike, kept.facts)
+    alike = [header for header in _headers(entry.folder) if _are_alike(header, entry)]
+    return nearest_difference(alike, entry.facts)
 
 
-def _are_alike(header: Header, kept: ModelCacheEntry) -> bool:
-    return any(header.facts.get(name) == kept.facts[name] for name in (DOCUMENT, PATH))
+def _are_alike(header: Header, entry: ModelCacheEntry) -> bool:
+    return any(header.facts.get(name) == entry.facts[name] for name in (DOCUMENT, PATH))
 
 
 def _headers(folder: LruFolder) -> Iterator[Header]:

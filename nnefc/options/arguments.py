@@ -1,4 +1,4 @@
-"""What callers of the Python face give: of the right kind, or an error that says so."""
+"""Check the arguments of the Python interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Dialect = Literal["auto", "nnef", "tract"]
 
 
 def as_integer(value: object) -> int | None:
-    """`value` as an integer (NumPy's included), None if it is another kind of thing."""
+    """`value` as an integer, also from NumPy's; None for bools and other types."""
     if isinstance(value, bool):
         return None
     try:
@@ -27,7 +27,7 @@ def as_integer(value: object) -> int | None:
 
 
 def check_threads(threads: object) -> int | None:
-    """The number of threads; raises NnefError `input/threads` below 1 or for no integer."""
+    """The number of threads; raises NnefError `input/threads` unless it is a positive integer."""
     if threads is None:
         return None
     count = as_integer(threads)
@@ -46,7 +46,7 @@ def check_accuracy(accuracy: object) -> Literal["fast", "strict"]:
 
 
 def check_dialect(dialect: object) -> Dialect:
-    """`dialect`; raises NnefError `input/argument` for another one than `Dialect` lists."""
+    """`dialect`; raises NnefError `input/argument` unless it is one of `Dialect`."""
     if dialect not in ("auto", "nnef", "tract"):
         raise NnefError.of(
             "input/argument", f"dialect = {dialect!r}: must be 'auto', 'nnef' or 'tract'"
@@ -55,9 +55,9 @@ def check_dialect(dialect: object) -> Dialect:
 
 
 def check_flags(**flags: object) -> None:
-    """Raises NnefError `input/argument` for what is neither True nor False."""
+    """Raise NnefError `input/argument` for values other than True and False."""
     problems = [
-        Diagnostic("input/argument", f"{name} = {_shown(value)}: must be True or False")
+        Diagnostic("input/argument", f"{name} = {_abbreviated(value)}: must be True or False")
         for name, value in flags.items()
         if not _is_bool(value)
     ]
@@ -70,9 +70,9 @@ def _is_bool(value: object) -> bool:
     return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
 
 
-def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises TypeError, as Python does, for keyword arguments that a function does not take."""
-    for name in given:
+def check_names(function: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise TypeError, as Python does, for keyword arguments that a function does not take."""
+    for name in names:
         if name not in known:
             hint = "; shapes={'input': (8, 3, 224, 224)} sets it" if name == "batch" else ""
             raise TypeError(
@@ -82,7 +82,7 @@ def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def check_limits(limits: object) -> Limits:
-    """The limits, by default those that are set; raises NnefError `input/argument`."""
+    """The limits, by default `Limits()`; raises NnefError `input/argument`."""
     from nnefc.support.limits import Limits
 
     if limits is None:
@@ -93,7 +93,7 @@ def check_limits(limits: object) -> Limits:
 
 
 def check_progress(progress: Callable[..., object] | None) -> None:
-    """Raises NnefError `input/argument` for what cannot be called."""
+    """Raise NnefError `input/argument` for a value that cannot be called."""
     if progress is not None and not callable(progress):
         raise NnefError([_wrong("progress", progress, "a function", "f(done, total, label)")])
 
@@ -101,7 +101,7 @@ def check_progress(progress: Callable[..., object] | None) -> None:
 def check_import_arguments(
     source: object, shapes: object, random_weights: object
 ) -> tuple[dict[str, tuple[int, ...]], int | None]:
-    """Shapes and seed in plain types; raises NnefError `input/argument` with all that is wrong."""
+    """Shapes and seed in plain types; raises NnefError `input/argument` with all errors."""
     problems: list[Diagnostic] = []
     try:
         require_path("the model", source)
@@ -117,7 +117,7 @@ def check_import_arguments(
 
 
 def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
-    """Shapes by name in plain types; raises NnefError `input/argument` with all that is wrong."""
+    """Shapes by name in plain types; raises NnefError `input/argument` with all errors."""
     problems: list[Diagnostic] = []
     chosen = _shapes(shapes, problems)
     if problems:
@@ -152,11 +152,11 @@ def _extents(shape: object) -> tuple[int, ...] | None:
 def _wrong(name: str, value: object, expected: str, example: str) -> Diagnostic:
     return Diagnostic(
         "input/argument",
-        f"{name} = {_shown(value)}: expected {expected}",
+        f"{name} = {_abbreviated(value)}: expected {expected}",
         hint=f"for example {example}",
     )
 
 
-def _shown(value: object) -> str:
+def _abbreviated(value: object) -> str:
     text = repr(value)
     return f"{text[:80]}…" if len(text) > 80 else text

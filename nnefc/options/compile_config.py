@@ -11,15 +11,15 @@ Accuracy = Literal["fast", "strict"]
 
 
 class CompileConfig(NamedTuple):
-    """How a graph is compiled; `of` checks what a caller gave."""
+    """How a graph is compiled; `of` checks values from callers."""
 
     threads: int | None = None
     """Threads that a call may use, the calling one included; None: all usable CPUs."""
     accuracy: Accuracy = "fast"
     """"strict" computes convolutions as sums of products only; "fast" may use Winograd's method."""
     methods: Mapping[str, str] | None = None
-    """Algorithms of convolutions by key, see `ChooseConvolutionAlgorithms.tuned`; None: those
-    that `nnefc.tune` has stored for this machine."""
+    """Algorithms of convolutions by key, see `ChooseConvolutionAlgorithms.tuned`; None: the
+    measured ones that `nnefc.tune` has stored for this machine."""
 
     @classmethod
     def of(
@@ -28,7 +28,7 @@ class CompileConfig(NamedTuple):
         accuracy: object = "fast",
         methods: Mapping[str, str] | None = None,
     ) -> CompileConfig:
-        """Raise NnefError `input/threads` or `input/argument` for values that are not allowed."""
+        """A checked configuration; raises NnefError `input/threads` or `input/argument`."""
         return cls(check_threads(threads), check_accuracy(accuracy), methods)
 
     @property

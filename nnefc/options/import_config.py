@@ -26,22 +26,22 @@ _INTEGERS: Final = (DType.INT32, DType.INT64)
 
 
 class ImportOptions(TypedDict, total=False):
-    """How a document becomes a graph; every one may be left out."""
+    """How a document becomes a graph; all keys are optional."""
 
     shapes: Shapes | None
-    """New shapes of externals, by name; they propagate."""
+    """Shapes of externals by name, which replace those of the document."""
     scalar: str
-    """Type that computes `tensor<scalar>`: "float32" (unless given) or "float64"."""
+    """Item type of `tensor<scalar>`: "float32" (default) or "float64"."""
     integer: str
-    """Type of `tensor<integer>`: "int32" (unless given) or "int64"."""
+    """Item type of `tensor<integer>`: "int32" (default) or "int64"."""
     random_weights: int | None
-    """Seed; fills variables that have no data, which are otherwise an error."""
+    """Seed of random values for variables without data; missing data is an error otherwise."""
     quantize: bool
-    """Apply `graph.quant` if there is one, as is done unless this is False."""
+    """Apply `graph.quant` if the model has it; default: True."""
     limits: Limits | None
     """Bounds on hostile input."""
     dialect: str
-    """How the document is to be understood: "auto", "nnef" or "tract"."""
+    """The dialect of the document: "auto", "nnef" or "tract"."""
 
 
 IMPORT_OPTIONS: Final = tuple(ImportOptions.__annotations__)
@@ -49,25 +49,25 @@ IMPORT_OPTIONS: Final = tuple(ImportOptions.__annotations__)
 
 
 class ImportConfig(NamedTuple):
-    """How a document becomes a graph; `import_config` checks what a caller gave."""
+    """How a document becomes a graph; `import_config` makes one from a caller's options."""
 
     shapes: Shapes = _NO_SHAPES
     """Shapes of externals that replace those of the document, by name."""
     scalar: DType = DType.FLOAT32
-    """Item type of `tensor<scalar>`; documents of tract name their own."""
+    """Item type of `tensor<scalar>`; documents in tract's dialect name their own."""
     integer: DType = DType.INT32
-    """Item type of `tensor<integer>`; documents of tract name their own."""
+    """Item type of `tensor<integer>`; documents in tract's dialect name their own."""
     random_weights: int | None = None
-    """Seed of the values of variables that have no data; None: missing data is an error."""
+    """Seed of random values for variables without data; None: missing data is an error."""
     quantize: bool = True
-    """Apply the quantization file, if the model has one; it is checked in any case."""
+    """Apply the quantization file, if the model has one; it is always checked."""
     limits: Limits = Limits()
     """Bounds on hostile input."""
     dialect: Dialect = "auto"
-    """Which language the document is in; "auto" reads it as tract does if it names an extension of
-    tract, and `strict` is False."""
+    """The dialect of the document; "auto" chooses tract's if the document names one of its
+    extensions and `strict` is False."""
     strict: bool = False
-    """NNEF 1.0.2 to the letter: warnings are errors."""
+    """Accept NNEF 1.0.2 only: warnings are errors."""
     load_data: bool = True
     """Read the data of variables."""
     require_data: bool = True
@@ -79,7 +79,7 @@ class ImportConfig(NamedTuple):
 
 
 DEFAULT: Final = ImportConfig()
-"""How documents are imported where nothing else is asked for."""
+"""The configuration of an import without options."""
 
 
 def import_config(
@@ -89,9 +89,9 @@ def import_config(
     strict: bool = False,
     load_data: bool = True,
 ) -> ImportConfig:
-    """The checked options of an import of `source`, whose kind is checked as well.
+    """The configuration for checked options; the type of `source` is checked, too.
 
-    Raises NnefError `input/...` for values that are not allowed.
+    Raises NnefError `input/...` for wrong values.
     """
     shapes, seed = check_import_arguments(
         source, options.get("shapes"), options.get("random_weights")

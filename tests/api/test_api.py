@@ -42,7 +42,7 @@ def test_compile_takes_what_import_takes(document: Path) -> None:
     np.testing.assert_array_equal(nnefc.compile(graph, threads=1)(x), model(x))
 
 
-def test_options_that_there_are_not(document: Path) -> None:
+def test_unknown_options(document: Path) -> None:
     with pytest.raises(TypeError, match=r"compile\(\) got .* 'shapse': options are shapes, scalar"):
         nnefc.compile(document, shapse={})  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"import_model\(\) .* 'batch': .*; shapes={'input'"):
@@ -51,7 +51,7 @@ def test_options_that_there_are_not(document: Path) -> None:
         nnefc.tune(document, accuracy="fast")  # type: ignore[call-arg]
 
 
-def test_how_to_import_does_not_apply_to_a_graph(document: Path) -> None:
+def test_import_options_do_not_apply_to_a_graph(document: Path) -> None:
     graph = nnefc.import_model(document, random_weights=1)
     with pytest.raises(nnefc.NnefError, match="scalar, shapes, strict cannot apply") as caught:
         nnefc.compile(graph, scalar="float32", shapes={"x": (3,)}, strict=True)
@@ -108,7 +108,7 @@ def test_arguments_of_the_wrong_kind(
     assert message in error.message
 
 
-def test_the_environment_is_looked_at_where_nothing_is_compiled(
+def test_the_environment_is_checked_even_if_nothing_is_compiled(
     document: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nnefc.compile(document, random_weights=1)
@@ -120,7 +120,7 @@ def test_the_environment_is_looked_at_where_nothing_is_compiled(
         assert caught.value.errors[0].rule == "input/environment"
 
 
-def test_more_threads_than_there_can_be_are_a_warning(document: Path, tmp_path: Path) -> None:
+def test_too_many_threads_are_a_warning(document: Path, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         most = nnefc.compile(document, random_weights=1, threads=MOST_THREADS)
@@ -165,7 +165,7 @@ def test_paths_of_the_wrong_kind(document: Path, path: Any) -> None:
         assert [e.rule for e in caught.value.errors] == ["input/argument"]
 
 
-def test_a_document_without_data_can_be_looked_at(document: Path) -> None:
+def test_a_document_without_data_can_be_printed(document: Path) -> None:
     with pytest.raises(nnefc.NnefError, match="no data"):
         nnefc.import_model(document)
     graph = nnefc.import_model(document, load_data=False)

@@ -63,7 +63,7 @@ def found(maker: Callable[[MissingWeight], PackedWeight], origin: str = "origin"
         assert array.ctypes.data % 64 == 0
 
 
-def test_weights_are_made_once(folder: Path) -> None:
+def test_weights_are_packed_once(folder: Path) -> None:
     maker = Maker()
     for origin, made in (("a", 2), ("a", 2), ("b", 4), ("a", 4), ("b", 4)):
         found(maker, origin)
@@ -91,7 +91,7 @@ def test_other_files_are_replaced(folder: Path, damage: bytes) -> None:
     assert is_whole(np.frombuffer(path.read_bytes(), np.uint8), path.stem)
 
 
-def test_files_of_others_are_not_read(folder: Path) -> None:
+def test_files_of_other_users_are_not_read(folder: Path) -> None:
     found(Maker())
     (path,) = folder.iterdir()
     path.chmod(0o666)
@@ -100,7 +100,7 @@ def test_files_of_others_are_not_read(folder: Path) -> None:
     assert maker.made == 2
 
 
-def test_there_need_be_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_packed_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNEFC_CACHE", "off")
     maker = Maker()
     found(maker)
@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert list(folder.iterdir()) == []
 
 
-def test_what_fails_leaves_nothing(folder: Path) -> None:
+def test_failed_packing_leaves_no_file(folder: Path) -> None:
     def fail(_: MissingWeight) -> PackedWeight:
         raise KeyboardInterrupt
 
@@ -126,7 +126,7 @@ def test_what_fails_leaves_nothing(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_file_that_is_evicted_at_once_is_none(
+def test_a_file_evicted_at_once_counts_as_missing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LruFolder, "map", nothing)
@@ -152,14 +152,14 @@ def in_the_middle(do: Callable[[], object]) -> Callable[[MissingWeight], PackedW
     return derive
 
 
-def test_two_may_make_the_same(folder: Path) -> None:
+def test_two_threads_may_pack_the_same_weights(folder: Path) -> None:
     found(in_the_middle(lambda: found(Maker())))
     (path,) = folder.iterdir()
     assert is_whole(np.frombuffer(path.read_bytes(), np.uint8), path.stem)
 
 
 @pytest.mark.parametrize("what", ["weights", "cache"])
-def test_the_folder_may_be_removed_while_weights_are_made(folder: Path, what: str) -> None:
+def test_the_folder_may_be_removed_while_weights_are_packed(folder: Path, what: str) -> None:
     removed = folder if what == "weights" else folder.parent
     found(in_the_middle(lambda: shutil.rmtree(removed, ignore_errors=True)))
     maker = Maker()
@@ -169,7 +169,7 @@ def test_the_folder_may_be_removed_while_weights_are_made(folder: Path, what: st
     assert [stat.S_IMODE(p.stat().st_mode) for p in (folder, folder.parent)] == [0o700] * 2
 
 
-def test_a_folder_that_cannot_be_made_again_is_none(
+def test_a_folder_that_cannot_be_created_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights are memory then, and the user hears of it once."""
@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_made_again_is_none(
     assert "File exists" in str(caught[0].message)
 
 
-def test_a_folder_of_others_in_its_place_is_not_used(
+def test_a_folder_of_another_user_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_cache, "_complained", False)
@@ -200,9 +200,7 @@ def test_a_folder_of_others_in_its_place_is_not_used(
     assert not folder.exists()
 
 
-def test_a_cache_that_is_full_or_read_only_says_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_or_read_only_cache_is_silent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found(Maker(), "before")
     before = list(folder.iterdir())
     for error in (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES):
@@ -279,7 +277,9 @@ def test_a_clock_that_jumps_evicts_nothing_within_the_limit(
     assert all(path.exists() for path in paths)
 
 
-def test_what_this_process_has_made_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_this_process_are_not_evicted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit_to(monkeypatch, aged(folder, "other", 1000), 1.5)
     for origin in ("a", "b", "c"):
         found(Maker(), origin)
@@ -287,7 +287,7 @@ def test_what_this_process_has_made_stays(folder: Path, monkeypatch: pytest.Monk
         assert made(origin) == count
 
 
-def test_times_to_come_do_not_keep_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_future_times_do_not_protect_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock was wrong when they were used: they go before those of long ago."""
     future, past = aged(folder, "future", -400 * DAY), aged(folder, "past", 400 * DAY)
     limit_to(monkeypatch, past, 2.5)
@@ -303,7 +303,7 @@ def test_a_use_is_noted_when_the_clock_is_right_again(folder: Path, wrong: float
     assert abs(path.stat().st_mtime - time.time()) < DAY / 2
 
 
-def test_weights_have_a_limit_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_count_towards_the_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", "3kB")
     kept: list[Array] = []
     for i in range(20):

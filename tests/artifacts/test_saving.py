@@ -42,7 +42,7 @@ from tests.helpers.artifacts.saved import (
 )
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("accuracy", ["fast", "strict"])
-def test_what_is_loaded_is_what_was_saved(
+def test_loaded_models_equal_saved_ones(
     tmp_path: Path, document: str, threads: int, accuracy: str
 ) -> None:
     model = compiled(tmp_path, document, threads=threads, accuracy=accuracy)
@@ -61,7 +61,7 @@ def test_what_is_loaded_is_what_was_saved(
     same(results(loaded), results(model))
 
 
-def test_a_document_is_computed_in_the_ways_it_is_about(tmp_path: Path) -> None:
+def test_the_document_uses_the_kernels_under_test(tmp_path: Path) -> None:
     kernels = {f"nnefc_{each.kernel}" for each in compiled(tmp_path, VOLUMES, threads=1).launches}
     assert any("winograd" in kernel for kernel in kernels)
     halves = {
@@ -71,7 +71,7 @@ def test_a_document_is_computed_in_the_ways_it_is_about(tmp_path: Path) -> None:
     assert halves & kernels == (halves if host().float32_lanes == 16 else set())
 
 
-def test_a_path_that_is_none(tmp_path: Path) -> None:
+def test_wrong_paths(tmp_path: Path) -> None:
     model = compiled(tmp_path, TINY)
     with pytest.raises(NnefError, match="expected a path"):
         model.save(None)  # pyright: ignore[reportArgumentType]
@@ -105,7 +105,7 @@ print([name for name in heavy if sys.modules.get(name)] + with_paths)
 
 @pytest.mark.parametrize("document", [TINY, MIXED, COUNTER], ids=["tiny", "mixed", "counter"])
 @pytest.mark.parametrize("cache", ["", "off"])
-def test_a_process_needs_numpy_and_nothing_else(tmp_path: Path, document: str, cache: str) -> None:
+def test_loading_imports_numpy_only(tmp_path: Path, document: str, cache: str) -> None:
     model = compiled(tmp_path, document)
     model.save(tmp_path / "net.nnefc")
     np.savez(tmp_path / "in.npz", *inputs(model))
@@ -115,7 +115,7 @@ def test_a_process_needs_numpy_and_nothing_else(tmp_path: Path, document: str, c
     same(list(np.load(tmp_path / "out.npz").values()), expected)
 
 
-def test_states_are_kept_beside_their_first_values(tmp_path: Path) -> None:
+def test_current_and_initial_values_of_states_are_saved(tmp_path: Path) -> None:
     model = compiled(tmp_path, COUNTER)
     first = model.variables["sum"]
     results(model)
@@ -172,7 +172,7 @@ print(json.dumps([str(each.message) for each in caught]))
 
 
 @pytest.mark.parametrize("document", [MIXED, COUNTER], ids=["mixed", "counter"])
-def test_other_processors_compile_what_the_file_holds(tmp_path: Path, document: str) -> None:
+def test_other_processors_compile_the_graph_in_the_file(tmp_path: Path, document: str) -> None:
     model = compiled(tmp_path, document)
     model.save(tmp_path / "net.nnefc")
     np.savez(tmp_path / "in.npz", *inputs(model))
@@ -202,7 +202,7 @@ def test_a_file_may_hold_code_for_several_processors(tmp_path: Path, document: s
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4 * abs(y).max())
 
 
-def test_a_file_stays_as_it_was_if_it_cannot_be_written(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_file_unchanged(tmp_path: Path) -> None:
     model = compiled(tmp_path, TINY)
     with pytest.raises(NnefError) as caught:
         model.save(tmp_path / "none" / "net.nnefc")
@@ -239,7 +239,7 @@ def test_models_of_launches_cannot_be_saved(tmp_path: Path) -> None:
         model.save(tmp_path / "net.nnefc")
 
 
-def test_loading_warns_of_nothing(tmp_path: Path) -> None:
+def test_loading_issues_no_warning(tmp_path: Path) -> None:
     compiled(tmp_path, TINY).save(tmp_path / "net.nnefc")
     with warnings.catch_warnings():
         warnings.simplefilter("error", NnefWarning)
@@ -261,7 +261,7 @@ def test_the_first_calls_may_come_from_several_threads(
                 same(found, expected)
 
 
-def test_what_is_saved_is_what_was_compiled(tmp_path: Path) -> None:
+def test_the_compiled_graph_is_saved(tmp_path: Path) -> None:
     model = compiled(tmp_path, TINY)
     expected = results(model)
     model.graph.variables["weights"].data = np.zeros((3, 4), np.float32)

@@ -18,7 +18,7 @@ from tests.helpers.command_line import Cli
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 
 
-def test_they_are_verified_listed_and_cleared(tmp_path: Path, folder: Path, cli: Cli) -> None:
+def test_models_are_verified_listed_and_cleared(tmp_path: Path, folder: Path, cli: Cli) -> None:
     nnefc.compile(archive(tmp_path))
     (file,) = entries(folder)
     assert cli("cache", "verify").status == 0
@@ -40,7 +40,7 @@ def explained(cli: Cli, source: Path, *options: str) -> dict[str, Any]:
     return row
 
 
-def test_what_is_there_is_explained(tmp_path: Path, folder: Path, cli: Cli) -> None:
+def test_hits_are_explained(tmp_path: Path, folder: Path, cli: Cli) -> None:
     source = archive(tmp_path)
     nnefc.compile(source, threads=1)
     (file,) = entries(folder)
@@ -53,7 +53,7 @@ def test_what_is_there_is_explained(tmp_path: Path, folder: Path, cli: Cli) -> N
     assert file.stat().st_mtime == 1e9, "that is no use of it"
 
 
-def test_what_is_different_is_explained(
+def test_misses_are_explained(
     tmp_path: Path, folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = archive(tmp_path)
@@ -73,10 +73,10 @@ def test_what_is_different_is_explained(
     (reason,) = explained(cli, source, "-t", "1")["reasons"]
     assert reason.startswith("document ")
     with monkeypatch.context() as patch:
-        facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
         patch.setattr(facts, "_sources", lambda: [facts.SourceFile("a.py", 1, 2, 3)])
         row = explained(cli, copy, "-t", "1")
-    facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert row["reasons"] == [f"path {source} -> {copy}", "source nnefc changed"]
     assert not row["hit"]
     nnefc.compile(copy, threads=2)
@@ -86,14 +86,14 @@ def test_what_is_different_is_explained(
     assert "the compiled model is not in the cache: threads 2 -> 1" in shown
 
 
-def test_what_is_never_kept_is_explained(
+def test_models_that_are_never_cached_are_explained(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = archive(tmp_path)
     bare = tmp_path / "document" / "graph.nnef"
     for path, environment, expected in (
         (bare, {}, "neither an archive nor a folder"),
-        (source, {"NNEFC_CACHE_LIMIT": "1 kB"}, "more than 1/4 of what the cache may hold"),
+        (source, {"NNEFC_CACHE_LIMIT": "1 kB"}, "more than 1/4 of the limit of the cache"),
         (source, {"NNEFC_VERIFY": "1"}, "NNEFC_VERIFY or NNEFC_DUMP is set"),
     ):
         with monkeypatch.context() as patch:
@@ -107,7 +107,7 @@ def test_what_is_never_kept_is_explained(
     assert explained(cli, source)["reasons"] == ["the document has less than 4 MB"]
 
 
-def test_warm_keeps_them(
+def test_warm_stores_models(
     tmp_path: Path, folder: Path, cli: Cli, imported: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = archive(tmp_path)

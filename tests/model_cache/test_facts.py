@@ -39,7 +39,7 @@ Compile = Callable[..., nnefc.Model]
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_how_it_is_compiled_makes_a_difference(
+def test_options_change_the_entry(
     tmp_path: Path, imported: list[Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from nnefc.runtime.cache import tuning_store
@@ -59,7 +59,7 @@ def test_how_it_is_compiled_makes_a_difference(
         assert len(imported) == 1
 
 
-def test_another_document_makes_a_difference(tmp_path: Path, imported: list[Any]) -> None:
+def test_the_document_changes_the_entry(tmp_path: Path, imported: list[Any]) -> None:
     source = archive(tmp_path)
     before = results(nnefc.compile(source))
     status = source.stat()
@@ -76,7 +76,7 @@ def test_another_document_makes_a_difference(tmp_path: Path, imported: list[Any]
 
 
 @pytest.mark.parametrize("change", ["nnefc", "machine", "threads", "kernels", "plans"])
-def test_versions_and_machine_make_a_difference(
+def test_versions_and_machine_change_the_entry(
     tmp_path: Path, imported: list[Any], change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from nnefc.runtime.cache import key
@@ -87,7 +87,7 @@ def test_versions_and_machine_make_a_difference(
     source = archive(tmp_path)
     nnefc.compile(source)
     imported.clear()
-    facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
     if change == "nnefc":
         monkeypatch.setattr(facts, "_sources", lambda: [facts.SourceFile("a.py", 1, 2, 3)])
     elif change == "machine":
@@ -105,7 +105,7 @@ def test_versions_and_machine_make_a_difference(
 
         monkeypatch.setattr(team, "usable_cpus", lambda: 5)
     nnefc.compile(source)
-    facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert len(imported) == 1
 
 
@@ -121,7 +121,7 @@ def test_the_sources_are_those_of_a_folder(tmp_path: Path) -> None:
     assert {"entry.py", "register_tile.py", "fold_affine.py", "plan.py"} < own
 
 
-def test_fractions_of_a_second_make_no_difference(tmp_path: Path) -> None:
+def test_fractions_of_a_second_of_file_times_are_ignored(tmp_path: Path) -> None:
     """Layers of container images may not keep them."""
     source = tmp_path / "a.py"
     source.write_text("1")
@@ -154,7 +154,7 @@ def test_sources_that_change_while_a_process_runs(
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_defaults_make_no_difference(
+def test_explicit_defaults_have_the_same_entry(
     tmp_path: Path, imported: list[Any], options: dict[str, Any]
 ) -> None:
     compile_: Compile = nnefc.compile
@@ -165,9 +165,7 @@ def test_defaults_make_no_difference(
     assert not imported
 
 
-def test_what_is_no_part_of_a_folder_makes_no_difference(
-    tmp_path: Path, imported: list[Any]
-) -> None:
+def test_other_files_in_a_folder_are_ignored(tmp_path: Path, imported: list[Any]) -> None:
     with tarfile.open(archive(tmp_path)) as tar:
         tar.extractall(tmp_path / "unpacked", filter="data")
     nnefc.compile(tmp_path / "unpacked")
@@ -180,7 +178,7 @@ def test_what_is_no_part_of_a_folder_makes_no_difference(
     assert imported
 
 
-def test_the_path_as_it_was_given_makes_a_difference(
+def test_the_path_changes_the_entry(
     tmp_path: Path, imported: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = archive(tmp_path)

@@ -38,7 +38,7 @@ graph custom( x ) -> ( y )
 """
 
 
-def test_a_document_that_changes_meanwhile_is_not_kept(
+def test_a_document_that_changes_during_compilation_is_not_cached(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -56,7 +56,7 @@ def test_a_document_that_changes_meanwhile_is_not_kept(
     same(results(found), results(nnefc.compile(source)))
 
 
-def test_a_folder_that_changes_while_kernels_compile_is_not_kept(
+def test_a_folder_that_changes_during_compilation_is_not_cached(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tarfile.open(archive(tmp_path, LARGE)) as tar:
@@ -77,7 +77,7 @@ def test_a_folder_that_changes_while_kernels_compile_is_not_kept(
     assert not entries(folder)
 
 
-def test_weights_that_are_found_to_be_damaged_go(tmp_path: Path, folder: Path) -> None:
+def test_damaged_weights_are_removed(tmp_path: Path, folder: Path) -> None:
     source = archive(tmp_path, TRANSFORMED)
     expected = results(nnefc.compile(source))
     (file,) = entries(folder)
@@ -95,7 +95,9 @@ def test_weights_that_are_found_to_be_damaged_go(tmp_path: Path, folder: Path) -
 
 @pytest.mark.parametrize("where", [0.0, 0.01, 0.9, 1.0])
 @pytest.mark.parametrize("damage", ["flip", "cut"])
-def test_a_damaged_entry_is_none(tmp_path: Path, folder: Path, where: float, damage: str) -> None:
+def test_damaged_entries_count_as_missing(
+    tmp_path: Path, folder: Path, where: float, damage: str
+) -> None:
     source = archive(tmp_path)
     before = results(nnefc.compile(source))
     (file,) = entries(folder)
@@ -119,7 +121,7 @@ def _mapped(path: Path) -> Any:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def test_an_entry_under_another_name_is_none(tmp_path: Path, folder: Path) -> None:
+def test_renamed_entries_count_as_missing(tmp_path: Path, folder: Path) -> None:
     source = archive(tmp_path)
     nnefc.compile(source, threads=1)
     (first,) = entries(folder)
@@ -130,7 +132,9 @@ def test_an_entry_under_another_name_is_none(tmp_path: Path, folder: Path) -> No
     same(results(nnefc.compile(source, threads=1)), expected)
 
 
-def test_what_is_not_kept(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_are_not_cached(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = archive(tmp_path)
     nnefc.compile(source, keep=False)
     nnefc.compile(tmp_path / "document" / "graph.nnef", random_weights=3)
@@ -151,7 +155,7 @@ def test_what_is_not_kept(tmp_path: Path, folder: Path, monkeypatch: pytest.Monk
     nnefc.compile(source)
 
 
-def test_operations_of_the_user_are_not_kept(tmp_path: Path, folder: Path) -> None:
+def test_custom_operations_are_not_cached(tmp_path: Path, folder: Path) -> None:
     place = tmp_path / "document"
     place.mkdir()
     write(place, CUSTOM)
@@ -171,7 +175,7 @@ def test_operations_of_the_user_are_not_kept(tmp_path: Path, folder: Path) -> No
     assert not entries(folder)
 
 
-def test_no_room(tmp_path: Path, folder: Path) -> None:
+def test_a_full_disk(tmp_path: Path, folder: Path) -> None:
     source = archive(tmp_path)
     expected = results(nnefc.compile(source, keep=False))
     with largest_file(40_000):
@@ -180,7 +184,7 @@ def test_no_room(tmp_path: Path, folder: Path) -> None:
     assert not list((folder / "weights").iterdir())
 
 
-def test_entries_have_at_most_their_share(
+def test_entries_larger_than_their_share_are_not_cached(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "document"
@@ -191,7 +195,7 @@ def test_entries_have_at_most_their_share(
     assert not entries(folder)
 
 
-def test_a_cache_that_goes_while_a_model_is_compiled_keeps_nothing(
+def test_a_cache_removed_during_compilation(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = archive(tmp_path, COUNTER)

@@ -57,4 +57,4 @@ def store_model(model: str, importing: ImportConfig, config: CompileConfig) -> b
         return False  # symbolic shapes: each call compiles for its own
     messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
     with progress("compiling") as advance:
-        return entry.make(graph, messages, advance) is not None
+        return entry.build(graph, messages, advance) is not None
