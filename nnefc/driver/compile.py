@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_environment() -> None:
-    """Raise NnefError `input/environment`, also where nothing will be compiled."""
+    """Raise NnefError `input/environment` for wrong variables, even if nothing is compiled."""
     from nnefc.runtime.machine.resources import compile_jobs
 
     compile_jobs()
@@ -31,15 +31,15 @@ def compile_graph(
     hook: Hook | None = None,
     shared: WeightPool | None = None,
 ) -> CompiledModel:
-    """The compiled model of a graph, which is left as it is.
+    """The compiled model of a graph, which is not modified.
 
     Args:
-        graph: What to compile.
-        config: How; methods that it leaves open are those that `tune` has stored.
+        graph: The graph to compile.
+        config: Its methods, if they are None, are those that `tune` has stored.
         progress: Called as `progress(done, total, label)` while kernels are compiled.
-        origin: Where the model comes from, which saves it; None: it cannot be saved.
+        origin: The origin of the model, which saves it; None: it cannot be saved.
         hook: Called after every pass.
-        shared: Weights and memory in common with plans for other shapes.
+        shared: Weights and memory shared with plans for other shapes.
     """
     from nnefc.driver.kernels_ahead import expecting_usual_kernels
     from nnefc.driver.lower import lower_graph

@@ -1,4 +1,4 @@
-"""Kernels that are compiled ahead of need, with those of the first model."""
+"""Compile usual kernels ahead of need, together with those of the first model."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def expecting_usual_kernels(config: CompileConfig) -> AbstractContextManager[None]:
-    """While many kernels are compiled in this block, also compile those of the usual graphs."""
+    """A block in which the kernels of usual graphs are compiled, too, if many others are."""
     from nnefc.runtime.compile.kernel_compiler import compiling_ahead
 
     return compiling_ahead(partial(usual_kernels, config))
 
 
 def usual_kernels(config: CompileConfig) -> Iterator[Kernel]:
-    """The kernels of `nnefc.driver.typical_graphs.usual_graphs`; none while passes are watched."""
+    """The kernels of `typical_graphs.usual_graphs`; none while passes are verified or dumped."""
     from nnefc.driver.lower import lower_graph
     from nnefc.driver.typical_graphs import usual_graphs
     from nnefc.passes.pipeline import is_watched

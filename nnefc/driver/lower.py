@@ -2,8 +2,8 @@
 
     Graph ──prepare──▶ Graph ──lower_prepared──▶ Program
 
-`prepare` runs the passes that hold for every machine, `lower_prepared` those for this machine and
-the lowering; `lower_graph` does both.
+`prepare` runs the passes that are independent of the machine, `lower_prepared` those for this
+machine and the lowering; `lower_graph` does both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def with_tuned_methods(config: CompileConfig) -> CompileConfig:
-    """`config` with methods of convolutions; where it has none, those that `tune` has stored."""
+    """`config` with methods of convolutions; None is replaced by those that `tune` has stored."""
     return config._replace(methods=_methods(config))
 
 
@@ -40,10 +40,10 @@ def _methods(config: CompileConfig) -> Mapping[str, str]:
 def lower_graph(
     graph: Graph, config: CompileConfig, *, hook: Hook | None = None, growing: bool = False
 ) -> Program:
-    """The launches that compute a graph on this machine; `graph` is left as it is.
+    """The program of a graph for this machine; `graph` is not modified.
 
-    `hook` is called after every pass.  `growing`: plans for other shapes follow, with the same
-    weights and kernels.
+    `hook` is called after every pass.  `growing`: plans for other shapes will share weights and
+    kernels.
     """
     prepared = prepare(graph, hook)
     with memory_errors("compile the model"):
@@ -51,7 +51,7 @@ def lower_graph(
 
 
 def prepare(graph: Graph, hook: Hook | None = None) -> Graph:
-    """A copy of a graph after the passes that hold for every machine."""
+    """A copy of a graph after the passes that are independent of the machine."""
     from nnefc.ops.custom import require_known
     from nnefc.ops.custom import spec as custom_spec
     from nnefc.passes.pipeline import run_pipeline, target_independent
@@ -72,7 +72,7 @@ def lower_prepared(
     keep_sources: bool = False,
     growing: bool = False,
 ) -> Program:
-    """The launches that compute a prepared graph on this machine; the graph is used up.
+    """The program of a prepared graph for this machine; the graph is consumed.
 
     `keep_sources`, `growing`: see `nnefc.lower.lower`.
     """
@@ -99,7 +99,7 @@ def lower_prepared(
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     phases = (*for_machine(block, choose), *for_batch(split, choose))
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
-    del graph  # stages have what they need of it
+    del graph  # stages refer to the data they need
     release_pages()
     release = None if keep_sources else release_pages
     program = lower(
@@ -117,7 +117,7 @@ def lower_prepared(
 def _require_fitting_data(graph: Graph) -> None:
     """Raise NnefError for data that has changed on disk, or does not fit its variable.
 
-    Users may replace the data of a variable.
+    Users may have replaced the data of a variable.
     """
     from nnefc.formats.files import require_unchanged
 

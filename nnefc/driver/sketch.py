@@ -11,7 +11,7 @@ from nnefc.ops.tools.build import build, constant
 
 
 class Sketch:
-    """A graph under construction; `finish` makes every unread result an output."""
+    """A graph under construction; `finish` makes all results without users outputs."""
 
     def __init__(self, name: str) -> None:
         self.graph = Graph(name)

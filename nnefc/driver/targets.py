@@ -1,8 +1,8 @@
 """Generate code for several instruction sets.
 
-A process has one row of `kernels.target.isa`, on which many of its caches depend.  So code for
-another instruction set is generated in a process of its own: it reads the model without code from a
-file, and answers with a `TargetBuild`, which refers to arrays by number.
+A process has one row of `kernels.target.isa`, on which many of its caches depend.  Code for another
+instruction set is therefore generated in a subprocess: it reads the model without code from a file,
+and answers with a `TargetBuild`, which refers to arrays by number.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 def check_targets(targets: Sequence[str]) -> list[str]:
-    """Targets, each once; raises NnefError `input/option` for unknown targets."""
-    given: object = targets
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+    """Targets without repetitions; raises NnefError `input/option` for unknown targets."""
+    value: object = targets
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise NnefError.of(
-            "input/option", f"targets are {given!r}, expected a list of at least one"
+            "input/option", f"targets are {value!r}, expected a list of at least one"
         )
     for name in targets:
         if name != NATIVE:
@@ -52,24 +52,24 @@ def build_targets(
 ) -> list[TargetBuild]:
     """The code of a prepared graph for each target.
 
-    `progress` is called while the kernels of one target after the other are compiled; for several
-    targets, its labels begin with the target.
+    `progress` is called while the kernels of the targets are compiled, one after the other; for
+    several targets, its labels begin with the target.
     """
     others = [name for name in targets if name != NATIVE]
-    found: dict[str, TargetBuild] = {}
+    builds: dict[str, TargetBuild] = {}
     if NATIVE in targets:
         arrays = list(portable.arrays.values())
-        found[NATIVE] = build_native(
+        builds[NATIVE] = build_native(
             graph, arrays, config, _with_target_label(progress, NATIVE, targets)
         )
     if others:
         with _temporary_file(portable) as path:
             for name in others:
-                shown = _with_target_label(progress, name, targets)
-                if shown is not None:
-                    shown(0, 1, "")  # it takes a while to know how many kernels there are
-                found[name] = _build_in_subprocess(name, path, config, shown)
-    return [found[name] for name in targets]
+                labelled = _with_target_label(progress, name, targets)
+                if labelled is not None:
+                    labelled(0, 1, "")  # the number of kernels is not known for a while
+                builds[name] = _build_in_subprocess(name, path, config, labelled)
+    return [builds[name] for name in targets]
 
 
 def _with_target_label(
@@ -87,7 +87,7 @@ def _with_target_label(
 
 @contextmanager
 def _temporary_file(portable: PortableModel) -> Generator[Path]:
-    """The model without code in a file, which is removed at the end of the block."""
+    """A file with the model without code, which is removed at the end of the block."""
     from tempfile import TemporaryDirectory
 
     from nnefc.runtime.artifact.write import write_artifact
@@ -102,7 +102,7 @@ def _temporary_file(portable: PortableModel) -> Generator[Path]:
             raise NnefError.of(
                 "data/write",
                 f"cannot write a temporary file of {portable.nbytes:,} bytes: {reason(error)}",
-                hint="make room, or set TMPDIR to a folder that has it",
+                hint="free disk space, or set TMPDIR to a folder with enough space",
             ) from error
         yield path
 
@@ -115,7 +115,7 @@ def build_native(
 ) -> TargetBuild:
     """The code of a prepared graph for the instruction set of this process.
 
-    `arrays`: those of the graph.  `progress` is called while kernels are compiled.
+    `arrays`: of the graph.  `progress` is called while kernels are compiled.
     """
     from nnefc.driver.lower import lower_prepared
     from nnefc.runtime.artifact.build import build
@@ -127,7 +127,7 @@ def build_native(
 def _build_in_subprocess(
     name: str, path: Path, config: CompileConfig, progress: Progress | None
 ) -> TargetBuild:
-    """The code for the target `name` of the model in a file, generated in another process."""
+    """The code of the model in a file for the target `name`, generated in a subprocess."""
     import pickle
     import subprocess
 
@@ -155,21 +155,21 @@ def _build_in_subprocess(
             while isinstance(answer := pickle.load(process.stdout), tuple):
                 if progress is not None:
                     progress(*cast(tuple[int, int, str], answer))
-        except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # it has ended
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # the process has ended
             answer = None
         except BaseException:
             process.kill()
             raise
         process.wait()
         errors.seek(0)
-        said = errors.read().decode(errors="replace").split("\n")
+        error_lines = errors.read().decode(errors="replace").split("\n")
     if isinstance(answer, NnefError):
         raise answer
     if answer is None or process.returncode:
-        lines = [line for line in said if line.strip()]
+        lines = [line for line in error_lines if line.strip()]
         raise NnefError.of(
             "internal/code-generation",
-            f"no code for {name}: {(lines or ['the process that makes it ended'])[-1]}",
+            f"no code for {name}: {(lines or ['the compiler process ended'])[-1]}",
         )
     return answer
 
@@ -178,9 +178,10 @@ _PROTOCOL: Final = 5
 
 
 def main() -> None:
-    """Build for the row of NNEFC_ISA: file as argument, `CompileConfig` on standard input.
+    """Build for the row in NNEFC_ISA: file as argument, `CompileConfig` on standard input.
 
-    Standard output gets the arguments of each call of progress, then a `TargetBuild` or an error.
+    Writes the arguments of each call of `progress`, then a `TargetBuild` or an error, to standard
+    output.
     """
     import pickle
 
@@ -191,20 +192,20 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
-    def tell(answer: object) -> None:
+    def send(answer: object) -> None:
         pickle.dump(answer, answers, _PROTOCOL)
         answers.flush()
 
     def advance(done: int, total: int, label: str) -> None:
-        tell((done, total, label))
+        send((done, total, label))
 
     with answers:
         try:
             artifact = Artifact(open_file(sys.argv[1]))
             graph, arrays = artifact.graph, artifact.arrays
-            tell(build_native(graph, arrays, config, advance))
+            send(build_native(graph, arrays, config, advance))
         except NnefError as error:
-            tell(error)
+            send(error)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Measure which method computes each convolution fastest on this machine.
 
-The whole network runs with every method in turn, because within a network weights come from memory
-and data from caches; an operation on its own would have everything in the caches.  The results are
-stored in the cache of the user, where `nnefc.compile` reads them.
+The whole network runs with each method, because within a network weights come from memory and data
+from caches; an isolated operation would have both in the caches.  The results are stored in the
+cache of the user, where `nnefc.compile` reads them.
 """
 
 from __future__ import annotations
@@ -22,32 +22,31 @@ if TYPE_CHECKING:
     from nnefc.passes.pipeline import Ran
     from nnefc.support.progress import Progress
 
-LEAST_GAIN: Final = 0.03
-"""Share of its time that another method must save: less may be noise."""
+MIN_GAIN: Final = 0.03
+"""Fraction of its time that another method must save; less may be noise."""
 _SLICE: Final = 0.15
-"""Seconds that one network runs before the other has its turn."""
+"""Seconds of one turn of a network."""
 _TURNS: Final = (3, 10)
 """The fewest and the most turns of a race."""
 _STABLE: Final = 0.005
-"""When a turn makes the times of the operations together less than so much shorter, it was the
-last."""
+"""A race ends when a turn reduces the best times of all convolutions by a smaller fraction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Convolutions of the same shapes and attributes, and their fastest method.
 
-    Seconds are those of all of them together: the best of many runs, of the whole network.
+    Seconds are for all of them, the best of many runs of the whole network.
     """
 
     operations: tuple[str, ...]
-    """Names of their results."""
+    """Names of the results."""
     key: str
     """Shapes and attributes of the convolutions, as text."""
     before: str
     """The method that estimates suggest."""
     after: str
-    """The method that is fastest as measured; often the same."""
+    """The method measured to be fastest, often the same."""
     before_seconds: float
     after_seconds: float
 
@@ -58,12 +57,12 @@ class Tuning:
 
     threads: int
     choices: tuple[Choice, ...]
-    """Every kind of convolution that has several methods, slowest first."""
+    """All kinds of convolutions with several methods, slowest first."""
     before_seconds: float
-    """Of the fastest of many calls; 0 if every convolution has only one method."""
+    """Seconds of the fastest of many calls; 0 if all convolutions have only one method."""
     after_seconds: float
     kept: bool
-    """Whether it could be stored for `nnefc.compile`."""
+    """Whether the result could be stored for `nnefc.compile`."""
 
     @cached_property
     def changed(self) -> tuple[Choice, ...]:
@@ -101,23 +100,22 @@ def tune_graph(
         other = _Network(graph, threads, methods)
         _race(default, other)
         for key, method in methods.items():
-            ratio = other.times[key] / default.times[key]
-            best[key] = min(best.get(key, (1 - LEAST_GAIN, "")), (ratio, method))
+            ratio = other.seconds_by_key[key] / default.seconds_by_key[key]
+            best[key] = min(best.get(key, (1 - MIN_GAIN, "")), (ratio, method))
     tell(len(rounds), "together")
     chosen = {key: method for key, (_, method) in best.items() if method}
     tuned = _confirm(graph, default, chosen)
-    found = _choices(default, tuned)
-    wanted = {key: chosen.get(key) for key in best}
-    kept = tuning_store.store_methods(number, wanted)
+    measured = {key: chosen.get(key) for key in best}
+    is_stored = tuning_store.store_methods(number, measured)
     tell(len(rounds) + 1, "")
-    return Tuning(number, found, default.total, tuned.total, kept)
+    return Tuning(number, _compare(default, tuned), default.total, tuned.total, is_stored)
 
 
 class _Convolution(NamedTuple):
-    """A convolution that has several methods."""
+    """A convolution with several methods."""
 
     name: str
-    """In the graph."""
+    """The name of its result in the graph."""
     key: str
     method: str
     methods: tuple[str, ...]
@@ -125,23 +123,23 @@ class _Convolution(NamedTuple):
 
 
 class _Network:
-    """A compiled graph, and the best times of its convolutions while it races."""
+    """A compiled graph, and the best times of its convolutions in the current race."""
 
     def __init__(self, graph: Graph, threads: int | None, methods: Mapping[str, str]) -> None:
         from nnefc.runtime.memory.tensors import random_array
 
         self.convolutions: list[_Convolution] = []
         config = CompileConfig(threads, methods=methods)
-        self.model = compile_graph(graph, config, hook=self._look)
+        self.model = compile_graph(graph, config, hook=self._record_convolutions)
         self._inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
         self._launches = [
             [i for i, launch in enumerate(self.model.launches) if launch.label.endswith(f"%{n}!")]
             for n in range(len(self.convolutions))
         ]
-        self.start()
+        self.reset_times()
 
-    def _look(self, graph: Graph, ran: Ran) -> None:
-        """Note the convolutions, and give each a name by which to know its launches."""
+    def _record_convolutions(self, graph: Graph, ran: Ran) -> None:
+        """Record the convolutions, and name their results so that launches can be identified."""
         from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
         from nnefc.passes.cost.convolution import algorithms, operation_key
         from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
@@ -160,11 +158,11 @@ class _Network:
                 method = str(op.attributes["algorithm"])
                 self.convolutions.append(_Convolution(name, operation_key(op), method, every))
 
-    def start(self) -> None:
-        """Forget all times."""
+    def reset_times(self) -> None:
+        """Discard all measured times."""
         self._best = [float("inf")] * len(self.convolutions)
         self.total = float("inf")
-        """Seconds of a call."""
+        """Seconds of the fastest call."""
 
     def turn(self) -> None:
         """Run the network for one turn."""
@@ -175,21 +173,21 @@ class _Network:
         self.total = min(self.total, float(profile.total.min()))
 
     @property
-    def together(self) -> float:
+    def convolution_seconds(self) -> float:
         """Seconds of all convolutions."""
         return sum(self._best)
 
     @property
-    def times(self) -> dict[str, float]:
-        """Seconds of all convolutions of a key."""
-        found: dict[str, float] = {}
+    def seconds_by_key(self) -> dict[str, float]:
+        """Seconds of all convolutions of each key."""
+        sums: dict[str, float] = {}
         for convolution, seconds in zip(self.convolutions, self._best, strict=True):
-            found[convolution.key] = found.get(convolution.key, 0.0) + seconds
-        return found
+            sums[convolution.key] = sums.get(convolution.key, 0.0) + seconds
+        return sums
 
 
 def _rounds(convolutions: Iterable[_Convolution]) -> list[dict[str, str]]:
-    """Methods by key, so that every key has each of its other methods once."""
+    """Methods by key for each round; in all rounds each key has each of its other methods once."""
     rounds: list[dict[str, str]] = []
     for convolution in dict.fromkeys(c._replace(name="") for c in convolutions):
         others = [method for method in convolution.methods if method != convolution.method]
@@ -201,46 +199,46 @@ def _rounds(convolutions: Iterable[_Convolution]) -> list[dict[str, str]]:
 
 
 def _race(*networks: _Network) -> None:
-    """Run networks in turn until their times are stable."""
+    """Run networks alternately until their times are stable."""
     least, most = _TURNS
     for network in networks:
-        network.start()
+        network.reset_times()
     for turn in range(most):
-        before = sum(network.together for network in networks)
+        before = sum(network.convolution_seconds for network in networks)
         for network in networks:
             network.turn()
-        gained = 1 - sum(network.together for network in networks) / before
+        gained = 1 - sum(network.convolution_seconds for network in networks) / before
         if turn + 1 >= least and gained < _STABLE:
             break
 
 
 def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Network:
-    """The network with all that was chosen, which is measured once more.
+    """The network with all chosen methods, measured again.
 
-    Methods that then gain too little were lucky: they are removed from `chosen`.
+    Methods that gain too little then are removed from `chosen`: their first gain was noise.
     """
-    limit = 1 - LEAST_GAIN
+    limit = 1 - MIN_GAIN
     while chosen:
         tuned = _Network(graph, default.model.threads, chosen)
         _race(default, tuned)
-        lucky = [key for key in chosen if tuned.times[key] > limit * default.times[key]]
-        if not lucky:
+        after, before = tuned.seconds_by_key, default.seconds_by_key
+        slower = [key for key in chosen if after[key] > limit * before[key]]
+        if not slower:
             return tuned
-        for key in lucky:
+        for key in slower:
             del chosen[key]
     return default
 
 
-def _choices(default: _Network, tuned: _Network) -> tuple[Choice, ...]:
-    """The method of each kind of convolution before and after, with its times in both races."""
+def _compare(default: _Network, tuned: _Network) -> tuple[Choice, ...]:
+    """The methods of each kind of convolution before and after tuning, with their times."""
     names: dict[str, list[str]] = {}
     for convolution in default.convolutions:
         names.setdefault(convolution.key, []).append(convolution.name)
     before, after = ({c.key: c.method for c in n.convolutions} for n in (default, tuned))
-    found = [
-        Choice(
-            tuple(names[key]), key, before[key], after[key], default.times[key], tuned.times[key]
-        )
+    seconds = default.seconds_by_key, tuned.seconds_by_key
+    choices = [
+        Choice(tuple(names[key]), key, before[key], after[key], seconds[0][key], seconds[1][key])
         for key in names
     ]
-    return tuple(sorted(found, key=lambda choice: -choice.before_seconds))
+    return tuple(sorted(choices, key=lambda choice: -choice.before_seconds))

@@ -30,10 +30,10 @@ def graphs() -> Iterator[Graph]:
 
 
 def usual_graphs() -> Iterator[Graph]:
-    """Those whose kernels are compiled with the first network of a machine.
+    """The graphs whose kernels are compiled with the first network of a machine.
 
-    They are few: somebody waits for that network.  Of each kind of network they have so much that
-    the next one of that kind finds four fifths of its kernels.
+    They are few, because the user waits for that network.  The next network of each kind then
+    finds four fifths of its kernels compiled.
     """
     for name in _USUAL_ACTIVATIONS:
         yield _convolutions(name, ACTIVATIONS[name])

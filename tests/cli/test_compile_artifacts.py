@@ -169,9 +169,9 @@ def _at_second_call(do: Callable[[], None]) -> Callable[[int, int, str], None]:
     ("program", "says"),
     [
         ("echo; echo out of ink >&2; echo >&2; exit 3", "out of ink"),
-        ("exit 0", "the process that makes it ended"),
-        ("kill -9 $$", "the process that makes it ended"),
-        ("head -c 9000 /dev/zero", "the process that makes it ended"),
+        ("exit 0", "the compiler process ended"),
+        ("kill -9 $$", "the compiler process ended"),
+        ("head -c 9000 /dev/zero", "the compiler process ended"),
         ("seq 100000 >&2; exit 1", "100000"),
     ],
 )

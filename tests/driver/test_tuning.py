@@ -108,7 +108,7 @@ def possible(graph: Graph) -> Methods:
     return found
 
 
-def test_what_there_is_to_choose(graph: Graph) -> None:
+def test_alternatives_of_convolutions(graph: Graph) -> None:
     """Nothing with three channels or a stride; tiles that cut alike are one method."""
     found = list(possible(graph).values())
     assert found == [
@@ -145,20 +145,20 @@ def expected(graph: Graph, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return (convolve(convolve(third, "d"), "e") + third).numpy()
 
 
-def test_methods_that_a_convolution_does_not_have_are_left_aside(graph: Graph) -> None:
+def test_impossible_methods_are_ignored(graph: Graph) -> None:
     usual = used(graph, methods={})
     for method in ("winograd5", "winograd9", "depthwise", "", "nothing"):
         assert used(graph, methods=dict.fromkeys(usual, method)) == usual
 
 
-def test_strict_accuracy_takes_nothing(graph: Graph, store: Path) -> None:
+def test_strict_accuracy_ignores_stored_methods(graph: Graph, store: Path) -> None:
     forced = {key: names[1] for key, names in possible(graph).items()}
     tuning_store.store_methods(1, forced)
     assert set(used(graph, accuracy="strict").values()) == {"direct"}
     assert set(used(graph, accuracy="strict", methods=forced).values()) == {"direct"}
 
 
-def test_kept_choices_are_used_unless_they_are_not_wanted(graph: Graph, store: Path) -> None:
+def test_stored_methods_are_used_unless_disabled(graph: Graph, store: Path) -> None:
     usual, every = used(graph, methods={}), possible(graph)
     other = {key: next(m for m in names if m != usual[key]) for key, names in every.items()}
     assert tuning_store.store_methods(1, other)
@@ -173,7 +173,7 @@ def test_kept_choices_are_used_unless_they_are_not_wanted(graph: Graph, store: P
     assert [launch.kernel for launch in plain.launches] == kernels
 
 
-def test_a_new_process_uses_them(graph: Graph, path: Path, tmp_path: Path) -> None:
+def test_a_new_process_uses_stored_methods(graph: Graph, path: Path, tmp_path: Path) -> None:
     """Those for its number of threads."""
     folder = tmp_path / "cache"
     environment = {**os.environ, "NNEFC_CACHE": str(folder)}
@@ -191,7 +191,7 @@ def test_a_new_process_uses_them(graph: Graph, path: Path, tmp_path: Path) -> No
         assert done.stdout.split() == wanted
 
 
-def test_choices_add_up(store: Path) -> None:
+def test_stored_methods_are_merged(store: Path) -> None:
     assert tuning_store.load_methods(1) == {}
     tuning_store.store_methods(1, {"a": "direct", "b": "winograd4"})
     tuning_store.store_methods(1, {"b": None, "c": "winograd2", "d": None})
@@ -199,7 +199,7 @@ def test_choices_add_up(store: Path) -> None:
     assert tuning_store.load_methods(2) == {}
 
 
-def test_no_cache_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_stored_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning_store, "kernel_cache", kernel_cache)
     monkeypatch.setattr(kernel_cache, "_folder", lambda: None)
     assert not tuning_store.store_methods(1, {"a": "direct"})
@@ -219,7 +219,7 @@ def test_no_cache_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=str,
 )
-def test_foreign_files_are_none(store: Path, change: dict[str, Any]) -> None:
+def test_foreign_files_are_ignored(store: Path, change: dict[str, Any]) -> None:
     tuning_store.store_methods(1, {"a": "direct"})
     (file,) = store.iterdir()
     facts = json.loads(file.read_text())
@@ -232,7 +232,7 @@ def test_foreign_files_are_none(store: Path, change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 1}']
 )
-def test_damaged_files_are_none(store: Path, data: bytes) -> None:
+def test_damaged_files_are_ignored(store: Path, data: bytes) -> None:
     tuning_store.store_methods(1, {"a": "direct"})
     (file,) = store.iterdir()
     file.write_bytes(data)
@@ -262,7 +262,7 @@ def tune(graph: Graph) -> tuple[nnefc.Tuning, Mapping[str, str]]:
     return found, {c.operations[0]: c.after for c in found.choices}
 
 
-def test_the_fastest_method_is_chosen_and_kept(
+def test_the_fastest_method_is_chosen_and_stored(
     graph: Graph, store: Path, times: dict[str, float]
 ) -> None:
     usual = used(graph, methods={})
@@ -278,7 +278,7 @@ def test_the_fastest_method_is_chosen_and_kept(
         assert choice.after_seconds == times[choice.after]
 
 
-def test_little_gains_are_noise(graph: Graph, store: Path, times: dict[str, float]) -> None:
+def test_small_gains_are_ignored(graph: Graph, store: Path, times: dict[str, float]) -> None:
     found, _ = tune(graph)
     assert found.changed == ()
     assert found.before_seconds == found.after_seconds
@@ -290,7 +290,7 @@ def test_little_gains_are_noise(graph: Graph, store: Path, times: dict[str, floa
     assert tune(graph)[0].changed
 
 
-def test_what_is_no_longer_better_is_forgotten(
+def test_methods_that_are_no_longer_faster_are_removed(
     graph: Graph, store: Path, times: dict[str, float]
 ) -> None:
     times |= dict.fromkeys(METHODS, 2.0)
@@ -303,7 +303,7 @@ def test_what_is_no_longer_better_is_forgotten(
     assert tuning_store.load_methods(1) == {}
 
 
-def test_luck_is_not_kept(
+def test_gains_that_do_not_repeat_are_not_stored(
     graph: Graph, store: Path, times: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A method that was fast once must be so once more, with all else that was chosen."""
@@ -323,7 +323,7 @@ def test_luck_is_not_kept(
     assert tuning_store.load_methods(1) == found.methods
 
 
-def test_every_method_has_its_turn_once() -> None:
+def test_rounds_measure_every_method_once() -> None:
     convolutions = [
         tuning._Convolution("a", "k", "direct", ("direct", "winograd2", "winograd4")),  # pyright: ignore[reportPrivateUsage]
         tuning._Convolution("b", "l", "winograd2", ("direct", "winograd2")),  # pyright: ignore[reportPrivateUsage]
@@ -388,7 +388,7 @@ def test_command(cli: Cli, path: Path, store: Path, times: dict[str, float]) -> 
     assert all(c["after_ms"] == 1000 < c["before_ms"] for c in facts["choices"])
 
 
-def test_command_says_what_makes_no_sense(cli: Cli, path: Path) -> None:
+def test_wrong_arguments_of_the_command(cli: Cli, path: Path) -> None:
     refused = cli("compile", path, "--tune", "--accuracy", "strict")
     assert refused.status == 1
     assert "leave one out" in refused.err

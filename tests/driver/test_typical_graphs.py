@@ -25,7 +25,7 @@ def graphs() -> tuple[Graph, ...]:
 
 
 @pytest.mark.slow
-def test_they_are_valid_and_have_names_of_their_own() -> None:
+def test_graphs_are_valid_and_have_unique_names() -> None:
     for graph in graphs():
         assert verify(graph, rule_problems) == []
         assert graph.inputs, graph.name
@@ -34,7 +34,7 @@ def test_they_are_valid_and_have_names_of_their_own() -> None:
 
 
 @pytest.mark.slow
-def test_they_reach_the_families_that_networks_need() -> None:
+def test_graphs_cover_the_kernel_families_of_networks() -> None:
     """So that a family is noticed here that lowering no longer uses for them."""
     reached = {
         kernel.family
@@ -66,7 +66,7 @@ def usual_kernels() -> frozenset[Kernel]:
     return frozenset(kernel for kernels in found for kernel in kernels)
 
 
-def test_the_usual_graphs_are_few_of_them() -> None:
+def test_the_usual_graphs_are_few() -> None:
     names = [graph.name for graph in typical_graphs.usual_graphs()]
     assert names == [graph.name for graph in graphs()][: len(names)]
     assert len(usual_kernels()) < 70  # each takes a quarter of a second, for which somebody waits
