@@ -26,10 +26,10 @@ static const char USAGE[] =
     "Runs $name once, and then a few times to see how long it takes.\n"
     "\n"
     "  -t THREADS  number of threads, the calling one included (1); 0: one per processor\n"
-$weights_usage    "  FILE ...    those of the inputs, then of the outputs, in the order of"
+$weights_usage    "  FILE ...    files of the inputs, then of the outputs, in the order of"
     " $name.h:\n"
-    "              items as they are in memory.  Inputs without a file are 0, 1, 0, 1 ...,\n"
-    "              of outputs without one the size is printed\n";
+    "              items as in memory.  Inputs without a file are 0, 1, 0, 1 ...; of\n"
+    "              outputs without one the size is printed\n";
 
 static double now(void) {
     struct timespec t;
@@ -94,7 +94,7 @@ $weights_variable
             files++;
             break;
         }
-        if (end - files < 2) fail(files[0], "nothing comes after it; see --help");
+        if (end - files < 2) fail(files[0], "its value is missing; see --help");
         if (strcmp(files[0], "-t") == 0) threads = number(files[1]);
 $take_weights        else fail(files[0], "there is no such option; see --help");
     }

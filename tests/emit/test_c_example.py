@@ -52,7 +52,7 @@ def test_wrong_options_of_the_example(emitted: Emitted, tmp_path: Path) -> None:
     for arguments, expected in (
         (["-x", "1"], "-x: there is no such option; see --help"),
         (["-", "1"], "-: there is no such option; see --help"),
-        (["-t"], "-t: nothing comes after it; see --help"),
+        (["-t"], "-t: its value is missing; see --help"),
         (["-t", "1", "none.raw"], "none.raw: cannot be opened"),
         (["--", "-t"], "-t: cannot be opened"),
         (["a"] * count + ["more"], f"more: there are only {count} inputs and outputs"),

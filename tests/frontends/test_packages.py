@@ -35,7 +35,7 @@ def test_front_ends_do_not_import_each_other(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["dynamic", "api", "artifacts", "model_cache", "driver", "cli"])
-def test_only_the_chooser_knows_the_dialect_of_a_source(package: str) -> None:
+def test_only_read_model_knows_the_dialect_of_a_source(package: str) -> None:
     """`nnefc ops --registry` lists operators of tract, and nothing else of it."""
     files = [path for path in sorted((ROOT / package).rglob("*.py")) if path.stem != "ops"]
     assert files

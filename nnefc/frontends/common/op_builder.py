@@ -126,7 +126,7 @@ class OpBuilder:
         elif declared()[op.name].elementwise or op.name == "cast":
             self.counted[op.output] = axis, count
         else:
-            message = f"{op.name} cannot take a tensor of which only a run tells the extents"
+            message = f"{op.name} cannot take a tensor with a data-dependent extent"
             raise OperatorError("tract/unsupported", message)
 
     def _tensors(self, operands: Iterable[Any]) -> list[Operand]:

@@ -93,8 +93,8 @@ def _check_spellings(graph: Graph, container: Container, diagnostics: Diagnostic
             if len(files) > 1:
                 diagnostics.error(
                     "container/ambiguous",
-                    f"the labels {' and '.join(map(repr, labels))} are the same, as case does not"
-                    f" matter, but there are {len(files)} files",
+                    f"the labels {' and '.join(map(repr, labels))} are equal without regard to"
+                    f" case, but have {len(files)} files",
                     Place(container.name),
                     hint="give the variables labels that differ in more than case",
                 )

@@ -20,12 +20,12 @@ def require_standard_form(graph: Graph) -> None:
     """Raise NnefError `flatten/...` for everything that NNEF cannot express, each kind once."""
     problems: dict[tuple[str, str], Diagnostic] = {}
     for name in graph.state_shapes:
-        message = f"state '{name}' is kept from call to call, which NNEF has no notation for"
+        message = f"state '{name}' cannot be written in NNEF, which has no states of operators"
         problems["state", name] = Diagnostic("flatten/state", message)
     for value in graph.inputs:
         if value.type.dtype not in ITEM_TYPES:
-            message = f"input '{value.name}' has items of {value.type.dtype}, which NNEF has no"
-            problems["input", value.name] = Diagnostic("flatten/type", f"{message} name for")
+            message = f"input '{value.name}' has items of {value.type.dtype}, no item type of NNEF"
+            problems["input", value.name] = Diagnostic("flatten/type", message)
     for op in graph.ops:
         for rule, message in _problems(graph, op):
             place = op.location.place if op.location else None
@@ -41,10 +41,10 @@ def _problems(graph: Graph, op: Op) -> Iterator[tuple[str, str]]:
         return
     for dtype in dict.fromkeys(value.type.dtype for value in op.outputs):
         if dtype not in ITEM_TYPES:
-            yield "flatten/type", f"'{op.name}' gives items of {dtype}, which NNEF has no name for"
+            yield "flatten/type", f"'{op.name}' returns items of {dtype}, no item type of NNEF"
     spec = declared().get(op.name)
     if spec is not None and spec.integers:
         scalars = [p.dtype == "scalar" for p in interface(spec).tensors]
         scalars += [True] * (len(op.inputs) - len(scalars))
         if any(s and x.type.dtype.is_integer for s, x in zip(scalars, op.inputs)):
-            yield "flatten/type", f"'{op.name}' is of integers here, in NNEF of scalars only"
+            yield "flatten/type", f"'{op.name}' has integer operands, in NNEF only scalars"

@@ -118,7 +118,7 @@ def test_unregistered_operations_pass_until_they_are_needed() -> None:
     assert difference(graph, import_text(text)) is None
 
 
-def test_what_needs_an_unknown_shape_names_the_operation() -> None:
+def test_errors_from_unknown_shapes_name_the_operation() -> None:
     fragments = f"{SWISH};\nfragment f( x: tensor<scalar> ) -> ( y: tensor<scalar> )\n"
     fragments += "{ y = reshape(x, shape = [shape_of(x)[0], -1]); }"
     (error,) = errors_of(document("y = f(swish(x));", fragments))
@@ -147,7 +147,7 @@ def test_expansions_evaluate(swish: None) -> None:
     np.testing.assert_allclose(evaluate(graph, {"x": x}).outputs["y"], expected)
 
 
-def test_a_choice_by_an_unknown_shape_names_the_operation() -> None:
+def test_conditions_on_unknown_shapes_name_the_operation() -> None:
     fragments = f"{SWISH};\nfragment f( x: tensor<scalar> ) -> ( y: tensor<scalar> )\n"
     fragments += "{ y = relu(x) if shape_of(x)[0] > 1 else x; }"
     assert rules_of(document("y = f(swish(x));", fragments)) == ["custom/unregistered"]
@@ -194,7 +194,7 @@ def _misspells(emit: Any, op: Any) -> Any:
         (_misspells, "invocation/unknown", "mull", ""),
     ],
 )
-def test_what_a_function_does_wrong_is_told_with_its_place(
+def test_errors_in_functions_of_users_have_positions(
     function: Any, rule: str, message: str, hint: str
 ) -> None:
     from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds

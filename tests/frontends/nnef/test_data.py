@@ -61,7 +61,7 @@ def test_stored_items_become_those_of_the_tensor(
         ("logical", np.zeros((2,), np.float32), "data/type", "real"),
     ],
 )
-def test_what_does_not_fit_is_an_error(
+def test_values_that_do_not_fit_are_errors(
     tmp_path: Path, dtype: str, stored: Any, rule: str, named: str
 ) -> None:
     path = model(tmp_path, f"variable<{dtype}>(shape = [2], label = 'v')", v=stored)
@@ -109,7 +109,7 @@ def test_missing_data_is_one_error(tmp_path: Path) -> None:
     np.testing.assert_array_equal(graph.variables["b"].data, np.ones((1, 3)))
 
 
-def test_data_that_is_not_required_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_data_of_only_some_variables_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(document(THREE))
     graph = read_graph(tmp_path, ImportConfig(require_data=False))
     assert all(v.data is None for v in graph.variables.values())
@@ -169,7 +169,7 @@ def test_warnings_of_tensor_files_are_diagnostics(tmp_path: Path, offset: int) -
     assert [error.rule for error in caught.value.errors] == [warning.rule]
 
 
-def test_a_byte_order_mark_is_told(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_reported(tmp_path: Path) -> None:
     text = document("y = relu(x);")
     (tmp_path / "graph.nnef").write_text(f"\ufeff{text}", encoding="utf-8")
     diagnostics = Diagnostics()

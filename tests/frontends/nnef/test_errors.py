@@ -224,14 +224,14 @@ def test_a_parameter_that_is_no_external() -> None:
     assert rules_of(text) == ["identifier/parameter"]
 
 
-def test_all_errors_are_reported_and_no_consequences() -> None:
+def test_all_errors_are_reported_without_consequences() -> None:
     text = document(
         "a = frob(x);\nb = relu(a);\nc = softmax(b, axes = [1.0]);\n[d, e] = c;\ny = add(d, nope);"
     )
     assert rules_of(text) == ["invocation/unknown", "type/argument", "identifier/undefined"]
 
 
-def test_a_wrong_value_goes_nowhere() -> None:
+def test_a_wrong_value_causes_no_further_errors() -> None:
     assert rules_of(document("k = [1,2];\ny = reshape(x, shape = [1, k, 3]);")) == [
         "identifier/not-tensor"
     ]
@@ -313,7 +313,7 @@ def test_hints() -> None:
         ("box(x, size = [1,1], padding = [1,1,1,1])", "[(1,1), (1,1)]"),
     ],
 )
-def test_hints_to_those_who_know_another_notation(expression: str, meant: str) -> None:
+def test_hints_about_other_notations(expression: str, meant: str) -> None:
     (error,) = errors_of(document(f"y = {expression};"))
     assert meant in error.hint
 

@@ -169,7 +169,7 @@ def test_warnings_come_once() -> None:
     assert len(caught.value.errors) == 3
 
 
-def test_a_document_may_define_what_later_versions_have() -> None:
+def test_a_document_may_declare_operations_of_later_versions() -> None:
     own = "fragment gelu( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { y = relu(x); }\n"
     assert names(load("y = gelu(x);", own)) == ["relu"]
     declared = "fragment gelu( x: tensor<scalar> ) -> ( y: tensor<scalar> );\n"
@@ -267,7 +267,7 @@ def test_limits_are_positive_integers(value: Any) -> None:
     assert repr(value) in caught.value.errors[0].message
 
 
-def test_work_is_linear() -> None:
+def test_time_is_linear() -> None:
     def work(count: int) -> int:
         lines = "\n".join(f"a{i + 1} = add(a{i}, x);" for i in range(count))
         text = document(f"a0 = copy(x);\n{lines}\ny = copy(a{count});")

@@ -87,7 +87,7 @@ def test_defaults_and_types_are_left_out() -> None:
     assert "y = copy(x);" in flatten(graph)
 
 
-def test_a_document_is_flattened_by_itself() -> None:
+def test_a_document_is_flattened_without_data() -> None:
     text = document("y = f(x, k = [0]);", FRAGMENTS)
     assert flatten(parse(text)) == flatten(import_text(text))
     with pytest.raises(NnefError):
@@ -113,7 +113,7 @@ def test_graphs_from_elsewhere() -> None:
     assert again.outputs[0] is not again.outputs[2]
 
 
-def test_what_has_no_text() -> None:
+def test_graphs_that_nnef_cannot_express() -> None:
     graph = Graph()
     x = graph.add_input(TensorType(DType.FLOAT32, (2,)), "x")
     graph.insert(Op("fused", [x], {}, [x.type], ["y"]))

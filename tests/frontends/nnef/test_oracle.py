@@ -97,7 +97,7 @@ def khronos_accepts(text: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in DIFFERENT])
-def test_invocations_are_judged_alike(name: str) -> None:
+def test_invocations_are_checked_alike(name: str) -> None:
     declaration = standard(name)
     assert declaration is not None
     choose = random.Random(name)

@@ -76,7 +76,7 @@ def test_one_attribute_is_known(name: str) -> None:
         ("softmax", {"axes": "[1,1]"}),
     ],
 )
-def test_what_is_wrong_in_any_case_is_found(name: str, given: dict[str, str]) -> None:
+def test_certain_errors_are_found(name: str, given: dict[str, str]) -> None:
     declaration = standard(name)
     assert declaration is not None
     assert rules_of(document("y = copy(x);", wrapper(declaration, **given))) == [f"argument/{name}"]

@@ -85,7 +85,7 @@ def test_no_common_type(left: str, right: str) -> None:
     assert common(type_of(left), type_of(right)) is None
 
 
-def test_the_common_type_says_more_than_the_empty_array() -> None:
+def test_the_common_type_is_more_specific_than_the_empty_array() -> None:
     assert common(EMPTY, Array(Primitive("integer"))) == Array(Primitive("integer"))
     assert common(Array(Primitive("integer")), EMPTY) == Array(Primitive("integer"))
     assert common(ANY, Tensor("scalar")) == Tensor("scalar")
