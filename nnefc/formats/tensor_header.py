@@ -1,4 +1,4 @@
-"""The 128-byte header of a tensor file (chapter 5.2): parse, check, pack."""
+"""The 128-byte header of a tensor file (section 5.2): parse, check and pack it."""
 
 from __future__ import annotations
 
