@@ -1,4 +1,4 @@
-"""Weights that are made when a file is first used: once, whole, and wherever there is room."""
+"""Packed weights are cached when an artifact is first used: once, and whole or not at all."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Maker:
-    """Counts what it is asked for."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -56,7 +56,7 @@ class Maker:
 
 
 def found(maker: Callable[[MissingWeight], PackedWeight], origin: str = "origin") -> None:
-    """What is found is right."""
+    """The weights in the cache are correct."""
     arrays = load_or_pack(origin, WANTED, maker)
     for array, wanted in zip(arrays, WANTED, strict=True):
         np.testing.assert_array_equal(array, Maker()(wanted).array())
@@ -134,7 +134,7 @@ def test_a_file_evicted_at_once_counts_as_missing(
 
 
 def nothing(_folder: LruFolder, _name: str) -> None:
-    """There is no such file."""
+    """The file does not exist."""
 
 
 # -- what others do meanwhile
@@ -259,7 +259,7 @@ def made_after_a_jump(
 def test_a_clock_that_jumps_evicts_no_more_than_it_must(
     folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
-    """What was not used for longest; never what was just made, whatever the time of that is."""
+    """The least recently used files go; new ones stay, whatever their time."""
     real = time.time
     paths = made_after_a_jump(folder, monkeypatch, jump, 4.5)
     assert [path.exists() for path in paths] == [False, True, True, True]
@@ -288,7 +288,7 @@ def test_files_of_this_process_are_not_evicted(
 
 
 def test_future_times_do_not_protect_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock was wrong when they were used: they go before those of long ago."""
+    """Files used at a future time, by a wrong clock, are evicted first."""
     future, past = aged(folder, "future", -400 * DAY), aged(folder, "past", 400 * DAY)
     limit_to(monkeypatch, past, 2.5)
     made("new")

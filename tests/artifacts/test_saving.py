@@ -1,4 +1,4 @@
-"""Models in files: what is loaded computes what was saved, here, elsewhere and again."""
+"""Loaded models compute the same as saved ones, in this process, in others, and saved again."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_stored_methods_are_used_unless_disabled(graph: Graph, store: Path) -> N
 
 
 def test_a_new_process_uses_stored_methods(graph: Graph, path: Path, tmp_path: Path) -> None:
-    """Those for its number of threads."""
+    """The methods measured with its number of threads."""
     folder = tmp_path / "cache"
     environment = {**os.environ, "NNEFC_CACHE": str(folder)}
     keep = "import json, sys; from nnefc.runtime.cache import tuning_store as choices; "
@@ -334,7 +334,7 @@ def test_rounds_measure_every_method_once() -> None:
 
 
 def test_measuring_for_real(graph: Graph, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times are those of all launches of an operation."""
+    """The time of an operation is the sum over its launches."""
     monkeypatch.setattr(tuning, "_SLICE", 0.002)
     seen: list[tuple[int, int, str]] = []
 

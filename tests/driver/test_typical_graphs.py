@@ -35,7 +35,7 @@ def test_graphs_are_valid_and_have_unique_names() -> None:
 
 @pytest.mark.slow
 def test_graphs_cover_the_kernel_families_of_networks() -> None:
-    """So that a family is noticed here that lowering no longer uses for them."""
+    """Fails for a family that lowering no longer uses."""
     reached = {
         kernel.family
         for graph in graphs()

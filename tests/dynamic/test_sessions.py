@@ -349,7 +349,7 @@ def test_tensors_with_data_dependent_extents_are_not_summed(tmp_path: Path) -> N
 
 
 def test_data_dependent_extents_need_no_declaration(tmp_path: Path) -> None:
-    """What operators give tells that there is something to cut, not how they are called."""
+    """The results of operators, not their names, determine which results are cut."""
     numbers = model(
         tmp_path,
         """graph g(first) -> (y) {

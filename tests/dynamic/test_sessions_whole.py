@@ -49,7 +49,7 @@ def kept_after(x: Array) -> dict[str, Array]:
 
 
 def holds(session: Session, x: Array) -> bool:
-    """Whether a session keeps what it must after these rows."""
+    """Whether the states of a session are right after these rows."""
     wanted, states = kept_after(x), dict(session.states)
     assert session.shapes == {name: array.shape for name, array in states.items()}
     return all(
@@ -89,7 +89,7 @@ def interrupted_at(number: int, call: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("count", [30, 31])
 def test_interrupted_calls_are_atomic(several: DynamicModel, count: int) -> None:
-    """With room for what comes, and without."""
+    """With spare capacity and without."""
     session, first, x = several.session(), rows(count), rows(3)
     session(first)
     session(x[:1])

@@ -1,4 +1,4 @@
-"""States between calls: they grow in place, and what was had of them stays as it was."""
+"""States grow in place between calls, and arrays read from them do not change."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ AXIS = 1
 
 
 def items(begin: int, count: int) -> Array:
-    """Rows `begin` to `begin + count` - 1 of what could be put into a state."""
+    """Rows `begin` to `begin + count` - 1 of the items of a state."""
     rows = np.arange(begin, begin + count, dtype=np.float32)
     return np.stack([10 * rows, 10 * rows + 1], 1)[None].repeat(2, 0)
 
 
 def given_memory(states: States, more: int = 0, name: str = NAME) -> Array:
-    """What a graph takes for a state, behind which it puts so many items."""
+    """The memory that a graph takes for a state to which it appends `more` items."""
     shape = room_for(states.shapes[name], AXIS, more)
     spec = TensorSpec("memory", shape, np.dtype(np.float32))
     (address,) = states.memory_for([spec], [State(name, 0, None, AXIS)]).addresses
@@ -42,7 +42,7 @@ def given_memory(states: States, more: int = 0, name: str = NAME) -> Array:
 
 
 def grow(states: States, more: Array, name: str = NAME) -> int:
-    """As a graph does it; gives where the state is."""
+    """Append items as a graph does; the address of the state."""
     count = more.shape[AXIS]
     if name not in states:
         states.store({name: more}, [])

@@ -1,4 +1,4 @@
-"""The example that stands beside a model for C programs: what it takes, and what it says."""
+"""The example program in the folder of a model: its options and its messages."""
 
 from __future__ import annotations
 

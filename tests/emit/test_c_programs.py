@@ -1,4 +1,4 @@
-"""Programs of C with models: states, threads, and what can be wrong."""
+"""C programs that call models: states, threads, errors."""
 
 from __future__ import annotations
 

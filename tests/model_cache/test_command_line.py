@@ -34,7 +34,7 @@ def test_models_are_verified_listed_and_cleared(tmp_path: Path, folder: Path, cl
 
 
 def explained(cli: Cli, source: Path, *options: str) -> dict[str, Any]:
-    """What `nnefc cache explain` says of a whole model."""
+    """`nnefc cache explain` for whole models."""
     shown = cli("cache", "explain", source, *options, "--json")
     (row,) = (row for row in json.loads(shown.out) if row["kind"] == "model")
     return row

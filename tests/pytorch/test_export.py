@@ -1,4 +1,4 @@
-"""What `nnefc.pytorch.export` refuses, and that a module is as before when it has been exported."""
+"""`nnefc.pytorch.export` checks its arguments and does not change the module."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -53,7 +53,7 @@ class Mixed(nn.Module):
 
 
 def contents(module: nn.Module) -> dict[str, Any]:
-    """What a module holds: names with the objects themselves."""
+    """The contents of a module: names and objects."""
     found: dict[str, Any] = {}
     for name, each in module.named_modules():
         found[f"{name} training"] = each.training

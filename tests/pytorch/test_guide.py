@@ -1,4 +1,4 @@
-"""What the page about PyTorch and its examples say is so."""
+"""The snippets and examples of the page about PyTorch run."""
 
 from __future__ import annotations
 

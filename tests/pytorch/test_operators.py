@@ -1,4 +1,4 @@
-"""What torch_to_nnef writes of modules of PyTorch computes what PyTorch does."""
+"""Modules exported by torch_to_nnef compute the same as in PyTorch."""
 
 from __future__ import annotations
 

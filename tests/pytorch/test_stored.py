@@ -1,4 +1,4 @@
-"""Archives that torch_to_nnef has written compute what PyTorch did; without either."""
+"""Stored archives of torch_to_nnef compute the stored results of PyTorch; needs neither."""
 
 from __future__ import annotations
 

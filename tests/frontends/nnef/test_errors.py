@@ -1,4 +1,4 @@
-"""What is wrong is said, once, at its place, with its rule."""
+"""Each error is reported once, at its position, with its rule."""
 
 from __future__ import annotations
 

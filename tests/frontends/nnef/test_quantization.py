@@ -1,4 +1,4 @@
-"""Quantization files: what is valid, and what they do to the graph (5.3, 7.1)."""
+"""Quantization files: their checks, and their effect on the graph (5.3, 7.1)."""
 
 from __future__ import annotations
 
