@@ -22,7 +22,7 @@ SLOW = (
     "pytorch/test_export.py",
     "pytorch/test_guide.py",
     # all samples of all operations, compiled
-    "lower/test_table.py",
+    "lower/test_samples.py",
     "models/test_conformance.py",
     "frontends/tract/test_conformance.py",
     "pytorch/test_operators.py",
@@ -37,7 +37,7 @@ SLOW = (
     "dynamic/test_plans_of_loops.py",
     "dynamic/test_plans_of_windows.py",
     "kernels/product/test_attention.py",
-    "lower/test_filling.py",
+    "lower/test_channel_padding.py",
     "lower/test_stages.py",
     # inputs made to be slow or to break things
     "frontends/nnef/test_expansion.py",

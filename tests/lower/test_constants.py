@@ -1,4 +1,4 @@
-"""What a program knows is in it once, by the bytes that arrays are made of."""
+"""Constants of programs: arrays of equal bytes are stored once."""
 
 from __future__ import annotations
 
@@ -35,51 +35,51 @@ DATA = np.arange(24, dtype=np.float32)
 
 @st.composite
 def views(draw: st.DrawFn) -> Array:
-    """Of `DATA`, made anew: another object for the same bytes."""
+    """Views of `DATA`: new objects for the same bytes."""
     start, stop = draw(st.integers(0, 8)), draw(st.sampled_from((16, 24)))
-    found = DATA[start:stop]
-    rows = draw(st.sampled_from([n for n in (1, 2, 3, 4) if found.size % n == 0]))
-    found = found.reshape(rows, -1)
+    array = DATA[start:stop]
+    rows = draw(st.sampled_from([n for n in (1, 2, 3, 4) if array.size % n == 0]))
+    array = array.reshape(rows, -1)
     if draw(st.booleans()):
-        found = found.T
+        array = array.T
     if draw(st.booleans()):
-        found = found[:, :1]
+        array = array[:, :1]
     if draw(st.booleans()):
-        found = np.broadcast_to(found[:1], (3, found.shape[1]))
-    return found.view(draw(st.sampled_from((np.float32, np.int32))))
+        array = np.broadcast_to(array[:1], (3, array.shape[1]))
+    return array.view(draw(st.sampled_from((np.float32, np.int32))))
 
 
-def kept_at(program: Program, place: Ref) -> Array:
-    """A constant; one that is not made yet is made."""
-    kept = program.constants[place.buffer.index]
-    assert not isinstance(kept, TracedArray)
-    return kept.array() if isinstance(kept, PackedWeight) else kept
+def stored_array(program: Program, ref: Ref) -> Array:
+    """The array of a constant; a `PackedWeight` is packed."""
+    stored = program.constants[ref.buffer.index]
+    assert not isinstance(stored, TracedArray)
+    return stored.array() if isinstance(stored, PackedWeight) else stored
 
 
 @given(st.lists(views(), min_size=1, max_size=6))
-def test_places_hold_what_was_given(arrays: list[Array]) -> None:
+def test_constants_hold_the_bytes_of_their_arrays(arrays: list[Array]) -> None:
     program = Program()
     constants = ConstantPool(program)
     for array in arrays * 2:
-        place = constants.add(array)
-        kept = kept_at(program, place)
-        assert place.buffer.nbytes == kept.nbytes == array.nbytes
-        assert kept.tobytes() == array.tobytes()
+        ref = constants.add(array)
+        stored = stored_array(program, ref)
+        assert ref.buffer.nbytes == stored.nbytes == array.nbytes
+        assert stored.tobytes() == array.tobytes()
     distinct = {(x.ctypes.data, x.shape, x.strides, x.dtype) for x in arrays}
     assert len(program.constants) <= len(distinct)
 
 
-def test_the_same_bytes_are_kept_once() -> None:
+def test_equal_bytes_are_stored_once() -> None:
     program = Program()
     constants = ConstantPool(program)
     assert constants.add(DATA) is constants.add(DATA.reshape(4, 6))
     assert constants.add(DATA[:4]) is not constants.add(DATA)
-    (kept, _) = program.constants
-    assert np.shares_memory(kept, DATA)
+    (stored, _) = program.constants
+    assert np.shares_memory(stored, DATA)
 
 
-def test_small_pieces_of_files_are_copied(tmp_path: Path) -> None:
-    """The pages they lie in are let go, with all the weights around them."""
+def test_small_views_of_files_are_copied(tmp_path: Path) -> None:
+    """So that their pages, with all the weights around them, can be released."""
     path = tmp_path / "weights"
     path.write_bytes(bytes(2 * MAX_COPIED_BYTES))
     with path.open("rb") as file:
@@ -87,12 +87,12 @@ def test_small_pieces_of_files_are_copied(tmp_path: Path) -> None:
     for array, copied in ((data[:MAX_COPIED_BYTES], True), (data[8:24], True), (data, False)):
         for keep_sources in (False, True):
             program = Program()
-            place = ConstantPool(program, keep_sources=keep_sources).add(array)
-            shared = np.shares_memory(kept_at(program, place), data)
+            ref = ConstantPool(program, keep_sources=keep_sources).add(array)
+            shared = np.shares_memory(stored_array(program, ref), data)
             assert shared == (keep_sources or not copied)
 
 
-def test_tables_are_compared_by_items() -> None:
+def test_tables_of_equal_items_are_shared() -> None:
     constants = ConstantPool(Program())
     first = constants.table(DATA.copy())
     assert constants.table(DATA.copy()) is first
@@ -101,7 +101,7 @@ def test_tables_are_compared_by_items() -> None:
 
 
 @pytest.mark.parametrize("other", [DATA.reshape(6, 4), DATA.view(np.int32).reshape(4, 6)])
-def test_what_is_derived_depends_on_shape_and_type(other: Array) -> None:
+def test_derived_constants_depend_on_shape_and_type(other: Array) -> None:
     program = Program()
     constants = ConstantPool(program)
 
@@ -111,38 +111,38 @@ def test_what_is_derived_depends_on_shape_and_type(other: Array) -> None:
     assert doubled(DATA.reshape(4, 6)) == doubled(DATA.reshape(4, 6)) == 0
     assert [doubled(other), doubled(other, how=(1,)), doubled(other, DATA)] == [1, 2, 3]
     assert doubled(other, DATA.reshape(4, 6)) == 4
-    np.testing.assert_array_equal(kept_at(program, Ref(Buffer("constant", 0, 1))), other * 2)
+    np.testing.assert_array_equal(stored_array(program, Ref(Buffer("constant", 0, 1))), other * 2)
 
 
-def test_packings_are_made_once_or_stay_what_they_are_made_of() -> None:
+def test_weights_are_packed_once_or_stay_sources() -> None:
     for keep_sources in (False, True):
         program = Program()
         constants = ConstantPool(program, keep_sources=keep_sources)
-        places = [
+        refs = [
             constants.packed(x, "panels", (parts, 2), DATA.dtype)
             for x in (DATA.reshape(4, 6), DATA.reshape(4, 6), DATA.reshape(6, 4))
             for parts in (1, 2)
         ]
-        assert [place.buffer.index for place in places] == [0, 1, 0, 1, 2, 3]
-        for kept in program.constants:
-            assert isinstance(kept, PackedWeight) == keep_sources
-            assert kept.nbytes == DATA.nbytes
-        np.testing.assert_array_equal(kept_at(program, places[4]), DATA.ravel())
+        assert [ref.buffer.index for ref in refs] == [0, 1, 0, 1, 2, 3]
+        for stored in program.constants:
+            assert isinstance(stored, PackedWeight) == keep_sources
+            assert stored.nbytes == DATA.nbytes
+        np.testing.assert_array_equal(stored_array(program, refs[4]), DATA.ravel())
 
 
-def test_addresses_are_not_used_again() -> None:
-    """Arrays that nobody else has are gone only with the last of what was made of them."""
+def test_addresses_of_sources_are_not_reused() -> None:
+    """Arrays without other owners are freed, and new ones may get their addresses."""
     program = Program()
     constants = ConstantPool(program)
     for i in range(50):
         mine = np.full((64, 64), i, np.float32).T[:, :32]
-        place = constants.add(mine)
+        ref = constants.add(mine)
         sums = constants.derived([mine], ("sum",), lambda mine=mine: mine.sum(keepdims=True))
-        assert (kept_at(program, place) == i).all()
-        assert kept_at(program, sums) == i * mine.size
+        assert (stored_array(program, ref) == i).all()
+        assert stored_array(program, sums) == i * mine.size
 
 
-# -- weights that convolutions share
+# -- weights shared by convolutions
 
 _SHARED = """
 version 1.0;
@@ -162,7 +162,7 @@ _SIZES = {
     "winograd": (20, 40, 20, ""),
     "depthwise": (24, 24, 1, ", groups = 24"),
 }
-"""Channels in, out, of a filter; attributes."""
+"""Input channels, output channels, channels of a filter; attributes."""
 
 
 def _graph(body: str, results: str, sizes: tuple[int, int, int]) -> Graph:
@@ -191,8 +191,8 @@ def test_a_filter_is_packed_once(method: str) -> None:
     assert weights[0] == weights[1]
 
 
-def test_what_is_packed_otherwise_is_kept_apart() -> None:
-    """One filter by both methods, in other strips of taps, and in reverse."""
+def test_different_packings_of_a_filter_are_separate() -> None:
+    """One filter by both methods, with other strides, and in reverse."""
     body = """
     p = conv(x, w, b);
     q = conv(z, w, b, stride = [2, 2]);
@@ -203,14 +203,14 @@ def test_what_is_packed_otherwise_is_kept_apart() -> None:
     graph = _graph(body, "p, q, r, s, t", (20, 40, 20))
     inputs = sample_inputs(graph)
     expected = evaluate(graph, inputs).outputs
-    found = nnefc.compile(graph, threads=1).run(inputs)
+    results = nnefc.compile(graph, threads=1).run(inputs)
     for name, want in expected.items():
         size = float(np.abs(want).max())
-        np.testing.assert_allclose(found[name], want, 0, 2e-4 * size, err_msg=name)
+        np.testing.assert_allclose(results[name], want, 0, 2e-4 * size, err_msg=name)
 
 
 @pytest.mark.slow
-def test_what_weights_are_made_of_is_let_go() -> None:
+def test_sources_of_weights_are_released() -> None:
     constants = ConstantPool(Program())
     source = np.ones((64, 64), np.float32)
     constants.packed(source.T[:, :32], "panels", (2, 8), DATA.dtype)
@@ -223,10 +223,10 @@ def test_what_weights_are_made_of_is_let_go() -> None:
 
 
 @pytest.mark.parametrize("how", ["constant", "table"])
-def test_items_that_depend_on_symbols_are_no_data(how: str) -> None:
-    """Kernels would read where Python keeps them."""
+def test_arrays_of_symbols_are_rejected(how: str) -> None:
+    """Kernels would read the addresses of Python objects."""
     constants = ConstantPool(Program())
-    place = constants.add if how == "constant" else constants.table
+    ref = constants.add if how == "constant" else constants.table
     for items in (np.array([Trace().symbol(3)], object), np.arange(3) + Trace().symbol(3)):
         with pytest.raises(Untraceable, match="no data"):
-            place(items)
+            ref(items)

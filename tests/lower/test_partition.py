@@ -1,4 +1,4 @@
-"""How launches are cut: bounds that hold for all counts, costs and numbers of threads."""
+"""Partition of launches: bounds for all counts, costs and numbers of threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THREADS = st.integers(1, 64)
 
 
 @given(count=COUNTS, cost=COSTS, threads=THREADS)
-def test_tiles_have_units_and_are_not_too_many(count: int, cost: float, threads: int) -> None:
+def test_tiles_are_neither_empty_nor_too_many(count: int, cost: float, threads: int) -> None:
     size = per_tile(count, cost, threads)
     assert 1 <= size <= count
     assert ceil_div(count, size) <= MAX_LAUNCH_TILES
@@ -30,7 +30,7 @@ def test_tiles_have_units_and_are_not_too_many(count: int, cost: float, threads:
 
 @given(count=st.integers(2, 3000), threads=st.integers(2, 16))
 def test_long_units_are_shared_evenly(count: int, threads: int) -> None:
-    """No thread has much more than its share of what takes long."""
+    """No thread has much more than its share of expensive units."""
     cost = 1e6
     size = per_tile(count, cost, threads)
     most = ceil_div(ceil_div(count, size), threads) * size
@@ -38,33 +38,33 @@ def test_long_units_are_shared_evenly(count: int, threads: int) -> None:
 
 
 @given(threads=THREADS)
-def test_what_takes_nothing_is_one_tile(threads: int) -> None:
+def test_negligible_work_is_one_tile(threads: int) -> None:
     assert per_tile(100, 0.1, threads) == 100
 
 
 @given(count=COUNTS, cost=COSTS)
-def test_portions(count: int, cost: float) -> None:
+def test_units_have_steps(count: int, cost: float) -> None:
     assert 1 <= steps_per_unit(count, cost) <= count
 
 
 @given(pixels=st.integers(1, 1 << 40), threads=THREADS)
-def test_bands_are_worth_it(pixels: int, threads: int) -> None:
-    parts = band_count(pixels, threads)
-    assert parts == 1 or pixels / parts >= 64
+def test_bands_are_large_enough(pixels: int, threads: int) -> None:
+    bands = band_count(pixels, threads)
+    assert bands == 1 or pixels / bands >= 64
 
 
 @examples(0.5)
 @given(count=st.integers(1, 3000))
-def test_parts_are_all_there_are(count: int) -> None:
+def test_block_sizes_are_complete(count: int) -> None:
     assert list(block_sizes(count)) == sorted(
         {ceil_div(count, n) for n in range(1, count + 1)}, reverse=True
     )
 
 
-def test_parts_of_very_many_are_few() -> None:
+def test_block_sizes_are_few() -> None:
     assert sum(1 for _ in block_sizes(1 << 24)) < 2 << 13
 
 
 @given(count=st.integers(1, 500), cost=COSTS, threads=THREADS)
-def test_no_work_is_done_sooner_than_shared(count: int, cost: float, threads: int) -> None:
+def test_makespan_is_at_least_the_shared_work(count: int, cost: float, threads: int) -> None:
     assert makespan(count, cost, threads) >= count * cost / max(threads, 2) * 0.999

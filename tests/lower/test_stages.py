@@ -1,4 +1,4 @@
-"""Stages, compiled: turns over slices of the batch, what lives in between, and what people see."""
+"""Compiled stages: turns over slices of the batch, shared memory, profiles."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PICTURES = """
     g = squeeze(y0, axes = [2, 3]) * scale;
     y1 = softmax(matmul(g, W(20, 7)));
 """
-"""What fills up 12 channels would be infinite, if its own stage did not know who reads it."""
+"""The padding of 12 channels would be infinite if stages ignored readers in later stages."""
 ROWS = """
     x = external(shape = [4, 6, 8]);
     mask = external(shape = [4, 1, 6]);
@@ -68,7 +68,7 @@ SHAPED = """
     b = conv(a, reshape(W(16, 3), shape = [16, 1, 3]), reshape(W(16), shape = [1, 16]));
     y0 = mean_reduce(b, axes = [2]) + mean_reduce(w, axes = [2]);
 """
-"""Filters and a bias that are views of variables, one of which is read by itself, too."""
+"""Filters and a bias that are views of variables; one variable is also read itself."""
 HALVES = """
 graph g(%x: float32[4,16,9,9]) -> (y = %y) {
   %0: float16[32,16,3,3] = variable() {shape = [32, 16, 3, 3], label = "w"}
@@ -81,7 +81,7 @@ graph g(%x: float32[4,16,9,9]) -> (y = %y) {
 
 
 def network(body: str) -> Graph:
-    """After all passes; `W(shape)` is a variable, what begins with y is a result."""
+    """A graph after all passes; `W(shape)` is a variable, names starting with y are results."""
     from tests.helpers.kernels.widths import document
 
     graph = import_text(document(body))
@@ -90,21 +90,21 @@ def network(body: str) -> Graph:
     return graph
 
 
-def ways(graph: Graph) -> list[list[int]]:
-    """Items at a time of every operation: a cut at every place, one side or none of it whole."""
+def divisions(graph: Graph) -> list[list[int]]:
+    """Items per turn of every operation: two stages, divided at every position."""
     steps = computing(graph)
     _, apart = rows_of(graph, steps, BATCH)
-    found: dict[tuple[int, ...], None] = {}
+    results: dict[tuple[int, ...], None] = {}
     for n in divisors(BATCH)[:-1]:
-        for place in range(len(steps) + 1):
+        for position in range(len(steps) + 1):
             for first, second in ((n, BATCH), (BATCH, n), (n, 3 - n)):
-                wanted = [first] * place + [second] * (len(steps) - place)
-                found[tuple(w if ok else BATCH for w, ok in zip(wanted, apart))] = None
-    return [list(items) for items in found]
+                expected = [first] * position + [second] * (len(steps) - position)
+                results[tuple(w if ok else BATCH for w, ok in zip(expected, apart))] = None
+    return [list(items) for items in results]
 
 
 def stages_of(graph: Graph, items: Sequence[int]) -> list[Stage]:
-    """With so many items at a time of each operation."""
+    """The stages with this many items per turn of each operation."""
     choose = ChooseConvolutionAlgorithms(lanes_of("float32"))
     return run_pipeline(graph.clone(), for_batch(SplitBatch(items=items), choose))
 
@@ -115,59 +115,59 @@ def compiled(graph: Graph, items: Sequence[int]) -> CompiledModel:
 
 
 def one_by_one(graph: Graph, items: int = 1) -> CompiledModel:
-    """Every operation on so many items at a time."""
+    """The model with `items` items per turn of every operation."""
     return compiled(graph, [items] * len(computing(graph)))
 
 
-def close(found: Sequence[Array], wanted: Sequence[Array], message: str = "") -> None:
-    for y, want in zip(found, wanted, strict=True):
+def close(results: Sequence[Array], expected: Sequence[Array], message: str = "") -> None:
+    for y, want in zip(results, expected, strict=True):
         np.testing.assert_allclose(y, want, rtol=0, atol=2e-4 * np.abs(want).max(), err_msg=message)
 
 
-def test_weights_of_16_bits_are_data_in_every_stage() -> None:
+def test_16_bit_weights_are_constants_in_every_stage() -> None:
     graph = parse_graph(HALVES)
     fill_variables(graph)
     run_pipeline(graph, (*DEFAULT, *for_machine(lanes_of("float32"))))
     assert "cast" in {op.name for op in graph.ops}
     inputs = sample_inputs(graph)
-    wanted = list(evaluate(graph, inputs).outputs.values())
-    for items in ways(graph):
-        close([compiled(graph, items)(*inputs.values())], wanted)
+    expected = list(evaluate(graph, inputs).outputs.values())
+    for items in divisions(graph):
+        close([compiled(graph, items)(*inputs.values())], expected)
 
 
 @pytest.mark.parametrize("body", [PICTURES, ROWS, SHAPED], ids=["pictures", "rows", "shaped"])
-def test_every_cut(body: str) -> None:
+def test_every_division_agrees_with_the_reference(body: str) -> None:
     graph = network(body)
     inputs = sample_inputs(graph)
-    wanted = list(evaluate(graph, inputs).outputs.values())
-    assert len(ways(graph)) > 20
-    for items in ways(graph):
+    expected = list(evaluate(graph, inputs).outputs.values())
+    assert len(divisions(graph)) > 20
+    for items in divisions(graph):
         model = compiled(graph, items)
-        given = [guarded(spec.shape, spec.dtype) for spec in model.inputs]
-        for x, spec in zip(given, model.inputs, strict=True):
+        arrays = [guarded(spec.shape, spec.dtype) for spec in model.inputs]
+        for x, spec in zip(arrays, model.inputs, strict=True):
             x[...] = inputs[spec.name]
         outputs = [guarded(spec.shape, spec.dtype) for spec in model.outputs]
         for _ in range(2):
-            model(*given, out=outputs)
-        close(outputs, wanted, str(items))
+            model(*arrays, out=outputs)
+        close(outputs, expected, str(items))
 
 
-def test_calls_at_the_same_time() -> None:
+def test_concurrent_calls() -> None:
     graph = network(PICTURES)
     model = one_by_one(graph)
     usual = sample_inputs(graph)
-    given = [{**usual, "x": usual["x"] * np.float32(k)} for k in (1, -1, 2, 0.5)]
-    wanted = [list(evaluate(graph, inputs).outputs.values()) for inputs in given]
+    arrays = [{**usual, "x": usual["x"] * np.float32(k)} for k in (1, -1, 2, 0.5)]
+    expected = [list(evaluate(graph, inputs).outputs.values()) for inputs in arrays]
     wrong: list[BaseException] = []
 
     def call(k: int) -> None:
         try:
             for _ in range(50):
-                close(list(model.run(given[k]).values()), wanted[k])
+                close(list(model.run(arrays[k]).values()), expected[k])
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=call, args=[k]) for k in range(len(given))]
+    threads = [threading.Thread(target=call, args=[k]) for k in range(len(arrays))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -176,7 +176,7 @@ def test_calls_at_the_same_time() -> None:
 
 
 def test_turns_share_launches_parameters_and_memory() -> None:
-    """What a turn needs is there once; only what goes on is there for the whole batch."""
+    """Memory within a turn exists once; only tensors between stages have the whole batch."""
     graph = network(PICTURES)
     whole, *cut = (one_by_one(graph, n) for n in (4, 2, 1))
     for turns, model in zip((2, 4), cut, strict=True):
@@ -191,21 +191,21 @@ def test_turns_share_launches_parameters_and_memory() -> None:
 
 
 def test_stages_share_data() -> None:
-    """Weights and tables that several of them read are there once."""
+    """Weights and tables that several stages read are stored once."""
     graph = network(TIED)
 
     def nbytes(items: Sequence[int]) -> int:
         stages = stages_of(graph, items)
         return sum(array.nbytes for array in lower(stages, threads=1).constants)
 
-    cuts = ways(graph)
+    cuts = divisions(graph)
     assert [BATCH] * len(cuts[0]) in cuts
     whole = nbytes([BATCH] * len(cuts[0]))
     assert max(map(nbytes, cuts)) == whole
 
 
 def test_outputs_that_nothing_computes() -> None:
-    """An input, data, and the same result twice."""
+    """An input, a weight, and the same result twice."""
     graph = network("x = external(shape = [4, 3]); y0 = relu(x) + W(1, 3);")
     weights = next(op.output for op in graph.ops if op.name == "variable")
     for name, value in (("again", graph.outputs[0]), ("given", graph.inputs[0]), ("w", weights)):
@@ -215,7 +215,7 @@ def test_outputs_that_nothing_computes() -> None:
     close(list(model.run(inputs).values()), list(evaluate(graph, inputs).outputs.values()))
 
 
-def test_a_graph_with_a_state_is_left_whole() -> None:
+def test_a_graph_with_a_state_is_not_split() -> None:
     graph = network(
         "x = external(shape = [4, 3]); v = variable(shape = [1, 3], label = 'v');"
         "y0 = relu(x) + v; u = update(v, mean_reduce(y0, axes = [0]));"
@@ -223,12 +223,12 @@ def test_a_graph_with_a_state_is_left_whole() -> None:
     assert len(SplitBatch(costs=Costs(reach=1)).split(graph)) == 1
 
 
-def test_a_profile_adds_the_turns_up() -> None:
+def test_a_profile_sums_over_turns() -> None:
     graph = network(PICTURES)
     model = one_by_one(graph)
-    found = model.profile(*sample_inputs(graph).values(), seconds=0.02)
-    assert found.launches == len(model.launches)
-    assert found.wall.shape == (found.runs, found.launches)
-    assert (found.wall.sum(axis=1) <= found.total + 1e-12).all()
-    tiles = np.bincount(found.launch_of, minlength=found.launches)
+    results = model.profile(*sample_inputs(graph).values(), seconds=0.02)
+    assert results.launches == len(model.launches)
+    assert results.wall.shape == (results.runs, results.launches)
+    assert (results.wall.sum(axis=1) <= results.total + 1e-12).all()
+    tiles = np.bincount(results.launch_of, minlength=results.launches)
     assert tiles.tolist() == [launch.tiles * launch.times for launch in model.launches]

@@ -1,4 +1,4 @@
-"""Every operation with an extent that is a symbol: what holds for other values is right."""
+"""Every operation with a symbolic extent: plans for other values agree with the reference."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ SPECS = [
     if spec.reference is not None and any(sample.inputs for sample in spec.samples)
 ]
 SAMPLES = 3
-"""Of an operation, with different numbers of dimensions where there are any."""
+"""Samples per operation, of different ranks."""
 
 
 def _graph(like: Graph, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The same operation over inputs of other shapes; NnefError if that is wrong."""
+    """The same operation over inputs of other shapes; NnefError if they are invalid."""
     (op,) = [op for op in like.ops if op.name != "constant"]
     graph = Graph(like.name)
     inputs = [
         graph.add_input(TensorType(v.type.dtype, shapes[v.name]), v.name) for v in like.inputs
     ]
     dtype = op.outputs[0].type.dtype
-    made = build(graph, op.name, inputs, op.attributes, dtype=dtype)
-    for value, old in zip(made.outputs, op.outputs, strict=True):
+    copy = build(graph, op.name, inputs, op.attributes, dtype=dtype)
+    for value, old in zip(copy.outputs, op.outputs, strict=True):
         value.type = value.type.with_dtype(old.type.dtype)
         graph.add_output(value, old.name)
     return graph
 
 
 def _cases(spec: OpSpec) -> Iterator[tuple[Graph, dict[str, Array], int]]:
-    """(graph, inputs, axis) whose extent becomes a symbol."""
+    """(graph, inputs, axis whose extent becomes a symbol)"""
     ranks: set[int] = set()
     for sample in spec.samples:
         one = instance(spec, sample)
@@ -66,7 +66,7 @@ def _cases(spec: OpSpec) -> Iterator[tuple[Graph, dict[str, Array], int]]:
 def _with_extent(
     shapes: Mapping[str, tuple[int, ...]], axis: int, before: int, after: int
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes with another extent along an axis, wherever it was that of the first one."""
+    """Shapes with extent `after` along an axis, wherever it was `before`."""
     return {
         name: (*dims[:axis], after, *dims[axis + 1 :])
         if axis < len(dims) and dims[axis] == before
@@ -76,7 +76,7 @@ def _with_extent(
 
 
 def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
-    """For how many other values a plan was computed that is right for them."""
+    """Compare plans for other extents with the reference; returns the number of plans."""
     shapes = {name: x.shape for name, x in inputs.items()}
     extent = next(iter(shapes.values()))[axis]
     trace = Trace()
@@ -86,27 +86,27 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
         model = SymbolicExecutable(trace, program, traced, None, WeightPool(), threads=1)
     except (NnefError, Untraceable):
         return 0  # it needs a plain number
-    found = 0
+    computed = 0
     further = (extent + 1, 2 * extent, 3 * extent + 2, 9 * extent + 7, max(extent - 1, 1))
     for other in (extent, *further, max(extent // 5, 1)):
         executable = model.at([other])
         if executable is None:
             continue
-        asked = _with_extent(shapes, axis, extent, other)
-        arrays = {name: np.resize(x, asked[name]) for name, x in inputs.items()}
+        requested = _with_extent(shapes, axis, extent, other)
+        arrays = {name: np.resize(x, requested[name]) for name, x in inputs.items()}
         results = executable.run(arrays)
-        expected = evaluate(_graph(graph, asked), arrays).outputs
+        expected = evaluate(_graph(graph, requested), arrays).outputs
         for name, want in expected.items():
             assert results[name].shape == want.shape, (other, name)
             np.testing.assert_allclose(
                 results[name].astype(np.float64), want, rtol=5e-5, atol=5e-5, err_msg=f"{other}"
             )
-        found += other != extent
-    return found
+        computed += other != extent
+    return computed
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_other_values(spec: OpSpec) -> None:
+def test_plans_are_right_for_other_extents(spec: OpSpec) -> None:
     for graph, inputs, axis in _cases(spec):
         _check(graph, inputs, axis)
 
@@ -119,8 +119,8 @@ def test_other_values(spec: OpSpec) -> None:
         *("max_pool_with_index", "multilinear_upsample", "resize", "local_response_normalization"),
     ],
 )
-def test_what_must_not_need_plain_numbers(name: str) -> None:
+def test_operations_that_support_symbolic_extents(name: str) -> None:
     spec = operations().get(name)
     if spec is None or spec.reference is None:
-        pytest.skip("it is made of others")
+        pytest.skip("the operation is a compound")
     assert sum(_check(*case) for case in _cases(spec))

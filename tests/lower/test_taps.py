@@ -1,4 +1,4 @@
-"""What is said of a dimension of a window without its table is what the table says."""
+"""Properties of window dimensions agree with their tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_properties_are_those_of_the_table(dimension: Dimension) -> None:
         assert ((table >= 0).sum(1) == 1).all()
 
 
-def test_what_is_usual_is_seen() -> None:
+def test_common_dimensions_are_recognised() -> None:
     assert Dimension(5, 5).is_identity
     assert Dimension(1, 1, stride=2).is_identity
     assert Dimension(5, 1, 5).is_full_reduction

@@ -24,7 +24,7 @@ SPECS = [spec for spec in operations().values() if spec.reference is not None an
 
 
 def _check(spec: OpSpec, sample: Sample, scalar: DType, integer: DType) -> str:
-    """What is wrong with one sample, or nothing."""
+    """A description of the difference from the reference, or an empty string."""
     one = instance(spec, sample, scalar=scalar, integer=integer)
     expected = evaluate(one.graph, one.inputs)
     ExpandCompounds().run(one.graph)
@@ -51,12 +51,12 @@ def _check(spec: OpSpec, sample: Sample, scalar: DType, integer: DType) -> str:
 )
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_compiled_agrees_with_reference(spec: OpSpec, scalar: DType, integer: DType) -> None:
-    wrong: list[str] = []
+    mismatches: list[str] = []
     for number, sample in enumerate(spec.samples):
-        found = _check(spec, sample, scalar, integer)
-        if found:
-            wrong.append(f"sample {number} {sample}: {found}")
-    assert not wrong, "\n".join(wrong)
+        mismatch = _check(spec, sample, scalar, integer)
+        if mismatch:
+            mismatches.append(f"sample {number} {sample}: {mismatch}")
+    assert not mismatches, "\n".join(mismatches)
 
 
 def test_every_operation_can_be_lowered() -> None:

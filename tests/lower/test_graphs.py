@@ -1,4 +1,4 @@
-"""The lowering frame: outputs, views, constants, variables and their updates."""
+"""Lowering of graphs: outputs, views, constants, variables and their updates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F32 = DType.FLOAT32
 
 
 class Build:
-    """A graph of float32 tensors, put together by hand."""
+    """Builds a graph of float32 tensors."""
 
     def __init__(self) -> None:
         self.graph = Graph()
@@ -51,24 +51,24 @@ def test_outputs_are_computed_in_place() -> None:
     x = b.input(3)
     y = b.op("neg", b.op("exp", x))
     model = b.outputs(y, b.op("reshape", y, shape=(3, 1)))
-    # two computations, and a copy for the second output, which is a view of the first
+    # two operations, and a copy for the second output, which is a view of the first
     assert len(model.launches) == 3
     first, second = model(floats(0, 1, 2))
     np.testing.assert_allclose(first, -np.exp(floats(0, 1, 2)), rtol=1e-6)
     np.testing.assert_array_equal(second, first.reshape(3, 1))
 
 
-def test_what_is_read_again_is_not_overwritten() -> None:
+def test_operands_that_are_read_again_are_not_overwritten() -> None:
     """The first row is subtracted from all rows of a tensor that nothing reads afterwards."""
     b = Build()
     x = b.op("neg", b.input(400, 300))
     row = b.op("slice", x, shape=(1, 300), axes=(0,), begin=(0,), end=(1,))
     model = b.outputs(b.op("exp", b.op("sub", x, row)))
-    given = np.random.default_rng(0).standard_normal((400, 300)).astype(np.float32)
-    np.testing.assert_allclose(model(given), np.exp(given[:1] - given), rtol=1e-5)
+    x_data = np.random.default_rng(0).standard_normal((400, 300)).astype(np.float32)
+    np.testing.assert_allclose(model(x_data), np.exp(x_data[:1] - x_data), rtol=1e-5)
 
 
-def test_zeros_of_both_signs_are_different_kernels() -> None:
+def test_zeros_of_both_signs_are_different_literals() -> None:
     b = Build()
     x = b.op("abs", b.input(3))
     expressions = [
@@ -131,7 +131,7 @@ def test_updates_take_effect_at_the_end_of_the_cycle() -> None:
     np.testing.assert_array_equal(model.variables["COUNTER"], [0, 10])
 
 
-def test_a_swap_of_two_variables() -> None:
+def test_two_variables_are_swapped() -> None:
     b = Build()
     p, q = b.variable("p", [1, 2]), b.variable("q", [3, 4])
     b.op("update", p, q)
@@ -145,9 +145,9 @@ def test_a_swap_of_two_variables() -> None:
 def test_updates_from_inputs_constants_views_and_itself() -> None:
     b = Build()
     x = b.input(2)
-    kept, given_, fixed, square = (b.variable(n, [0, 0]) for n in "abcd")
-    b.op("update", kept, kept)
-    b.op("update", given_, x)
+    unchanged, from_input, fixed, square = (b.variable(n, [0, 0]) for n in "abcd")
+    b.op("update", unchanged, unchanged)
+    b.op("update", from_input, x)
     b.op("update", fixed, b.op("constant", shape=(2,), value=(1.0, 2.0)))
     flat = b.op("reshape", b.op("reshape", b.op("sqr", x), shape=(2, 1)), shape=(2,))
     again = b.op("update", square, flat)
@@ -157,7 +157,7 @@ def test_updates_from_inputs_constants_views_and_itself() -> None:
     assert values == {"a": [0, 0], "b": [3, 4], "c": [1, 2], "d": [9, 16]}
 
 
-def test_an_output_shows_the_old_value_of_an_updated_variable() -> None:
+def test_an_output_has_the_old_value_of_an_updated_variable() -> None:
     b = Build()
     v = b.variable("v", [1])
     b.op("update", v, b.op("add", v, v))
@@ -173,7 +173,7 @@ def test_variables_of_one_label_share_their_state() -> None:
     assert [model().item() for _ in range(3)] == [-1, -2, -4]
 
 
-def test_missing_data_is_reported_all_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     b = Build()
     for label in ("weights", "bias"):
         b.graph.variables[label] = Variable(label, TensorType(F32, (1,)), None)
@@ -202,22 +202,22 @@ def test_rank_zero() -> None:
     assert result == 1
 
 
-def test_operands_that_die_are_overwritten() -> None:
+def test_memory_of_dead_operands_is_reused() -> None:
     b = Build()
     x = b.input(100_000)
     y = x
     for name in ("neg", "exp", "sqr", "neg", "sqrt"):
         y = b.op(name, y)
     model = b.outputs(b.op("add", y, b.op("neg", x)))
-    # y and -x, one after the other in the same two places
+    # y and -x alternate between the same two ranges
     assert model.arena_bytes <= 2 * 400_064
-    given_ = np.linspace(0, 1, 100_000, dtype=np.float32)
+    x_data = np.linspace(0, 1, 100_000, dtype=np.float32)
     with np.errstate(invalid="ignore"):
-        expected = np.sqrt(-np.square(np.exp(-given_))) - given_
-    np.testing.assert_allclose(model(given_), expected, rtol=1e-6)
+        expected = np.sqrt(-np.square(np.exp(-x_data))) - x_data
+    np.testing.assert_allclose(model(x_data), expected, rtol=1e-6)
 
 
-def test_a_constant_that_repeats_one_item_takes_no_memory() -> None:
+def test_a_broadcast_constant_takes_no_memory() -> None:
     """x [1, 2] times 3 x 2 threes: the result has the shape of the constant."""
     type_ = TensorType(DType.FLOAT32, (3, 2))
     graph = Graph("g")

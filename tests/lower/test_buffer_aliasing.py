@@ -1,4 +1,4 @@
-"""Concatenation and splitting without copies: who lives where, and that values stay."""
+"""Concatenation and splitting without copies: offsets, aliases, results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _parse(body: str, inputs: str, outputs: str) -> Graph:
 
 
 def _copies(graph: Graph) -> int:
-    """Launches that move items."""
+    """The number of launches that move items."""
     launches = lower(graph).launches
     return sum(
         x.kernel.family.startswith("movement.strided") or "copy" in x.kernel.family
@@ -43,18 +43,18 @@ def _copies(graph: Graph) -> int:
     )
 
 
-def _agrees(graph: Graph) -> None:
+def _check(graph: Graph) -> None:
     inputs = sample_inputs(graph)
     expected = evaluate(graph, inputs)
     model = CompiledModel.of(lower(graph), graph, threads=1)
-    found = model.run(inputs)
-    for name, wanted in expected.outputs.items():
-        np.testing.assert_allclose(found[name], wanted, 1e-12, 1e-12, err_msg=print_graph(graph))
+    results = model.run(inputs)
+    for name, want in expected.outputs.items():
+        np.testing.assert_allclose(results[name], want, 1e-12, 1e-12, err_msg=print_graph(graph))
     for label in model.variables:
         np.testing.assert_array_equal(model.variables[label], expected.variables[label])
 
 
-# -- where chunks lie
+# -- offsets
 
 
 def _op(name: str, shapes: list[Shape], layout: Blocked | None = None, **attributes: object):
@@ -75,7 +75,7 @@ def _op(name: str, shapes: list[Shape], layout: Blocked | None = None, **attribu
         ([(2, 2), (2, 3)], 1, [None, None]),
     ],
 )
-def test_where_operands_lie(shapes: list[Shape], axis: int, offsets: list[int | None]) -> None:
+def test_offsets_of_chunks(shapes: list[Shape], axis: int, offsets: list[int | None]) -> None:
     op = _op("concat", shapes, axis=axis)
     assert [concat_offset(op, i) for i in range(len(shapes))] == offsets
     total = sum(s[axis] for s in shapes)
@@ -98,14 +98,14 @@ def test_where_operands_lie(shapes: list[Shape], axis: int, offsets: list[int | 
         ((4, 3), (), (), (), (), 0),
     ],
 )
-def test_where_slices_lie(
+def test_offsets_of_slices(
     shape: Shape, axes: Shape, begin: Shape, end: Shape, stride: Shape, offset: int | None
 ) -> None:
     op = _op("slice", [shape], axes=axes, begin=begin, end=end, stride=stride)
     assert view_offset(op, 0) == offset
 
 
-def test_where_blocks_of_channels_lie() -> None:
+def test_offsets_of_channel_blocks() -> None:
     layout = Blocked(8, ((1, 1), (1, 1)))
     plane = TensorType(DType.FLOAT32, (1, 8, 4, 4), layout).nbytes
     op = _op("concat", [(1, 16, 4, 4), (1, 8, 4, 4), (1, 5, 4, 4)], layout, axis=1)
@@ -117,13 +117,13 @@ def test_where_blocks_of_channels_lie() -> None:
     assert [concat_offset(op, i) for i in range(2)] == [None, None]
     op = _op("concat", [(1, 8, 4, 4), (1, 8, 4, 4)], layout, axis=2)
     assert [concat_offset(op, i) for i in range(2)] == [None, None]
-    # what fills up the last block of a result is no channel of the operand
+    # the padding of the last block of a result must not be a channel of the operand
     for begin, end, offset in ((8, 16, plane), (16, 21, 2 * plane), (8, 20, None), (4, 21, None)):
         op = _op("slice", [(1, 21, 4, 4)], layout, axes=(1,), begin=(begin,), end=(end,))
         assert view_offset(op, 0) == offset
 
 
-# -- who lives where
+# -- aliases
 
 
 def test_operands_are_computed_in_the_result() -> None:
@@ -138,10 +138,10 @@ def test_operands_are_computed_in_the_result() -> None:
         "d = %d",
     )
     assert _copies(graph) == 0
-    _agrees(graph)
+    _check(graph)
 
 
-def test_memory_is_in_use_from_the_first_part_to_the_last_view() -> None:
+def test_memory_is_occupied_from_the_first_alias_to_the_last_view() -> None:
     graph = _parse(
         """
   %a: float64[1,2,4] = exp(%x)
@@ -174,7 +174,7 @@ def test_memory_is_in_use_from_the_first_part_to_the_last_view() -> None:
 
 
 def test_a_chain_of_concatenations_copies_nothing() -> None:
-    """Every layer of a dense block sees all that came before; all of it is in one buffer."""
+    """Every layer of a dense block reads all earlier results, which share one buffer."""
     graph = Graph("g")
     x = graph.add_input(TensorType(DType.FLOAT64, (1, 2, 8)), "x")
     value = build(graph, "exp", [x]).output
@@ -186,13 +186,13 @@ def test_a_chain_of_concatenations_copies_nothing() -> None:
     buffers = {r.buffer for launch in lower(graph).launches for r in launch.refs}
     assert sorted(b.space for b in buffers) == ["arena", "input", "output"]
     assert arrange(lower(graph).launches).nbytes == 8 * 8 * 8
-    _agrees(graph)
+    _check(graph)
 
 
 @pytest.mark.parametrize(
     ("body", "outputs", "copies"),
     [
-        # twice in one, in two, through views
+        # a value twice in one concatenation, in two, through views
         ("%a: float64[2,4] = exp(%x) %b: float64[4,4] = concat(%a, %a) {axis = 0}", "b = %b", 1),
         (
             "%a: float64[2,4] = exp(%x) %b: float64[4,4] = concat(%a, %x) {axis = 0}"
@@ -206,9 +206,9 @@ def test_a_chain_of_concatenations_copies_nothing() -> None:
             "b = %b",
             1,
         ),
-        # not in one piece
+        # not contiguous
         ("%a: float64[2,4] = exp(%x) %b: float64[2,8] = concat(%a, %a) {axis = 1}", "b = %b", 2),
-        # what is not computed: inputs, variables, constants, chunks of others
+        # values that no launch computes: inputs, variables, constants, chunks
         (
             '%v: float64[2,4] = variable() {label = "v", shape = [2, 4]}'
             " %k: float64[2,4] = constant() {shape = [2, 4], value = [1.0]}"
@@ -233,10 +233,10 @@ def test_a_chain_of_concatenations_copies_nothing() -> None:
         ),
     ],
 )
-def test_what_is_copied(body: str, outputs: str, copies: int) -> None:
+def test_number_of_copies(body: str, outputs: str, copies: int) -> None:
     graph = _parse(body, "%x: float64[2,4]", outputs)
     assert _copies(graph) == copies
-    _agrees(graph)
+    _check(graph)
 
 
 def test_chunks_are_views() -> None:
@@ -253,10 +253,10 @@ def test_chunks_are_views() -> None:
         "y = %y, z = %z",
     )
     assert _copies(graph) == 0
-    _agrees(graph)
+    _check(graph)
 
 
-def test_parts_are_found_once() -> None:
+def test_a_value_has_one_alias() -> None:
     graph = _parse(
         """
   %a: float64[2,4] = exp(%x)
@@ -269,7 +269,7 @@ def test_parts_are_found_once() -> None:
     a, b, c = (op.output for op in graph.ops)
     assert find_aliases(graph, ()) == {a: BufferAlias(c, 64), b: BufferAlias(c, 64)}
     assert find_aliases(graph, {a}) == {b: BufferAlias(c, 64)}
-    _agrees(graph)
+    _check(graph)
 
 
 def test_concatenations_of_any_depth() -> None:
@@ -283,7 +283,7 @@ def test_concatenations_of_any_depth() -> None:
     assert len(launches) == 1 + 3000
 
 
-# -- random graphs of nothing but parts
+# -- random graphs of concatenations and slices
 
 
 def _random(seed: int) -> Graph:
@@ -337,5 +337,5 @@ def _random(seed: int) -> Graph:
 
 @given(st.integers(0, 2**32 - 1))
 @examples(0.6)
-def test_values_stay(seed: int) -> None:
-    _agrees(_random(seed))
+def test_random_graphs_agree_with_the_reference(seed: int) -> None:
+    _check(_random(seed))

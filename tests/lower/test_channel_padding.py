@@ -1,4 +1,4 @@
-"""What fills up blocks of channels: expressions that leave it zero, Winograd's method."""
+"""Padding of channel blocks: expressions that preserve zeros, sums that read the padding."""
 
 # pyright: reportUnknownMemberType=false
 # (torch is not typed)
@@ -31,7 +31,7 @@ def literal(value: float) -> Step:
 
 
 @pytest.mark.parametrize(
-    ("steps", "kept"),
+    ("steps", "expected"),
     [
         ([], True),
         ([Step("relu", (0,), FLOAT)], True),
@@ -45,8 +45,8 @@ def literal(value: float) -> Step:
         ([Step("rcp", (0,), FLOAT), Step("rcp", (1,), FLOAT)], False),
     ],
 )
-def test_expressions_that_keep_zeros(steps: list[Step], kept: bool) -> None:
-    assert maps_zeros_to_zeros(Expression((FLOAT,), tuple(steps), (len(steps),))) == kept
+def test_expressions_that_map_zeros_to_zeros(steps: list[Step], expected: bool) -> None:
+    assert maps_zeros_to_zeros(Expression((FLOAT,), tuple(steps), (len(steps),))) == expected
 
 
 def test_mask() -> None:
@@ -54,12 +54,12 @@ def test_mask() -> None:
     x, mask = np.array([0.0, 2.0]), np.array([0.0, 1.0])
     type_ = TensorType(FLOAT, (2,))
     with np.errstate(divide="ignore"):
-        found = evaluate_expression(masked(expression), [x, mask], [type_] * 2)
-    np.testing.assert_array_equal(found, [[0.0, -0.5], [0.0, 0.5]])
+        result = evaluate_expression(masked(expression), [x, mask], [type_] * 2)
+    np.testing.assert_array_equal(result, [[0.0, -0.5], [0.0, 0.5]])
 
 
-def test_what_sums_read_is_found_in_one_walk() -> None:
-    """However many operations read each other."""
+def test_padding_analysis_takes_linear_time() -> None:
+    """In the number of operations."""
 
     def work(count: int) -> int:
         g = BlockedGraph(8)
@@ -71,9 +71,9 @@ def test_what_sums_read_is_found_in_one_walk() -> None:
         layout(g.graph, y, None)
         assert not zero_padded_values([single_stage(g.graph)])
         _convolve(g, y, normal(1, 8, 12, 1, 1), "direct")
-        found: list[set[Value]] = []
-        done = instructions(lambda: found.append(set(zero_padded_values([single_stage(g.graph)]))))
-        assert found == [set(values)]
+        result: list[set[Value]] = []
+        done = instructions(lambda: result.append(set(zero_padded_values([single_stage(g.graph)]))))
+        assert result == [set(values)]
         return done
 
     work(10)
@@ -82,8 +82,8 @@ def test_what_sums_read_is_found_in_one_walk() -> None:
 
 @pytest.mark.parametrize("channels", [12, 16])
 @pytest.mark.parametrize("method", ["direct", "depthwise", "grouped"])
-def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
-    """The second stage of three passes on what it makes of the result of the first."""
+def test_sums_in_other_stages_are_considered(method: str, channels: int) -> None:
+    """The second of three stages passes its result on to the third."""
     graphs = [BlockedGraph(8) for _ in range(3)]
     x = graphs[0].input(normal(0, 1, channels, 2, 2))
     passed = [BatchTensor(x.type), BatchTensor(x.type)]
@@ -105,8 +105,8 @@ def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])
 @pytest.mark.parametrize("groups", [3, 5, 9])
-def test_groups_within_blocks_meet_no_infinity(groups: int, inputs: int, outputs: int) -> None:
-    """Where sums read what they make of channels that fill up the last block."""
+def test_groups_within_blocks_read_no_infinity(groups: int, inputs: int, outputs: int) -> None:
+    """Although a later sum reads the padding of their results."""
     rcp = Expression((FLOAT,), (Step("rcp", (0,), FLOAT),), (1,))
     x = np.abs(normal(0, 1, 5, 9, 9)) + 1
     shapes = [(groups * inputs, 5, 1, 1), (groups * outputs, inputs, 3, 3)]
@@ -114,11 +114,11 @@ def test_groups_within_blocks_meet_no_infinity(groups: int, inputs: int, outputs
     g = BlockedGraph(lanes_of("float32"))
     y = _convolve(g, g.input(x), first, "direct", expression=rcp)
     y = _convolve(g, y, second, "grouped", groups=groups)
-    (found,) = g.run(_convolve(g, y, last, "direct"))
+    (result,) = g.run(_convolve(g, y, last, "direct"))
     tensors = [torch.from_numpy(each).double() for each in (x, first, second, last)]
     convolve = torch.nn.functional.conv2d
-    made = convolve(1 / convolve(tensors[0], tensors[1]), tensors[2], groups=groups)
-    np.testing.assert_allclose(found, convolve(made, tensors[3]).numpy(), rtol=1e-4, atol=1e-3)
+    grouped = convolve(1 / convolve(tensors[0], tensors[1]), tensors[2], groups=groups)
+    np.testing.assert_allclose(result, convolve(grouped, tensors[3]).numpy(), rtol=1e-4, atol=1e-3)
 
 
 WAYS = [("direct", 1), ("direct", 3), ("winograd2", 3), ("winograd4", 3)]
@@ -134,19 +134,19 @@ def test_an_infinity_stays_in_its_channel(
     channels: int,
     vectors: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """At a corner, which only one output of a tile of Winograd's method meets."""
+    """An infinity at a corner, which only one output of a Winograd tile reads."""
     x = normal(0, 1, 5, 11, 11)
     x[0, 2, 0, 0] = np.inf
     g = BlockedGraph(lanes_of("float32"))
-    y, wanted = g.input(x), torch.from_numpy(x).double()
+    y, expected = g.input(x), torch.from_numpy(x).double()
     for outputs, (method, size) in ((channels, first), (7, then)):
         w = np.abs(normal(outputs, outputs, y.type.dims[1], size, size))
         y = _convolve(g, y, w, method)
-        wanted = torch.nn.functional.conv2d(wanted, torch.from_numpy(w).double())
+        expected = torch.nn.functional.conv2d(expected, torch.from_numpy(w).double())
     with vectors():
-        (found,) = g.run(y)
-    assert np.isinf(wanted.numpy()).any()
-    np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-3)
+        (result,) = g.run(y)
+    assert np.isinf(expected.numpy()).any()
+    np.testing.assert_allclose(result, expected.numpy(), rtol=1e-4, atol=1e-3)
 
 
 NOTHING = Expression((FLOAT,), (), (0,))
@@ -159,10 +159,8 @@ RAISED = Expression(
 
 @pytest.mark.parametrize("channels", range(1, 41))
 @pytest.mark.parametrize("expression", [CLAMPED, SCALED, RAISED], ids=["relu", "tanh", "max"])
-def test_sums_and_what_others_leave_in_filling_channels(
-    expression: Expression, channels: int
-) -> None:
-    """Of a result that sums read an operand need not be zero there: here it is infinite."""
+def test_residuals_may_have_infinite_padding(expression: Expression, channels: int) -> None:
+    """If sums read the result, tiles write zeros after adding a residual."""
     x, r = normal(0, 1, 5, 6, 7), np.abs(normal(1, 1, channels, 6, 7))
     w = normal(2, channels, 5, 1, 1)
     g = BlockedGraph(lanes_of("float32"))
@@ -171,10 +169,10 @@ def test_sums_and_what_others_leave_in_filling_channels(
     y = _convolve(g, first, w, "direct", [inverse], expression)
     sums = torch.nn.functional.conv2d(torch.from_numpy(x).double(), torch.from_numpy(w).double())
     operands = [sums.numpy(), 1 / r.astype(np.float64)]
-    (wanted,) = evaluate_expression(expression, operands, [TensorType(FLOAT, r.shape)])
+    (expected,) = evaluate_expression(expression, operands, [TensorType(FLOAT, r.shape)])
     with halves():
-        (found,) = g.run(y)
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+        (result,) = g.run(y)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
 
 
 def _convolve(

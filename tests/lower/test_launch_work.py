@@ -1,4 +1,4 @@
-"""What launches are said to do: floating-point operations and bytes."""
+"""Work of launches: floating-point operations and bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.helpers.command_line import ROOT
 FLOAT32 = DType.FLOAT32
 
 
-def built(name: str, *shapes: Sequence[int], **attributes: Any) -> tuple[Graph, Op]:
+def graph_of(name: str, *shapes: Sequence[int], **attributes: Any) -> tuple[Graph, Op]:
     """A graph of one operation over inputs."""
     graph = Graph("g")
     inputs = [graph.add_input(TensorType(FLOAT32, tuple(s)), f"x{i}") for i, s in enumerate(shapes)]
@@ -47,7 +47,7 @@ def built(name: str, *shapes: Sequence[int], **attributes: Any) -> tuple[Graph, 
     ],
 )
 def test_flops(name: str, shapes: Any, attributes: Any, expected: int) -> None:
-    _, op = built(name, *shapes, **attributes)
+    _, op = graph_of(name, *shapes, **attributes)
     assert flops(op) == expected
 
 
@@ -71,8 +71,8 @@ def test_flops_of_an_expression_are_its_steps() -> None:
     assert flops(product) == 2 * 64 + 16
 
 
-def test_a_launch_knows_its_work() -> None:
-    graph, _ = built("matmul", (3, 5), (5, 7))
+def test_work_of_a_product() -> None:
+    graph, _ = graph_of("matmul", (3, 5), (5, 7))
     launches = lower(graph).launches
     assert sum(one.work.flops for one in launches) == 2 * 3 * 5 * 7
     assert launches[-1].work.flops == 210
@@ -80,7 +80,7 @@ def test_a_launch_knows_its_work() -> None:
     assert sum(one.work.read for one in launches) >= 4 * (15 + 35)  # and perhaps a bias of 0
 
 
-def test_an_operand_that_is_used_twice_is_read_once() -> None:
+def test_an_operand_used_twice_is_read_once() -> None:
     graph = Graph("g")
     x = graph.add_input(TensorType(FLOAT32, (64,)), "x")
     graph.add_output(build(graph, "mul", [x, x], {}).output)
@@ -88,20 +88,20 @@ def test_an_operand_that_is_used_twice_is_read_once() -> None:
     assert launch.work == LaunchWork(64, read=256, written=256)
 
 
-def test_parts_of_a_buffer_belong_to_the_launch_that_uses_them() -> None:
-    graph, _ = built("concat", (2, 3), (4, 3), axis=0)
+def test_ranges_of_a_buffer_count_for_the_launch_that_uses_them() -> None:
+    graph, _ = graph_of("concat", (2, 3), (4, 3), axis=0)
     works = [one.work for one in lower(graph).launches]
     assert sum(work.flops for work in works) == 0
     assert sorted(work.read for work in works) == [24, 48]
     assert sorted(work.written for work in works) == [24, 48]
-    graph, _ = built("split", (6, 3), axis=0, ratios=[1, 2])
+    graph, _ = graph_of("split", (6, 3), axis=0, ratios=[1, 2])
     works = [one.work for one in lower(graph).launches]
     assert sorted(work.read for work in works) == [24, 48]  # results of a model are copied
     assert sorted(work.written for work in works) == [24, 48]
 
 
-def test_kernels_that_prepare_do_no_arithmetic() -> None:
-    _, op = built("matmul", (3, 5), (5, 7))
+def test_packing_counts_no_arithmetic() -> None:
+    _, op = graph_of("matmul", (3, 5), (5, 7))
     scratch, c = Buffer("arena", 140), Buffer("arena", 84)
     packing = Launch(panels.panels("float32", lanes=8), [Ref(scratch, writes=True), None], 1)
     product = Launch(
@@ -112,7 +112,7 @@ def test_kernels_that_prepare_do_no_arithmetic() -> None:
     assert product.work == LaunchWork(210, read=140, written=84)
 
 
-def test_copies_to_the_state_know_their_bytes() -> None:
+def test_work_of_copies_to_states() -> None:
     graph = import_model(ROOT / "examples" / "lstm" / "graph.nnef", random_weights=1)
     run_pipeline(graph)
     last = lower(graph).launches[-1]
@@ -120,7 +120,7 @@ def test_copies_to_the_state_know_their_bytes() -> None:
     assert last.work == LaunchWork(0, read=128, written=128)
 
 
-def test_traffic_is_what_operations_pass_on() -> None:
+def test_traffic_excludes_constants_and_views() -> None:
     graph = Graph("g")
     type_ = TensorType(FLOAT32, (4, 4))
     x = graph.add_input(type_, "x")
