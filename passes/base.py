@@ -14,7 +14,7 @@ from nnefc.ops.tools.table import operations
 
 Number = bool | int | float
 
-RESHAPES: Final = ("reshape", "squeeze", "unsqueeze")
+RESHAPES: Final = tuple(name for name, spec in operations().items() if spec.view)
 """Operations that change only the shape: items and their order stay."""
 
 

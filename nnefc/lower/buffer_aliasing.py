@@ -10,15 +10,12 @@ import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.ops.tools.cost import is_stored, largest_live_bytes
+from nnefc.ops.tools.table import traits_of
 from nnefc.symbolic.integers import hint
-
-VIEWS: Final = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "copy_n": 0, "update": 1}
-"""Operations whose results share the memory of an operand: its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +51,8 @@ def find_aliases(graph: Graph, excluded: Container[Value]) -> dict[Value, Buffer
 
 def underlying(value: Value) -> Value:
     """The value whose memory `value` shares, through any number of reshapes and copies."""
-    while value.op is not None and value.op.name in VIEWS:
-        value = value.op.inputs[VIEWS[value.op.name]]
+    while value.op is not None and (index := traits_of(value.op).aliased) is not None:
+        value = value.op.inputs[index]
     return value
 
 
@@ -167,6 +164,6 @@ def _container(value: Value, aliases: Mapping[Value, BufferAlias]) -> Value:
     assert op is not None
     if alias := aliases.get(value):
         return alias.whole
-    if op.name in VIEWS:
-        return op.inputs[VIEWS[op.name]]
+    if (index := traits_of(op).aliased) is not None:
+        return op.inputs[index]
     return value if view_offset(op, value.index) is None else op.inputs[0]

@@ -12,13 +12,12 @@ from typing import Final
 from nnefc.ir import Blocked, Op, Shape, TensorType, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked import has_blocked_kernels
+from nnefc.ops.core.traits import Convolution
 from nnefc.ops.core.window_arithmetic import Padding, convolution_window
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_elementwise
 from nnefc.symbolic.integers import hint, largest, smallest
-
-CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 
 MAX_PLANE: Final = 1 << 24
 """Most pixels of a plane with its halo: tables have an entry for each, and offsets are int32."""
@@ -30,6 +29,12 @@ MAX_RANK: Final = 8
 """Most dimensions of a blocked tensor: kernels have loops for no more."""
 CACHED: Final = 8 << 20
 """Most bytes of an operand that stays in the caches during a change of layout and back."""
+
+
+def is_blocked_convolution(op: Op) -> bool:
+    """Whether `op` is a convolution with an epilogue: these always compute on blocked tensors."""
+    spec = operations().get(op.name)
+    return spec is not None and spec.traits.convolution is not None and spec.expression is not None
 
 
 def can_be_blocked(type_: TensorType) -> bool:
@@ -64,7 +69,7 @@ def gains(op: Op, block: int, known: Known) -> bool:
 
 def tensors(op: Op, known: Known) -> list[int]:
     """Indices of the operands of a blocked operation that are blocked; others stay row-major."""
-    if op.name in CONVOLUTIONS:
+    if is_blocked_convolution(op):
         others = range(3, len(op.inputs))
         return [0, *(i for i in others if not _is_parameter(op.inputs[i], known))]
     count, start = len(op.inputs), _first_broadcast(op)
@@ -84,9 +89,9 @@ def _first_broadcast(op: Op) -> int | None:
 
 def halo_needed(op: Op, index: int) -> Padding:
     """Pixels around operand `index` that a blocked operation reads."""
-    if op.name in CONVOLUTIONS and index == 0:
+    if is_blocked_convolution(op) and index == 0:
         x, filter_ = op.inputs[:2]
-        reverse = op.name == "fused_deconv"
+        reverse = traits_of(op).convolution is Convolution.REVERSE
         window = convolution_window(x.type.dims, filter_.type.dims, op.attributes, reverse=reverse)
         return window.reach()
     return ((0, 0),) * (op.inputs[index].type.rank - 2)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from nnefc.ir import Op, Value
 from nnefc.ir.graph import Attribute
+from nnefc.ops.core.traits import Sign
+from nnefc.ops.tools.table import traits_of
 from nnefc.passes.base import Number, is_one, is_power_of_two, is_zero, splat
 
 
@@ -156,21 +158,12 @@ def _is_never_negative(value: Value, depth: int = 8) -> bool:
     op = value.op
     if op is None or depth == 0:
         return False
-    if op.name in ("sqr", "abs", "exp", "sigmoid", "softmax"):
+    sign = traits_of(op).sign
+    if sign is Sign.NONNEGATIVE:
         return True
     if op.name == "max" and any((splat(v) or 0) > 0 for v in op.inputs):
         return True
-    return op.name in _KEEP_SIGNS and all(_is_never_negative(v, depth - 1) for v in op.inputs)
-
-
-_KEEP_SIGNS = frozenset(
-    {
-        *("add", "mul", "div", "min", "max", "sqrt", "rcp", "copy", "box", "max_pool"),
-        *("sum_reduce", "max_reduce", "min_reduce", "reshape", "squeeze", "unsqueeze"),
-        *("transpose", "slice", "split", "concat", "stack", "unstack", "tile"),
-    }
-)
-"""Operations whose results are not negative if their operands are not."""
+    return sign is Sign.KEPT and all(_is_never_negative(v, depth - 1) for v in op.inputs)
 
 
 @rule("rcp")

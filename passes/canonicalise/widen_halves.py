@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from nnefc.ir import DType, Graph, Op, TensorType, Value
-
-MOVES: Final = frozenset(
-    {
-        *("copy", "copy_n", "select", "reshape", "squeeze", "unsqueeze", "transpose"),
-        *("split", "concat", "stack", "unstack", "slice", "tile", "pad"),
-        *("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"),
-    }
-)
-"""Operations that move items of any type."""
-
-STORED: Final = frozenset({"constant", "variable", "update", "append", "scan"})
-"""Operations whose operands and results keep their item types."""
+from nnefc.ops.core.traits import ItemTypes
+from nnefc.ops.tools.table import traits_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,9 @@ def _is_half(value: Value) -> bool:
 
 
 def _moves(op: Op) -> bool:
-    return op.name in MOVES and op.attributes.get("reduction", "none") == "none"
+    """Whether `op` only moves items, without a reduction."""
+    moves = traits_of(op).item_types is ItemTypes.MOVED
+    return moves and op.attributes.get("reduction", "none") == "none"
 
 
 class _Widening:
@@ -89,7 +81,8 @@ class _Widening:
         """Rewrite an operation with 16-bit operands or results."""
         computed = not self._computed.isdisjoint(op.inputs)
         from_other = op.name == "cast" and not _is_half(op.inputs[0])
-        if op.name in STORED or from_other or (_moves(op) and not computed):
+        stored = traits_of(op).item_types is ItemTypes.STORED
+        if stored or from_other or (_moves(op) and not computed):
             for index, value in enumerate(op.inputs):
                 op.set_input(index, self._stored(value, op))
             return

@@ -9,16 +9,12 @@ import numpy as np
 
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ops.standard.shape import permutation
+from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.known_data import Known, constant_op
 from nnefc.passes.base import is_elementwise, only_user, replace, splat, splat_op
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.symbolic.integers import hint
-
-_ALONG_AXES = frozenset(
-    {"sum_reduce", "max_reduce", "min_reduce", "all_reduce", "any_reduce", "softmax", "slice"}
-)
-"""Operations with an attribute `axes` whose results have the dimensions of their operand."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +31,9 @@ class SinkTransposes:
         %2: float32[1,8,9,9] = mul(%x, %scale')
         %y: float32[1,8,9,9] = relu(%2)
 
-    Transposes move behind element-wise operations, concatenations, reductions, softmax, padding and
-    slices.  All operands must be transposed in the same way or known; known ones are transposed at
-    compile time.
+    Transposes move behind operations with a permute rule (`Traits.permuted`): element-wise ones,
+    concatenations, reductions, softmax, padding and slices.  All operands must be transposed in the
+    same way or known; known ones are transposed at compile time.
     """
 
     name: ClassVar[str] = "sink_transposes"
@@ -134,8 +130,7 @@ def _order(value: Value) -> tuple[int, ...] | None:
 
 def _common_order(op: Op) -> tuple[int, ...] | None:
     """The axes that all transposed operands of `op` share; None if they differ or none exists."""
-    moves = is_elementwise(op) or op.name in _ALONG_AXES or op.name in ("concat", "pad")
-    if not moves or len(op.outputs) != 1:
+    if traits_of(op).permuted is None or len(op.outputs) != 1:
         return None
     orders = {_order(v) for v in op.inputs} - {None}
     order = orders.pop() if len(orders) == 1 else None
@@ -144,16 +139,9 @@ def _common_order(op: Op) -> tuple[int, ...] | None:
 
 def _moved_attributes(op: Op, order: tuple[int, ...]) -> dict[str, Attribute]:
     """The attributes of `op` for operands before the transpose by `order`."""
-    attributes = dict(op.attributes)
-    if op.name == "concat":
-        attributes["axis"] = order[op.attributes["axis"]]
-    elif op.name == "pad":
-        padding: dict[int, tuple[int, int]] = dict(zip(order, op.attributes["padding"]))
-        attributes["padding"] = tuple(padding[axis] for axis in range(len(order)))
-    elif op.name in _ALONG_AXES:
-        axes: tuple[int, ...] = op.attributes["axes"]
-        attributes["axes"] = tuple(order[axis] for axis in axes)
-    return attributes
+    rule = traits_of(op).permuted
+    assert rule is not None
+    return rule(op, order)
 
 
 def _is_movable(value: Value, op: Op, order: tuple[int, ...], known: Known) -> bool:

@@ -15,8 +15,8 @@ from typing import Final
 
 from nnefc.ir import Op, Value
 from nnefc.ops.tools.cost import flops, macs
-from nnefc.ops.tools.table import operations
-from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+from nnefc.ops.tools.table import operations, traits_of
+from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
 from nnefc.passes.cost.convolution import products
 from nnefc.support.machine_model import (
     COPY_NS,
@@ -32,12 +32,9 @@ LEAST_REACH: Final = 4 << 20
 REACH: Final = 20 << 20
 """With this many bytes of activations at a time, all of them miss the caches (not less than
 LEAST_REACH)."""
-PANELS: Final = 2
-"""Times that a product reads its rows, about: once for every panel of columns."""
+
 LEAST_GAIN: Final = 1e-3
 """Share of all arithmetic that a cut must save: the accuracy of the model."""
-JOINED: Final = ("concat", "stack", "split", "unstack", "slice")
-"""Operations that copy nothing where their operands and results are contiguous slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +73,13 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
     moved = sum(v.type.nbytes for v in values if rows.get(v))
     shared = sum(v.type.nbytes for v in values if not rows.get(v))
     multiplied = macs(op) or (0 if moved else flops(op) // 2)
-    if op.name in ("matmul", "fused_matmul"):
-        moved *= PANELS
-    elif op.name in CONVOLUTIONS:
+    moved *= traits_of(op).reads
+    if is_blocked_convolution(op):
         multiplied, weights = products(op)
         shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
     most = max((hint(rows.get(v, 0)) for v in op.outputs), default=0)
     return BatchWork(
-        batch, hint(moved), hint(shared), hint(multiplied), op.name in JOINED, hint(most)
+        batch, hint(moved), hint(shared), hint(multiplied), traits_of(op).slices, hint(most)
     )
 
 
@@ -121,7 +117,7 @@ class Costs:
         the other side of the cut are also copied.
         """
         around = (value.op, *value.users)
-        joined = any(op is not None and op.name in JOINED for op in around)
+        joined = any(op is not None and traits_of(op).slices for op in around)
         nbytes = hint(value.type.nbytes)
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 

@@ -14,9 +14,11 @@ from nnefc.ir.convolution_algorithm import (
     Grouped,
     Winograd,
 )
+from nnefc.ops.core.traits import Convolution
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
 from nnefc.ops.tools.cost import macs
+from nnefc.ops.tools.table import traits_of
 from nnefc.support.machine_model import L3_CACHE_NS, MEMORY_NS, PEAK_MACS_PER_NS
 from nnefc.symbolic.integers import hint, mark_degraded
 
@@ -50,7 +52,7 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
         return (Depthwise(),)
     if groups > 1 and channels // groups < block:
         return (Grouped(),)
-    if op.name == "fused_deconv":
+    if traits_of(op).convolution is Convolution.REVERSE:
         return (Direct(),)
     return (Direct(), *winograd_algorithms(op))
 
@@ -58,7 +60,8 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
 def operation_key(op: Op) -> str:
     """A text with everything that the time of a convolution depends on."""
     x, filter_, attributes = op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes
-    window = convolution_window(x, filter_, attributes, reverse=op.name == "fused_deconv")
+    reverse = traits_of(op).convolution is Convolution.REVERSE
+    window = convolution_window(x, filter_, attributes, reverse=reverse)
     steps = ",".join(step.op for step in attributes["expression"].steps)
     fields: list[tuple[str, Sequence[int]]] = [
         (op.name, x),

@@ -10,7 +10,8 @@ from typing import Final
 
 from nnefc.ir import Graph, Op
 from nnefc.ops.tools.cost import computes, is_stored, macs, repeats, traffic_bytes
-from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+from nnefc.ops.tools.table import traits_of
+from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
 from nnefc.passes.cost import convolution
 from nnefc.passes.cost.convolution import products, products_nanoseconds
 from nnefc.support.machine_model import COPY_NS, DOT_MACS_PER_NS, LAUNCH_NS, PEAK_MACS_PER_NS
@@ -44,10 +45,10 @@ def _arithmetic(op: Op, warm: bool) -> float:
     """Nanoseconds of multiply-adds, and of reading weights."""
     if _has_algorithm(op):
         return convolution.nanoseconds(op, op.attributes["algorithm"], warm=warm)
-    slowdown = _ROW_MAJOR if op.name.removeprefix("fused_").endswith("conv") else 1.0
+    slowdown = 1.0 if traits_of(op).convolution is None else _ROW_MAJOR
     weights = sum(v.type.nbytes for v in op.inputs if is_stored(v)) / 4
     return products_nanoseconds(slowdown * macs(op), weights, warm=warm) if macs(op) else 0.0
 
 
 def _has_algorithm(op: Op) -> bool:
-    return op.name in CONVOLUTIONS and "algorithm" in op.attributes
+    return is_blocked_convolution(op) and "algorithm" in op.attributes

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Op
 from nnefc.ops.core.arrays import widen
+from nnefc.ops.core.traits import Folding
 from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import Known, constant_op, is_widening
@@ -70,7 +71,7 @@ class FoldConstants:
     operation.  Not folded are: views of variables, which cost nothing; results of more than
     `growth` times the stored items of the operands plus `small`; operations on more than `repeated`
     items that repeat one number; operations of more than `work` multiplications; and operations
-    that only enlarge weights: dequantization (`INFLATING`), widening of more than `small` items.
+    that only enlarge weights: dequantization, and widening of more than `small` items.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -93,13 +94,9 @@ class FoldConstants:
     def _foldable(self, op: Op, known: Known) -> bool:
         """Whether `op` has known operands and its result is worth storing."""
         spec = operations().get(op.name)
-        if (
-            op.name in INFLATING
-            or spec is None
-            or not spec.pure
-            or not op.inputs
-            or spec.reference is None
-        ):
+        if spec is None or not spec.pure or not op.inputs or spec.reference is None:
+            return False
+        if spec.traits.folding is Folding.NEVER:
             return False
         if any(v.type.shape is None or is_symbolic(v.type.shape) for v in op.outputs):
             return False
@@ -116,7 +113,7 @@ class FoldConstants:
         results = sum(v.type.volume for v in op.outputs)
         if repeated > self.repeated or results > self.growth * stored + self.small:
             return False
-        linear = spec.elementwise or op.name in LINEAR
+        linear = spec.traits.folding is Folding.LINEAR
         return linear or max(v.type.volume for v in op.inputs) * results <= self.work
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nnefc.ir import Expression, Graph, Op, Shape, Step, Value
+from nnefc.ops.tools.table import traits_of
 from nnefc.passes.base import Number, is_elementwise, splat
-
-CHEAP = frozenset({"copy", "neg", "abs", "not", "sqr", "relu", "cast"})
-"""Unary operations that cost less than writing and reading their result."""
 
 
 @dataclass(eq=False)
@@ -39,7 +37,7 @@ class FuseElementwise:
     An operation joins the group of its users if all of them are in one group and have the shape of
     its output.  A group thus has one result, and computes nothing twice or once per item of a
     broadcast result.  Values with users in several groups and outputs of the graph are stored;
-    however, a cheap operation (`CHEAP`) that reads one tensor joins up to `copies` groups.
+    however, a cheap operation (`Traits.cheap`) that reads one tensor joins up to `copies` groups.
     Constants of one number become literals, also in single operations.
 
     `steps` and `inputs` bound the size of one kernel.
@@ -93,7 +91,7 @@ class FuseElementwise:
                 return []
         if len(groups) > 1:
             tensors = [v for v in op.inputs if splat(v) is None]
-            if op.name not in CHEAP or len(tensors) != 1:
+            if not traits_of(op).cheap or len(tensors) != 1:
                 return []
         return list(groups)
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.ops.core.traits import Folding
 from nnefc.ops.tools.build import build
+from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.analysis.loop import Loop, loops
 from nnefc.passes.base import RESHAPES, is_constant
-from nnefc.passes.fold.fold_constants import LINEAR
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,10 @@ def _is_data(value: Value, known: Known) -> bool:
     op = value.op
     if value in known or op is None:
         return value in known
-    linear = op.name in LINEAR and op.name not in RESHAPES
-    return linear and all(_is_data(operand, known) for operand in op.inputs)
+    spec = operations().get(op.name)
+    if spec is None or spec.view or spec.elementwise or spec.traits.folding is not Folding.LINEAR:
+        return False
+    return all(_is_data(operand, known) for operand in op.inputs)
 
 
 def _merge(loop: Loop, ops: Sequence[Op]) -> None:

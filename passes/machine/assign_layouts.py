@@ -8,19 +8,17 @@ from typing import ClassVar
 from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
+from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.blocked_rules import (
-    CONVOLUTIONS,
     accepts,
     gains,
     halo_needed,
     in_reach,
+    is_blocked_convolution,
     tensors,
 )
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.cost.convolution import FEW_CHANNELS
-
-JOINED = ("concat", "split", "slice")
-"""Operations that copy nothing if their operands and results have equal layouts."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class AssignLayouts:
         chosen: dict[Op, None] = {}
         for op in graph.ops:
             if (
-                op.name in CONVOLUTIONS
+                is_blocked_convolution(op)
                 or gains(op, self.block, known)
                 or (any(v.op in chosen for v in op.inputs) and accepts(op, known))
             ):
@@ -77,8 +75,8 @@ class AssignLayouts:
 def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padding]:
     """The halo of every blocked value: the union of the halos that its users need.
 
-    Values that `JOINED` operations connect get equal halos.  A halo is widened only while int32
-    offsets reach all pixels and the halo is small.
+    Operands and results that are slices of each other get equal halos, which avoids copies.  A halo
+    is widened only while int32 offsets reach all pixels and the halo is small.
     """
     halos: dict[Value, Padding] = {}
     channels: dict[Value, int] = {}
@@ -86,7 +84,7 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
     for op in chosen:
         for value in (*op.outputs, *(op.inputs[i] for i in tensors(op, known))):
             halos[value] = ((0, 0),) * (value.type.rank - 2)
-        if op.name in CONVOLUTIONS:
+        if is_blocked_convolution(op):
             x = op.inputs[0]
             group = x.type.dims[1] // convolution_groups(x.type.dims, op.attributes)
             channels[x] = max(channels.get(x, 1), group)
@@ -102,11 +100,11 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
     for op in chosen:
         for index in tensors(op, known):
             widen(op.inputs[index], halo_needed(op, index))
-    joined = [op for op in chosen if op.name in JOINED]
+    slices = [op for op in chosen if traits_of(op).slices]
     changed = True
     while changed:
         changed = False
-        for op in joined:
+        for op in slices:
             connected = [*op.outputs, *(op.inputs[i] for i in tensors(op, known))]
             for value in connected:
                 for other in connected:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nnefc.ir import Graph, Op
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
-from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
 from nnefc.passes.cost.convolution import algorithms, fastest, operation_key
 
 
@@ -43,7 +43,7 @@ class ChooseConvolutionAlgorithms:
     def run(self, graph: Graph) -> bool:
         changed = False
         for op in graph.ops:
-            if op.name in CONVOLUTIONS:
+            if is_blocked_convolution(op):
                 algorithm = self.choose(op)
                 changed |= op.attributes.get("algorithm") != algorithm
                 op.attributes["algorithm"] = algorithm

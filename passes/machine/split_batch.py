@@ -10,15 +10,13 @@ from typing import ClassVar, Final
 
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ir.stages import BatchTensor, Stage, single_stage
+from nnefc.ops.tools.cost import is_stored
 from nnefc.passes.analysis.batch_rules import resized, separable
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_pure
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
 from nnefc.symbolic.integers import hint, mark_degraded
 
-STORED: Final = ("constant", "variable")
-"""Operations that every stage that needs them copies, with their views and conversions: their
-results are data."""
 MAX_STEPS: Final = 1 << 14
 """Most executions of operations in a stage, over all turns."""
 
@@ -102,11 +100,12 @@ def batch_of(graph: Graph) -> int:
 
 
 def computing(graph: Graph) -> list[Op]:
-    """The operations that compute: all but data, which stages copy as they need it."""
+    """The operations that compute: all but data, with views and conversions of data.
+
+    Stages copy data as they need it.
+    """
     known = Known(graph)
-    return [
-        op for op in graph.ops if not (op.name in STORED or any(v in known for v in op.outputs))
-    ]
+    return [op for op in graph.ops if not any(is_stored(v) or v in known for v in op.outputs)]
 
 
 def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, int], list[bool]]:

@@ -12,6 +12,7 @@ from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower import load_lowerings
 from nnefc.lower.context import has_blocked_lowering, has_lowering
 from nnefc.ops.core.spec import OpSpec
+from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.tools.cost import flops, macs
 from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import declared, operations, standard
@@ -20,7 +21,7 @@ from nnefc.ops.tools.verify import rule_problems
 STORED = ("external", "variable", "constant")
 """Operations that compute nothing."""
 BLOCKED_CONVOLUTIONS = ("fused_conv", "fused_deconv")
-"""Their entries have no rule on channel blocks: `passes/machine/assign_layouts.py` decides."""
+"""They have no blocked rule: `passes/machine/assign_layouts.py` always blocks their tensors."""
 
 
 def missing(spec: OpSpec) -> list[str]:
@@ -48,7 +49,7 @@ def missing(spec: OpSpec) -> list[str]:
             f'add a function with @lowering("{spec.name}") to a module under nnefc/lower/, '
             f"or `expand=` to {entry}"
         )
-    if spec.expand is not None and (spec.traits.batch or spec.traits.blocked):
+    if spec.expand is not None and spec.traits._replace(cost=COMPOUND.cost) != COMPOUND:
         lacks.append(f"`traits=COMPOUND` in {entry}: passes see what it expands into")
     if spec.elementwise and spec.traits.cost.other is None and spec.name != "copy":
         lacks.append(f"`traits=ELEMENTWISE` in {entry}")
@@ -57,6 +58,10 @@ def missing(spec: OpSpec) -> list[str]:
             f'add a function with @blocked_lowering("{spec.name}") to a module under '
             f"nnefc/lower/blocked/, or `blocked=None` to {entry}"
         )
+    if spec.view and spec.traits.aliased != 0:
+        lacks.append(f"`traits=VIEW` in {entry}: its result shares the memory of its operand")
+    if spec.traits.cheap and not spec.elementwise:
+        lacks.append(f"`cheap=False` in {entry}: only element-wise operations are fused")
     products = spec.traits.cost.multiply_adds is not None and spec.expand is None
     if products and spec.traits.accumulator is None:
         lacks.append(f"add `accumulator=`, the item type of its sums, to {entry}")

@@ -7,9 +7,8 @@ import numpy as np
 from nnefc.ir import TensorType
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import axis_attribute, axis_within, listing
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import STORAGE
 
 NAME = "append"
 
@@ -51,7 +50,7 @@ SPECS: tuple[OpSpec, ...] = (
         "reads them there.",
         infer=_append,
         reference=append,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=STORAGE,
         pure=False,
         samples=(
             Sample(inputs=((2, 5, 3), (2, 2, 3)), attributes={"axis": 1, "begin": 3}),

@@ -7,9 +7,8 @@ import numpy as np
 from nnefc.ir import DType, Shape, TensorType
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import attempt, listing, one_of, positive, rank_allowed, volume
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import OPAQUE, Folding
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 
 
@@ -73,7 +72,7 @@ SPECS: tuple[OpSpec, ...] = (
         "or q8_1; input: bytes, [rows, bytes of a row].",
         infer=_dequantize_blocks,
         reference=dequantize_blocks,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=OPAQUE._replace(folding=Folding.NEVER),
         samples=(
             _sample("q4_0", (3, 64)),
             _sample("q4_0", (2, 4, 16, 2)),

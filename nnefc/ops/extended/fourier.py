@@ -15,9 +15,8 @@ from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import attempt, axis_attribute, fits, listing, rank_allowed
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import OPAQUE
 
 
 def _complex_axis(call: Call) -> tuple[int, Shape]:
@@ -151,7 +150,7 @@ SPECS: tuple[OpSpec, ...] = (
         "divide by the number of items.",
         infer=_fft,
         reference=fft,
-        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
+        traits=OPAQUE._replace(batch=batch.axis),
         samples=(
             _transform((1, 2), 0),
             _transform((2, 2), 0, inverse=True),
@@ -176,7 +175,7 @@ SPECS: tuple[OpSpec, ...] = (
         "and numbered by a new dimension before that of their items.",
         infer=_stft,
         reference=stft,
-        traits=Traits(cost=FREE, batch=_batch_of_stft, blocked=None, accumulator=None),
+        traits=OPAQUE._replace(batch=_batch_of_stft),
         samples=(
             _short_time((20, 2), 0, 8, 4),
             _short_time((20, 2), 0, 8, 3, (8,)),

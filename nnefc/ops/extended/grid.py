@@ -10,9 +10,8 @@ from nnefc.ir import Shape, TensorType
 from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import LARGEST, listing, one_of, volume
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import OPAQUE
 from nnefc.ops.extended.resampling import cubic
 
 MODES = ("bilinear", "nearest", "bicubic")
@@ -145,7 +144,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Samples the input at coordinates from -1 to 1, the last dimension first.",
         infer=_grid_sample,
         reference=grid_sample,
-        traits=Traits(cost=FREE, batch=batch.every, blocked=None, accumulator=None),
+        traits=OPAQUE._replace(batch=batch.every),
         samples=tuple(
             Sample(
                 inputs=shapes,

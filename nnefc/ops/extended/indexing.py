@@ -24,9 +24,8 @@ from nnefc.ops.core.common import (
     rank_allowed,
     within,
 )
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import INDEXING
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
@@ -214,7 +213,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The item of the input at every index along an axis.",
         infer=_gather_elements,
         reference=gather_elements,
-        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
+        traits=INDEXING._replace(batch=batch.axis),
         samples=(
             _elements_sample((3, 4), [[0, 2, 1, -1], [2, 2, 0, 0]], 0),
             _elements_sample((3, 4), [[3, 0], [1, 1], [-4, 9]], 1),
@@ -232,7 +231,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Slices of the input at indices along its first dimensions.",
         infer=_gather_nd,
         reference=gather_nd,
-        traits=Traits(cost=FREE, batch=_batch_of_gather_nd, blocked=None, accumulator=None),
+        traits=INDEXING._replace(batch=_batch_of_gather_nd),
         samples=(
             Sample(inputs=((2, 3), (3, 2)), values={1: [[0, 1], [1, -1], [9, -9]]}),
             Sample(inputs=((3, 2, 2), (2, 2, 1)), values={1: [[[2], [0]], [[1], [1]]]}),
@@ -259,7 +258,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input with updates of the items at indices along an axis.",
         infer=_scatter_elements,
         reference=scatter_elements,
-        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
+        traits=INDEXING._replace(batch=batch.axis),
         samples=(
             *(
                 _elements_sample((3, 4), [[0, 2, 1, -1], [2, 2, 1, 9]], 0, reduction)
@@ -279,7 +278,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input with updates of the slices at indices along its first dimensions.",
         infer=_scatter_nd,
         reference=scatter_nd,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=INDEXING,
         samples=(
             *(
                 _scatter_sample((3, 4), [[0, 1], [2, -1], [0, 1], [9, -9]], reduction)

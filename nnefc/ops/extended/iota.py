@@ -7,9 +7,8 @@ import numpy as np
 from nnefc.ir import DType, Shape, TensorType
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import listing, positive, rank_allowed
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import OPAQUE
 
 
 def _iota(call: Call) -> TensorType:
@@ -55,7 +54,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="start, start + step, start + 2 step, ...: `count` integers.",
         infer=_iota,
         reference=iota,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=OPAQUE,
         samples=(_sample(1, 0, 1), _sample(5, 0, 1), _sample(33, -7, 3), _sample(1000, 12, -2)),
     ),
     OpSpec(
@@ -66,7 +65,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="A triangular mask: column <= row + k or, if `above`, column > row + k.",
         infer=_tri,
         reference=tri,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=OPAQUE,
         samples=(
             _triangle((1, 1), 0, False),
             _triangle((5, 7), 0, False),

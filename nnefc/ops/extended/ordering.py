@@ -8,9 +8,8 @@ from nnefc.ir import DType, TensorType
 from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import attempt, axis_attribute, axis_within
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import OPAQUE, Folding
 
 
 def _topk(call: Call) -> list[TensorType]:
@@ -68,7 +67,7 @@ SPECS: tuple[OpSpec, ...] = (
         "equal items keep their order.",
         infer=_topk,
         reference=topk,
-        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
+        traits=OPAQUE._replace(batch=batch.axis, folding=Folding.LINEAR),
         samples=(
             _sample((2, 12), 3, 1),
             _sample((2, 12), 5, 1, largest=False),

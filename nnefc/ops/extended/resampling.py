@@ -13,9 +13,8 @@ from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import extents_allowed, fits, length, listing, one_of
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import OPAQUE, Folding
 from nnefc.symbolic.traced_array import traced_call
 
 COORDINATES = (
@@ -234,7 +233,7 @@ SPECS: tuple[OpSpec, ...] = (
         "sizes.",
         infer=_resize,
         reference=resize,
-        traits=Traits(cost=FREE, batch=_batch, blocked=None, accumulator=None),
+        traits=OPAQUE._replace(batch=_batch, folding=Folding.LINEAR),
         samples=(
             *(
                 _sample((1, 2, 3, 4), (1, 2, 5, 7), coordinates, interpolator)

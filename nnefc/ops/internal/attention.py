@@ -29,7 +29,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.cost import Cost, expression_steps
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
-from nnefc.ops.core.traits import Traits, first_operand
+from nnefc.ops.core.traits import ACCUMULATION
 from nnefc.ops.core.views import TensorView
 
 
@@ -111,11 +111,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Softmax of products, times values.",
         verify=_problems,
         evaluate=_evaluate,
-        traits=Traits(
+        traits=ACCUMULATION._replace(
             cost=Cost(_multiply_adds, _operations),
             batch=batch.then_expression(_batch, expression_start),
-            blocked=None,
-            accumulator=first_operand,
         ),
         expression=ExpressionUse(expression_start),
     ),

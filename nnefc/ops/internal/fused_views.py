@@ -21,7 +21,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.cost import Cost, expression_steps
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import OPAQUE
 from nnefc.ops.core.views import TensorView
 
 NAME = "fused_views"
@@ -81,12 +81,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="An expression of items of views.",
         verify=_problems,
         evaluate=_evaluate,
-        traits=Traits(
-            cost=Cost(multiply_adds=None, other=_operations),
-            batch=_batch,
-            blocked=None,
-            accumulator=None,
-        ),
+        traits=OPAQUE._replace(cost=Cost(multiply_adds=None, other=_operations), batch=_batch),
         expression=ExpressionUse(_first_operand, results=False),
     ),
 )

@@ -19,9 +19,8 @@ import numpy as np
 from nnefc.ir import Op
 from nnefc.ops.core import batch, blocked
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import MOVEMENT
 
 
 def _layout(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
@@ -40,13 +39,13 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The same tensor in another layout.",
         verify=None,
         evaluate=_layout,
-        traits=Traits(cost=FREE, batch=batch.every, blocked=None, accumulator=None),
+        traits=MOVEMENT._replace(batch=batch.every),
     ),
     internal(
         name="shuffle_channels",
         summary="Channels in another order.",
         verify=None,
         evaluate=_shuffle_channels,
-        traits=Traits(cost=FREE, batch=batch.every, blocked=blocked.always, accumulator=None),
+        traits=MOVEMENT._replace(batch=batch.every, blocked=blocked.always),
     ),
 )

@@ -20,7 +20,7 @@ from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.cost import Cost, input_items
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
-from nnefc.ops.core.traits import Traits, first_operand
+from nnefc.ops.core.traits import ACCUMULATION
 
 NAME: Final = "mean_variance_normalization"
 FUSED_NAME: Final = f"fused_{NAME}"
@@ -62,11 +62,8 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Layer or RMS normalisation.",
         verify=_problems,
         evaluate=_evaluate,
-        traits=Traits(
-            cost=Cost(multiply_adds=None, other=_operations),
-            batch=batch.axes,
-            blocked=_on_blocks,
-            accumulator=first_operand,
+        traits=ACCUMULATION._replace(
+            cost=Cost(multiply_adds=None, other=_operations), batch=batch.axes, blocked=_on_blocks
         ),
     ),
 )

@@ -23,9 +23,8 @@ import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import STORAGE
 from nnefc.support.errors import Diagnostic, NnefError
 
 NAME: Final = "scan"
@@ -232,7 +231,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="A loop over slices.",
         verify=problems,
         evaluate=_evaluate,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=STORAGE,
         repeats=_turns,
     ),
 )

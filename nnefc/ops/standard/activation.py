@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch, permute
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import align, axes_attribute, axes_within, broadcasting, same
 from nnefc.ops.core.cost import Cost, input_items
 from nnefc.ops.core.spec import Call, Emit, Expand, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits
+from nnefc.ops.core.traits import COMPOUND, OPAQUE, Sign
 from nnefc.ops.standard.unary import sigmoid
 
 # -- clamp, prelu, leaky_relu
@@ -260,8 +260,11 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Exponentials divided by their sum along axes.",
         infer=_softmax,
         reference=softmax,
-        traits=Traits(
-            cost=Cost(None, _operations), batch=batch.axes, blocked=None, accumulator=None
+        traits=OPAQUE._replace(
+            cost=Cost(None, _operations),
+            batch=batch.axes,
+            sign=Sign.NONNEGATIVE,
+            permuted=permute.axes,
         ),
         samples=(
             Sample(inputs=((2, 5),)),

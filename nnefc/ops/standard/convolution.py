@@ -10,7 +10,7 @@ from nnefc.ops.core import batch
 from nnefc.ops.core.common import attempt
 from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits, first_operand
+from nnefc.ops.core.traits import ACCUMULATION, COMPOUND, Convolution
 from nnefc.ops.core.window_reference import conv, deconv, separable_conv, separable_deconv
 from nnefc.ops.standard.window_checks import check_convolution, check_steps
 from nnefc.ops.standard.window_samples import pad
@@ -226,11 +226,8 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Convolution (correlation) over the spatial dimensions.",
         infer=_single(reverse=False),
         reference=conv,
-        traits=Traits(
-            cost=Cost(_conv_products, None),
-            batch=batch.first,
-            blocked=None,
-            accumulator=first_operand,
+        traits=ACCUMULATION._replace(
+            cost=Cost(_conv_products, None), batch=batch.first, convolution=Convolution.FORWARD
         ),
         samples=_CONV_SAMPLES,
     ),
@@ -252,11 +249,8 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The reverse of conv, from its output space to its input space.",
         infer=_single(reverse=True),
         reference=deconv,
-        traits=Traits(
-            cost=Cost(_deconv_products, None),
-            batch=batch.first,
-            blocked=None,
-            accumulator=first_operand,
+        traits=ACCUMULATION._replace(
+            cost=Cost(_deconv_products, None), batch=batch.first, convolution=Convolution.REVERSE
         ),
         samples=_DECONV_SAMPLES,
     ),

@@ -6,6 +6,7 @@ Operands broadcast, aligned at dimension 0.  `max` and `min` with a NaN give NaN
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import aligned, broadcasting, same
 from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import ELEMENTWISE
+from nnefc.ops.core.traits import CHEAP_ELEMENTWISE, ELEMENTWISE, ItemTypes, Sign, Traits
 from nnefc.ops.standard.unary import spread
 
 _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
@@ -29,6 +30,8 @@ _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1, 2, 1, 2, 1, 2, 1, 2), (1, 1, 1, 2, 1, 1, 1, 2)),
 )
 
+_KEEPS_SIGN: Final = ELEMENTWISE._replace(sign=Sign.KEPT)
+
 
 def _binary(
     name: str,
@@ -40,6 +43,7 @@ def _binary(
     data: str = "normal",
     commutative: bool = False,
     extra: tuple[Sample, ...] = (),
+    traits: Traits = ELEMENTWISE,
 ) -> OpSpec:
     """The entry of an element-wise operation of two tensors."""
     operand = "logical" if data == "logical" else "scalar"
@@ -52,7 +56,7 @@ def _binary(
         summary=summary,
         infer=broadcasting("x", "y", dtype=result),
         reference=aligned(function),
-        traits=ELEMENTWISE,
+        traits=traits,
         elementwise=True,
         commutative=commutative,
         integers=data != "logical",
@@ -125,10 +129,10 @@ def power(x: Array, y: Array) -> Array:
 
 
 _BINARY = (
-    _binary("add", np.add, "Sum.", commutative=True),
+    _binary("add", np.add, "Sum.", commutative=True, traits=_KEEPS_SIGN),
     _binary("sub", np.subtract, "Difference."),
-    _binary("mul", np.multiply, "Product.", commutative=True),
-    _binary("div", divide, "Quotient.", data="positive"),
+    _binary("mul", np.multiply, "Product.", commutative=True, traits=_KEEPS_SIGN),
+    _binary("div", divide, "Quotient.", data="positive", traits=_KEEPS_SIGN),
     _binary(
         "pow",
         power,
@@ -175,6 +179,7 @@ _BINARY = (
         "Minimum, select(x < y, x, y); NaN if one is.",
         section="4.2.4",
         data="ties",
+        traits=_KEEPS_SIGN,
     ),
     _binary(
         "max",
@@ -182,6 +187,7 @@ _BINARY = (
         "Maximum, select(x > y, x, y); NaN if one is.",
         section="4.2.4",
         data="ties",
+        traits=_KEEPS_SIGN,
     ),
 )
 
@@ -198,7 +204,7 @@ _GENERIC = (
         summary="The same tensor.",
         infer=same("x"),
         reference=_copy,
-        traits=ELEMENTWISE._replace(cost=FREE),
+        traits=CHEAP_ELEMENTWISE._replace(cost=FREE, item_types=ItemTypes.MOVED, sign=Sign.KEPT),
         elementwise=True,
         samples=(
             *spread("normal"),
@@ -213,7 +219,7 @@ _GENERIC = (
         summary="Logical negation.",
         infer=same("x"),
         reference=np.logical_not,
-        traits=ELEMENTWISE,
+        traits=CHEAP_ELEMENTWISE,
         elementwise=True,
         samples=spread("logical"),
     ),
@@ -225,7 +231,7 @@ _GENERIC = (
         summary="The items of true_value where condition holds, of false_value elsewhere.",
         infer=broadcasting("condition", "true_value", "false_value"),
         reference=aligned(np.where),
-        traits=ELEMENTWISE,
+        traits=ELEMENTWISE._replace(item_types=ItemTypes.MOVED),
         elementwise=True,
         samples=(
             Sample(inputs=((2, 3, 4), (2, 3, 4), (2, 3, 4))),
@@ -245,7 +251,7 @@ _GENERIC = (
         "integers to their lowest bits, any to logicals by `x != 0`.",
         infer=_cast,
         reference=cast,
-        traits=ELEMENTWISE,
+        traits=CHEAP_ELEMENTWISE,
         elementwise=True,
         samples=(
             Sample(inputs=((2, 3),), attributes={"dtype": DType.INT32}, data="ties"),

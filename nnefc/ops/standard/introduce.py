@@ -10,9 +10,8 @@ import numpy as np
 from nnefc.ir import DType, Op, Shape, TensorType
 from nnefc.ops.core.arrays import Array, widen
 from nnefc.ops.core.common import attempt, listing, positive, rank_allowed, volume
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, Interpreter, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import STORAGE
 
 _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]*")
 
@@ -114,7 +113,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="An input of the graph.",
         infer=_external,
         reference=None,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=STORAGE,
     ),
     OpSpec(
         name="constant",
@@ -125,7 +124,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_constant,
         reference=constant,
         evaluate=_evaluate_constant,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=STORAGE,
         samples=(
             Sample(inputs=(), attributes={"shape": (), "value": (1.5,)}),
             Sample(inputs=(), attributes={"shape": (2, 3), "value": (0.5,)}),
@@ -143,7 +142,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Stored data, which `update` may replace for the next run.",
         infer=_variable,
         reference=None,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=STORAGE,
     ),
     OpSpec(
         name="update",
@@ -153,7 +152,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Gives a variable its value for the next run.",
         infer=_update,
         reference=update,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=STORAGE._replace(aliased=1),
         pure=False,
         samples=(
             Sample(inputs=((2, 3), (2, 3))),

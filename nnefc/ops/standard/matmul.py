@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import align, broadcast_shapes, listing
 from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits, first_operand
+from nnefc.ops.core.traits import ACCUMULATION, COMPOUND
+
+PANELS: Final = 2
+"""Times that kernels read the rows of a product, about: once for every panel of columns."""
 
 
 def _product(call: Call, names: tuple[str, str], transpose_a: bool, transpose_b: bool) -> Shape:
@@ -106,9 +109,7 @@ SPECS: tuple[OpSpec, ...] = (
         "broadcasts.",
         infer=_matmul,
         reference=matmul,
-        traits=Traits(
-            cost=Cost(_products, None), batch=_batch, blocked=None, accumulator=first_operand
-        ),
+        traits=ACCUMULATION._replace(cost=Cost(_products, None), batch=_batch, reads=PANELS),
         integers=True,
         samples=(
             _sample((3, 4), (4, 2)),

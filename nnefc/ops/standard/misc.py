@@ -10,9 +10,8 @@ from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import MAX_RESULTS, align, broadcast_shapes
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits
+from nnefc.ops.core.traits import COMPOUND, VIEW
 from nnefc.ops.standard.reduce import reduced_shape
 
 
@@ -76,7 +75,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The same tensor several times.",
         infer=_copy_n,
         reference=copy_n,
-        traits=Traits(cost=FREE, batch=batch.every, blocked=None, accumulator=None),
+        traits=VIEW._replace(batch=batch.every),
         samples=(
             Sample(inputs=((2, 3),), attributes={"times": 3}),
             Sample(inputs=((2, 3),), attributes={"times": 1}),

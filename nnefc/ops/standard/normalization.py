@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import (
     align,
@@ -21,9 +20,8 @@ from nnefc.ops.core.common import (
     length,
     positive_items,
 )
-from nnefc.ops.core.cost import WINDOW
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits
+from nnefc.ops.core.traits import COMPOUND, WINDOW, Traits
 from nnefc.ops.core.window_arithmetic import resolve
 from nnefc.ops.core.window_reference import DEFAULT_WINDOW, avg_pool
 
@@ -224,7 +222,7 @@ SPECS: tuple[OpSpec, ...] = (
         _response,
         None,
         _windows() + _windows(alpha=0.5, beta=0.75, bias=2.0),
-        Traits(cost=WINDOW, batch=batch.window(batch.first), blocked=None, accumulator=None),
+        WINDOW,
     ),
     _op(
         "local_mean_normalization",

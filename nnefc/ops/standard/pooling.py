@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.ir import DType, Op, TensorType
-from nnefc.ops.core import batch, blocked
-from nnefc.ops.core.cost import WINDOW
+from nnefc.ops.core import cost
 from nnefc.ops.core.spec import Call, Emit, OpSpec
-from nnefc.ops.core.traits import COMPOUND, Traits
+from nnefc.ops.core.traits import COMPOUND, POOLING, WINDOW
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.core.window_reference import avg_pool, max_pool, max_pool_with_index, rms_pool
 from nnefc.ops.standard.window_checks import check_pooling
@@ -52,7 +51,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Maximum in a local window, and its position there.",
         infer=_max_pool_with_index,
         reference=max_pool_with_index,
-        traits=Traits(cost=WINDOW, batch=batch.window(batch.first), blocked=None, accumulator=None),
+        traits=WINDOW,
         samples=windows(data="ties"),
     ),
     OpSpec(
@@ -64,9 +63,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Maximum in a local window.",
         infer=_pool,
         reference=max_pool,
-        traits=Traits(
-            cost=WINDOW, batch=batch.window(batch.first), blocked=blocked.pooling, accumulator=None
-        ),
+        traits=POOLING,
         samples=windows(),
     ),
     OpSpec(
@@ -78,7 +75,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Average in a local window.",
         infer=_pool,
         reference=avg_pool,
-        traits=COMPOUND._replace(cost=WINDOW),
+        traits=COMPOUND._replace(cost=cost.WINDOW),
         expand=_expand_avg_pool,
         samples=windows(),
     ),

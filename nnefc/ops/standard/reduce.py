@@ -9,19 +9,23 @@ operations of tract's registries.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
-from nnefc.ops.core import batch, blocked
+from nnefc.ops.core import blocked, permute
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.blocked import BlockedRule
 from nnefc.ops.core.common import axes_attribute, axes_within
-from nnefc.ops.core.cost import REDUCTION
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits
+from nnefc.ops.core.traits import COMPOUND, REDUCTION, Sign, Traits
 from nnefc.ops.standard.elementwise import divide
+
+_PERMUTABLE: Final = REDUCTION._replace(permuted=permute.axes)
+"""Reductions whose results do not depend on the order of the reduced dimensions."""
+
+_OF_PLANES: Final = _PERMUTABLE._replace(blocked=blocked.whole_planes, sign=Sign.KEPT)
+"""Reductions that kernels compute on channel blocks, too."""
 
 
 def reduced(shape: Shape, axes: tuple[int, ...]) -> Shape:
@@ -123,7 +127,7 @@ def _reduce(
     result: DType | None = None,
     data: str = "normal",
     section: str = "4.4",
-    on_blocks: BlockedRule | None = None,
+    traits: Traits = REDUCTION,
 ) -> OpSpec:
     """The entry of a reduction along `axes`."""
     output = "integer" if result is not None else operand
@@ -135,7 +139,7 @@ def _reduce(
         summary=summary,
         infer=_rule(result),
         reference=reference,
-        traits=Traits(cost=REDUCTION, batch=batch.axes, blocked=on_blocks, accumulator=None),
+        traits=traits,
         integers=operand == "scalar",
         samples=_samples(data),
     )
@@ -150,18 +154,12 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Sum along axes; normalize divides it by the number of items summed.",
         infer=_rule(None),
         reference=_sum,
-        traits=Traits(
-            cost=REDUCTION, batch=batch.axes, blocked=blocked.whole_planes, accumulator=None
-        ),
+        traits=_OF_PLANES,
         integers=True,
         samples=_samples("normal") + _samples("normal", normalize=True),
     ),
-    _reduce(
-        "max_reduce", _over_axes(np.max), "Maximum along axes.", on_blocks=blocked.whole_planes
-    ),
-    _reduce(
-        "min_reduce", _over_axes(np.min), "Minimum along axes.", on_blocks=blocked.whole_planes
-    ),
+    _reduce("max_reduce", _over_axes(np.max), "Maximum along axes.", traits=_OF_PLANES),
+    _reduce("min_reduce", _over_axes(np.min), "Minimum along axes.", traits=_OF_PLANES),
     _reduce(
         "argmax_reduce",
         _index(np.argmax),
@@ -182,6 +180,7 @@ SPECS: tuple[OpSpec, ...] = (
         "Whether all items along axes are true.",
         operand="logical",
         data="logical",
+        traits=_PERMUTABLE,
     ),
     _reduce(
         "any_reduce",
@@ -189,6 +188,7 @@ SPECS: tuple[OpSpec, ...] = (
         "Whether any item along axes is true.",
         operand="logical",
         data="logical",
+        traits=_PERMUTABLE,
     ),
     OpSpec(
         name="mean_reduce",
@@ -198,7 +198,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Mean along axes.",
         infer=_rule(None),
         reference=_mean,
-        traits=COMPOUND._replace(cost=REDUCTION),
+        traits=COMPOUND._replace(cost=REDUCTION.cost),
         integers=True,
         expand=_expand_mean,
         samples=_samples("normal"),

@@ -26,9 +26,8 @@ import numpy as np
 from nnefc.ir import Op, TensorType
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import length, listing, one_of, positive_items
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits
+from nnefc.ops.core.traits import COMPOUND, OPAQUE
 from nnefc.ops.core.window_arithmetic import METHODS
 
 LARGEST_COORDINATE: Final = 2.0**31
@@ -265,7 +264,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Averages in cells of regions of interest.",
         infer=_roi_pool,
         reference=_avg_roi_pool,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=OPAQUE,
         samples=_samples(),
     ),
     OpSpec(
@@ -275,7 +274,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Maxima in cells of regions of interest.",
         infer=_roi_pool,
         reference=_max_roi_pool,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=OPAQUE,
         samples=_samples(),
     ),
     OpSpec(
@@ -288,7 +287,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Regions of interest, resampled to a fixed size.",
         infer=_roi_resample,
         reference=_resample,
-        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        traits=OPAQUE,
         samples=tuple(sample for method in METHODS for sample in _samples(method=method)),
     ),
     OpSpec(

@@ -11,9 +11,8 @@ from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core import batch, blocked
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import length, listing, one_of, positive_items
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, Traits
+from nnefc.ops.core.traits import COMPOUND, OPAQUE
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
 from nnefc.ops.core.window_reference import along
 
@@ -217,7 +216,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Linear interpolation along every spatial dimension.",
         infer=_multilinear,
         reference=_multilinear_upsample,
-        traits=Traits(cost=FREE, batch=batch.first, blocked=blocked.linear, accumulator=None),
+        traits=OPAQUE._replace(batch=batch.first, blocked=blocked.linear),
         samples=_MULTILINEAR,
     ),
 )

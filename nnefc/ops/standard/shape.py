@@ -16,9 +16,8 @@ from nnefc.ops.core.common import (
     rank_allowed,
     volume,
 )
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import MOVEMENT, VIEW
 
 # -- reshape, squeeze, unsqueeze
 
@@ -191,7 +190,7 @@ SPECS: tuple[OpSpec, ...] = (
         "-1 is what remains.",
         infer=_reshape,
         reference=reshape,
-        traits=Traits(cost=FREE, batch=_batch_of_reshape, blocked=None, accumulator=None),
+        traits=VIEW._replace(batch=_batch_of_reshape),
         view=True,
         samples=(
             Sample(inputs=((2, 3, 4),), attributes={"shape": (6, 4)}),
@@ -221,7 +220,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Removes singular dimensions.",
         infer=_squeeze,
         reference=squeeze,
-        traits=Traits(cost=FREE, batch=batch.axes, blocked=None, accumulator=None),
+        traits=VIEW._replace(batch=batch.axes),
         view=True,
         samples=(
             Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (1, 3)}),
@@ -241,7 +240,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Inserts singular dimensions, which axes number in the result.",
         infer=_unsqueeze,
         reference=unsqueeze,
-        traits=Traits(cost=FREE, batch=batch.axes, blocked=None, accumulator=None),
+        traits=VIEW._replace(batch=batch.axes),
         view=True,
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (0,)}),
@@ -261,7 +260,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Dimension k of the result is dimension axes[k] of the input; the rest stays.",
         infer=_transpose,
         reference=transpose,
-        traits=Traits(cost=FREE, batch=_batch_of_transpose, blocked=None, accumulator=None),
+        traits=MOVEMENT._replace(batch=_batch_of_transpose),
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (1, 0)}),
             Sample(inputs=((2, 3, 4),), attributes={"axes": (2, 0, 1)}),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch, blocked
+from nnefc.ops.core import batch, blocked, permute
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import (
@@ -27,9 +27,8 @@ from nnefc.ops.core.common import (
     rank_allowed,
     within,
 )
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import INDEXING, MOVEMENT, SLICES
 from nnefc.ops.core.window_arithmetic import BORDERS, OUTSIDE, source_indices
 
 # -- slice
@@ -275,8 +274,8 @@ SPECS: tuple[OpSpec, ...] = (
         summary="A range of indices along each of some axes (stride is beyond 1.0.2).",
         infer=_slice,
         reference=slice_,
-        traits=Traits(
-            cost=FREE, batch=batch.axes, blocked=blocked.slice_channels, accumulator=None
+        traits=SLICES._replace(
+            batch=batch.axes, blocked=blocked.slice_channels, permuted=permute.axes
         ),
         samples=(
             _slice_sample((2, 5, 3), (1,), (1,), (3,)),
@@ -303,7 +302,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input within a border, or cropped where padding is negative.",
         infer=_pad,
         reference=pad,
-        traits=Traits(cost=FREE, batch=_batch_of_pad, blocked=None, accumulator=None),
+        traits=MOVEMENT._replace(batch=_batch_of_pad, sign=None, permuted=permute.padding),
         integers=True,
         samples=(
             _pad_sample((2, 3), ((1, 2), (0, 1)), "constant"),
@@ -334,7 +333,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input repeated along each dimension.",
         infer=_tile,
         reference=tile,
-        traits=Traits(cost=FREE, batch=_batch_of_tile, blocked=None, accumulator=None),
+        traits=MOVEMENT._replace(batch=_batch_of_tile),
         samples=(
             Sample(inputs=((2, 3),), attributes={"repeats": (2, 2)}),
             Sample(inputs=((2, 3),), attributes={"repeats": (1, 3)}),
@@ -355,7 +354,7 @@ SPECS: tuple[OpSpec, ...] = (
         "from the end.",
         infer=_gather,
         reference=gather,
-        traits=Traits(cost=FREE, batch=_batch_of_gather, blocked=None, accumulator=None),
+        traits=INDEXING._replace(batch=_batch_of_gather),
         samples=(
             Sample(inputs=((4, 3), (2,)), values={1: [3, 0]}),
             Sample(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
-from nnefc.ops.core import batch, blocked
+from nnefc.ops.core import blocked, permute
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import (
     MAX_RESULTS,
@@ -16,9 +16,8 @@ from nnefc.ops.core.common import (
     positive,
     rank_allowed,
 )
-from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import SLICES
 
 # -- split and concat, stack and unstack
 
@@ -147,9 +146,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Chunks of a tensor along an axis, sized as ratios.",
         infer=_split,
         reference=split,
-        traits=Traits(
-            cost=FREE, batch=batch.axis, blocked=blocked.split_channels, accumulator=None
-        ),
+        traits=SLICES._replace(blocked=blocked.split_channels),
         samples=(
             Sample(inputs=((2, 6, 2),), attributes={"axis": 1, "ratios": (1, 2)}),
             Sample(inputs=((4, 3),), attributes={"axis": 0, "ratios": (1, 1)}),
@@ -169,9 +166,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Tensors one after the other along an axis.",
         infer=_concat,
         reference=concat,
-        traits=Traits(
-            cost=FREE, batch=batch.axis, blocked=blocked.concat_channels, accumulator=None
-        ),
+        traits=SLICES._replace(blocked=blocked.concat_channels, permuted=permute.axis),
         samples=(
             Sample(inputs=([(2, 1, 3), (2, 4, 3), (2, 2, 3)],), attributes={"axis": 1}),
             Sample(inputs=([(1, 2), (2, 2)],), attributes={"axis": 0}),
@@ -194,7 +189,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Tensors along a new dimension.",
         infer=_stack,
         reference=stack,
-        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
+        traits=SLICES,
         samples=(
             Sample(inputs=([(2, 3), (2, 3)],), attributes={"axis": 0}),
             Sample(inputs=([(2, 3), (2, 3), (2, 3)],), attributes={"axis": 1}),
@@ -213,7 +208,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The slices of a tensor along an axis, without that dimension.",
         infer=_unstack,
         reference=unstack,
-        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
+        traits=SLICES,
         samples=(
             Sample(inputs=((2, 3),), attributes={"axis": 0}),
             Sample(inputs=((2, 3),), attributes={"axis": 1}),

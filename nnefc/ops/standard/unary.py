@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import same
 from nnefc.ops.core.spec import OpSpec, Sample
-from nnefc.ops.core.traits import ELEMENTWISE
+from nnefc.ops.core.traits import CHEAP_ELEMENTWISE, ELEMENTWISE, Sign, Traits
 
 _EXTREMES = (0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 0.25, -0.75, 1e4, -1e4)
+
+
+_KEEPS_SIGN: Final = ELEMENTWISE._replace(sign=Sign.KEPT)
+_NONNEGATIVE: Final = ELEMENTWISE._replace(sign=Sign.NONNEGATIVE)
+_CHEAP_NONNEGATIVE: Final = CHEAP_ELEMENTWISE._replace(sign=Sign.NONNEGATIVE)
 
 
 def _listed(*values: float, data: str = "normal") -> Sample:
@@ -34,6 +40,7 @@ def _unary(
     data: str = "normal",
     integers: bool = False,
     extra: tuple[Sample, ...] = (),
+    traits: Traits = ELEMENTWISE,
 ) -> OpSpec:
     """The entry of an element-wise operation of one scalar tensor."""
     return OpSpec(
@@ -43,7 +50,7 @@ def _unary(
         summary=summary,
         infer=same("x"),
         reference=function,
-        traits=ELEMENTWISE,
+        traits=traits,
         elementwise=True,
         integers=integers,
         samples=spread(data) + extra,
@@ -82,9 +89,11 @@ def _relu(x: Array) -> Array:
 
 
 _UNARY = (
-    _unary("neg", np.negative, "Negation, -x.", integers=True),
-    _unary("rcp", _rcp, "Reciprocal, 1 / x.", extra=(_listed(0.0, 2.0, -4.0),)),
-    _unary("exp", np.exp, "Exponential.", extra=(_listed(-1e4, -80.0, 0.0, 80.0),)),
+    _unary("neg", np.negative, "Negation, -x.", integers=True, traits=CHEAP_ELEMENTWISE),
+    _unary("rcp", _rcp, "Reciprocal, 1 / x.", extra=(_listed(0.0, 2.0, -4.0),), traits=_KEEPS_SIGN),
+    _unary(
+        "exp", np.exp, "Exponential.", extra=(_listed(-1e4, -80.0, 0.0, 80.0),), traits=_NONNEGATIVE
+    ),
     _unary(
         "log",
         np.log,
@@ -94,7 +103,14 @@ _UNARY = (
     ),
     _unary("sin", np.sin, "Sine of radians.", extra=(_listed(0.0, 100.0, -100.0),)),
     _unary("cos", np.cos, "Cosine of radians.", extra=(_listed(0.0, 100.0, -100.0),)),
-    _unary("abs", np.abs, "Absolute value.", integers=True, extra=(_listed(*_EXTREMES),)),
+    _unary(
+        "abs",
+        np.abs,
+        "Absolute value.",
+        integers=True,
+        extra=(_listed(*_EXTREMES),),
+        traits=_CHEAP_NONNEGATIVE,
+    ),
     _unary(
         "sign",
         np.sign,
@@ -114,7 +130,7 @@ _UNARY = (
 )
 
 _SIMPLIFIERS = (
-    _unary("sqr", np.square, "Square.", section="4.2.4", integers=True),
+    _unary("sqr", np.square, "Square.", section="4.2.4", integers=True, traits=_CHEAP_NONNEGATIVE),
     _unary(
         "sqrt",
         np.sqrt,
@@ -122,6 +138,7 @@ _SIMPLIFIERS = (
         section="4.2.4",
         data="positive",
         extra=(_listed(0.0, 4.0, 1e30, 1e-30),),
+        traits=_KEEPS_SIGN,
     ),
     _unary(
         "rsqr",
@@ -156,6 +173,7 @@ _ACTIVATIONS = (
         "Logistic function, 1 / (1 + exp(-x)).",
         section="4.9.1",
         extra=(_listed(-1e4, -100.0, 0.0, 100.0, 1e4),),
+        traits=_NONNEGATIVE,
     ),
     _unary(
         "relu",
@@ -164,6 +182,7 @@ _ACTIVATIONS = (
         section="4.9.1",
         integers=True,
         extra=(_listed(*_EXTREMES),),
+        traits=CHEAP_ELEMENTWISE,
     ),
     _unary(
         "tanh",

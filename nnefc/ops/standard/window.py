@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.ir import DType, TensorType
-from nnefc.ops.core import batch, blocked
+from nnefc.ops.core import blocked
 from nnefc.ops.core.common import listing
-from nnefc.ops.core.cost import FREE, WINDOW
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.ops.core.traits import Traits
+from nnefc.ops.core.traits import POOLING, WINDOW, WINDOW_POSITIONS
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.core.window_reference import argmax_pool, box, debox, desample, sample
 from nnefc.ops.standard.window_checks import check_pooling
@@ -147,9 +146,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Sum, or average, in a local window.",
         infer=_box,
         reference=box,
-        traits=Traits(
-            cost=WINDOW, batch=batch.window(batch.first), blocked=blocked.pooling, accumulator=None
-        ),
+        traits=POOLING,
         samples=windows() + windows(normalize=True),
     ),
     OpSpec(
@@ -169,9 +166,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The reverse of box.",
         infer=_debox,
         reference=debox,
-        traits=Traits(
-            cost=WINDOW, batch=batch.window(batch.first), blocked=blocked.nearest, accumulator=None
-        ),
+        traits=WINDOW._replace(blocked=blocked.nearest),
         samples=reverse_windows() + reverse_windows(normalize=True),
     ),
     OpSpec(
@@ -189,7 +184,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Position, within its window, of the maximum.",
         infer=_argmax_pool,
         reference=argmax_pool,
-        traits=Traits(cost=WINDOW, batch=batch.window(batch.first), blocked=None, accumulator=None),
+        traits=WINDOW,
         samples=windows(data="ties"),
     ),
     OpSpec(
@@ -208,7 +203,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The values at given positions of the windows.",
         infer=_sample,
         reference=sample,
-        traits=Traits(cost=FREE, batch=batch.window(batch.every), blocked=None, accumulator=None),
+        traits=WINDOW_POSITIONS,
         samples=_SAMPLE_SAMPLES,
     ),
     OpSpec(
@@ -228,7 +223,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The reverse of sample: values sent to given positions of the windows, and summed.",
         infer=_desample,
         reference=desample,
-        traits=Traits(cost=FREE, batch=batch.window(batch.every), blocked=None, accumulator=None),
+        traits=WINDOW_POSITIONS,
         samples=_DESAMPLE_SAMPLES,
     ),
 )

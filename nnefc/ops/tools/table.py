@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
+from nnefc.ir import Op
 from nnefc.ops.core.spec import OpSpec, SpecTable
+from nnefc.ops.core.traits import COMPOUND, Traits
 
 MODULES = (
     "standard.introduce",
@@ -79,6 +81,12 @@ def standard() -> SpecTable:
         if entry.section != "tract":
             table.register(entry)
     return table
+
+
+def traits_of(op: Op) -> Traits:
+    """The traits of an operation; `COMPOUND` for custom ones, which are not in the table."""
+    entry = operations().get(op.name)
+    return COMPOUND if entry is None else entry.traits
 
 
 def spec(name: str) -> OpSpec:

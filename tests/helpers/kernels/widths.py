@@ -70,7 +70,7 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     """(how, program): lowered as it is, compiled, item by item, by every method of convolutions."""
     from nnefc.kernels.vector.builder import lanes_of
     from nnefc.lower import lower
-    from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+    from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
     from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
     from nnefc.passes.cost.convolution import algorithms, operation_key
     from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
@@ -89,7 +89,7 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     ExpandCompounds().run(alone)
     yield "alone", lower(alone)
     usual = compiled({})
-    convolutions = [op for op in usual.ops if op.name in CONVOLUTIONS]
+    convolutions = list(filter(is_blocked_convolution, usual.ops))
     every = {operation_key(op): algorithms(op, block) for op in convolutions}
     if (batch := batch_of(usual)) > 1:
         steps = computing(usual)
