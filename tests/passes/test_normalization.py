@@ -63,7 +63,10 @@ def documents(draw: st.DrawFn) -> tuple[str, bool]:
         {statistics.format(axes=axes, count=count)} {quotient.format(e=0.25)} {needed}
     """
     outputs = "y, z" if needed else "y"
-    return f"{HEAD} graph g(x, s, o) -> ({outputs}) {{ {text} }}", needed in NEEDED[:2]
+    # a power of a difference, which may be negative, does not become a root
+    is_power = statistics in CENTRED[4:] and "pow" in quotient
+    is_fused = needed in NEEDED[:2] and not is_power
+    return f"{HEAD} graph g(x, s, o) -> ({outputs}) {{ {text} }}", is_fused
 
 
 def _import(text: str) -> Graph:
