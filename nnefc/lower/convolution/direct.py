@@ -64,7 +64,7 @@ class DirectConvolution:
     window: Window
     groups: int
     filter: Array
-    """[groups, outputs, inputs, *taps] of a group."""
+    """[groups, outputs, inputs, *taps]; outputs and inputs per group."""
     bias: Array
     """[groups * outputs]"""
     register_epilogue: RegisterEpilogue
