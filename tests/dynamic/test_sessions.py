@@ -102,7 +102,7 @@ def test_assigned_arrays_are_copied(cache: DynamicModel) -> None:
         ("cache", rows(6)[None], "input/state", "states of the model: 'kept'; del "),
         ("kept", rows(6), "input/state", "the state 'kept' has shape [6, 4], but must have rank 3"),
         ("kept", np.zeros((1, 6, 4)), "input/dtype", "state 'kept' is float64, expected float32"),
-        ("kept", np.zeros((1, 6, 5), np.float32), "input/state", "is [1, 6, 5]"),
+        ("kept", np.zeros((1, 6, 5), np.float32), "input/state", "has shape [1, 6, 5]"),
     ],
 )
 @pytest.mark.parametrize("calls", [0, 2])
