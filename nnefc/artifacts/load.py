@@ -122,7 +122,7 @@ def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
         model = _compile_again(artifact, threads)
     else:
         model = CompiledModel(artifact.compiled(number), FromArtifact(artifact), threads=threads)
-    for label, value in artifact.present().items():
+    for label, value in artifact.current_values().items():
         model.variables[label] = value
     return model
 

@@ -166,7 +166,7 @@ class ModelCacheEntry:
             return None
         try:
             content = open_mapping(mapping, self.folder.path_of(self._file))
-            artifact = Artifact(content, compared=verified)
+            artifact = Artifact(content, verified=verified)
         except NnefError:  # the file is damaged
             return None
         return artifact if artifact.options.get("kept") == self.name else None

@@ -1,7 +1,7 @@
-"""A program as an artifact holds it: everything but weights, and what the constants are made of.
+"""Builds of a program for one instruction set, as artifacts store them.
 
-What the arrays of the graph hold is not part of it, so that another process can build for another
-instruction set.
+A build holds code, the plan and descriptions of the constants, but not the contents of the graph's
+arrays, so that another process can build for another instruction set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ArraySlice:
-    """A constant that is bytes of an array of the graph."""
+    """A constant that is a range of bytes of an array of the graph."""
 
     array: int
     offset: int
@@ -42,7 +42,7 @@ class ArraySlice:
 
 @dataclass(frozen=True, slots=True)
 class PackedArray:
-    """A constant that is a packing of items of an array of the graph."""
+    """A constant that is a packing of a view of an array of the graph."""
 
     array: int
     packed: PackingSpec
@@ -50,7 +50,7 @@ class PackedArray:
 
 
 Constant = Array | ArraySlice | PackedArray
-"""What a constant of a program is; arrays are those that the graph does not have."""
+"""A constant of a program; an `Array` is not derived from the graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,12 +60,12 @@ class TargetBuild:
     isa: str
     """A row of `kernels.target.isa.TABLE`."""
     cpu: str
-    """The processor that it is for, see `kernels.target.processor.identity`; empty: all with this
-    row."""
+    """`kernels.target.processor.identity` of the processor it is for; empty: any with this row."""
     interface: str
+    """`runtime.compile.support_code.abi_digest` of the build."""
     image: Image
     native: tuple[Image, ...]
-    """As `runtime.compile.support_code.SUPPORT_MODULES` lists them."""
+    """The images of `runtime.compile.support_code.SUPPORT_MODULES`, in order."""
     plan: Plan
     launches: tuple[LaunchInfo, ...]
     states: tuple[str, ...]
@@ -81,15 +81,15 @@ def build(
 ) -> TargetBuild:
     """Compile a program for `kernels.target.isa.host`.
 
-    `arrays`: those of the graph, each in one piece of memory; the program was lowered with
+    `arrays`: the arrays of the graph, each contiguous.  The program must have been lowered with
     `keep_sources`.
     """
     row = host()
-    parts = [support_code.functions(part) for part in support_code.SUPPORT_MODULES]
+    functions = [support_code.functions(each) for each in support_code.SUPPORT_MODULES]
     kernels = program.kernels
-    codes = object_codes([*kernels, *(f for part in parts for f in part)], progress)
+    codes = object_codes([*kernels, *(f for each in functions for f in each)], progress)
     image = link(codes[: len(kernels)])
-    memory = _Memory(arrays)
+    index = _ArrayIndex(arrays)
     return TargetBuild(
         isa=row.name,
         cpu=identity() if row.cpu == NATIVE else "",
@@ -99,12 +99,12 @@ def build(
         plan=make_plan(program, inputs, outputs, lambda kernel: image.symbols[kernel.symbol]),
         launches=launch_infos(program),
         states=tuple(program.states),
-        constants=tuple(map(memory.describe, program.constants)),
+        constants=tuple(map(index.describe, program.constants)),
     )
 
 
-class _Memory:
-    """Which array an address belongs to."""
+class _ArrayIndex:
+    """The arrays of a graph by address."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
         starts = np.array([*map(address, arrays)], np.int64)
@@ -113,37 +113,37 @@ class _Memory:
         self._arrays = arrays
 
     def describe(self, constant: Array | PackedWeight | TracedArray) -> Constant:
-        """What a constant is in terms of the arrays."""
-        assert not isinstance(constant, TracedArray), "plans of patterns are not kept"
+        """Describe a constant in terms of the arrays."""
+        assert not isinstance(constant, TracedArray), "symbolic plans cannot be saved"
         if isinstance(constant, PackedWeight):
-            found = self._find(constant.source)
-            if found is None:
+            source = self._find(constant.source)
+            if source is None:
                 return constant.array()
-            number, offset = found
+            number, offset = source
             item = constant.source.itemsize
             strides = tuple(n // item for n in constant.source.strides)
             view = ArrayView(offset // item, constant.source.shape, strides)
             dtype = "" if constant.dtype is None else constant.dtype.name
             packed = PackingSpec(view, constant.packing, constant.parameters, dtype)
             return PackedArray(number, packed, constant.nbytes)
-        found = self._find(constant)
-        return constant if found is None else ArraySlice(*found, constant.nbytes)
+        source = self._find(constant)
+        return constant if source is None else ArraySlice(*source, constant.nbytes)
 
     def _find(self, array: Array) -> tuple[int, int] | None:
-        """(number, byte offset) of the array that this one is items of."""
+        """(number, byte offset) of the array that `array` is a view of; None if there is none."""
         if not array.size:
             return None
         start = address(array)
-        place = int(np.searchsorted(self._starts, start, "right")) - 1
-        while place >= 0:
-            number = int(self._order[place])
-            whole, offset = self._arrays[number], start - int(self._starts[place])
+        position = int(np.searchsorted(self._starts, start, "right")) - 1
+        while position >= 0:
+            number = int(self._order[position])
+            whole, offset = self._arrays[number], start - int(self._starts[position])
             if whole.nbytes:
                 inside = offset + _extent(array) <= whole.nbytes
                 fits = offset % array.itemsize == 0 and min(array.strides, default=0) >= 0
                 same = whole.dtype == array.dtype
                 return (number, offset) if inside and fits and same else None
-            place -= 1
+            position -= 1
         return None
 
 

@@ -1,22 +1,23 @@
-"""The file of an artifact: pieces of bytes, a manifest that names them, and checksums of it all.
+"""The file format of artifacts: pieces of bytes, a manifest that names them, and checksums.
 
     offset  size
          0    16  `formats.artifact.MAGIC`
         16     4  `FORMAT`, little-endian like all numbers here
         20     4  0
         24     8  size of the file
-        32     8  where the head begins
-        40     8  where the manifest begins, which reaches to the end
+        32     8  offset of the head
+        40     8  offset of the manifest, which extends to the end
         48    32  checksum of the manifest
-        80    32  checksum of the bytes before: the digest of the artifact
+        80    32  checksum of bytes 0 to 79: the digest of the artifact
        112     .  weights
          .     .  the head
          .     .  the manifest: JSON {"weights": checksum, "head": checksum, "content": ...}
 
-Weights are all that is large.  The head is what is compared at every loading: what a mistake in
-would make kernels read or write elsewhere.  Pieces are (offset, size), and begin at multiples of
-`ALIGNMENT`: those of the weights count from the beginning of the file, those of the head from
-where it begins.  Checksums are BLAKE2b of 32 bytes, in hexadecimal digits in the manifest.
+Weights are the large pieces.  The head holds code, plans and indices, where an error would make
+kernels access wrong addresses; its checksum is compared whenever the file is loaded.  Pieces are
+(offset, size) at multiples of `ALIGNMENT`.  Offsets of weights count from the beginning of the
+file, offsets in the head from the beginning of the head.  Checksums are BLAKE2b of 32 bytes, in
+hexadecimal digits in the manifest.
 """
 
 from __future__ import annotations
@@ -50,54 +51,54 @@ FORMAT: Final = 1
 HEADER: Final = struct.Struct("<16sIIQQQ32s")
 _DIGEST_BYTES: Final = 32
 START: Final = HEADER.size + _DIGEST_BYTES
-_COMPARED: Final = 16 << 20
-"""Bytes of weights that are compared at a time."""
-_SMALL: Final = 1 << 20
-"""Bytes of weights that are compared at every loading, which takes a millisecond."""
+_CHUNK_BYTES: Final = 16 << 20
+"""Bytes of weights that are hashed at a time."""
+_ALWAYS_VERIFIED: Final = 1 << 20
+"""Weights up to this size are verified at every loading, which takes a millisecond."""
 _LARGEST_MANIFEST: Final = 1 << 30
 AGAIN: Final = "compile the model again with this version"
-"""What to do with files of others."""
+"""Hint for files of other versions."""
 
 
 class ArtifactFile(NamedTuple):
-    """An artifact whose header, manifest and head are as they were written."""
+    """An artifact with a verified header, manifest and head."""
 
     name: str
-    """What messages call it."""
+    """The name of the file in messages."""
     digest: str
     content: dict[str, Any]
-    """Of the manifest."""
+    """The content of the manifest."""
     weights_digest: str
     data: Array
-    """The file, byte by byte; mapped if it has a path, and then as others write it."""
+    """The bytes of the file.  If mapped, they change when another process writes the file."""
     head_data: Array
-    """The head, in memory of this process: what was compared is what is used."""
+    """A copy of the head, which cannot change after it was verified."""
     head_at: int
     manifest_at: int
 
     def weights(self, piece: object) -> Array:
-        """Bytes of the weights."""
+        """A piece of the weights; raises ValueError if it is outside."""
         offset, size = _piece(piece)
         if offset < START or offset + size > self.head_at:
             raise ValueError(f"piece {piece} of the weights is outside the file")
         return self.data[offset : offset + size]
 
     def head(self, piece: object) -> Array:
-        """Bytes of the head."""
+        """A piece of the head; raises ValueError if it is outside."""
         offset, size = _piece(piece)
         if offset + size > self.manifest_at - self.head_at:
             raise ValueError(f"piece {piece} of the head is outside the file")
         return self.head_data[offset : offset + size]
 
     def verify_weights(self) -> None:
-        """Raise NnefError `artifact/damaged` if the weights are not as they were written.
+        """Raise NnefError `artifact/damaged` if the checksum of the weights is wrong.
 
-        Many are let go as they are read: they count as memory of the process otherwise.
+        Mapped pages are released after reading, as they would count as memory of the process.
         """
         digest = checksum()
         mapping = getattr(self.data.base, "obj", None)
-        for first in range(START, self.head_at, _COMPARED):
-            last = min(first + _COMPARED, self.head_at)
+        for first in range(START, self.head_at, _CHUNK_BYTES):
+            last = min(first + _CHUNK_BYTES, self.head_at)
             digest.update(self.data[first:last].data)
             if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 start = first - first % mmap.PAGESIZE
@@ -107,7 +108,7 @@ class ArtifactFile(NamedTuple):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes of the file, of its weights and its head."""
+        """Bytes of the file, its weights and its head."""
         return {
             "bytes": self.data.size,
             "weights_bytes": self.head_at - START,
@@ -115,20 +116,20 @@ class ArtifactFile(NamedTuple):
         }
 
     def damaged(self, message: str) -> NnefError:
-        """The error for a file that is not as it was written."""
+        """The error for a damaged file."""
         return _refuse("artifact/damaged", message, self.name)
 
 
 def open_file(path: FilePath, *, digest: str | None = None, verify: bool = False) -> ArtifactFile:
     """Map an artifact.
 
-    Raises NnefError: `data/file` if there is no such file, `artifact/format` if it is none that
-    this version reads, `artifact/damaged` if it is not as it was written, `artifact/digest` if
-    its digest is not `digest`.  With `digest` or `verify` weights are compared, however large.
+    Raises NnefError: `data/file` if the file cannot be read, `artifact/format` if it is no artifact
+    of this version, `artifact/damaged` if a checksum is wrong, `artifact/digest` if its digest is
+    not `digest`.  With `digest` or `verify` all weights are verified, however large.
     """
     name = printable(os.fspath(path))
     with open_regular(path) as file:
-        _require_header(size_of(file), name)  # nothing can be mapped of a file that is empty
+        _require_header(size_of(file), name)  # an empty file cannot be mapped
         try:
             mapping = map_whole(file.fileno())
         except (OSError, ValueError) as error:
@@ -139,12 +140,12 @@ def open_file(path: FilePath, *, digest: str | None = None, verify: bool = False
 def open_mapping(
     mapping: mmap.mmap, name: str, *, digest: str | None = None, verify: bool = False
 ) -> ArtifactFile:
-    """The same for a file that is mapped, and called `name` in errors."""
+    """As `open_file`, for a mapped file; `name` is used in errors."""
     return _opened(np.frombuffer(mapping, np.uint8), name, digest, verify)
 
 
 def open_bytes(data: bytes) -> ArtifactFile:
-    """The same for the bytes of a file."""
+    """As `open_file`, for the bytes of a file."""
     memory = aligned(len(data), "an artifact")
     memory[:] = np.frombuffer(data, np.uint8)
     memory.flags.writeable = False
@@ -154,7 +155,7 @@ def open_bytes(data: bytes) -> ArtifactFile:
 def _require_header(nbytes: int, name: str) -> None:
     """Raise NnefError for a file that is shorter than the header of an artifact."""
     if nbytes < START:
-        raise _refuse("artifact/format", "this is no artifact of nnefc", name)
+        raise _refuse("artifact/format", "this is not an artifact of nnefc", name)
 
 
 def _opened(data: Array, name: str, digest: str | None, verify: bool) -> ArtifactFile:
@@ -163,12 +164,14 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
     own = data[HEADER.size : START].tobytes()
     magic, version, _, size, head_at, manifest_at, expected = HEADER.unpack(header)
     if magic != MAGIC:
-        raise _refuse("artifact/format", "this is no artifact of nnefc", name, _hint(data))
+        raise _refuse(
+            "artifact/format", "this is not an artifact of nnefc", name, _format_hint(data)
+        )
     if version != FORMAT:
-        made = "a newer" if version > FORMAT else "an older"
+        age = "a newer" if version > FORMAT else "an older"
         raise _refuse(
             "artifact/format",
-            f"this is an artifact of format {version}, of {made} nnefc; this one reads {FORMAT}",
+            f"this is an artifact of format {version}, of {age} nnefc; this one reads {FORMAT}",
             name,
             AGAIN if version < FORMAT else f"update nnefc, or {AGAIN}",
         )
@@ -185,8 +188,8 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
     if checksum(manifest).digest() != expected:
         raise _refuse("artifact/damaged", "the checksum of the manifest is wrong", name)
     try:
-        written: Any = json.loads(manifest)
-        weights, head, content = (written[key] for key in ("weights", "head", "content"))
+        fields: Any = json.loads(manifest)
+        weights, head, content = (fields[key] for key in ("weights", "head", "content"))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _refuse("artifact/damaged", f"the manifest cannot be read: {error}", name) from error
     head_data = aligned(manifest_at - head_at, "the head of an artifact")
@@ -204,7 +207,7 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
         head_at=head_at,
         manifest_at=manifest_at,
     )
-    if verify or digest is not None or head_at - START <= _SMALL:
+    if verify or digest is not None or head_at - START <= _ALWAYS_VERIFIED:
         file.verify_weights()
     return file
 
@@ -220,8 +223,8 @@ def checksum(data: Any = b"") -> blake2b:
     return blake2b(data, digest_size=_DIGEST_BYTES)
 
 
-def _hint(data: Array) -> str:
-    """What a file may be that is none."""
+def _format_hint(data: Array) -> str:
+    """A hint for a file that is not an artifact."""
     start = data[:8].tobytes()
     if start[:2] in (b"\x1f\x8b", b"PK", b"BZ") or start.startswith((b"version", b"\xfd7z")):
         return "a model is compiled with nnefc.compile, or nnefc compile"

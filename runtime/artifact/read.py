@@ -1,4 +1,4 @@
-"""From the file of an artifact: what running needs, and the graph."""
+"""Reads compiled programs, weights and the graph from an artifact."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ Array = np.ndarray[Any, Any]
 Facts = Mapping[str, Any]
 
 OTHER_VERSION: Final = "another version of nnefc"
-"""The obstacle of code for this processor that this process cannot run."""
+"""The obstacle of code that another version of nnefc compiled for this processor."""
 
 
 class Artifact:
     """A model in a file."""
 
-    def __init__(self, file: ArtifactFile, *, compared: bool = False) -> None:
-        """`compared`: the weights are known to be as they were written.
+    def __init__(self, file: ArtifactFile, *, verified: bool = False) -> None:
+        """`verified`: the checksum of the weights is known to be right.
 
-        Raises NnefError `artifact/damaged` if the manifest is not as expected.
+        Raises NnefError `artifact/damaged` for an invalid manifest.
         """
         self.file = file
-        self._compared = compared
+        self._verified = verified
         self._whole_graph: Lazy[Graph] = Lazy()
         with self._reading():
             content = file.content
@@ -65,7 +65,7 @@ class Artifact:
 
     @contextmanager
     def _reading(self) -> Generator[None]:
-        """Whatever cannot be read of a manifest is damage."""
+        """Report errors in the manifest as damage."""
         try:
             yield
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -74,18 +74,18 @@ class Artifact:
     # -- the model
 
     def best_target(self) -> int | None:
-        """The number of the target with the best code for this processor; None: there is none."""
+        """The number of the best target for this processor; None if no target runs here."""
         rows = [row.name for row in executable()]
-        best: tuple[int, bool] | None = None
-        found: int | None = None
+        best_rank: tuple[int, bool] | None = None
+        best: int | None = None
         with self._reading():
             for number, target in enumerate(self.targets):
                 if _obstacle(target):
                     continue
                 rank = (-rows.index(target["isa"]), bool(target["cpu"]))
-                if best is None or rank > best:
-                    best, found = rank, number
-        return found
+                if best_rank is None or rank > best_rank:
+                    best_rank, best = rank, number
+        return best
 
     def target_infos(self) -> list[TargetInfo]:
         """The targets of the file, for people."""
@@ -102,18 +102,18 @@ class Artifact:
                     ),
                     constant_bytes=int(target["constant_bytes"]),
                     arena_bytes=int(target["arena"][0]),
-                    launches=self._words(target["launch_of"]).size,
+                    launches=self._integers(target["launch_of"]).size,
                     obstacle=_obstacle(target),
                 )
                 for target in self.targets
             ]
 
     def compiled(self, number: int) -> CompiledProgram:
-        """The code of a target, mapped."""
+        """The compiled program of a target, in executable memory."""
         with self._reading():
             target = self.targets[number]
-            for part, facts in zip(support_code.SUPPORT_MODULES, target["native"], strict=True):
-                support_code.provide(part, self._image(facts))
+            for module, facts in zip(support_code.SUPPORT_MODULES, target["native"], strict=True):
+                support_code.provide(module, self._image(facts))
             nbytes, lower_bound = target["arena"]
             return CompiledProgram(
                 name=self.name,
@@ -123,9 +123,9 @@ class Artifact:
                 states=tuple(target["states"]),
                 code=ExecutableImage(Image(self._head(target["code"]).tobytes(), {})),
                 plan=Plan(
-                    launches=self._words(target["launches"]).reshape(-1, 4),
-                    launch_of=self._words(target["launch_of"]),
-                    params=self._words(target["params"]),
+                    launches=self._integers(target["launches"]).reshape(-1, 4),
+                    launch_of=self._integers(target["launch_of"]),
+                    params=self._integers(target["params"]),
                     table=BaseTable(*target["table"]),
                     arena_bytes=nbytes,
                     arena_lower_bound=lower_bound,
@@ -140,7 +140,7 @@ class Artifact:
     def _head(self, piece: object) -> Array:
         return self.file.head(piece)
 
-    def _words(self, piece: object) -> Array:
+    def _integers(self, piece: object) -> Array:
         return self._head(piece).view(np.int64)
 
     def _image(self, facts: Facts) -> Image:
@@ -160,27 +160,27 @@ class Artifact:
     # -- constants
 
     def _constants(self, target: Facts) -> list[Array]:
-        """The constants of a target, in their order."""
+        """The constants of a target, in order."""
         with self._reading():
             facts: list[Facts] = target["constants"]
             missing = [i for i, each in enumerate(facts) if not self._is_stored(each)]
-            found = self._make(facts, missing) if missing else {}
-            return [found[i] if i in found else self._stored(f) for i, f in enumerate(facts)]
+            packed = self._pack(facts, missing) if missing else {}
+            return [packed[i] if i in packed else self._stored(f) for i, f in enumerate(facts)]
 
-    def _make(self, facts: list[Facts], missing: list[int]) -> dict[int, Array]:
-        """The constants that are not stored, by number."""
+    def _pack(self, facts: list[Facts], missing: list[int]) -> dict[int, Array]:
+        """The constants that are not stored, packed or from the cache, by number."""
         from nnefc.runtime.artifact.weight_cache import MissingWeight, load_or_pack
 
         wanted: list[MissingWeight] = []
         for i in missing:
             number: int = facts[i]["array"]
             array = self._arrays[number]
-            where = json.dumps(array, sort_keys=True)
+            description = json.dumps(array, sort_keys=True)
             packed = self._packed(facts[i])
             dtype = numpy_type(packed.dtype or str(array["dtype"]))
-            wanted.append(MissingWeight(number, where, dtype, packed))
-        made = load_or_pack(self.file.weights_digest, wanted, self._derive_from_whole())
-        return dict(zip(missing, made, strict=True))
+            wanted.append(MissingWeight(number, description, dtype, packed))
+        arrays = load_or_pack(self.file.weights_digest, wanted, self._verified_derivation())
+        return dict(zip(missing, arrays, strict=True))
 
     def _is_stored(self, facts: Facts) -> bool:
         return "weights" in facts or "head" in facts
@@ -191,13 +191,13 @@ class Artifact:
             return self.file.weights(facts["weights"])
         return self.file.head(facts["head"])
 
-    def _derive_from_whole(self) -> Callable[[MissingWeight], PackedWeight]:
-        """`_derived`, after the weights were compared: what is made of them is kept for others."""
+    def _verified_derivation(self) -> Callable[[MissingWeight], PackedWeight]:
+        """`_derived` after verifying the weights, because other processes use cached results."""
 
         def derive(wanted: MissingWeight) -> PackedWeight:
-            if not self._compared:
+            if not self._verified:
                 self.file.verify_weights()
-                self._compared = True
+                self._verified = True
             return self._derived(wanted)
 
         return derive
@@ -210,11 +210,11 @@ class Artifact:
 
     @property
     def arrays(self) -> list[Array]:
-        """The arrays of the graph, which has the same memory if they are stored as they are."""
+        """The arrays of the graph; arrays stored unpacked share memory with the graph."""
         return [self.array(i) for i in range(len(self._arrays))]
 
     def array(self, number: int) -> Array:
-        """An array of the graph."""
+        """An array of the graph, restored from its packings if it is stored so."""
         facts = self._arrays[number]
         dtype, shape = numpy_type(str(facts["dtype"])), tuple(facts["shape"])
         if self._is_stored(facts):
@@ -222,7 +222,7 @@ class Artifact:
         if self.file.content.get("packing") != PACKING_VERSION:
             raise NnefError.of(
                 "artifact/format",
-                f"weights are packed as nnefc {self.version} does it, not as this version",
+                f"nnefc {self.version} packed the weights in another format than this version",
                 Place(self.file.name),
                 AGAIN,
             )
@@ -234,7 +234,7 @@ class Artifact:
         return array
 
     def _packed(self, facts: Facts) -> PackingSpec:
-        """A packing, of items that its array has."""
+        """A packing from the manifest; raises ValueError if its view exceeds the array."""
         from nnefc.packing.inverse import ArrayView, PackingSpec
 
         offset, shape, strides = facts["view"]
@@ -251,7 +251,7 @@ class Artifact:
     # -- variables, graph
 
     def variables(self) -> dict[str, Variable]:
-        """Those that the graph updates, by label in lower case, with their initial values."""
+        """The variables that the graph updates, by label in lower case, with initial values."""
         if not self.states:
             return {}
         from nnefc.ir import DType, TensorType, Variable
@@ -266,14 +266,14 @@ class Artifact:
                 for facts in self.states
             }
 
-    def present(self) -> dict[str, Array]:
-        """The values of the same when the file was written, by label."""
+    def current_values(self) -> dict[str, Array]:
+        """The saved current values of the variables that the graph updates, by label."""
         with self._reading():
             return {str(facts["label"]): self._value(facts, "now") for facts in self.states}
 
     def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-        """The bytes of a file with other present values of variables, by label, and no notes."""
-        from nnefc.runtime.artifact.writer import changed
+        """The bytes of a file with new current values, by label, and no option but `accuracy`."""
+        from nnefc.runtime.artifact.writer import with_changes
 
         with self._reading():
             pieces = {
@@ -281,7 +281,7 @@ class Artifact:
                 for facts in self.states
             }
             content = {**self.file.content, "options": {"accuracy": self.accuracy}}
-            yield from changed(self.file, pieces, content)
+            yield from with_changes(self.file, pieces, content)
 
     def _value(self, facts: Facts, which: str) -> Array:
         items = self._head(facts[which])
@@ -289,22 +289,24 @@ class Artifact:
 
     @property
     def graph(self) -> Graph:
-        """The graph as it was before it was lowered for a processor."""
+        """The graph before it was lowered for a processor."""
         return self._whole_graph.get(partial(self._graph, self.array))
 
     @property
     def structure(self) -> Graph:
-        """The same graph, but for weights, which are zeros here: nothing is read of them."""
+        """The graph with zeros in place of the weights, which are not read."""
         return self._graph(self._zeros)
 
     def _graph(self, array: Callable[[int], Array]) -> Graph:
-        """`array` gives those that the graph names."""
+        """The graph; `array` returns an array by number."""
         from nnefc.ir import parse_graph
 
         with self._reading():
             text = self._head(self.file.content["ir"]).tobytes().decode()
             arrays = {str(facts["name"]): i for i, facts in enumerate(self._arrays)}
-            large = _Arrays(array, {n[1:]: i for n, i in arrays.items() if n.startswith("@")})
+            large = _ArraysByDigest(
+                array, {n[1:]: i for n, i in arrays.items() if n.startswith("@")}
+            )
             graph = parse_graph(text, f"{self.file.name}: graph", data=large)
             for key, variable in self.variables().items():
                 graph.variables[key].data = variable.data
@@ -314,7 +316,7 @@ class Artifact:
             return graph
 
     def _zeros(self, number: int) -> Array:
-        """Of the type and shape of an array, in no memory."""
+        """Zeros of the type and shape of an array, broadcast from one item."""
         facts = self._arrays[number]
         return np.broadcast_to(np.zeros((), numpy_type(str(facts["dtype"]))), tuple(facts["shape"]))
 
@@ -328,8 +330,8 @@ def _obstacle(target: Facts) -> str:
     return "" if target["interface"] == support_code.abi_digest() else OTHER_VERSION
 
 
-class _Arrays(Mapping[str, Array]):
-    """Arrays by digest, read when they are asked for."""
+class _ArraysByDigest(Mapping[str, Array]):
+    """Arrays by digest, read on access."""
 
     def __init__(self, array: Callable[[int], Array], numbers: dict[str, int]) -> None:
         self._array = array
@@ -350,5 +352,5 @@ def _tensor(facts: Facts) -> TensorSpec:
 
 
 def _tuples(value: object) -> Any:
-    """Lists, which tuples are in JSON, as tuples again."""
+    """Lists from JSON, recursively converted to tuples."""
     return tuple(map(_tuples, cast(list[object], value))) if isinstance(value, list) else value

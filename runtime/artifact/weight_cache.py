@@ -1,12 +1,12 @@
-"""Weights that an artifact does not hold as kernels read them, made when they are first needed.
+"""Packed weights that an artifact does not store, packed on first use and cached on disk.
 
-What is made for one target of an artifact is one file of the cache folder, named by a digest of all
-that it depends on; it is mapped, so that processes share it.  Without a cache it is memory.
+All such weights of one target of an artifact are one file in the cache folder, named by a digest of
+their dependencies and mapped, so that processes share it.  Without a cache they are in memory.
 
     offset  size
          0    16  `MAGIC`
         16    32  the name of the entry
-        48    32  checksum of all that follows; compared by `nnefc cache verify` only
+        48    32  checksum of the following bytes; compared by `nnefc cache verify` only
         80     .  zeros, then the arrays, each at a multiple of `ALIGNMENT`
 """
 
@@ -39,11 +39,11 @@ _START: Final = _CHECKSUM + _DIGEST_BYTES
 
 
 class MissingWeight(NamedTuple):
-    """A packing of an array of a file."""
+    """A packing of an array that the artifact does not store."""
 
     array: int
-    where: str
-    """What and where the array is in the file."""
+    description: str
+    """The manifest's description of the array, as JSON."""
     dtype: np.dtype[Any]
     packed: PackingSpec
 
@@ -55,59 +55,60 @@ class MissingWeight(NamedTuple):
 def load_or_pack(
     origin: str, wanted: Sequence[MissingWeight], derive: Callable[[MissingWeight], PackedWeight]
 ) -> list[Array]:
-    """The packed arrays, in their order.
+    """The packed arrays, in order of `wanted`.
 
-    `origin`: a digest of what the arrays are of; `derive`: says what one is made of.
+    `origin`: a digest of the weights of the artifact; `derive`: returns the weight to pack.
     """
     folder = kernel_cache.weight_folder() if wanted else None
-    kept = None if folder is None else _kept(folder, _name(origin, wanted), wanted, derive)
-    return [derive(each).array() for each in wanted] if kept is None else kept
+    name = _name(origin, wanted)
+    cached = None if folder is None else _load_or_store(folder, name, wanted, derive)
+    return [derive(each).array() for each in wanted] if cached is None else cached
 
 
-def _kept(
+def _load_or_store(
     folder: LruFolder,
     name: str,
     wanted: Sequence[MissingWeight],
     derive: Callable[[MissingWeight], PackedWeight],
 ) -> list[Array] | None:
-    """The arrays in the file of an entry, which is made if need be; None if there can be none."""
+    """The arrays in the file of an entry, which is written if missing; None if it cannot be."""
     file = folder.file_name(name)
-    places = list(_places(wanted))
-    size = places[-1] + wanted[-1].nbytes
+    offsets = list(_offsets(wanted))
+    size = offsets[-1] + wanted[-1].nbytes
 
     def write(out: BinaryIO) -> None:
         digest = _new_digest()
         out.write(bytes(_START))
         at = _START
-        for each, place in zip(wanted, places, strict=True):
-            padding, packed = bytes(place - at), derive(each).array()
+        for each, offset in zip(wanted, offsets, strict=True):
+            padding, packed = bytes(offset - at), derive(each).array()
             out.write(padding)
-            write_evenly(out, packed.view(np.uint8).data, place)
+            write_evenly(out, packed.view(np.uint8).data, offset)
             digest.update(padding)
             digest.update(packed.data)
-            at = place + each.nbytes
+            at = offset + each.nbytes
         out.seek(0)
         out.write(MAGIC + bytes.fromhex(name) + digest.digest())
 
-    def find() -> list[Array] | None:
+    def load() -> list[Array] | None:
         mapping = folder.map(file)
         if mapping is None or not _is_entry(mapping, name, size):
             return None
-        return _arrays(np.frombuffer(mapping, np.uint8), wanted, places)
+        return _arrays(np.frombuffer(mapping, np.uint8), wanted, offsets)
 
-    found = find()
-    if found is None:
+    arrays = load()
+    if arrays is None:
         try:
             with folder.writing(file) as out:
                 write(out)
         except OSError:
             return None
-        found = find()  # unless somebody has removed it already
-    return found
+        arrays = load()  # None if another process has removed it already
+    return arrays
 
 
 def is_whole(data: Array, name: str) -> bool:
-    """Whether the file of an entry is as it was written."""
+    """Whether the header and the checksum of an entry's file are right."""
     if data.size < _START or data[:_CHECKSUM].tobytes() != MAGIC + bytes.fromhex(name):
         return False
     return data[_CHECKSUM:_START].tobytes() == _digest(data[_START:])
@@ -118,12 +119,12 @@ def _is_entry(mapping: mmap.mmap, name: str, size: int) -> bool:
 
 
 def _name(origin: str, wanted: Sequence[MissingWeight]) -> str:
-    facts = [(each.where, each.packed) for each in wanted]
+    facts = [(each.description, each.packed) for each in wanted]
     return _digest(json.dumps([PACKING_VERSION, origin, facts]).encode()).hex()
 
 
-def _places(wanted: Sequence[MissingWeight]) -> Iterator[int]:
-    """Where the arrays are in the file."""
+def _offsets(wanted: Sequence[MissingWeight]) -> Iterator[int]:
+    """The offsets of the arrays in the file."""
     at = _START
     for each in wanted:
         at += -at % ALIGNMENT
@@ -131,10 +132,10 @@ def _places(wanted: Sequence[MissingWeight]) -> Iterator[int]:
         at += each.nbytes
 
 
-def _arrays(data: Array, wanted: Sequence[MissingWeight], places: Sequence[int]) -> list[Array]:
+def _arrays(data: Array, wanted: Sequence[MissingWeight], offsets: Sequence[int]) -> list[Array]:
     return [
-        data[place : place + each.nbytes].view(each.dtype)
-        for each, place in zip(wanted, places, strict=True)
+        data[offset : offset + each.nbytes].view(each.dtype)
+        for each, offset in zip(wanted, offsets, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Builds and arrays into the file of an artifact: what is stored, and in which form."""
+"""Writes artifacts: chooses the form in which arrays are stored, and builds the manifest."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from nnefc.runtime.artifact.writer import Writer
 from nnefc.runtime.memory.tensors import TensorSpec, can_hold_addresses
 from nnefc.runtime.plan.launch_info import total_work
 
-_ROOM: Final = 1 << 20
-"""Bytes by which packed forms may be larger than the arrays, all together, and beside a ..."""
-_SHARE: Final = 32
-"""... part of the weights."""
-_TABLE: Final = 1 << 14
-"""Bytes of an array of numbers that is not the graph's which is in the head."""
+_MAX_EXCESS_BYTES: Final = 1 << 20
+"""Bytes by which all packings together may exceed the arrays, plus 1 / _EXCESS_SHARE of these."""
+_EXCESS_SHARE: Final = 32
+_MAX_TABLE_BYTES: Final = 1 << 14
+"""Larger constants that are not derived from the graph are stored as weights, not in the head."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,41 +32,43 @@ class StateVariable:
 
     label: str
     initial: Array
-    now: Array
+    current: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PortableModel:
-    """A model without code: what does not depend on the processor."""
+    """The parts of a model that do not depend on the processor."""
 
     name: str
     version: str
-    """Of nnefc."""
+    """The version of nnefc."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     ir: str
-    """The graph, its large constants by name."""
+    """The text of the graph; large constants are named, not included."""
     arrays: Mapping[str, Array]
-    """What the graph names, each in one piece of memory."""
+    """The arrays that the graph names, each contiguous."""
     states: Sequence[StateVariable]
     options: Mapping[str, Any]
-    """How it is to be lowered."""
+    """Options of lowering."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a file of it takes at least."""
+        """Bytes of the arrays: the least size of the file."""
         return sum(array.nbytes for array in self.arrays.values())
 
 
 def write_artifact(file: BinaryIO, model: PortableModel, builds: Sequence[TargetBuild]) -> None:
-    """Write an artifact.  Constants of the first build are stored as kernels read them, of those
-    that follow only what the first one has too.
+    """Write an artifact.
+
+    Arrays are stored as the packings of the first build where possible.  Other packings, and those
+    of further builds, are computed when the artifact is loaded (`weight_cache`).
     """
     writer = Writer(file)
     arrays = list(model.arrays.values())
-    stored = _Stored(writer, arrays)
-    for number, pieces in _packed(arrays, builds[:1]).items():
-        stored.pack(number, pieces)
+    stored = _StoredArrays(writer, arrays)
+    for number, packings in _choose_packed(arrays, builds[:1]).items():
+        stored.pack(number, packings)
     targets = [_target(writer, build, stored) for build in builds]
     content: dict[str, Any] = {
         "name": model.name,
@@ -82,13 +83,13 @@ def write_artifact(file: BinaryIO, model: PortableModel, builds: Sequence[Target
                 "dtype": state.initial.dtype.name,
                 "shape": state.initial.shape,
                 "initial": writer.head(state.initial),
-                "now": writer.head(state.now),
+                "now": writer.head(state.current),
             }
             for state in model.states
         ],
         "targets": targets,
         "arrays": [
-            {"name": name, "dtype": array.dtype.name, "shape": array.shape, **stored.place(i)}
+            {"name": name, "dtype": array.dtype.name, "shape": array.shape, **stored.location(i)}
             for i, (name, array) in enumerate(model.arrays.items())
         ],
     }
@@ -100,35 +101,37 @@ def _tensor(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "dtype": spec.dtype.name, "shape": spec.shape}
 
 
-def _packed(arrays: Sequence[Array], builds: Sequence[TargetBuild]) -> dict[int, list[PackedArray]]:
-    """The arrays that are stored as the packings of a build, which give them back.
+def _choose_packed(
+    arrays: Sequence[Array], builds: Sequence[TargetBuild]
+) -> dict[int, list[PackedArray]]:
+    """The arrays to store as packings, by number; the array can be restored from its packings.
 
-    Those that are filled up with the fewest zeros come first, as far as there is room.
+    Arrays whose packings have the least padding are chosen first, up to the limit.
     """
-    pieces: defaultdict[int, list[PackedArray]] = defaultdict(list)
-    read: set[int] = set()
+    packings: defaultdict[int, list[PackedArray]] = defaultdict(list)
+    unpacked: set[int] = set()
     for constant in (c for build in builds for c in build.constants):
         if isinstance(constant, PackedArray):
-            pieces[constant.array].append(constant)
+            packings[constant.array].append(constant)
         elif isinstance(constant, ArraySlice):
-            read.add(constant.array)
-    room = _ROOM + sum(array.nbytes for array in arrays) // _SHARE
-    larger: dict[int, int] = {}
-    for number, packings in pieces.items():
+            unpacked.add(constant.array)
+    room = _MAX_EXCESS_BYTES + sum(array.nbytes for array in arrays) // _EXCESS_SHARE
+    excesses: dict[int, int] = {}
+    for number, group in packings.items():
         array = arrays[number]
-        if number not in read and restorable(array.size, [each.packed for each in packings]):
-            larger[number] = sum(each.nbytes for each in packings) - array.nbytes
+        if number not in unpacked and restorable(array.size, [each.packed for each in group]):
+            excesses[number] = sum(each.nbytes for each in group) - array.nbytes
     chosen: dict[int, list[PackedArray]] = {}
-    for number, excess in sorted(larger.items(), key=lambda pair: pair[1]):
+    for number, excess in sorted(excesses.items(), key=lambda pair: pair[1]):
         if excess > room:
             break
         room -= excess
-        chosen[number] = pieces[number]
+        chosen[number] = packings[number]
     return chosen
 
 
-class _Stored:
-    """Where arrays are in the file, and packings of them."""
+class _StoredArrays:
+    """Stores arrays and their packings in a file, each once."""
 
     def __init__(self, writer: Writer, arrays: Sequence[Array]) -> None:
         self._writer = writer
@@ -138,36 +141,36 @@ class _Stored:
         self._packings: dict[int, list[PackedArray]] = {}
 
     def pack(self, number: int, packings: Sequence[PackedArray]) -> None:
-        """Store an array as these packings of it."""
+        """Store an array as these packings."""
         self._packings[number] = list(packings)
         for each in packings:
             source = each.packed.view.of(self._arrays[number])
-            made = PackedWeight(source, each.packed.packing, each.packed.parameters).array()
-            self._pieces[each] = self._writer.weights(made)
+            items = PackedWeight(source, each.packed.packing, each.packed.parameters).array()
+            self._pieces[each] = self._writer.weights(items)
 
     def whole(self, number: int) -> dict[str, Piece]:
-        """Where an array is, which is stored as it is."""
+        """The location of an unpacked array, which is stored on the first request."""
         if number not in self._whole:
             self._whole[number] = self.put(self._arrays[number])
         return self._whole[number]
 
-    def put(self, array: Array, table: int = 0) -> dict[str, Piece]:
-        """Store an array: numbers that are more bytes than `table` are weights."""
-        if not can_hold_addresses(array.dtype) and array.nbytes > table:
+    def put(self, array: Array, head_bytes: int = 0) -> dict[str, Piece]:
+        """Store an array, as weights if it has more than `head_bytes` and cannot hold addresses."""
+        if not can_hold_addresses(array.dtype) and array.nbytes > head_bytes:
             return {"weights": self._writer.weights(array)}
         return {"head": self._writer.head(np.ascontiguousarray(array))}
 
-    def place(self, number: int) -> dict[str, Any]:
-        """Of an array, for the manifest."""
+    def location(self, number: int) -> dict[str, Any]:
+        """The manifest's entry for the location of an array."""
         packings = self._packings.get(number)
         if packings is None:
             return self.whole(number)
         return {"packed": [self.packing(each) for each in packings]}
 
     def packing(self, each: PackedArray) -> dict[str, Any]:
-        """Of a packing; where it is only if it is stored so."""
+        """The manifest's entry for a packing; its location only if it is stored."""
         packed = each.packed
-        found = {
+        entry = {
             "array": each.array,
             "view": packed.view,
             "packing": packed.packing,
@@ -175,19 +178,19 @@ class _Stored:
             **({"dtype": packed.dtype} if packed.dtype else {}),
         }
         piece = self._pieces.get(each)
-        return found if piece is None else {**found, "weights": piece}
+        return entry if piece is None else {**entry, "weights": piece}
 
     def constant(self, constant: Constant) -> dict[str, Any]:
-        """Of a constant."""
+        """The manifest's entry for a constant."""
         if isinstance(constant, PackedArray):
             return self.packing(constant)
         if isinstance(constant, ArraySlice):
             ((kind, (offset, _)),) = self.whole(constant.array).items()
             return {kind: (offset + constant.offset, constant.nbytes)}
-        return self.put(constant, _TABLE)
+        return self.put(constant, _MAX_TABLE_BYTES)
 
 
-def _target(writer: Writer, build: TargetBuild, stored: _Stored) -> dict[str, Any]:
+def _target(writer: Writer, build: TargetBuild, stored: _StoredArrays) -> dict[str, Any]:
     plan = build.plan
     return {
         "isa": build.isa,

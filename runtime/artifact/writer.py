@@ -1,4 +1,4 @@
-"""Writes the file of an artifact: see `nnefc.runtime.artifact.file`."""
+"""Writes the file format of `nnefc.runtime.artifact.file`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAGE: Final = 4096
 
 
 class Writer:
-    """Writes an artifact into a file that is open for writing, from its beginning."""
+    """Writes an artifact into an empty open file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -30,7 +30,7 @@ class Writer:
         self._pad(_PAGE)
 
     def weights(self, array: Array) -> Piece:
-        """Append the items of an array, in the order of C."""
+        """Append the items of an array to the weights, in C order."""
         self._pad(ALIGNMENT)
         piece = self._at, array.nbytes
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
@@ -48,7 +48,7 @@ class Writer:
         return piece
 
     def finish(self, content: dict[str, Any]) -> None:
-        """Write what is left, the header last."""
+        """Write the head and the manifest, then the header."""
         self._pad(_PAGE)
         head = bytes(self._head)
         header, manifest = _frame(self._at, head, self._digest.hexdigest(), content)
@@ -64,10 +64,10 @@ class Writer:
         self._at += len(padding)
 
 
-def changed(
+def with_changes(
     file: ArtifactFile, pieces: Mapping[Piece, bytes], content: dict[str, Any]
 ) -> Iterator[bytes | memoryview]:
-    """The bytes of a file with the same weights and other pieces of the head and content."""
+    """The bytes of a file with the same weights, changed pieces of the head, and new content."""
     head = bytearray(file.head_data.tobytes())
     for (offset, size), data in pieces.items():
         assert len(data) == size

@@ -21,7 +21,7 @@ from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.runtime.artifact.file import open_file
 from nnefc.runtime.artifact.read import Artifact
-from nnefc.runtime.artifact.writer import changed
+from nnefc.runtime.artifact.writer import with_changes
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.artifacts.saved import (
     COUNTER,
@@ -322,7 +322,7 @@ def of_another_version(folder: Path, **changes: int) -> Path:
     for target in file.content["targets"]:
         target["interface"] = "0" * 32
     path = folder / "other.nnefc"
-    path.write_bytes(b"".join(changed(file, {}, file.content)))
+    path.write_bytes(b"".join(with_changes(file, {}, file.content)))
     return path
 
 
@@ -348,7 +348,7 @@ def test_weights_that_another_version_has_packed_are_refused(tmp_path: Path) -> 
         nnefc.load(path)
     (error,) = caught.value.errors
     assert (error.rule, error.file) == ("artifact/format", str(path))
-    assert "packed as nnefc 0.0.7 does it" in error.message
+    assert "nnefc 0.0.7 packed the weights" in error.message
     assert error.hint == "compile the model again with this version"
 
 

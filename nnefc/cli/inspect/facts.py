@@ -35,7 +35,7 @@ def describe_artifact(artifact: Artifact, verified: bool) -> dict[str, Any]:
     """Facts of an artifact beside its graph; `verified`: its checksums were compared."""
     import numpy as np
 
-    present = artifact.present()
+    present = artifact.current_values()
     states = [
         {
             **_tensor(variable.label, variable.type),

@@ -134,7 +134,7 @@ class ArtifactModel:
         from dataclasses import replace
 
         graph = self.artifact.graph.clone()
-        for label, value in self.artifact.present().items():
+        for label, value in self.artifact.current_values().items():
             variable = graph.variables[label.lower()]
             graph.variables[label.lower()] = replace(variable, data=value)
         return graph
