@@ -18,6 +18,7 @@ from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset
 from nnefc.kernels.tile.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, Half, cover, panel_width
 from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import address, load_word
 
 DIRECT = Layout(
@@ -38,7 +39,7 @@ DIRECT = Layout(
   the piece of depth
 - runs: int32 [run_count, 3 + pieces].  Pixels of a run share their taps: first pixel, end, the
   first entry in taps for each piece, and the end of the last piece's entries
-- mode: RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two float32 in a word
+- mode: RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two items in a word
 - last_channels: channels of the last block of the last tile if padding channels must become zero,
   else 0
 
@@ -80,24 +81,27 @@ in pieces of `depth_block`; a tile of the launch is `unit_block` of `units`.
 ) = DIRECT.offsets
 
 
-def _relatives(vectors: int, channels: int, half: Half) -> Iterator[Kernel]:
+def _relatives(item: str, vectors: int, channels: int, half: Half) -> Iterator[Kernel]:
     """Kernels that most convolutional networks use; an entry is 8 channels or a whole block."""
-    lanes = lanes_of("float32")
+    lanes = lanes_of(item)
     for vectors in (1, 2, 3):
-        yield convolution(vectors, min(lanes, 8))
+        yield convolution(item, vectors, min(lanes, 8))
     if host().halves:
-        yield convolution(2, min(lanes, 8), half="filled")
+        yield convolution(item, 2, min(lanes, 8), half="filled")
     for stride in (1, 2):
         yield depthwise.convolution(lanes, stride, taps=3)
-    yield layout.unblock(lanes)
+    yield layout.unblock(item, lanes)
     yield chain.tiles()
 
 
 @family(_relatives)
-def convolution(vectors: int, channels: int, half: Half = "") -> KernelFunction:
-    """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction."""
-    run = cover(vectors, channels, half)
-    width = panel_width(vectors, half) * 4
+def convolution(item: str, vectors: int, channels: int, half: Half = "") -> KernelFunction:
+    """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction.
+
+    `item`: type of all tensors and of the sums, of at most 4 bytes.
+    """
+    run = cover(item, vectors, channels, half)
+    width = panel_width(item, vectors, half) * ITEMSIZE[item]
     step = channels * width
 
     def convolution(bases, params, first, last):

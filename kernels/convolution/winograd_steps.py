@@ -8,14 +8,18 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from nnefc.kernels.convolution.winograd_transforms import Taps, input_tiles, output_tiles
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.blocked import load_offset
 from nnefc.kernels.tile.blocked_tile import FIRST, Half, cover, panel_width
 from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import address, helper, load_word
+
+ITEM: Final = "float32"
+"""The item type of all tensors."""
 
 
 class Panel(NamedTuple):
@@ -141,7 +145,7 @@ def _part_start(params, part):
 def transform_input(taps: Taps, largest: int) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block into v."""
     transform = input_tiles(taps, largest)
-    vector = lanes_of("float32") * 4
+    vector = lanes_of(ITEM) * ITEMSIZE[ITEM]
 
     @helper
     def run(bases, params, v, block, first, end):
@@ -182,7 +186,7 @@ def transform_input(taps: Taps, largest: int) -> Any:
 def transform_output(taps: Taps, largest: int) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block from m."""
     transform = output_tiles(taps, largest)
-    vector = lanes_of("float32") * 4
+    vector = lanes_of(ITEM) * ITEMSIZE[ITEM]
 
     @helper
     def run(bases, params, m, block, first, end):
@@ -228,7 +232,7 @@ def transform_output(taps: Taps, largest: int) -> Any:
 def _product(panel: Panel, channels: int) -> Any:
     """Helper that multiplies a panel for tiles with the same offsets in v and m."""
     vectors, half = panel
-    run = cover(vectors, channels, half)
+    run = cover(ITEM, vectors, channels, half)
 
     @helper
     def product(count, depth, taps, x, pixels, w, y, plane, zeros):
@@ -247,12 +251,14 @@ def multiply_panels(channels: int, each: Panel, last_ones: Panel) -> Any:
     The panels of an element are of shape `each`, then of shape `last_ones`, unless the latter has 0
     vectors.  An entry of the reduction is `channels` input channels.
     """
-    vector = lanes_of("float32") * 4
+    vector = lanes_of(ITEM) * ITEMSIZE[ITEM]
     (vectors, _), (last_vectors, _) = each, last_ones
     has_last = last_vectors > 0
     run_panel = _product(each, channels)
     run_last = _product(last_ones if has_last else each, channels)
-    panel_bytes, last_bytes = (4 * channels * panel_width(*panel) for panel in (each, last_ones))
+    panel_bytes, last_bytes = (
+        ITEMSIZE[ITEM] * channels * panel_width(ITEM, *panel) for panel in (each, last_ones)
+    )
 
     @helper
     def run(bases, params, v, m, block, first, end):

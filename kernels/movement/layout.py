@@ -12,6 +12,7 @@ kernels are independent of rows, halos and rank.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,8 @@ from llvmlite import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset, table_offset
-from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
@@ -50,9 +52,6 @@ between batch items and channels.  blocked: see `nnefc.kernels.tile.blocked`; of
     UNIT_BLOCK,
 ) = LAYOUT.offsets
 
-load, store = LOAD["float32"], STORE["float32"]
-ITEM = 4
-
 
 def _pixel(v: Vector, blocked: Any, offsets: Any, first: Any, i: int) -> Any:
     """Pointer to pixel first + i."""
@@ -71,24 +70,24 @@ def _first(v: Vector, index: Any, pixels: Any) -> Any:
 
 
 @cache
-def block_squares(lanes: int, whole: bool) -> Any:
+def block_squares(item: str, lanes: int, whole: bool) -> Any:
     """Intrinsic `block(dense, channel_bytes, channels, blocked, offsets, pixels)`.
 
     pixels >= lanes.  `whole`: channels >= lanes; otherwise the missing channels are zero.
     """
 
-    @vector_intrinsic("float32", lanes, 6, apart=True)
+    @vector_intrinsic(item, lanes, 6, apart=True)
     def block(v: Vector, dense, channel_bytes, channels, blocked, offsets, pixels):
         builder = v.builder
         dense, blocked, offsets = v.pointer(dense), v.pointer(blocked), v.pointer(offsets)
         rows = [v.at(dense, builder.mul(channel_bytes, v.word(c))) for c in range(lanes)]
-        steps = [v.word(ITEM)] * lanes
+        steps = [v.word(v.itemsize)] * lanes
         if not whole:
             nothing = v.local(v.type)
             v.zero().store(nothing)
             there = [builder.icmp_signed("<", v.word(c), channels) for c in range(lanes)]
             rows = [builder.select(t, row, nothing) for t, row in zip(there, rows, strict=True)]
-            steps = [builder.select(t, v.word(ITEM), v.word(0)) for t in there]
+            steps = [builder.select(t, v.word(v.itemsize), v.word(0)) for t in there]
         with _squares(v, pixels) as turn:
             first = _first(v, turn.index, pixels)
             square = [
@@ -101,13 +100,13 @@ def block_squares(lanes: int, whole: bool) -> Any:
 
 
 @cache
-def unblock_squares(lanes: int, whole: bool) -> Any:
+def unblock_squares(item: str, lanes: int, whole: bool) -> Any:
     """Intrinsic `unblock(dense, channel_bytes, channels, blocked, offsets, pixels)`.
 
     pixels >= lanes.  `whole`: channels >= lanes; otherwise `channels` channels are stored.
     """
 
-    @vector_intrinsic("float32", lanes, 6, apart=True)
+    @vector_intrinsic(item, lanes, 6, apart=True)
     def unblock(v: Vector, dense, channel_bytes, channels, blocked, offsets, pixels):
         builder = v.builder
         dense, blocked, offsets = v.pointer(dense), v.pointer(blocked), v.pointer(offsets)
@@ -115,7 +114,7 @@ def unblock_squares(lanes: int, whole: bool) -> Any:
         with _squares(v, pixels) as turn:
             first = _first(v, turn.index, pixels)
             square = [v.load(_pixel(v, blocked, offsets, first, i)) for i in range(lanes)]
-            start = v.at(dense, builder.mul(first, v.word(ITEM)))
+            start = v.at(dense, builder.mul(first, v.word(v.itemsize)))
             rows = transpose(v, square)
             if whole:
                 for c, row in enumerate(rows):
@@ -130,28 +129,43 @@ def unblock_squares(lanes: int, whole: bool) -> Any:
     return unblock
 
 
-@helper
-def _block_few(dense, channel_bytes, channels, lanes, blocked, offsets, pixels):
-    """`block` for fewer pixels than lanes."""
-    for p in range(pixels):
-        pixel = blocked + load_offset(offsets + 4 * p)
-        for c in range(channels):
-            store(pixel, c, load(dense + c * channel_bytes, p))
-        for c in range(channels, lanes):
-            store(pixel, c, 0.0)
+@cache
+def _block_few(item: str) -> Any:
+    """Helper: as `block_squares`, for fewer pixels than lanes."""
+    load, store, zero = LOAD[item], STORE[item], NUMBER[item](0)
+
+    @helper
+    def block(dense, channel_bytes, channels, lanes, blocked, offsets, pixels):
+        for p in range(pixels):
+            pixel = blocked + load_offset(offsets + 4 * p)
+            for c in range(channels):
+                store(pixel, c, load(dense + c * channel_bytes, p))
+            for c in range(channels, lanes):
+                store(pixel, c, zero)
+
+    return block
 
 
-@helper
-def _unblock_few(dense, channel_bytes, channels, lanes, blocked, offsets, pixels):
-    """`unblock` for fewer pixels than lanes."""
-    for p in range(pixels):
-        pixel = blocked + load_offset(offsets + 4 * p)
-        for c in range(channels):
-            store(dense + c * channel_bytes, p, load(pixel, c))
+@cache
+def _unblock_few(item: str) -> Any:
+    """Helper: as `unblock_squares`, for fewer pixels than lanes."""
+    load, store = LOAD[item], STORE[item]
+
+    @helper
+    def unblock(dense, channel_bytes, channels, lanes, blocked, offsets, pixels):
+        for p in range(pixels):
+            pixel = blocked + load_offset(offsets + 4 * p)
+            for c in range(channels):
+                store(dense + c * channel_bytes, p, load(pixel, c))
+
+    return unblock
 
 
-def _kernel(lanes: int, squares: Any, few: Any) -> KernelFunction:
-    some, whole = squares(lanes, False), squares(lanes, True)
+def _kernel(
+    item: str, lanes: int, squares: Callable[[str, int, bool], Any], few: Any
+) -> KernelFunction:
+    size = ITEMSIZE[item]
+    some, whole = squares(item, lanes, False), squares(item, lanes, True)
 
     def convert(bases, params, first, last):
         dense, blocked = address(bases, params + DENSE), address(bases, params + BLOCKED)
@@ -166,7 +180,7 @@ def _kernel(lanes: int, squares: Any, few: Any) -> KernelFunction:
             begin, plane = u % pieces * pixel_block, u // pieces
             n, block = plane // blocks, plane % blocks
             here = dense + n * load_word(params + DENSE_BATCH)
-            here += block * lanes * dense_channel + begin * ITEM
+            here += block * lanes * dense_channel + begin * size
             there = blocked + n * load_word(params + BLOCKED_BATCH)
             there += block * load_word(params + BLOCKED_PLANE)
             table = offsets + 4 * begin
@@ -182,12 +196,12 @@ def _kernel(lanes: int, squares: Any, few: Any) -> KernelFunction:
 
 
 @family(moves=True)
-def block(lanes: int) -> KernelFunction:
+def block(item: str, lanes: int) -> KernelFunction:
     """Row-major to blocks of `lanes` channels; padding channels of the last block become zero."""
-    return _kernel(lanes, block_squares, _block_few)
+    return _kernel(item, lanes, block_squares, _block_few(item))
 
 
 @family(moves=True)
-def unblock(lanes: int) -> KernelFunction:
+def unblock(item: str, lanes: int) -> KernelFunction:
     """Blocks of `lanes` channels to row-major."""
-    return _kernel(lanes, unblock_squares, _unblock_few)
+    return _kernel(item, lanes, unblock_squares, _unblock_few(item))

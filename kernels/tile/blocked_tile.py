@@ -76,7 +76,7 @@ class _Words(NamedTuple):
     - x, y, residual: planes, with int32 offsets of pixels (`_pixels`) and the bytes between channel
       blocks (`_plane`)
     - filter: [weights, channels, panel_width]; bias: [panel_width]
-    - clamp: the lowest and the highest result, two float32
+    - clamp: the lowest and the highest result, two items
     - last_channels: channels of the last block, if `mode` has FILLED
     """
 
@@ -112,17 +112,18 @@ def tile_pixels(vectors: int) -> int:
     return min(fitting, ACCUMULATORS // vectors, MAX_HEIGHT)
 
 
-def panel_width(vectors: int, half: Half) -> int:
+def panel_width(item: str, vectors: int, half: Half) -> int:
     """Items that a tile stores per pixel, including padding channels."""
-    lanes = lanes_of("float32")
+    lanes = lanes_of(item)
     return vectors * lanes - (lanes // 2 if half in ("first", "last") else 0)
 
 
 @cache
-def cover(vectors: int, channels: int, half: Half = "") -> Any:
+def cover(item: str, vectors: int, channels: int, half: Half = "") -> Any:
     """Intrinsic `cover(pixels, depth, taps, ...)`: tiles over any number of pixels; see `_Words`.
 
-    Heights of tiles differ by at most 1, and higher tiles come first.
+    `item`: type of all tensors and of the sums.  Heights of tiles differ by at most 1, and higher
+    tiles come first.
     """
     highest = tile_pixels(vectors)
 
@@ -141,10 +142,10 @@ def cover(vectors: int, channels: int, half: Half = "") -> Any:
             builder.branch(out)
         builder.position_at_end(out)
 
-    @vector_intrinsic("float32", lanes_of("float32"), 1 + len(_Words._fields))
+    @vector_intrinsic(item, lanes_of(item), 1 + len(_Words._fields))
     def cover(v: Vector, pixels, *words):
         builder, given = v.builder, _Words(*words)
-        run = separate_function(builder, strip, "float32", v.lanes, 2 + len(words))
+        run = separate_function(builder, strip, item, v.lanes, 2 + len(words))
         tiles = builder.udiv(builder.add(pixels, v.word(highest - 1)), v.word(highest))
         height = builder.udiv(pixels, tiles)
         higher = builder.sub(pixels, builder.mul(height, tiles))
@@ -250,7 +251,7 @@ class _Tile:
         v = self.v
         low, high = (
             {column.lanes: column.splat(item) for column in self.shape.stored}
-            for item in (v.load_item(self.clamp, 4 * i) for i in range(2))
+            for item in (v.load_item(self.clamp, v.itemsize * i) for i in range(2))
         )
 
         def store(*, bounded: bool, mask: Lanes | None = None) -> None:
@@ -259,7 +260,7 @@ class _Tile:
                 top = high[column.lanes] if bounded else None
                 x = clamp(x, low[column.lanes], top)
                 if mask is not None and (k + 1) % self.vectors == 0:
-                    x = select(mask, x, 0.0)
+                    x = select(mask, x, 0)
                 x.store(at)
 
         def clamped() -> None:
@@ -299,7 +300,7 @@ class _Tile:
                 for i, (whole, half) in enumerate(sources):
                     for j, column in enumerate(columns):
                         source = whole if column.lanes == v.lanes else half
-                        item = column.load_splat(source, 4 * c)
+                        item = column.load_splat(source, v.itemsize * c)
                         k = i * self.vectors + j
                         sums[k] = fma(item, weights[j], sums[k])
             turn.next = sums
@@ -355,7 +356,7 @@ def _extended(x: Lanes, v: Vector) -> Lanes:
     """x, which has all or half of the lanes of `v`, extended with zeros to the lanes of `v`."""
     if x.v.lanes == v.lanes:
         return x
-    return shuffle_two(x, constant(x.v, x.dtype, 0.0), v, range(v.lanes))
+    return shuffle_two(x, constant(x.v, x.dtype, 0), v, range(v.lanes))
 
 
 class _Choice:

@@ -19,7 +19,6 @@ from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 
-ITEM: Final = "float32"
 IN_FLIGHT: Final = 4
 """Pixels computed at a time, to hide latency."""
 
@@ -36,30 +35,36 @@ def layout(operands: int) -> Layout:
 
 
 @family()
-def expression(what: Expression, walks: tuple[bool, ...]) -> VectorKernel:
-    """`walks`: which operands have a vector per pixel; others have one for the whole run."""
+def expression(what: Expression, per_pixel: tuple[bool, ...]) -> VectorKernel:
+    """`what` of operands of one item type, in vectors as long as the machine's.
+
+    `per_pixel`: for each operand, whether it has a vector per pixel or one vector per run.
+    """
 
     def kernel(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
-        _Runs(builder, what, walks, bases, params).emit(first, last)
+        _Runs(builder, what, per_pixel, bases, params).emit(first, last)
 
     return VectorKernel(kernel)
 
 
 class _Runs:
+    """Emits the kernel `expression`."""
+
     def __init__(
-        self, builder: Any, what: Expression, walks: tuple[bool, ...], bases: Any, params: Any
+        self, builder: Any, what: Expression, per_pixel: tuple[bool, ...], bases: Any, params: Any
     ) -> None:
-        self.v = Vector(builder, ITEM, lanes_of(ITEM))
-        self._what, self._walks = what, walks
+        (item,) = set(what.inputs)
+        self.v = Vector(builder, item, lanes_of(item))
+        self._what, self._per_pixel = what, per_pixel
         self._libm = self._word(bases, 8 * BASE_LIBM) if what.calls_library else None
-        places = layout(len(walks)).offsets
+        places = layout(len(per_pixel)).offsets
         *self._operands, self._starts, self._runs = (
             self._reference(bases, params, at) for at in places
         )
 
     def emit(self, first: Any, last: Any) -> None:
         v, builder = self.v, self.v.builder
-        record = 8 * (1 + len(self._walks))
+        record = 8 * (1 + len(self._per_pixel))
         begin, end = (
             self._word(builder.add(self._starts, builder.mul(tile, I64(8))), 0)
             for tile in (first, last)
@@ -71,7 +76,7 @@ class _Runs:
                 v.at(v.pointer(base), self._word(at, 8 * i))
                 for i, base in enumerate(self._operands, 1)
             ]
-            fixed = {i: v.load(place) for i, place in enumerate(places) if not self._walks[i]}
+            fixed = {i: v.load(place) for i, place in enumerate(places) if not self._per_pixel[i]}
             whole = builder.and_(pixels, I64(-IN_FLIGHT))
             with v.loop(0, whole, IN_FLIGHT) as turn:
                 self._pixels(places, fixed, turn.index, IN_FLIGHT)

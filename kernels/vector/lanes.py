@@ -269,7 +269,9 @@ def _call(name: str, x: Lanes, *others: Lanes | Number) -> Lanes:
 
 
 def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
-    """x * y + z, rounded once on machines with fused multiply-adds (not SSE4.2)."""
+    """x * y + z; floats are rounded once on machines with fused multiply-adds (not SSE4.2)."""
+    if not x.is_float:
+        return x * y + z
     return _call("fmuladd", x, y, z)
 
 

@@ -225,7 +225,9 @@ def test_every_number_of_channels(outputs: int) -> None:
         model = compare(case, threads=1, accuracy="strict")
     lanes = host().float32_lanes
     kernels = {launch.kernel.split("+")[0] for launch in model.launches}
-    made = {direct.convolution(n, min(lanes, 8), half="filled").symbol for n in (1, 2, 3)}
+    made = {
+        direct.convolution("float32", n, min(lanes, 8), half="filled").symbol for n in (1, 2, 3)
+    }
     found = {f"nnefc_{kernel}" for kernel in kernels} & made
     assert bool(found) == (0 < outputs % lanes <= lanes // 2)
 

@@ -95,7 +95,7 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
     )
 
 
-def _transpose(lower: Lowering, family: Family[int], dense: Tensor, blocked: Tensor) -> None:
+def _transpose(lower: Lowering, family: Family[str, int], dense: Tensor, blocked: Tensor) -> None:
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
     pixel_block = ceil_div(pixels, largest([pixels // PIXELS, 1]))
     (offsets,) = traced_call(_offsets, blocked.plane)
@@ -115,7 +115,7 @@ def _transpose(lower: Lowering, family: Family[int], dense: Tensor, blocked: Ten
         units=units,
         unit_block=unit_block,
     )
-    lower.launch(family(lanes), words, ceil_div(units, unit_block))
+    lower.launch(family(str(dense.dtype), lanes), words, ceil_div(units, unit_block))
 
 
 def _offsets(plane: Plane) -> tuple[Array]:

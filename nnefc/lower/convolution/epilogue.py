@@ -137,8 +137,8 @@ class TileEpilogue:
             starts=lower.table(np.array(starts, np.int64)),
             runs=lower.table(np.concatenate(records).astype(np.int64)),
         )
-        walks = tuple(operand.tensor is not None for operand in self.operands)
-        after = pixel_runs.expression(self.expression, walks)
+        per_pixel = tuple(operand.tensor is not None for operand in self.operands)
+        after = pixel_runs.expression(self.expression, per_pixel)
         links = [(kernel, words), (after, following)]
         lower.launch(chain.tiles(), chain_words(links), len(tiles))
 

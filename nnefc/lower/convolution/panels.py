@@ -32,7 +32,7 @@ class Panels:
     @property
     def width(self) -> int:
         """Channels of a panel, padding included."""
-        return panel_width(self.vectors, self.half)
+        return panel_width("float32", self.vectors, self.half)
 
     @property
     def mac_fraction(self) -> float:

@@ -34,7 +34,7 @@ from nnefc.runtime.compile.unit import CompileUnit, key_of
 from tests.helpers.cache.compile_pool import SOURCES, emitted, name_of, watched_pool
 
 KERNELS = Path(nnefc.kernels.__file__).parent
-RELATIVES = [layout.unblock(lanes=8), softmax.rows("float32")]
+RELATIVES = [layout.unblock("float32", lanes=8), softmax.rows("float32")]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_no_relatives(kept: dict[str, bytes], reason: str, monkeypatch: pytest.M
 def test_relatives_of_all_families_are_kernels() -> None:
     lanes = lanes_of("float32")
     kernels = [
-        direct.convolution(3, channels=1),
+        direct.convolution("float32", 3, channels=1),
         depthwise.convolution(lanes, 1, taps=5, residual=True),
         strided.copy(4),
         pooling.window("sum", lanes, None),

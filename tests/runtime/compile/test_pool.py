@@ -52,7 +52,7 @@ def test_workers_give_what_this_process_gives() -> None:
 
 
 def test_groups_come_one_after_the_other() -> None:
-    large = direct.convolution(1, channels=1)
+    large = direct.convolution("float32", 1, channels=1)
     groups = [SOURCES[:1], [SOURCES[1], large], SOURCES[2:3]]
     found, begun = apart(map(named, groups), 1)
     assert list(found) == begun == [SOURCES[0], large, SOURCES[1], SOURCES[2]]
