@@ -1,0 +1,140 @@
+"""Kernels on channel-blocked tensors of other item types than float32, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnefc.kernels.convolution import direct
+from nnefc.kernels.movement import layout
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile import pixel_runs
+from nnefc.kernels.tile.blocked_tile import BOUNDED
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.scalar import Expression
+from nnefc.runtime.compile.kernel_compiler import compile_kernels
+
+Array = np.ndarray[Any, Any]
+
+
+def run(kernel: Kernel, parameters: Layout, tiles: int, **values: Any) -> None:
+    """Run all tiles of a kernel; arrays are the memory that fields refer to."""
+    arrays = [value for value in values.values() if isinstance(value, np.ndarray)]
+    bases = np.array([array.ctypes.data for array in arrays], np.int64)
+    numbers = {name: value for name, value in values.items() if not isinstance(value, np.ndarray)}
+    names = [name for name in values if name not in numbers]
+    words = parameters.pack(**numbers, **{name: i for i, name in enumerate(names)})
+    params = np.array([0 if word is None else word for word in words], np.int64)
+    compile_kernels([kernel]).call(kernel, bases.ctypes.data, params.ctypes.data, 0, tiles)
+
+
+def items(item: str, *shape: int) -> Array:
+    rng = np.random.default_rng(1)
+    if item.startswith("float"):
+        return rng.normal(size=shape).astype(item)
+    return rng.integers(-99, 99, shape).astype(item)
+
+
+@pytest.mark.parametrize("item", ["float32", "float64", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize(("channels", "pixels"), [(21, 37), (16, 16), (3, 2)])
+def test_layouts(item: str, lanes: int, channels: int, pixels: int) -> None:
+    x = items(item, 2, channels, pixels)
+    blocks, plane = -(-channels // lanes), 2 * pixels + 1
+    padded = np.zeros((2, blocks * lanes, pixels), item)
+    padded[:, :channels] = x
+    expected = np.zeros((2, blocks, plane, lanes), item)
+    places = np.arange(pixels)[::-1] * 2
+    expected[:, :, places] = padded.reshape(2, blocks, lanes, pixels).swapaxes(2, 3)
+    y, back = np.zeros_like(expected), np.zeros_like(x)
+    for kernel, dense in ((layout.block(item, lanes), x), (layout.unblock(item, lanes), back)):
+        run(
+            kernel,
+            layout.LAYOUT,
+            tiles=2 * blocks * -(-pixels // 18),
+            dense=dense,
+            blocked=y,
+            offsets=(places * y[0, 0, 0].nbytes).astype(np.int32),
+            dense_batch=x[0].nbytes,
+            dense_channel=x[0, 0].nbytes,
+            blocked_batch=y[0].nbytes,
+            blocked_plane=y[0, 0].nbytes,
+            channels=channels,
+            pixels=pixels,
+            pixel_block=18,
+            units=2 * blocks * -(-pixels // 18),
+            unit_block=1,
+        )
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(back, x)
+
+
+@pytest.mark.parametrize("item", ["float32", "float64", "int32", "int8"])
+def test_expressions(item: str) -> None:
+    lanes = lanes_of(item)
+    x, z, w = items(item, 23, lanes), items(item, 31, lanes), items(item, 2, lanes)
+    expected = x.copy()
+    expected[:9] = x[:9] * w[0] + z[4:13]
+    expected[9:] = x[9:] * w[1] + z[17:]
+    steps = (("mul", (0, 1), item, None), ("add", (3, 2), item, None))
+    size = x[0].nbytes
+    run(
+        pixel_runs.expression(Expression((item,) * 3, steps, (4,)), (True, False, True)),
+        pixel_runs.layout(3),
+        tiles=2,
+        x0=x,
+        x1=w,
+        x2=z,
+        starts=np.array([0, 1, 2]),
+        runs=np.array([[9, 0, 0, 4 * size], [14, 9 * size, size, 17 * size]]),
+    )
+    np.testing.assert_allclose(x, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("item", ["float32", "int32"])
+@pytest.mark.parametrize("pixels", [1, 13, 50])
+def test_products(item: str, pixels: int) -> None:
+    lanes, vectors = lanes_of(item), 2
+    channels = min(lanes, 8)
+    x, w = items(item, pixels, lanes), items(item, lanes, vectors * lanes)
+    bias, y = items(item, vectors * lanes), np.zeros((vectors, pixels, lanes), item)
+    low, high = np.array([-500, 900], item)
+    entries = np.arange(lanes // channels)
+    offsets = (np.arange(pixels) * x[0].nbytes).astype(np.int32)
+    run(
+        direct.convolution(item, vectors, channels),
+        direct.DIRECT,
+        tiles=1,
+        x=x,
+        y=y,
+        filter=w,
+        bias=bias,
+        residual=y,
+        taps=np.stack([entries * channels * x.itemsize, entries], 1).astype(np.int32),
+        runs=np.array([[0, pixels, 0, len(entries)]], np.int32),
+        x_pixels=offsets,
+        y_pixels=offsets,
+        residual_pixels=offsets,
+        **dict.fromkeys(("x_batch", "x_group", "y_batch", "y_group"), 0),
+        **dict.fromkeys(("residual_batch", "residual_group", "residual_plane"), 0),
+        y_plane=y[0].nbytes,
+        groups=1,
+        group_tiles=1,
+        pixels=pixels,
+        depth=len(entries),
+        run_count=1,
+        mode=BOUNDED,
+        clamp=int(np.array([low, high]).view(np.int64)[0]),
+        last_channels=0,
+        pixel_block=pixels,
+        depth_block=len(entries),
+        part_tiles=1,
+        units=1,
+        unit_block=1,
+    )
+    expected = np.clip(x @ w + bias, low, high)
+    got = y.swapaxes(0, 1).reshape(pixels, -1)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
