@@ -23,7 +23,7 @@ from nnefc.kernels.elementwise.parameters import (
     MAX_PERIOD,
     OUTER,
     Access,
-    Walk,
+    AccessPattern,
     lanes,
     offsets,
 )
@@ -53,10 +53,10 @@ class _Row:
 class Loops:
     """Emits the kernel of `expression`, with parameters laid out by `parameters.layout`."""
 
-    def __init__(self, builder: Any, expression: Expression, walk: Walk) -> None:
+    def __init__(self, builder: Any, expression: Expression, pattern: AccessPattern) -> None:
         self._builder = builder
         self._expression = expression
-        self._walk = walk
+        self._pattern = pattern
         self._lanes = lanes(expression)
         self._types = expression.types
         self._inputs = len(expression.inputs)
@@ -71,7 +71,7 @@ class Loops:
             for d in (*expression.inputs, *(self._types[r] for r in expression.results))
         ]
         # Vectors of a group, which begins at a whole item of a stretched operand.
-        self._group = walk.factor // math.gcd(walk.factor, self._lanes)
+        self._group = pattern.factor // math.gcd(pattern.factor, self._lanes)
         self._in_flight = max(IN_FLIGHT // self._group, 1)
         self._v = self._vector(1)
         self._params: Any = None
@@ -97,9 +97,9 @@ class Loops:
         ]
         if self._expression.calls_library:
             self._libm = load_word(b, b.add(bases, I64(8 * BASE_LIBM)))
-        if Access.PERIODIC in self._walk.access:
+        if Access.PERIODIC in self._pattern.access:
             self._period = self._parameter("period")
-        for i, access in enumerate(self._walk.access):
+        for i, access in enumerate(self._pattern.access):
             if access is Access.PERIODIC:
                 items = MAX_PERIOD + IN_FLIGHT * self._lanes
                 with b.goto_entry_block():
@@ -125,7 +125,7 @@ class Loops:
                 with v.loop(low, high, 1, starts) as line:
                     self._row(line.values, count, column)
                     line.next = [v.at(p, step) for p, step in zip(line.values, steps)]
-        if self._walk.stream:
+        if self._pattern.stream:
             # Only a fence orders stores past the caches.
             b.fence("seq_cst")
 
@@ -152,11 +152,11 @@ class Loops:
             ]
         offsets = d.values[1:]
         for i, size in enumerate(self._sizes):
-            access = self._walk.access[i] if i < self._inputs else Access.CONTIGUOUS
+            access = self._pattern.access[i] if i < self._inputs else Access.CONTIGUOUS
             if access is Access.CONTIGUOUS:
                 offsets[i] = b.add(offsets[i], b.mul(column, I64(size)))
             elif access is Access.STRETCHED:
-                item = b.sdiv(column, I64(self._walk.factor))
+                item = b.sdiv(column, I64(self._pattern.factor))
                 offsets[i] = b.add(offsets[i], b.mul(item, I64(size)))
         return [v.at(p, offset) for p, offset in zip(pointers, offsets)]
 
@@ -171,7 +171,7 @@ class Loops:
             self._fill_tables(inputs)
             phase = [b.srem(column, self._period)]
         begin = v.word(0)
-        if self._walk.stream:
+        if self._pattern.stream:
             begin = self._head(row)
         carried = Loop(begin, phase)
         for step in sorted({self._in_flight, 1}, reverse=True):
@@ -218,7 +218,7 @@ class Loops:
             for result, pointer in zip(results, row.outputs):
                 size = BITS[result.dtype] // 8
                 offset = b.mul(column, I64(size))
-                stream = self._lanes * size if self._walk.stream and not masked else 0
+                stream = self._lanes * size if self._pattern.stream and not masked else 0
                 place = vector.at(pointer, offset)
                 if stream:
                     result.stream(place, align=stream)
@@ -236,7 +236,7 @@ class Loops:
     ) -> list[Lanes]:
         """The vectors of input `i` for a group."""
         b, dtype, size = self._builder, self._expression.inputs[i], I64(self._sizes[i])
-        match self._walk.access[i]:
+        match self._pattern.access[i]:
             case Access.REPEATED | Access.BLOCK:
                 return [row.fixed[i, vector.lanes]] * self._group
             case Access.PERIODIC:
@@ -255,7 +255,7 @@ class Loops:
         self, row: _Row, i: int, vector: Vector, column: Any, masked: bool
     ) -> list[Lanes]:
         """The vectors of a `STRETCHED` input, which repeat each item `factor` times."""
-        b, factor, dtype = self._builder, self._walk.factor, self._expression.inputs[i]
+        b, factor, dtype = self._builder, self._pattern.factor, self._expression.inputs[i]
         items = self._group * vector.lanes // factor
         few = Vector(b, "float32", items)
         at = few.at(row.inputs[i], b.mul(b.sdiv(column, I64(factor)), I64(self._sizes[i])))
@@ -274,7 +274,7 @@ class Loops:
     def _fixed(self, inputs: list[Any]) -> dict[tuple[int, int], Lanes]:
         """The vectors of inputs that are constant along a row."""
         found: dict[tuple[int, int], Lanes] = {}
-        for i, access in enumerate(self._walk.access):
+        for i, access in enumerate(self._pattern.access):
             dtype = self._expression.inputs[i]
             if access is Access.REPEATED:
                 one = self._v.of(dtype).load_splat(inputs[i])

@@ -9,7 +9,7 @@ from typing import Any
 
 from nnefc.kernels.elementwise.copy import emit_copy
 from nnefc.kernels.elementwise.loops import Loops
-from nnefc.kernels.elementwise.parameters import Walk
+from nnefc.kernels.elementwise.parameters import AccessPattern
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel
@@ -22,10 +22,10 @@ def copy() -> KernelFunction:
 
 
 @family()
-def expression(expression: Expression, walk: Walk) -> KernelFunction:
-    """Evaluate `expression`; `walk` says how operands are read along a row."""
+def expression(expression: Expression, pattern: AccessPattern) -> KernelFunction:
+    """Evaluate `expression`; `pattern` says how operands are read along a row."""
 
     def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
-        Loops(builder, expression, walk).emit(bases, params, first, last)
+        Loops(builder, expression, pattern).emit(bases, params, first, last)
 
     return VectorKernel(emit)

@@ -45,7 +45,7 @@ class Access(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class AccessPattern:
     """How a kernel reads and writes along a row."""
 
     access: tuple[Access, ...]

@@ -12,8 +12,7 @@ from typing import Any
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS, LIBM
 from nnefc.kernels.embedded.libc import function, store_addresses, symbol_address
-from nnefc.kernels.embedded.processor import can_execute
-from nnefc.kernels.embedded.state import (
+from nnefc.kernels.embedded.model_layout import (
     ALONE,
     ARENA,
     ARGUMENT,
@@ -57,6 +56,7 @@ from nnefc.kernels.embedded.state import (
     WEIGHTS_SIZE,
     WRONG_WEIGHTS,
 )
+from nnefc.kernels.embedded.processor import can_execute
 from nnefc.kernels.embedded.threads import start_threads, stop_threads
 from nnefc.kernels.vector.memory import LOAD, STORE, helper, procedure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnefc.kernels.embedded.libc import function
-from nnefc.kernels.embedded.state import CPUID, FEATURE_WORDS, FEATURES, XGETBV
+from nnefc.kernels.embedded.model_layout import CPUID, FEATURE_WORDS, FEATURES, XGETBV
 from nnefc.kernels.vector.memory import LOAD, STORE, helper, procedure
 
 _load, _store, _load_int = LOAD["int64"], STORE["int64"], LOAD["int32"]

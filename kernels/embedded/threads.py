@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnefc.kernels.embedded.libc import function, store_addresses
-from nnefc.kernels.embedded.state import (
+from nnefc.kernels.embedded.model_layout import (
     BEFORE,
     BLOCKED,
     HANDLES,

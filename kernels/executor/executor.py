@@ -47,7 +47,6 @@ from nnefc.kernels.executor.team_state import (
     MASKS,
     MAX_TILES,
     PARKED,
-    PLACES,
     SETAFFINITY,
     SLEEPERS,
     SPINS,
@@ -58,6 +57,7 @@ from nnefc.kernels.executor.team_state import (
     TIDS,
     TILE_BITS,
     WAKE,
+    WORKER_STATUS,
     WORKERS,
 )
 from nnefc.kernels.vector.memory import (
@@ -110,7 +110,7 @@ def _steer(team: int):
     libc, bit = _load(team + SYSCALL), 1 << cpu % 64
     steered = STEERED + (system_call(libc, _load(team + GETTID), 0, 0, 0) << CPU_BITS | cpu)
     for i in range(acquire(team + WORKERS)):
-        place, mask = team + PLACES + 8 * i, team + MASKS + MASK_BYTES * i
+        place, mask = team + WORKER_STATUS + 8 * i, team + MASKS + MASK_BYTES * i
         if compare_and_swap(place, ASLEEP, CLAIMED) == 0:
             continue
         thread, word, found = _load(team + TIDS + 8 * i), mask + cpu // 64 * 8, ASLEEP
@@ -138,7 +138,7 @@ def _awake(team: int, worker: int):
     moved elsewhere.  The mask of a waker that is a worker is not evidence, because that worker may
     be steered away too.
     """
-    place, mask = team + PLACES + 8 * worker, team + MASKS + MASK_BYTES * worker
+    place, mask = team + WORKER_STATUS + 8 * worker, team + MASKS + MASK_BYTES * worker
     while compare_and_swap(place, ASLEEP, AWAKE) == 0:
         steered = acquire(place) - STEERED
         if steered < 0:  # claimed
@@ -271,7 +271,7 @@ def work(team: int) -> int:
         spins += 1
         if spins > _load(team + SPINS):
             word = acquire(team + WAKE)
-            exchange(team + PLACES + 8 * worker, ASLEEP)
+            exchange(team + WORKER_STATUS + 8 * worker, ASLEEP)
             fetch_add(team + SLEEPERS, 1)
             if _left(acquire(team + TICKET)) == 0 and acquire(team + STOP) == 0:
                 system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)

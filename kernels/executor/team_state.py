@@ -45,12 +45,12 @@ WORKERS: Final = 704
 """Number of workers that have registered."""
 TIDS: Final = 768
 """Thread id of each worker."""
-PLACES: Final = 1280
+WORKER_STATUS: Final = 1280
 """Status of each worker: `AWAKE`, `ASLEEP`, `CLAIMED`, or `STEERED` + waker << CPU_BITS | CPU."""
 
-MAX_WORKERS: Final = (PLACES - TIDS) // 8
+MAX_WORKERS: Final = (WORKER_STATUS - TIDS) // 8
 MASK_BYTES: Final = 128
-MASKS: Final = PLACES + 8 * MAX_WORKERS
+MASKS: Final = WORKER_STATUS + 8 * MAX_WORKERS
 """Memory for the affinity mask of each worker."""
 STATE_BYTES: Final = MASKS + MASK_BYTES * MAX_WORKERS
 

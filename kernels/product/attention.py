@@ -111,19 +111,19 @@ def rows(
     item: str, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
 ) -> KernelFunction:
     """Attention with tiles of the `heights` and `widths`; `epilogue` is applied to the scores."""
-    drive = _driver(item)
+    attend = _attention_loops(item)
     tile = product_tile(item, heights, widths)
     scores, state = local_bytes(SCORES_BYTES), local_bytes(16 * MAX_ROWS)
     if epilogue is None:
 
         def rows(bases, params, first, last):
-            drive(bases, params, first, last, tile(), 0, 0, scores(), state())
+            attend(bases, params, first, last, tile(), 0, 0, scores(), state())
 
         return rows
     finish, table = apply_rows(item, epilogue), local_bytes(16 * len(epilogue.repeated) or 8)
 
     def rows_with_expression(bases, params, first, last):
-        drive(bases, params, first, last, tile(), finish(), table(), scores(), state())
+        attend(bases, params, first, last, tile(), finish(), table(), scores(), state())
 
     return rows_with_expression
 
@@ -204,8 +204,8 @@ def _rows_product(item: str) -> Any:
 
 
 @cache
-def _driver(item: str) -> Any:
-    """Helper `drive(bases, params, first, last, tile, finish, table, scores, state)`.
+def _attention_loops(item: str) -> Any:
+    """Helper `attend(bases, params, first, last, tile, finish, table, scores, state)`.
 
     `tile` and `finish` are the addresses of `product_tile` and `apply_rows` (or 0); `table`,
     `scores` and `state` are addresses of memory of the thread.
@@ -216,7 +216,7 @@ def _driver(item: str) -> Any:
     power, divide = exponentials(item), divide_rows(item)
 
     @helper
-    def drive(bases, params, first, last, tile, finish, table, scores, state):
+    def attend(bases, params, first, last, tile, finish, table, scores, state):
         q0, y0 = address(bases, params + Q), address(bases, params + Y)
         zero, libm = address(bases, params + ZERO), load_word(bases + 8 * BASE_LIBM)
         m, diagonal = load_word(params + ROWS), load_word(params + DIAGONAL)
@@ -294,4 +294,4 @@ def _driver(item: str) -> Any:
                 before += keys
             divide(rows, width, y, y_row, state, load_word(params + EMPTY))
 
-    return drive
+    return attend

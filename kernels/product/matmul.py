@@ -124,7 +124,7 @@ def gemm(
     `stored`: storage format of compressed weights (`STORED`).  The tile reads them directly if
     `widths` is empty; otherwise they are widened first.
     """
-    drive = _driver(item)
+    run_blocks = _gemm_loops(item)
     if stored is not None and not widths:
         tile = compressed_tile(stored, heights)
     else:
@@ -139,7 +139,7 @@ def gemm(
         fix, memory = fix_rows(), local_bytes(MOST_BYTES)
 
     def matmul(bases, params, first, last):
-        drive(bases, params, first, last, tile(), finish(), table(), fix(), widen(), memory())
+        run_blocks(bases, params, first, last, tile(), finish(), table(), fix(), widen(), memory())
 
     return matmul
 
@@ -151,8 +151,8 @@ def _nothing():
 
 
 @cache
-def _driver(item: str):
-    """Helper `drive(bases, params, first, last, tile, finish, table, fix, widen, memory)`.
+def _gemm_loops(item: str):
+    """Helper `run_blocks(bases, params, first, last, tile, finish, table, fix, widen, memory)`.
 
     The loops of `gemm`, translated once per item type.  Kernels differ in the addresses of
     `product_tile`, `apply_rows` (or 0), a table for its operands, `fix_rows` and `widen_panel` (or
@@ -163,7 +163,7 @@ def _driver(item: str):
     call_fix, call_widen = procedure(FIX_ARGUMENTS), procedure(WIDEN_ARGUMENTS)
 
     @helper
-    def drive(bases, params, first, last, tile, finish, table, fix, widen, memory):
+    def run_blocks(bases, params, first, last, tile, finish, table, fix, widen, memory):
         a0, b0 = address(bases, params + A), address(bases, params + B)
         c0, bias0 = address(bases, params + C), address(bases, params + BIAS)
         m, n, depth = load_word(params + M), load_word(params + N), load_word(params + DEPTH)
@@ -241,7 +241,7 @@ def _driver(item: str):
                         block = target + top * c_row
                         call_finish(finish, row - top, count, block, c_row, table, libm)
 
-    return drive
+    return run_blocks
 
 
 DOT_ROWS = 4

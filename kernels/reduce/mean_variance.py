@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.kernels.reduce.mean_variance_walks import Columns, Rows
+from nnefc.kernels.reduce.mean_variance_loops import Columns, Rows
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel

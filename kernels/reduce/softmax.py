@@ -250,7 +250,7 @@ def following_rows(params):
 
 
 @cache
-def walk(item: str, step: Any) -> Any:
+def over_rows(item: str, step: Any) -> Any:
     """Helper that calls `step(x, y, tops, sums, n, libm)` for all reduced rows, `rows` at a time.
 
     A row has `count` items; x and y are the addresses of the first row.
@@ -271,8 +271,8 @@ def walk(item: str, step: Any) -> Any:
 
 
 @cache
-def column_walks(item: str) -> Any:
-    """Helpers for the three passes over columns: largest, powers, scale; see `walk`."""
+def column_passes(item: str) -> Any:
+    """Helpers for the three passes over columns: largest, powers, scale; see `over_rows`."""
     largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
 
     @helper
@@ -287,7 +287,7 @@ def column_walks(item: str) -> Any:
     def divide(x, y, tops, sums, n, libm):
         scale(y, sums, n)
 
-    return tuple(walk(item, step) for step in (find_largest, add_powers, divide))
+    return tuple(over_rows(item, step) for step in (find_largest, add_powers, divide))
 
 
 @cache
@@ -328,7 +328,7 @@ def columns(item: str) -> KernelFunction:
 
     Neighbouring short rows are reduced together as one longer row.
     """
-    find_largest, add_powers, divide = column_walks(item)
+    find_largest, add_powers, divide = column_passes(item)
     fold_largest, fold_total = fold(item)
     put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
     size, folded = ITEMSIZE[item], FOLDED * lanes_of(item)

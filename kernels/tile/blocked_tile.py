@@ -68,7 +68,7 @@ In the last two cases the other half of the block belongs to another group.
 """
 
 
-class _Words(NamedTuple):
+class _Arguments(NamedTuple):
     """The arguments of tiles: 64-bit integers, most of them addresses.
 
     - depth: number of entries of the reduction
@@ -96,7 +96,7 @@ class _Words(NamedTuple):
     clamp: Any
     last_channels: Any
 
-    def after(self, v: Vector, pixels: Any) -> _Words:
+    def after(self, v: Vector, pixels: Any) -> _Arguments:
         """The arguments without the first `pixels` pixels."""
         skipped = v.builder.mul(pixels, v.word(4))
         return self._replace(
@@ -120,7 +120,7 @@ def panel_width(item: str, vectors: int, half: Half) -> int:
 
 @cache
 def cover(item: str, vectors: int, channels: int, half: Half = "") -> Any:
-    """Intrinsic `cover(pixels, depth, taps, ...)`: tiles over any number of pixels; see `_Words`.
+    """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
 
     `item`: type of all tensors and of the sums.  Heights of tiles differ by at most 1, and higher
     tiles come first.
@@ -137,14 +137,14 @@ def cover(item: str, vectors: int, channels: int, half: Half = "") -> Any:
             builder.position_at_end(builder.function.blocks[-1])
             with v.loop(0, tiles, 1) as turn:
                 shape = _Shape(v, pixels, vectors, half)
-                tile = _Tile(v, shape, channels, turn.index, tiles, _Words(*words))
+                tile = _Tile(v, shape, channels, turn.index, tiles, _Arguments(*words))
                 tile.emit()
             builder.branch(out)
         builder.position_at_end(out)
 
-    @vector_intrinsic(item, lanes_of(item), 1 + len(_Words._fields))
+    @vector_intrinsic(item, lanes_of(item), 1 + len(_Arguments._fields))
     def cover(v: Vector, pixels, *words):
-        builder, given = v.builder, _Words(*words)
+        builder, given = v.builder, _Arguments(*words)
         run = separate_function(builder, strip, item, v.lanes, 2 + len(words))
         tiles = builder.udiv(builder.add(pixels, v.word(highest - 1)), v.word(highest))
         height = builder.udiv(pixels, tiles)
@@ -198,7 +198,7 @@ class _Tile:
     """The code of one tile."""
 
     def __init__(
-        self, v: Vector, shape: _Shape, channels: int, number: Any, tiles: Any, words: _Words
+        self, v: Vector, shape: _Shape, channels: int, number: Any, tiles: Any, words: _Arguments
     ) -> None:
         """`number`: number of this tile among the `tiles` of a strip."""
         self.v, self.builder = v, v.builder

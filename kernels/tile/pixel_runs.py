@@ -36,7 +36,7 @@ def layout(operands: int) -> Layout:
 
 @family()
 def expression(what: Expression, per_pixel: tuple[bool, ...]) -> VectorKernel:
-    """`what` of operands of one item type, in vectors as long as the machine's.
+    """Evaluate `what` on operands of one item type, in vectors as long as the machine's.
 
     `per_pixel`: for each operand, whether it has a vector per pixel or one vector per run.
     """

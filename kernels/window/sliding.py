@@ -1,6 +1,6 @@
 """Sliding windows over rows: sums, weighted sums, maxima and their positions, padding.
 
-Parameters are as in `nnefc.kernels.window.walk`.
+Parameters are as in `nnefc.kernels.window.taps`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -28,7 +28,7 @@ from nnefc.kernels.vector.memory import (
     select,
 )
 from nnefc.kernels.vector.rows import combine_row, copy_row
-from nnefc.kernels.window.walk import (
+from nnefc.kernels.window.taps import (
     BIAS,
     BIAS_BYTES,
     CHANNEL_ROWS,
@@ -53,7 +53,7 @@ from nnefc.kernels.window.walk import (
     locate,
     row_terms,
     store_word,
-    walker,
+    tap_loops,
 )
 
 
@@ -79,7 +79,7 @@ def sum_(item: str) -> KernelFunction:
             for i in range(count):
                 store_double(row, i, load_double(row, i) + load(source + i * step))
 
-    walk = walker(visit)
+    visit_taps = tap_loops(visit)
 
     def sum_(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -97,7 +97,7 @@ def sum_(item: str) -> KernelFunction:
                 count = min(CHUNK, width - begin)
                 for i in range(count):
                     store_double(state, i, 0.0)
-                walk(bases, params, base, coordinates, begin, count, state, 0)
+                visit_taps(bases, params, base, coordinates, begin, count, state, 0)
                 out = target + begin * size
                 if divisor != 0.0:
                     for i in range(count):
@@ -132,7 +132,7 @@ def weighted(item: str) -> KernelFunction:
             for i in range(count):
                 store(row, i, fma(weight, load(source + i * step), load(row, i)))
 
-    walk = walker(visit)
+    visit_taps = tap_loops(visit)
 
     def weighted(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -151,7 +151,7 @@ def weighted(item: str) -> KernelFunction:
                 out = y + (row * width + begin) * size
                 for i in range(count):
                     store(out, i, start)
-                walk(bases, params, base, coordinates, begin, count, out, extra)
+                visit_taps(bases, params, base, coordinates, begin, count, out, extra)
 
     return weighted
 
@@ -183,7 +183,7 @@ def max_(item: str) -> KernelFunction:
             for i in range(count):
                 store(row, i, larger(load(source + i * step), load(row, i)))
 
-    walk = walker(visit)
+    visit_taps = tap_loops(visit)
     lowest = -math.inf
 
     def max_(bases, params, first, last):
@@ -198,7 +198,7 @@ def max_(item: str) -> KernelFunction:
                 out = y + (row * width + begin) * size
                 for i in range(count):
                     store(out, i, kind(lowest))
-                walk(bases, params, base, coordinates, begin, count, out, zeros)
+                visit_taps(bases, params, base, coordinates, begin, count, out, zeros)
 
     return max_
 
@@ -237,7 +237,7 @@ def argmax(item: str, index: str, values: bool) -> KernelFunction:
             for i in range(count):
                 consider(row, positions, i, load(source + i * step), number)
 
-    walk = walker(visit)
+    visit_taps = tap_loops(visit)
 
     def argmax(bases, params, first, last):
         x = address(bases, params + X)
@@ -254,7 +254,7 @@ def argmax(item: str, index: str, values: bool) -> KernelFunction:
                 for i in range(count):
                     store(state, i, kind(lowest))
                     store_word(positions, i, -1)
-                walk(bases, params, base, coordinates, begin, count, state, zeros)
+                visit_taps(bases, params, base, coordinates, begin, count, state, zeros)
                 out = index_y + (row * width + begin) * index_size
                 for i in range(count):
                     store_index(out, i, index_kind(max(load_local(positions, i), 0)))
@@ -286,7 +286,7 @@ def pad(item: str) -> KernelFunction:
             for i in range(count):
                 store(row, i, load(source + i * step))
 
-    walk = walker(visit)
+    visit_taps = tap_loops(visit)
 
     def pad(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -296,6 +296,6 @@ def pad(item: str) -> KernelFunction:
         coordinates = at()
         for row in range(first * row_block, min(last * row_block, rows)):
             base = locate(bases, params, x, row, coordinates)
-            walk(bases, params, base, coordinates, 0, width, y + row * width * size, value)
+            visit_taps(bases, params, base, coordinates, 0, width, y + row * width * size, value)
 
     return pad

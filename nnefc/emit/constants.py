@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.kernels.embedded.state import HEADER_WORDS, MAGIC
+from nnefc.kernels.embedded.model_layout import HEADER_WORDS, MAGIC
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.build import ArraySlice, Constant, PackedArray
 from nnefc.runtime.memory.tensors import can_hold_addresses

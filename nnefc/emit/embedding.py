@@ -15,7 +15,7 @@ from nnefc.kernels.abi import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_file import MACHINES, Reference, Section, Symbol, object_file
 from nnefc.kernels.embedded import functions, libc, state
-from nnefc.kernels.embedded.state import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
+from nnefc.kernels.embedded.model_layout import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
 from nnefc.kernels.target.isa import AARCH64, X86_64_V2
 from nnefc.kernels.target.isa import TABLE as ROWS
 from nnefc.runtime.artifact.build import TargetBuild

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Final
 
-from nnefc.kernels.embedded.state import FEATURE_WORDS
+from nnefc.kernels.embedded.model_layout import FEATURE_WORDS
 from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.target.processor import described
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from nnefc.emit.names import identifiers
-from nnefc.kernels.embedded.state import STATUS
+from nnefc.kernels.embedded.model_layout import STATUS
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.support.errors import NnefError
 from nnefc.support.package import VERSION

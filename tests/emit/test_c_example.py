@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnefc.kernels.embedded.state import STATUS
+from nnefc.kernels.embedded.model_layout import STATUS
 from tests.helpers.artifacts.c_programs import Emitted, needs_compiler, of, run, run_main
 from tests.helpers.artifacts.saved import inputs, results
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnefc.kernels.embedded.state import FEATURE_WORDS, STATUS
+from nnefc.kernels.embedded.model_layout import FEATURE_WORDS, STATUS
 from nnefc.runtime.machine.resources import usable_cpus
 from tests.helpers.artifacts.c_programs import (
     LIBRARIES,

@@ -10,7 +10,7 @@ from nnefc.ir import DType, Expression, Op, Shape, Step, Value
 from nnefc.ir.expression import expression_of
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise import parameters
-from nnefc.kernels.elementwise.parameters import MAX_PERIOD, OUTER, Access, Walk
+from nnefc.kernels.elementwise.parameters import MAX_PERIOD, OUTER, Access, AccessPattern
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.vector import scalar
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
@@ -115,21 +115,22 @@ def launch_strided(
     period = dims[-1]
     flat = flatten_rows(dims, steps, len(inputs), parameters.lanes(key))
     if flat is None:
-        walk = Walk(
+        pattern = AccessPattern(
             tuple(Access.CONTIGUOUS if s[-1] else Access.REPEATED for s in steps[: len(inputs)])
         )
     else:
-        walk = flat
+        pattern = flat
         dims = [1, *dims[:-2], dims[-2] * dims[-1]]
         steps = [(0, *s[:-2], 1) for s in steps]
-    walk = replace(
-        walk, stream=_bypasses_caches(walk, outputs, math.prod(shape), in_place, lower.cache_bytes)
+    pattern = replace(
+        pattern,
+        stream=_bypasses_caches(pattern, outputs, math.prod(shape), in_place, lower.cache_bytes),
     )
     *outer, middle, columns = dims
     rows = math.prod(outer) * middle
     widest = max(operand.dtype.itemsize for operand in operands)
     tile_rows, tile_columns = _tile(
-        rows, columns, max(TILE_BYTES // widest, 1), COLUMN_STEP * walk.factor
+        rows, columns, max(TILE_BYTES // widest, 1), COLUMN_STEP * pattern.factor
     )
     column_tiles = -(-columns // tile_columns)
     names = [f"x{i}" for i in range(len(inputs))] + [f"y{i}" for i in range(len(outputs))]
@@ -153,7 +154,7 @@ def launch_strided(
             for name, operand, along in zip(names, operands, steps)
         },
     )
-    kernel = elementwise.expression(key, walk)
+    kernel = elementwise.expression(key, pattern)
     lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=in_place)
 
 
@@ -234,7 +235,7 @@ def coalesce(
 
 def flatten_rows(
     dims: Sequence[int], strides: Sequence[tuple[int, ...]], inputs: int, lanes: int
-) -> Walk | None:
+) -> AccessPattern | None:
     """The access pattern with the two innermost dimensions as one row; None to keep both.
 
     Flattening pays if the innermost dimension is short, or if it is one vector that all rows share.
@@ -260,11 +261,11 @@ def flatten_rows(
     factor = inner if Access.STRETCHED in access else 1
     if factor > 8 and factor != lanes:
         return None
-    return Walk(tuple(access[:inputs]), factor)
+    return AccessPattern(tuple(access[:inputs]), factor)
 
 
 def _bypasses_caches(
-    walk: Walk,
+    pattern: AccessPattern,
     outputs: Sequence[Strided],
     items: int,
     in_place: tuple[Ref, ...],
@@ -278,7 +279,7 @@ def _bypasses_caches(
     return (
         nbytes >= max(STREAM_BYTES, cache_bytes // 2)
         and len(outputs) == 1
-        and set(walk.access) <= {Access.CONTIGUOUS, Access.REPEATED}
+        and set(pattern.access) <= {Access.CONTIGUOUS, Access.REPEATED}
         and all(ref.buffer.space != "arena" for ref in in_place)
     )
 

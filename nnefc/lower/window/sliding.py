@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.window import sliding as kernels
-from nnefc.kernels.window.walk import WINDOW
+from nnefc.kernels.window.taps import WINDOW
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.reduce import reduce_axes
 from nnefc.lower.movement.gather import repeat_items

@@ -19,7 +19,7 @@ from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.elementwise import map as kernels
-from nnefc.kernels.elementwise.parameters import COPY, Access, Walk
+from nnefc.kernels.elementwise.parameters import COPY, Access, AccessPattern
 from nnefc.kernels.target import isa
 from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.vector.scalar import ELEMENTARY
@@ -98,21 +98,29 @@ def test_dense_operands_are_one_loop() -> None:
     assert (dims, steps) == ([2, 3, 20], [(60, 20, 1), (0, 1, 0)])
 
 
-def walk_of(space: tuple[int, ...], *shapes: tuple[int, ...], lanes: int = 16) -> Walk | None:
+def pattern_of(
+    space: tuple[int, ...], *shapes: tuple[int, ...], lanes: int = 16
+) -> AccessPattern | None:
     dims, steps = joined(space, *shapes, space)
     return flatten_rows(dims, steps, len(shapes), lanes)
 
 
-def test_short_rows_are_walked_as_one() -> None:
+def test_short_rows_are_joined() -> None:
     access = Access
-    assert walk_of((9, 3), (9, 3), (9, 1)) == Walk((access.CONTIGUOUS, access.STRETCHED), 3)
-    assert walk_of((9, 5), (9, 5), (1, 5)) == Walk((access.CONTIGUOUS, access.PERIODIC))
-    assert walk_of((9, 5), (9, 1), (1, 5)) == Walk((access.STRETCHED, access.PERIODIC), 5)
-    assert walk_of((9, 16), (9, 16), (1, 16)) == Walk((access.CONTIGUOUS, access.BLOCK))
-    assert walk_of((9, 16), (9, 1), (1, 16)) == Walk((access.STRETCHED, access.BLOCK), 16)
+    assert pattern_of((9, 3), (9, 3), (9, 1)) == AccessPattern(
+        (access.CONTIGUOUS, access.STRETCHED), 3
+    )
+    assert pattern_of((9, 5), (9, 5), (1, 5)) == AccessPattern((access.CONTIGUOUS, access.PERIODIC))
+    assert pattern_of((9, 5), (9, 1), (1, 5)) == AccessPattern(
+        (access.STRETCHED, access.PERIODIC), 5
+    )
+    assert pattern_of((9, 16), (9, 16), (1, 16)) == AccessPattern((access.CONTIGUOUS, access.BLOCK))
+    assert pattern_of((9, 16), (9, 1), (1, 16)) == AccessPattern(
+        (access.STRETCHED, access.BLOCK), 16
+    )
     # a row of its own serves as well, or there is no vector of such a stretch
-    assert walk_of((9, 500), (9, 500), (1, 500)) is None
-    assert walk_of((9, 15), (9, 15), (9, 1)) is None
+    assert pattern_of((9, 500), (9, 500), (1, 500)) is None
+    assert pattern_of((9, 15), (9, 15), (9, 1)) is None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
@@ -249,10 +257,10 @@ def test_nothing_outside_the_buffers_is_touched(dtype: str, at_end: bool) -> Non
         assert (z == (1 if dtype == "bool" else 2)).all()
 
 
-def walks(program: Program) -> list[Walk]:
+def patterns(program: Program) -> list[AccessPattern]:
     """How the kernels of the launches go along rows."""
     found = [launch.kernel.arguments[1] for launch in program.launches]
-    return [walk for walk in found if isinstance(walk, Walk)]
+    return [pattern for pattern in found if isinstance(pattern, AccessPattern)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
@@ -267,7 +275,7 @@ def test_stores_past_the_caches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> 
         (y_there,) = aligned_left(x, y)[1:]
         graph = graph_of("fused", [x, y], [TensorType(kind, shape)], {"expression": step})
         program = lower(graph, cache_bytes=0)
-        assert walks(program)[0].stream
+        assert patterns(program)[0].stream
         model = CompiledModel.of(program, graph, threads=1)
         for skip in range(9):
             memory = np.full(x.nbytes + 64 + 2 * x.itemsize * 9, 0xAA, np.uint8)
@@ -287,7 +295,7 @@ def test_only_large_results_are_stored_past_the_caches() -> None:
         for name in names:
             value = graph.insert(Op(name, [value], {}, [TensorType(F32, (items,))])).output
         graph.add_output(value)
-        return [walk.stream for walk in walks(lower(graph, cache_bytes=0))]
+        return [pattern.stream for pattern in patterns(lower(graph, cache_bytes=0))]
 
     many = lowering.STREAM_BYTES // 4
     assert streams(many, "exp") == [True]
@@ -324,6 +332,6 @@ def test_expressions_link_for_every_instruction_set(
     )
     for dtype in ("float32", "float64"):
         key = Key((dtype, dtype), tuple(s for s in steps if s[2] == dtype), (7,))
-        walk = Walk((Access.CONTIGUOUS, Access.PERIODIC))
-        function = kernels.expression(key, walk).function()
+        pattern = AccessPattern((Access.CONTIGUOUS, Access.PERIODIC))
+        function = kernels.expression(key, pattern).function()
         assert list(link([emit(function, "f", TABLE[name])]).symbols) == ["f"]

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 def run(kernel: Kernel, parameters: Layout, tiles: int, **values: Any) -> None:
     """Run all tiles of a kernel; arrays are the memory that fields refer to."""
-    arrays = [value for value in values.values() if isinstance(value, np.ndarray)]
+    arrays: list[Array] = [value for value in values.values() if isinstance(value, np.ndarray)]
     bases = np.array([array.ctypes.data for array in arrays], np.int64)
     numbers = {name: value for name, value in values.items() if not isinstance(value, np.ndarray)}
     names = [name for name in values if name not in numbers]

@@ -292,7 +292,7 @@ def test_affinity_masks_are_left_as_they_are(name: str) -> None:
         everything = os.sched_getaffinity(me)
 
         def asleep():
-            while t._get(state.PLACES) != state.ASLEEP or not t._get(state.SLEEPERS):
+            while t._get(state.WORKER_STATUS) != state.ASLEEP or not t._get(state.SLEEPERS):
                 time.sleep(.001)
 
         def runs():
@@ -304,7 +304,7 @@ def test_affinity_masks_are_left_as_they_are(name: str) -> None:
         def steered(waker, cpu):
             "A run for which the worker is woken as if a thread had kept it from `cpu`."
             asleep()
-            t._put(state.PLACES, state.STEERED + (waker << state.CPU_BITS | cpu))
+            t._put(state.WORKER_STATUS, state.STEERED + (waker << state.CPU_BITS | cpu))
             assert p.run(t)
             asleep()
 
@@ -355,8 +355,8 @@ def test_state_of_the_team_fits() -> None:
 
     offsets: dict[str, Any] = {k: v for k, v in vars(state).items() if isinstance(v, int)}
     words_of_workers, masks = 8 * state.MAX_WORKERS, state.MASK_BYTES * state.MAX_WORKERS
-    assert state.TIDS + words_of_workers <= state.PLACES
-    assert state.PLACES + words_of_workers <= state.MASKS
+    assert state.TIDS + words_of_workers <= state.WORKER_STATUS
+    assert state.WORKER_STATUS + words_of_workers <= state.MASKS
     assert state.MASKS + masks <= state.STATE_BYTES
     assert 1 << state.CPU_BITS == 8 * state.MASK_BYTES
     words = [offsets[k] for k in ("TICKET", "DONE", "WAKE", "FINISHED", "LAUNCHES", "STOP")]

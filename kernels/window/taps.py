@@ -155,15 +155,16 @@ def row_terms(bases, params, at):
     return terms
 
 
-def walker(visit):
-    """Helper `walk(bases, params, base, at, begin, count, state, extra)` over `count` outputs.
+def tap_loops(visit):
+    """Helper `visit_taps(bases, params, base, at, begin, count, state, extra)`.
 
-    For every run of every tap it calls `visit(state, first, count, source, step, number, extra)`.
+    For every run of every tap in `count` outputs it calls
+    `visit(state, first, count, source, step, number, extra)`.
     `base` and `at` are from `locate`; `first` is relative to `begin`; `source` is 0 outside.
     """
 
     @helper
-    def walk(bases, params, base, at, begin, count, state, extra):
+    def visit_taps(bases, params, base, at, begin, count, state, extra):
         last_taps = load_word(params + LAST_TAPS)
         runs = address(bases, params + RUNS)
         pieces = runs + 8 * (last_taps + 1)
@@ -186,4 +187,4 @@ def walker(visit):
                 number += 1
             more = next_tap(at)
 
-    return walk
+    return visit_taps
