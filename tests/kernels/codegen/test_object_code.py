@@ -1,4 +1,4 @@
-"""Objects, the linker, executable memory."""
+"""Object code, the linker and executable memory."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def copy_words(x: int, y: int, count: int) -> None:
 
 
 def sign_of(x: int) -> int:
-    """Needs a constant in memory on most machines."""
+    """A function that needs a constant in memory on most machines."""
     return float64_bits(copysign(3.25, bits_float64(x)))
 
 
 def _undefined(data: bytes) -> set[str]:
-    """Names of undefined symbols, by another reader of ELF than the linker's."""
+    """Names of undefined symbols, by a reader of ELF that is independent of the linker."""
     (start,) = struct.unpack_from("<Q", data, 0x28)
     names: set[str] = set()
     for i in range(struct.unpack_from("<H", data, 0x3C)[0]):
@@ -95,7 +95,7 @@ def test_loops_vectorise_for_every_instruction_set() -> None:
         assert register in emit_assembly(fill, "f", TABLE[name]), name
 
 
-def test_what_does_not_compile_is_an_error() -> None:
+def test_compile_errors() -> None:
     def wrong(a: int) -> int:
         return a + "text"  # type: ignore[operator]
 
@@ -187,7 +187,7 @@ def test_relative_references() -> None:
         ([elf()[:80]], "malformed"),
     ],
 )
-def test_what_an_image_cannot_hold(objects: list[bytes], message: str) -> None:
+def test_objects_that_cannot_be_linked(objects: list[bytes], message: str) -> None:
     with pytest.raises(NnefError, match=message) as caught:
         link(objects)
     assert caught.value.errors[0].rule == "internal/link"
@@ -207,7 +207,7 @@ def test_broken_objects_never_crash_the_linker(data: st.DataObject) -> None:
 
 
 def test_aarch64_relocations() -> None:
-    """Instructions as the architecture manual encodes them, resolved by hand."""
+    """Instructions encoded by the architecture manual, with references resolved by hand."""
     adrp, add, ldr_q, call = 0x90000000, 0x91000000, 0x3DC00000, 0x94000000
     code = struct.pack("<4I", adrp, add, ldr_q, call)
     padding = bytes(0x5000 - 16)
@@ -304,7 +304,7 @@ def test_executable_memory_from_a_file_where_mprotect_is_forbidden() -> None:
 
 def test_code_is_not_writable() -> None:
     code = ExecutableImage(link([elf(code=b"\xc3" * 16)]))
-    # The system joins neighbouring mappings of the same protection into one line.
+    # The system lists neighbouring mappings of equal protection as one.
     with open("/proc/self/maps") as maps:  # noqa: PTH123
         (protection,) = [
             fields[1]

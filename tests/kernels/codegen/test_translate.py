@@ -1,4 +1,4 @@
-"""What kernels may use of Python, and what they call."""
+"""The subset of Python that kernels use, and calls of helpers and intrinsics."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def larger(a: int, b: int) -> int:
 
 
 @pytest.mark.parametrize("function", [smaller, larger])
-def test_extremes_are_those_of_python(function: Any) -> None:
-    """Which of two is taken shows in signed zeros and NaN."""
+def test_extremes_match_python(function: Any) -> None:
+    """Signed zeros and NaN tell which operand `min` and `max` return."""
     python = min if function is smaller else max
     code = compile_functions([("f", function)])
     call = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 3)(code.entry("f"))
@@ -68,7 +68,7 @@ def test_conversions_truncate() -> None:
 
 
 @pytest.mark.parametrize("name", NUMBER)
-def test_conversions_are_those_of_numpy(name: str) -> None:
+def test_conversions_match_numpy(name: str) -> None:
     number = NUMBER[name]
 
     def f(a: int) -> int:
@@ -102,7 +102,7 @@ def test_select_gives_a_type_that_holds_both() -> None:
     assert _run(f, 2) == _word(0.5)
 
 
-def test_division_and_remainder_are_those_of_python() -> None:
+def test_division_and_remainder_match_python() -> None:
     def f(a: int, b: int) -> int:
         return a // b * 1000 + a % b
 
@@ -134,18 +134,18 @@ def _adder(amount: int) -> Any:
     return add
 
 
-def test_helpers_of_one_name_are_told_apart() -> None:
+def test_helpers_with_equal_names() -> None:
     def sum_of(one: Any, ten: Any) -> int:
         def f(a: int) -> int:
             return one(a) * 1000 + ten(one(a))
 
         return _run(f, 5)
 
-    for amount in range(5):  # new ones take the place in memory of old ones
+    for amount in range(5):  # new functions reuse the memory of deleted ones
         assert sum_of(_adder(amount), _adder(10)) == (5 + amount) * 1000 + 15 + amount
 
 
-def test_a_shared_helper_is_there_once() -> None:
+def test_a_shared_helper_is_translated_once() -> None:
     one = _adder(1)
 
     @helper
@@ -176,7 +176,7 @@ def test_errors_name_what_is_wrong() -> None:
         assert caught.value.errors[0].rule == "internal/code-generation"
 
 
-def test_callees_are_for_kernels() -> None:
+def test_callees_cannot_be_called_from_python() -> None:
     with pytest.raises(TypeError, match="from kernels only"):
         _pair(1)
 
@@ -188,7 +188,7 @@ def test_callees_are_for_kernels() -> None:
 
 
 def test_nothing_of_numpy_is_loaded_into_the_compiler() -> None:
-    """That takes longer than a small kernel."""
+    """Importing them takes longer than compiling a small kernel."""
     program = """
         import sys
         from nnefc.kernels.codegen.object_code import emit

@@ -58,7 +58,7 @@ def _run(
     extra: int = 0,
     threads: int = 1,
 ) -> tuple[Array, Array]:
-    """(result, result in float64)"""
+    """The result and the result in float64."""
     xt, wt, bt = (torch.from_numpy(a).double() for a in (x, w, b[0]))  # pyright: ignore[reportUnknownMemberType]
     pads = [p for pair in reversed(padding) for p in pair]
     padded = torch.nn.functional.pad(xt, pads)
@@ -68,7 +68,7 @@ def _run(
         want = want + residual
     want = np.clip(want, low, high) if low is not None or high is not None else want
     g = BlockedGraph(block)
-    # what is read beyond the border: padding, or more
+    # pixels read beyond the border: the padding or more
     source = g.input(x, tuple((p + extra, q + extra) for p, q in padding))
     operands = [source, constant(g.graph, w), constant(g.graph, b)]
     if residual is not None:
@@ -97,7 +97,7 @@ def _close(got: Array, want: Array) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_is_torch(data: st.DataObject) -> None:
+def test_matches_pytorch(data: st.DataObject) -> None:
     dims = data.draw(
         st.lists(
             st.tuples(
@@ -139,7 +139,7 @@ def test_maps_of_networks(extent: int, size: int, stride: int, threads: int) -> 
     _close(got, want)
 
 
-def test_nan_stays() -> None:
+def test_nan_propagates() -> None:
     x, w, b = normal(1, 1, 4, 3, 3), normal(2, 4, 1, 1, 1), normal(3, 1, 4)
     x[0, 1, 1, 1] = np.nan
     got, _ = _run(

@@ -1,4 +1,4 @@
-"""Winograd's convolution gives sums as in float64."""
+"""Winograd's convolution against PyTorch in float64."""
 
 # pyright: reportUnknownMemberType=false
 # (torch is not typed)
@@ -97,7 +97,7 @@ def _reference(
     stride: int = 1,
     dilation: int = 1,
 ) -> Array:
-    """In float64; negative padding leaves items out."""
+    """The convolution in float64; negative padding crops x."""
     around = ((max(before, 0), max(after, 0)) for before, after in padding)
     left_out = (slice(-min(before, 0), min(after, 0) or None) for before, after in padding)
     padded = np.pad(x, ((0, 0), (0, 0), *around))[(slice(None), slice(None), *left_out)]
@@ -234,7 +234,7 @@ def test_last_blocks_of_channels(
 def test_epilogue_in_every_division(
     batch: int, apart: bool, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Residual, bounds and zeros around, in blocks of parts of items and of several items."""
+    """Residual, bounds and halo, with blocks of parts of batch items and of several batch items."""
     for capacity in (1, 5, 32, 1000):
 
         def block_size(*_: object, capacity: int = capacity) -> tuple[bool, int]:
@@ -252,7 +252,7 @@ def test_epilogue_in_every_division(
 
 @pytest.mark.parametrize(("apart", "capacity"), [(True, 7), (False, 7), (False, 60)])
 def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over the outputs of every tile, once: y * sigmoid(y) + residual."""
+    """y * sigmoid(y) + residual, applied once to the outputs of every tile."""
     monkeypatch.setattr(lowering, "block_size", lambda *_: (apart, capacity))  # pyright: ignore
     x, w, b = _case((3, 40, 14, 11), 24, (3, 3))
     residual = normal(9, *_shape(x, w, SAME))
@@ -264,7 +264,7 @@ def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More threads than there are pieces of it."""
+    """More threads than pieces of memory."""
     monkeypatch.setattr(blocked_op, "lower", partial(lower, threads=1))
     x, w, b = _case((1, 16, 60, 60), 16, (3, 3))
     _check(_convolve("winograd2", x, w, b, SAME, threads=3), _reference(x, w, b, SAME))
@@ -279,7 +279,7 @@ def test_bounds_pass_nan() -> None:
 
 
 def test_error() -> None:
-    """Relative to the largest output, for inputs as they are after an activation."""
+    """The error relative to the largest output, for inputs like those after an activation."""
     x, w, b = _case((1, 256, 30, 30), 32, (3, 3))
     x = np.maximum(x, 0)
     expected = _reference(x, w, b, SAME)

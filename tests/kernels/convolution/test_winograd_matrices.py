@@ -120,7 +120,7 @@ def test_tiling(data: st.DataObject) -> None:
             ]
 
 
-def test_the_outputs_of_few_tiles_are_soon_told() -> None:
+def test_outputs_of_few_tiles_take_little_memory() -> None:
     tiling = Tiling((1, 3000, 300), (1, 1), (1, 1))
     part = next(tiling.parts(tiling.count // 4))
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Element-wise kernels: broadcasting, tiles, memory they must not touch."""
+"""Element-wise kernels: broadcasting, tiles, and accesses to memory."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -68,7 +68,7 @@ def test_broadcasting(pair: tuple[tuple[int, ...], tuple[int, ...]], seed: int) 
 @examples(0.6)
 @given(st.lists(st.integers(1, 4), max_size=8), st.data())
 def test_joined_dimensions_find_every_item(shape: list[int], data: st.DataObject) -> None:
-    """The loops give NumPy's broadcast, whatever was joined."""
+    """Joined loops visit the items of NumPy's broadcast."""
     inputs = [
         tuple(n if data.draw(st.booleans()) else 1 for n in shape[: data.draw(st.integers(0, 8))])
         for _ in range(data.draw(st.integers(1, 3)))
@@ -118,7 +118,7 @@ def test_short_rows_are_joined() -> None:
     assert pattern_of((9, 16), (9, 1), (1, 16)) == AccessPattern(
         (access.STRETCHED, access.BLOCK), 16
     )
-    # a row of its own serves as well, or there is no vector of such a stretch
+    # long enough as separate rows, or no vector has such a factor
     assert pattern_of((9, 500), (9, 500), (1, 500)) is None
     assert pattern_of((9, 15), (9, 15), (9, 1)) is None
 
@@ -126,7 +126,7 @@ def test_short_rows_are_joined() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
 @pytest.mark.parametrize("inner", [*range(2, 10), 15, 16, 17, 32, 63, 64, 65])
 def test_every_way_along_a_row(inner: int, dtype: str) -> None:
-    """Per row, per column, one item, and dense; rows that end anywhere in a vector."""
+    """Operands per row, per column, of one item, and dense; rows end at any lane of a vector."""
     rng = np.random.default_rng(inner)
     op, oracle = ("and", np.logical_and) if dtype == "bool" else ("mul", np.multiply)
     kind = DType(dtype)
@@ -191,7 +191,7 @@ def test_input_as_result_and_repeated_operand() -> None:
 @examples(0.1)
 @given(st.data())
 def test_random_expressions(data: st.DataObject) -> None:
-    """Straight-line programs over float64 against NumPy, item for item."""
+    """Random straight-line programs over float64 against NumPy."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     x, y = rng.integers(-8, 8, (2, 3, 7)) / 4
     unary = {"neg": np.negative, "abs": np.abs, "sqr": np.square, "floor": np.floor}
@@ -215,7 +215,7 @@ def test_random_expressions(data: st.DataObject) -> None:
 
 
 class Guarded:
-    """Memory that ends, or starts, right at a page that may not be touched."""
+    """Memory next to an inaccessible page, before its start or after its end."""
 
     def __init__(self, nbytes: int, at_end: bool) -> None:
         pages = -(-nbytes // mmap.PAGESIZE)
@@ -237,7 +237,7 @@ class Guarded:
 @pytest.mark.parametrize("at_end", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bool"])
 def test_nothing_outside_the_buffers_is_touched(dtype: str, at_end: bool) -> None:
-    """An access outside would end the process."""
+    """An access outside the buffers would end the process."""
     op = "and" if dtype == "bool" else "add"
     for shape in ((1,), (7,), (63,), (65,), (3, 5), (2, 17, 9), (4, 33)):
         other = (shape[0], *([1] * (len(shape) - 1)))
@@ -258,14 +258,14 @@ def test_nothing_outside_the_buffers_is_touched(dtype: str, at_end: bool) -> Non
 
 
 def patterns(program: Program) -> list[AccessPattern]:
-    """How the kernels of the launches go along rows."""
+    """The access patterns of the kernels of a program."""
     found = [launch.kernel.arguments[1] for launch in program.launches]
     return [pattern for pattern in found if isinstance(pattern, AccessPattern)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
 def test_stores_past_the_caches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results that begin and end anywhere, but are aligned to their items."""
+    """Results that begin and end at any item."""
     monkeypatch.setattr(lowering, "STREAM_BYTES", 0)
     kind, rng = DType(dtype), np.random.default_rng(0)
     op, oracle = ("and", np.logical_and) if dtype == "bool" else ("add", np.add)
@@ -300,7 +300,7 @@ def test_only_large_results_are_stored_past_the_caches() -> None:
     many = lowering.STREAM_BYTES // 4
     assert streams(many, "exp") == [True]
     assert streams(many - 1, "exp") == [False]
-    # the second takes the place of the first, which is in the cache as it was read
+    # the second is computed in place of the first, which was read and is in the cache
     assert streams(many, "exp", "neg") == [True, False]
 
 
@@ -323,7 +323,7 @@ def test_copy_of_bytes_in_tiles() -> None:
 def test_expressions_link_for_every_instruction_set(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No call of a library is left over, and every relocation is one the linker knows."""
+    """The code has no library calls and no relocations that the linker does not support."""
     monkeypatch.setattr(isa, "host", lambda: TABLE[name])
     steps = tuple(
         (op, tuple(range(2 if op == "pow" else 1)), dtype, None)

@@ -28,7 +28,7 @@ SETTINGS = examples(0.6)
 
 
 def close(got: Array, want: Array, tolerance: float) -> None:
-    """Errors of a transform are in proportion to its largest results."""
+    """Compare with a tolerance relative to the largest result."""
     joined = got[..., 0] + 1j * got[..., 1]
     assert joined.shape == want.shape
     assert abs(joined - want).max() <= tolerance * max(abs(want).max(), 1)
@@ -48,7 +48,7 @@ def test_factors() -> None:
 
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 13, 15, 16, 77, 400, 512, 1009])
-def test_the_definition(length: int, inverse: bool) -> None:
+def test_against_the_definition(length: int, inverse: bool) -> None:
     x = normal(length, 3, length, 2)
     powers = np.outer(np.arange(length), np.arange(length)) % length
     matrix = np.exp((2j if inverse else -2j) * np.pi / length * powers)
@@ -70,7 +70,7 @@ def test_any_axis(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_short_time_transforms_are_those_of_pytorch(data: st.DataObject) -> None:
+def test_short_time_transforms_match_pytorch(data: st.DataObject) -> None:
     frame = data.draw(st.integers(1, 40))
     stride = data.draw(st.integers(1, 50))
     count = data.draw(st.integers(1, frame))
@@ -102,7 +102,7 @@ def test_frames_along_an_inner_axis() -> None:
 @SETTINGS
 @given(st.data())
 def test_real_signals(data: st.DataObject) -> None:
-    """Of which half of the results says all."""
+    """Half of the results determines the others."""
     frame = data.draw(st.integers(1, 40))
     x = normal(data.draw(st.integers(0, 9)), data.draw(st.integers(1, 40)), frame + 23, 1)
     bins = data.draw(st.integers(0, frame))
@@ -118,7 +118,7 @@ def test_real_signals(data: st.DataObject) -> None:
 
 
 def spectrogram(name: str, **attributes: Any) -> Graph:
-    """The transform of real numbers, with zeros for imaginary parts, and its first results."""
+    """A graph: the first results of the transform of real numbers, with imaginary parts of zero."""
     graph = Graph(name)
     x = graph.add_input(TensorType(DType.FLOAT32, (2, 40, 1)), "x")
     padding = ((0, 0), (0, 0), (0, 1))
@@ -133,9 +133,7 @@ def spectrogram(name: str, **attributes: Any) -> Graph:
     ("name", "attributes"),
     [("stft", {"frame": 16, "stride": 4}), ("fft", {}), ("fft", {"inverse": True})],
 )
-def test_zeros_and_results_that_nobody_wants_are_not_computed(
-    name: str, attributes: dict[str, Any]
-) -> None:
+def test_zeros_and_unused_results_are_not_computed(name: str, attributes: dict[str, Any]) -> None:
     graph = spectrogram(name, **attributes)
     x = normal(1, 2, 40, 1)
     want = evaluate(graph, {"x": x}).outputs["y"]

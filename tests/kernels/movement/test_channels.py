@@ -66,7 +66,7 @@ def test_shuffle(block: int, threads: int, order: str) -> None:
     if order == "any":
         source = np.random.default_rng(3).permutation(116)
     else:
-        # of groups, the first channels first, then the second ones
+        # the first channels of all groups, then the second ones
         source = np.arange(116).reshape(-1, 58 if order == "two" else 29).T.ravel()
     g = BlockedGraph(block)
     values = [g.input(x, halo(4, i)) for i, x in enumerate(xs)]
@@ -85,7 +85,7 @@ def test_whole_blocks_are_copied_or_views() -> None:
     assert names == ["movement.layout.block", "movement.strided.copy", "movement.strided.copy"]
 
 
-def test_what_was_computed_in_place_is_not_copied() -> None:
+def test_results_computed_in_place_are_not_copied() -> None:
     xs = [normal(i, 1, c, 5, 5) for i, c in enumerate((16, 24, 5))]
     g = BlockedGraph(8)
     around = halo(4, 1)

@@ -1,4 +1,4 @@
-"""Items at indices against loops over the definitions, and against PyTorch."""
+"""Gather and scatter against loops over the definitions, and against PyTorch."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -32,7 +32,7 @@ REDUCTIONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "min": (min, "amin"),
     "max": (max, "amax"),
 }
-"""Reduction -> (what it makes of two items, what PyTorch calls it)."""
+"""The combination of two items and PyTorch's name by reduction."""
 
 
 def items(seed: int, shape: tuple[int, ...], dtype: str) -> Array:
@@ -91,10 +91,10 @@ def test_scatter_elements(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("reduction", sorted(REDUCTIONS))
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_elements_as_pytorch_has_them(axis: int, reduction: str) -> None:
+def test_elements_match_pytorch(axis: int, reduction: str) -> None:
     x, updates = normal(1, 17, 33, 9), normal(2, 12, 20, 7)
     indices = np.random.default_rng(3).integers(0, x.shape[axis], updates.shape)
-    if reduction == "none":  # PyTorch does not say which of several updates wins
+    if reduction == "none":  # PyTorch does not define which of several updates wins
         indices = np.indices(updates.shape)[axis]
     given = [torch.from_numpy(a) for a in (x, indices, updates)]
     gathered = torch.gather(given[0], axis, given[1]).numpy()
@@ -149,7 +149,7 @@ def test_scatter_nd(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("reduction", ["min", "max"])
-def test_a_nan_is_the_extreme(reduction: str) -> None:
+def test_extremes_propagate_nan(reduction: str) -> None:
     x = np.array([1, np.nan, 2], np.float32)
     updates = np.array([np.nan, 5, 1], np.float32)
     indices = np.array([0, 1, 2])
@@ -158,7 +158,7 @@ def test_a_nan_is_the_extreme(reduction: str) -> None:
 
 
 def test_many_threads_scatter_in_order() -> None:
-    """Columns and rows that several tiles share out."""
+    """Columns and rows that are split into several tiles."""
     x, updates = normal(1, 5, 40_000), normal(2, 4, 40_000)
     indices = np.array([[3], [1], [3], [-5]])
     got = run("scatter_nd", x, indices, updates, reduction="none", threads=3)

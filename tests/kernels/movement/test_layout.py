@@ -1,4 +1,4 @@
-"""Changes of layout: every item arrives where it belongs, and nothing else is touched."""
+"""Changes of layout: every item is moved to its position, and halos are not written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCKS = (4, 8, 16)
 
 @SETTINGS
 @given(st.data())
-def test_there_and_back(data: st.DataObject) -> None:
+def test_round_trip(data: st.DataObject) -> None:
     block = data.draw(st.sampled_from((1, *BLOCKS)))
     spatial = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
     x = normal(1, data.draw(st.integers(1, 2)), data.draw(st.integers(1, 35)), *spatial)
@@ -66,7 +66,7 @@ def test_coinciding_layouts_are_views() -> None:
         blocked = layout(graph, value, Blocked(block, halo(4)))
         graph.add_output(layout(graph, blocked, None), "y")
         launches = lower(graph).launches
-        # what is an input and an output at once is copied
+        # an input that is also an output is copied
         assert (len(launches) == 1) == views, shape
 
 

@@ -1,4 +1,4 @@
-"""Moving items against NumPy, between guard pages."""
+"""Transposes, slices, joins and gathers against NumPy, between guard pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _drawn(data: st.DataObject, dtypes: list[str] = DTYPES) -> Array:
 
 @SETTINGS
 @given(st.data())
-def test_transpose_is_numpy(data: st.DataObject) -> None:
+def test_transpose_matches_numpy(data: st.DataObject) -> None:
     x = _drawn(data)
     axes = tuple(data.draw(st.permutations(range(x.ndim))))
     np.testing.assert_array_equal(run("transpose", x, axes=axes), x.transpose(axes))
@@ -41,7 +41,7 @@ def test_transpose_is_numpy(data: st.DataObject) -> None:
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if streams:  # past the caches, where rows of the result start as cache lines do
+    if streams:  # stored past the caches: rows of the result start at cache lines
         monkeypatch.setattr(strided, "STREAM_BYTES", 0)
         monkeypatch.setattr(one_op, "lower", partial(lower, cache_bytes=0))
     for shape, axes in [
@@ -52,7 +52,7 @@ def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyP
         ((9, 40, 50), (2, 1, 0)),
         ((192, 700), (1, 0)),
         ((2, 448, 27), (0, 2, 1)),
-        # rows that lie alike, but not at the start of a line
+        # rows with equal offsets in a cache line, but not 0
         ((201, 64, 40), (2, 1, 0)),
         ((203, 16, 50), (2, 1, 0)),
         ((203, 8, 70), (2, 1, 0)),
@@ -65,7 +65,7 @@ def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
 @pytest.mark.parametrize("planes", [1, 2, 3, 4, 5])
 def test_planes(planes: int, dtype: str) -> None:
-    """Together, as colours of pixels are, and apart; whole and in part."""
+    """Interleaved planes, such as colours, to separate planes and back; whole and sliced."""
     for count in (1, 2, 15, 16, 17, 50, 640):
         pixels = np.arange(2 * count * planes).astype(dtype).reshape(2, count, planes)
         apart = np.ascontiguousarray(pixels.swapaxes(1, 2))
@@ -99,7 +99,7 @@ def test_stack_and_unstack_are_inverse(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_slice_is_numpy(data: st.DataObject) -> None:
+def test_slice_matches_numpy(data: st.DataObject) -> None:
     x = _drawn(data)
     axes = tuple(data.draw(st.permutations(range(x.ndim))))[: data.draw(st.integers(0, x.ndim))]
     begin: list[int] = []
@@ -112,7 +112,7 @@ def test_slice_is_numpy(data: st.DataObject) -> None:
         first = min(first, x.shape[axis] - 1)
         last = min(last, x.shape[axis])
         step = data.draw(st.sampled_from([1, 2, 3, -1, -2]))
-        if step < 0 and first > 0:  # backwards, the end excluded
+        if step < 0 and first > 0:  # a negative step; the end is exclusive
             first, last = last - 1, first - 1
         elif step < 0:
             step = 1
@@ -133,7 +133,7 @@ def test_slice_is_numpy(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_tile_is_numpy(data: st.DataObject) -> None:
+def test_tile_matches_numpy(data: st.DataObject) -> None:
     x = _drawn(data)
     repeats = tuple(data.draw(st.integers(1, 3)) for _ in x.shape)
     np.testing.assert_array_equal(run("tile", x, repeats=repeats), np.tile(x, repeats))
@@ -141,7 +141,7 @@ def test_tile_is_numpy(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_pad_is_numpy(data: st.DataObject) -> None:
+def test_pad_matches_numpy(data: st.DataObject) -> None:
     x = _drawn(data, ["float32", "float64"])
     border, mode = data.draw(
         st.sampled_from(
@@ -157,7 +157,7 @@ def test_pad_is_numpy(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_gather_is_numpy(data: st.DataObject) -> None:
+def test_gather_matches_numpy(data: st.DataObject) -> None:
     x = _drawn(data)
     axis = data.draw(st.integers(0, x.ndim - 1))
     extent = x.shape[axis]

@@ -1,4 +1,4 @@
-"""Attention against NumPy in float64, through the pass that makes it, between guard pages."""
+"""Attention against NumPy in float64, through the pass that fuses it, between guard pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 def attend(q: Array, k: Array, v: Array, mask: Array | float = 0.0) -> Array:
-    """The formula over [..., rows, depth], [..., keys, depth], [..., keys, width]."""
+    """The formula for q [..., rows, depth], k [..., keys, depth], v [..., keys, width]."""
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]) + mask
     powers = np.exp(scores - scores.max(-1, keepdims=True))
@@ -37,7 +37,7 @@ def emit(graph: Graph, name: str, *inputs: Value, **attributes: Any) -> Value:
 
 
 def scores_graph(graph: Graph, q: Value, k: Value, mask: Value | None, *, turned: bool) -> Value:
-    """Weights of keys [..., keys, depth], or that transposed, for [..., rows, depth]."""
+    """The weights of keys for rows; keys are [..., keys, depth] or transposed."""
     depth = q.type.dims[-1]
     product = emit(graph, "matmul", q, k, transposeB=not turned)
     factor = constant(graph, 1 / math.sqrt(depth), q.type.dtype)
@@ -47,7 +47,7 @@ def scores_graph(graph: Graph, q: Value, k: Value, mask: Value | None, *, turned
 
 
 def run(graph: Graph, *arrays: Array, threads: int = 1, count: int = 1) -> Array:
-    """Compile a graph with one output, in which there is attention, and run it."""
+    """Compile and run a graph with one output, which must contain attention."""
     run_pipeline(graph, hook=verify_hook)
     names = [op.name for op in graph.ops]
     assert names.count("attention") == count
@@ -84,7 +84,7 @@ def inputs_of(graph: Graph, *arrays: Array) -> list[Value]:
 
 @examples(0.4)
 @given(st.data())
-def test_attention_is_the_formula(data: st.DataObject) -> None:
+def test_attention_matches_the_formula(data: st.DataObject) -> None:
     size = st.one_of(st.integers(1, 5), st.integers(1, 90))
     rows, keys, depth, width = (data.draw(size) for _ in range(4))
     batch = data.draw(st.lists(st.integers(1, 3), max_size=3))
@@ -120,8 +120,8 @@ def test_many_keys(keys: int) -> None:
 
 
 @pytest.mark.parametrize(("rows", "keys", "width"), [(1, 129, 64), (1, 9001, 64), (8, 5000, 20)])
-def test_few_rows_read_keys_as_they_are(rows: int, keys: int, width: int) -> None:
-    """As texts are continued: a row, or those of some heads that share keys, in several blocks."""
+def test_few_rows_read_keys_in_place(rows: int, keys: int, width: int) -> None:
+    """Decoding: one row, or the rows of heads that share keys, over several blocks of keys."""
     q, k = normal(1, 2, 3, rows, 64), normal(2, 2, 3, keys, 64)
     v, mask = normal(3, 2, 3, keys, width), normal(4, 2, 1, 1, keys)
     k *= np.linspace(0.1, 2, keys, dtype=np.float32)[:, None]
@@ -138,7 +138,7 @@ def test_few_rows_read_keys_as_they_are(rows: int, keys: int, width: int) -> Non
 @pytest.mark.parametrize("masked", ["", "heads", "causal"])
 @pytest.mark.parametrize("written", ["repeated", "grouped"])
 def test_heads_that_share_keys(rows: int, masked: str, written: str) -> None:
-    """Repeated by a tile, as modules write it, or broadcast; nothing is copied."""
+    """Keys repeated by a `tile` operation or by broadcasting are not copied."""
     groups, past = 3, 50
     keys = past + rows
     q, x = normal(1, 2, 2 * groups, rows, 16), normal(2, 2, keys, 2, 16)
@@ -189,8 +189,8 @@ def test_heads_that_share_keys(rows: int, masked: str, written: str) -> None:
 
 @examples(0.4)
 @given(st.data())
-def test_keys_in_parts_behind_a_diagonal(data: st.DataObject) -> None:
-    """Concatenated keys and values are read where they were; masked scores are not computed."""
+def test_causal_attention_over_parts_of_keys(data: st.DataObject) -> None:
+    """Concatenated keys and values are read in place; masked scores are not computed."""
     rows = data.draw(st.one_of(st.integers(1, 5), st.integers(1, 150)))
     extents = data.draw(st.lists(st.integers(1, 150), min_size=1, max_size=4))
     keys, batch = sum(extents), (2, 3)
@@ -235,8 +235,8 @@ def test_keys_in_parts_behind_a_diagonal(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("low", [-np.inf, -3e38])
 @pytest.mark.parametrize("added", [True, False])
-def test_behind_a_diagonal_all_may_be_hidden(low: float, added: bool) -> None:
-    """Of the first rows of a text that is filled up at its start, with what a run tells."""
+def test_causal_rows_without_visible_keys(low: float, added: bool) -> None:
+    """The first rows of a left-padded text, with a mask that is known at run time."""
     q, k, v = normal(1, 3, 5, 4), normal(2, 3, 5, 4), normal(3, 3, 5, 4)
     filled = np.zeros((3, 1, 5), np.float32)
     filled[1, :, :2] = -np.inf
@@ -297,7 +297,7 @@ def test_rows_without_keys_may_be_zero(rows: int, dtype: str) -> None:
 
 @pytest.mark.parametrize(("heads", "tokens", "depth"), [(3, 50, 8), (2, 7, 5), (1, 33, 16)])
 def test_heads_of_one_projection(heads: int, tokens: int, depth: int) -> None:
-    """[batch, tokens, 3 * heads * depth] split into q, k, v, as vision transformers are written."""
+    """[batch, tokens, 3 * heads * depth] split into q, k and v, as in vision transformers."""
     width = heads * depth
     x = normal(1, 2, tokens, 3 * width)
     graph = Graph("g")
@@ -327,7 +327,7 @@ def test_threads_change_nothing() -> None:
     assert np.array_equal(results[0], results[1])
 
 
-def test_what_is_no_attention() -> None:
+def test_patterns_that_are_not_attention() -> None:
     """A softmax over another axis, scores that are an output, weights that are used twice."""
     for case in ("axis", "output", "twice"):
         graph = Graph("g")

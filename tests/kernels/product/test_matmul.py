@@ -1,4 +1,4 @@
-"""Matrix products against NumPy, between guard pages; operands known when compiled, or not."""
+"""Matrix products against NumPy, between guard pages; operands are constants or inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """Two operands, as they are and as float64 matrices, and which of them are known."""
+    """Two operands, the same as float64 matrices, and which of them are constants."""
 
     a: Array
     b: Array
@@ -64,7 +64,7 @@ def cases(draw: st.DrawFn) -> Case:
 def compute(
     name: str, case: Case, others: list[Array], attributes: dict[str, Any], *, at_end: bool
 ) -> Array:
-    """What an operation over the operands of a case, and others, gives; inputs are guarded."""
+    """The result of an operation over the operands of a case and others; inputs are guarded."""
     graph = Graph("g")
     values: list[Value] = []
     given_arrays: list[Array] = []
@@ -90,14 +90,14 @@ def compute(
 
 @examples(0.8)
 @given(case=cases(), at_end=st.booleans())
-def test_matmul_is_numpy(case: Case, at_end: bool) -> None:
+def test_matmul_matches_numpy(case: Case, at_end: bool) -> None:
     got, want = compute("matmul", case, [], case.attributes, at_end=at_end), case.product
     np.testing.assert_allclose(got, want, atol=case.tolerance, rtol=case.tolerance)
 
 
 @examples(0.6)
 @given(case=cases(), at_end=st.booleans(), data=st.data())
-def test_fused_matmul_is_numpy(case: Case, at_end: bool, data: st.DataObject) -> None:
+def test_fused_matmul_matches_numpy(case: Case, at_end: bool, data: st.DataObject) -> None:
     """(product + x) * y, or tanh of it if it is small; operands repeat along any dimensions."""
     want, dtype = case.product, DType(case.a.dtype.name)
     others: list[Array] = []
@@ -155,7 +155,7 @@ def test_products_of_many_sizes_have_one_kernel(shapes: list[tuple[int, int]]) -
 
 @pytest.mark.parametrize("name", ["gemm", "dots", "conv"])
 def test_error_does_not_grow_with_the_length_of_sums(name: str) -> None:
-    """A sum of 20,000 products in a row would be off by some 1e-5."""
+    """One chain of 20,000 additions would have an error of about 1e-5."""
     x = np.random.default_rng(4).uniform(0, 1, (16, 20000)).astype(np.float32)
     y = np.random.default_rng(5).uniform(0, 1, (20000, 24)).astype(np.float32)
     if name == "gemm":

@@ -12,7 +12,7 @@ from tests.helpers.kernels.one_op import Array, normal, run
 
 
 def _expected(x: Array, size: tuple[int, ...], alpha: float, beta: float, bias: float) -> Array:
-    """The sum of squares, literally: size // 2 items after the middle, the rest before."""
+    """The sum of squares by its definition: size // 2 items after the middle, the rest before."""
     squares = x.astype(np.float64) ** 2
     for axis, extent in enumerate(size):
         before = (extent - 1) // 2
@@ -54,7 +54,7 @@ def test_many_tiles(threads: int) -> None:
     np.testing.assert_allclose(got, _expected(x, size, **options), 1e-6)
 
 
-def test_what_is_not_finite_stays_in_its_window() -> None:
+def test_infinities_and_nan_stay_in_their_windows() -> None:
     x = np.zeros((1, 40, 3), np.float32)
     x[0, 20, 1] = np.nan
     got = run("local_response_normalization", x, size=(1, 5, 1))
@@ -64,7 +64,7 @@ def test_what_is_not_finite_stays_in_its_window() -> None:
 
 @pytest.mark.parametrize("size", [(1, 2_000_000_001, 1), (1, 10**6, 1), (3, 999_999, 2)])
 def test_windows_far_larger_than_the_tensor(size: tuple[int, ...]) -> None:
-    """They meet no more items than there are, and take no longer."""
+    """Windows are clipped to the tensor, and cost no more."""
     x = normal(5, 2, 7, 3)
     options = {"alpha": 1e6, "beta": 0.75, "bias": 1.0}
     got = run("local_response_normalization", x, size=size, **options)

@@ -1,4 +1,4 @@
-"""Normalisation by mean and variance against formulas in float64 and torch, between guard pages."""
+"""Normalisation by mean and variance against float64 formulas and PyTorch, between guard pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def normalised(x: Array, axes: tuple[int, ...], epsilon: float, *, centred: bool
 
 
 def close(got: Array, want: Array) -> None:
-    """Within 1e-5 of the largest item, or 1e-10 of it."""
+    """Compare with a tolerance of 1e-5 (float64: 1e-10) relative to the largest item."""
     tolerance = 1e-5 if got.dtype == np.float32 else 1e-10
     size = float(np.abs(want).max())
     np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * max(size, 1e-30))
@@ -37,7 +37,7 @@ def close(got: Array, want: Array) -> None:
 def operation(
     x: Array, axes: tuple[int, ...], *others: Array, epsilon: float = 1e-5, centred: bool = True
 ) -> Graph:
-    """A graph of the one operation; it adds `others` to what it computes, then takes the tanh."""
+    """A graph of the operation, which adds `others` to the normalised items and takes the tanh."""
     graph = Graph("g")
     dtype = DType(x.dtype.name)
     values = [
@@ -97,8 +97,8 @@ def test_long_rows(shape: tuple[int, ...], mean: float) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("distance", [4.0, 30.0, 1e6])
-def test_first_items_far_away(distance: float, axis: int) -> None:
-    """What stands first in some rows, and is near no other, costs no digits."""
+def test_first_items_far_from_the_mean(distance: float, axis: int) -> None:
+    """A first item that is far from all others does not reduce the accuracy."""
     x = normal(1, 500, 500)
     x[0, ::7] = distance
     x[1::7, 0] = -distance
@@ -120,7 +120,7 @@ def test_equal_items_are_zeros(item: float, axis: int) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_what_is_no_number_stays_in_its_row(axis: int) -> None:
+def test_nan_stays_in_its_row(axis: int) -> None:
     x = normal(2, 20, 20)
     x[3, 4], x[5, 6] = np.nan, np.inf
     (got,) = run_graph(operation(x, (axis,)), x)
@@ -133,7 +133,7 @@ HEAD = "version 1.0; extension KHR_enable_operator_expressions;"
 
 
 def launched(body: str, *arrays: Array, launches: int = 1) -> Array:
-    """What a document over x, s, o gives; it is so many launches."""
+    """The result of a document over x, s, o; checks its number of launches."""
     inputs = dict(zip("xso", arrays, strict=False))
     externals = " ".join(f"{k} = external(shape = {list(v.shape)});" for k, v in inputs.items())
     graph = import_text(f"{HEAD} graph g({', '.join(inputs)}) -> (y) {{ {externals} {body} }}")
@@ -197,7 +197,7 @@ def test_results_take_the_memory_of_operands() -> None:
 @pytest.mark.parametrize("channels", [3, 20, 32])
 @pytest.mark.parametrize("epsilon", [0.0, 0.01])
 def test_between_convolutions(channels: int, activation: str, epsilon: float) -> None:
-    """Of planes with channels in blocks, some with a halo; the reference knows of none."""
+    """Normalisation of blocked tensors with and without halo, against row-major ones."""
     body = f"""
         x = external(shape = [2, 3, 9, 11]);
         c = conv(x, variable(shape = [{channels}, 3, 3, 3], label = 'w'));

@@ -30,7 +30,7 @@ def _drawn(data: st.DataObject) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @examples(0.8)
 @given(st.data())
-def test_reductions_are_numpy(data: st.DataObject) -> None:
+def test_reductions_match_numpy(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(FUNCTIONS)))
     shape, axes = _drawn(data)
     x = normal(1, *shape)
@@ -44,7 +44,7 @@ def test_reductions_are_numpy(data: st.DataObject) -> None:
 
 @examples(0.6)
 @given(st.data())
-def test_indices_are_numpy(data: st.DataObject) -> None:
+def test_indices_match_numpy(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["argmax", "argmin"]))
     shape, axes = _drawn(data)
     x = np.round(normal(1, *shape) * 2).astype(np.float32)
@@ -82,7 +82,7 @@ def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
 
 @examples(0.6)
 @given(st.data())
-def test_softmax_is_its_formula(data: st.DataObject) -> None:
+def test_softmax_matches_its_formula(data: st.DataObject) -> None:
     shape, axes = _drawn(data)
     dtype = data.draw(st.sampled_from(["float32", "float64"]))
     scale = data.draw(st.sampled_from([1.0, 1e4, 1e30]))

@@ -21,7 +21,7 @@ SETTINGS = examples(0.8)
 
 
 def expected(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    """By a sort that keeps the order of equal items, where a NaN is the largest."""
+    """The result by a stable sort, in which NaN is the largest item."""
     ordered, index = torch.sort(torch.from_numpy(x), dim=axis, descending=largest, stable=True)
     take = np.arange(k)
     return np.take(ordered.numpy(), take, axis), np.take(index.numpy(), take, axis)

@@ -1,4 +1,4 @@
-"""Kernels that emit vector code, for instruction sets other than this machine's."""
+"""Kernels compiled for instruction sets other than this machine's."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if row.triple.startswith("x86") and platform.machine() in ("x86_64", "AMD64"):
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "aarch64"])
 def test_other_instruction_sets(name: str) -> None:
-    """No undefined symbols anywhere; right results where they can run."""
+    """Code has no undefined symbols; results are correct where the code can run."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, name],
         capture_output=True,
@@ -63,7 +63,7 @@ def test_other_instruction_sets(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avx2", "x86-64", "AARCH64", " "])
-def test_names_that_are_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_names(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     best = isa.host.__wrapped__().name
     monkeypatch.setenv("NNEFC_ISA", name)
     with pytest.raises(NnefError) as caught:

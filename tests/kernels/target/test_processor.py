@@ -1,4 +1,4 @@
-"""Which processor this is, without LLVM and with it."""
+"""Identity and features of the processor, by the system and by LLVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = {
     "x86-64-v3": "avx2 fma f16c bmi2 abm movbe",
     "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
 }
-"""The features that each row adds, as Linux calls them."""
+"""Linux names of the features that each row adds."""
 LIST = """\
 processor\t: 0
 vendor_id\t: GenuineIntel
@@ -38,7 +38,7 @@ Told = Callable[[str | None], None]
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
-    """`told(text)`: the system's list of processors is this text, or there is none."""
+    """`told(text)`: the system's list of processors is this text, or is missing if None."""
     monkeypatch.delenv("NNEFC_ISA", raising=False)
     file = tmp_path / "cpuinfo"
     monkeypatch.setattr(processor, "_LIST", file)
@@ -90,7 +90,7 @@ def test_rows_follow_from_features(told: Told) -> None:
     ("row", "feature", "bits"),
     [("x86-64-v3", "avx_vnni", 256), ("x86-64-v4", "avx512_vnni", 512), ("x86-64-v4", "", 0)],
 )
-def test_sums_of_four_products_are_a_feature(told: Told, row: str, feature: str, bits: int) -> None:
+def test_byte_dot_products_are_a_feature(told: Told, row: str, feature: str, bits: int) -> None:
     names = list(ROWS)
     flags = " ".join(ROWS[name] for name in names[: names.index(row) + 1])
     told(LIST.format(flags=f"{flags} {feature}"))
@@ -100,7 +100,7 @@ def test_sums_of_four_products_are_a_feature(told: Told, row: str, feature: str,
 
 
 @x86_only
-def test_a_system_that_tells_nothing_has_the_same_row(told: Told) -> None:
+def test_row_without_features_from_the_system(told: Told) -> None:
     before = host.__wrapped__()
     told(None)
     assert processor.described() == {}
@@ -109,7 +109,7 @@ def test_a_system_that_tells_nothing_has_the_same_row(told: Told) -> None:
 
 
 @x86_only
-def test_identity_has_all_that_tells_processors_apart(told: Told) -> None:
+def test_identity_distinguishes_processors(told: Told) -> None:
     whole = LIST.format(flags="fpu sse2 avx2")
     told(whole)
     assert (
@@ -130,7 +130,7 @@ def test_identity_has_all_that_tells_processors_apart(told: Told) -> None:
     assert processor.identity() in seen
 
 
-def test_arm_processors_are_told_apart(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_distinguishes_arm_processors(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     text = (
         "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\n"

@@ -1,4 +1,4 @@
-"""Vector functions on vectors of any number of lanes, and those no operation has a name for."""
+"""Elementary functions on vectors of any number of lanes, and functions without an operation."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -23,7 +23,7 @@ from tests.helpers.kernels.compiled_op import Array
 from tests.kernels.vector.test_scalar import EXPONENTIAL, USUAL, check_errors, patterns, ulps
 
 COUNT = 64
-"""Lanes that the widest vector here has."""
+"""Lanes of the widest vector of these tests."""
 
 
 def mapped(function: Callable[[Lanes], Lanes], x: Array, width: int = COUNT) -> Array:
@@ -68,7 +68,7 @@ def test_bounded_functions_do_not_exceed_one(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_exponential_of_what_is_not_positive() -> None:
+def test_exponential_of_nonpositive_numbers() -> None:
     x = patterns()
     x = x[~(x > 0)]
     exact = np.exp(x.astype(np.float64))
@@ -82,7 +82,7 @@ def test_exponential_of_what_is_not_positive() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 32])
 def test_any_number_of_lanes_gives_the_same(width: int) -> None:
-    """Also where a lane takes the slow way and the others do not."""
+    """Also if only some lanes need the slow path."""
     x = np.concatenate([np.linspace(-9, 9, 999), [1e30, np.nan, np.inf]]).astype(np.float32)
     for name in ("exp", "sin", "tan"):
         function = getattr(vector_math, name)

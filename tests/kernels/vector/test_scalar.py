@@ -22,14 +22,14 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1e-45, -1e-45, 
 
 
 def patterns(step: int = 4093) -> Array:
-    """float32 values: every so many-th bit pattern, a dense range, and special ones."""
+    """float32 values: evenly spaced bit patterns, a dense range, and special values."""
     bits = np.arange((1 << 32) // step + 1, dtype=np.uint32) * np.uint32(step)
     dense = np.linspace(-20, 20, 100_001, dtype=np.float32)
     return np.concatenate([np.array(SPECIAL, np.float32), bits.view(np.float32), dense])
 
 
 def together(names: list[tuple[str, str]], *inputs: Array) -> list[Array]:
-    """Results of several (operation, type of the result) over the same operands, by one kernel."""
+    """Results of several (operation, result type) pairs over the same operands, by one kernel."""
     count = len(inputs)
     steps = [Step(name, tuple(range(count)), DType(dtype)) for name, dtype in names]
     return list(evaluate(steps, range(count, count + len(steps)), *inputs))
@@ -45,7 +45,7 @@ def ulps(got: Array, exact: Array) -> Array:
 
 
 def check_errors(name: str, x: Array, got: Array) -> None:
-    """Compare with the oracle of a function, part by part so that the caches hold the parts."""
+    """Compare with the oracle of a function, in chunks that fit into the caches."""
     oracle, allowed = FUNCTIONS[name]
     for start in range(0, x.size, 1 << 18):
         part = slice(start, start + (1 << 18))
@@ -64,7 +64,7 @@ def _erf(x: Array) -> Array:
 
 
 EXPONENTIAL = 1 if host().fma else 1.2
-"""Ulps that exponentials are off by at most."""
+"""Largest error of exponentials in ulps."""
 
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "exp": (np.exp, EXPONENTIAL),
@@ -100,17 +100,17 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "copy": (np.array, 0),
     "relu": (lambda x: np.maximum(x, 0), 0),
 }
-"""Operation -> (float64 oracle, ulps allowed in float32)."""
+"""The float64 oracle and the largest error in float32 ulps by operation."""
 
 USUAL = ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf")
-"""Functions that nearly all models have some of."""
+"""Functions that most models use."""
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_float32_over_the_whole_range(name: str) -> None:
-    """On other rows than this machine's, too: `tests/models/test_isa_rows.py`."""
+    """`tests/models/test_isa_rows.py` has other instruction sets."""
     x = patterns(127) if name in USUAL else patterns()
     check_errors(name, x, elementwise(name, x))
 
@@ -127,7 +127,7 @@ def test_float64_over_the_range_of_float32() -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_pow_is_that_of_c(dtype: str) -> None:
+def test_pow_matches_c(dtype: str) -> None:
     """Special cases in all combinations, then random pairs; against 80-bit arithmetic."""
     rng = np.random.default_rng(1)
     special = [*SPECIAL, 2, -2, 3, -3, 1e10, 1e30, 2**24 + 2, -8388609, 0.99999994, 1.0000001]
@@ -233,7 +233,7 @@ def test_bits(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_shifts_take_counts_modulo_the_width(dtype: str) -> None:
+def test_shift_counts_are_modulo_the_width(dtype: str) -> None:
     x, _ = _pairs(dtype)
     width = np.iinfo(dtype).bits
     for count in (0, 1, 7, width - 1, width, width + 3, -1):
@@ -254,7 +254,7 @@ def test_logic() -> None:
 
 
 def test_logicals_of_any_byte_are_true() -> None:
-    """Memory that somebody else filled may hold other bytes than 0 and 1."""
+    """Memory written by others may hold bytes other than 0 and 1."""
     x = np.array([0, 1, 2, 255], np.uint8).view(bool)
     got = elementwise("not", x)
     assert got.view(np.uint8).tolist() == [1, 0, 0, 0]

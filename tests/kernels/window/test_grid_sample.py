@@ -1,4 +1,4 @@
-"""Sampling at coordinates against PyTorch."""
+"""Grid sampling against PyTorch."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -29,7 +29,7 @@ def theirs(x: Array, grid: Array, **options: Any) -> Array:
 
 @SETTINGS
 @given(st.data())
-def test_grid_sample_is_that_of_pytorch(data: st.DataObject) -> None:
+def test_grid_sample_matches_pytorch(data: st.DataObject) -> None:
     spatial = data.draw(st.integers(2, 3))
     extents = tuple(data.draw(st.integers(1, 5)) for _ in range(spatial))
     points = tuple(data.draw(st.integers(1, 4)) for _ in range(spatial))

@@ -40,7 +40,7 @@ def _windows(
 
 
 def _reference(kind: str, w: Array) -> Array:
-    """Over the last dimension."""
+    """The reduction over the last dimension."""
     volume, inside = w.shape[-1], ~np.isnan(w)
     match kind:
         case "max ignore":
@@ -62,7 +62,7 @@ def _check(
 ) -> None:  # fmt: skip
     """`around`: the halos of input and output."""
     want = _reference(kind, _windows(x, size, stride, padding, dilation))
-    # the reference takes NaN for what is not there
+    # the reference has NaN outside the input
     met = _windows(np.isnan(x), size, stride, padding, dilation) == 1
     want = np.where(met.any(-1), np.nan, want)
     attributes: dict[str, Any] = {
@@ -104,7 +104,7 @@ def test_windows(data: st.DataObject) -> None:
     around = data.draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
     padding = tuple(zip(before, after, strict=True))
     kind = data.draw(st.sampled_from(KINDS))
-    # windows that meet nothing would make infinities of the channels that fill up a block
+    # windows outside the input would give infinities in padding channels
     want = _reference(kind, _windows(x, size, stride, padding, dilation))
     assume(bool(np.isfinite(want).all()))
     _check(kind, x, size, stride, padding, dilation, block=8, around=around)

@@ -33,12 +33,12 @@ TIES = {
     ("half_pixel_symmetric", "floor"): {(3, 1), (5, 3), (6, 2), (9, 3), (9, 5)},
     ("tf_half_pixel_for_nn", "round_prefer_ceil"): {(7, 1)},
 }
-"""(extent, extent of the result), up to 9, for which a coordinate is between two items, where
-onnxruntime's is not: it divides by a scale that is rounded."""
+"""Pairs (extent, result extent) up to 9 for which a coordinate is exactly between two items, but
+not in onnxruntime, which divides by a rounded scale."""
 
 
 def theirs(x: Array, attributes: dict[str, Any]) -> Array:
-    """What onnxruntime makes of it."""
+    """The result of onnxruntime."""
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
     scales = np.array(attributes["scales"], np.float32)
     sizes = np.array([] if scales.size else attributes["sizes"], np.int64)
@@ -67,7 +67,7 @@ def theirs(x: Array, attributes: dict[str, Any]) -> Array:
 
 @SETTINGS
 @given(st.data())
-def test_resize_is_that_of_onnxruntime(data: st.DataObject) -> None:
+def test_resize_matches_onnxruntime(data: st.DataObject) -> None:
     extents = data.draw(EXTENTS)
     interpolator = data.draw(st.sampled_from(["nearest", "linear", "cubic"]))
     attributes: dict[str, Any] = {
@@ -79,13 +79,13 @@ def test_resize_is_that_of_onnxruntime(data: st.DataObject) -> None:
         "exclude_outside": interpolator == "cubic" and data.draw(st.booleans()),
     }
     if attributes["coord_transformer"] == "tf_half_pixel_for_nn" and interpolator != "nearest":
-        attributes["coord_transformer"] = "half_pixel"  # it is for nearest neighbours alone
+        attributes["coord_transformer"] = "half_pixel"  # applies only to nearest neighbours
     x = normal(data.draw(st.integers(0, 3)), 2, 3, *extents)
     if data.draw(st.booleans()):
         factors = st.sampled_from([0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0])
         scales = [data.draw(factors) if n > 3 else 2.0 for n in extents]
         whole = all((n * s).is_integer() for n, s in zip(extents, scales))
-        # onnxruntime takes n * s for the extent of the result, even where that is no integer
+        # onnxruntime takes n * s as the result extent even if it is not an integer
         assume(whole or attributes["coord_transformer"] != "align_corners")
         attributes["scales"] = (1.0, 1.0, *scales)
         attributes["sizes"] = (2, 3, *(int(n * s) for n, s in zip(extents, scales)))
@@ -111,7 +111,7 @@ def test_resize_is_that_of_onnxruntime(data: st.DataObject) -> None:
         ("trilinear", True, "align_corners"),
     ],
 )
-def test_resize_is_that_of_pytorch(mode: str, align: bool | None, coordinates: str) -> None:
+def test_resize_matches_pytorch(mode: str, align: bool | None, coordinates: str) -> None:
     rank = {"linear": 1, "nearest": 3, "nearest-exact": 2, "trilinear": 3}.get(mode, 2)
     x = normal(1, 2, 3, *(7, 10, 5)[:rank])
     size = (17, 9, 12)[:rank]
@@ -174,8 +174,8 @@ def test_resizing_to_the_same_shape_is_nothing() -> None:
     assert graph.outputs == graph.inputs
 
 
-def test_nothing_is_looked_at_in_vain() -> None:
-    """What has the weight 0 may be infinite."""
+def test_items_of_weight_zero_are_ignored() -> None:
+    """An item of weight 0 may be infinite."""
     x = np.array([[1.0, np.inf, 2.0, 3.0]], np.float32)
     for interpolator in ("linear", "cubic"):
         got = run("resize", x, sizes=(1, 7), coord_transformer="align_corners",

@@ -1,4 +1,4 @@
-"""Regions of interest against the formulas of the text, written naively."""
+"""Regions of interest against naive implementations of the specification's formulas."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_pooling_inside_the_map(kind: str, dtype: str) -> None:
 
 
 def _sample(x: Array, at: tuple[float, float]) -> Array:
-    """Bilinear value of [C, H, W] at a point, moved to the map."""
+    """The bilinear value of a map [C, H, W] at a point, clamped to the map."""
     v, u = (min(max(p, 0.0), extent - 1.0) for p, extent in zip(at, x.shape[1:], strict=True))
     i, j = math.floor(v), math.floor(u)
     a, b = v - i, u - j

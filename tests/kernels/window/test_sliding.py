@@ -40,7 +40,7 @@ def _tensors(*arrays: Array) -> list[torch.Tensor]:
 
 @SETTINGS
 @given(st.data())
-def test_conv_is_torch(data: st.DataObject) -> None:
+def test_conv_matches_pytorch(data: st.DataObject) -> None:
     spatial = data.draw(st.integers(1, 3))
     several = st.tuples
     dims = [
@@ -105,7 +105,7 @@ def test_conv_over_many_tiles(
 
 @SETTINGS
 @given(st.data())
-def test_deconv_is_torch(data: st.DataObject) -> None:
+def test_deconv_matches_pytorch(data: st.DataObject) -> None:
     spatial = data.draw(st.integers(1, 3))
     dims = [
         data.draw(
@@ -134,7 +134,9 @@ def test_deconv_is_torch(data: st.DataObject) -> None:
     ("extent", "size", "stride", "padding"),
     [(70, 3, 2, 1), (33, 2, 2, 0), (9, 9, 1, 0), (30, 15, 4, 7), (600, 3, 1, 1)],
 )
-def test_pooling_is_torch(extent: int, size: int, stride: int, padding: int, threads: int) -> None:
+def test_pooling_matches_pytorch(
+    extent: int, size: int, stride: int, padding: int, threads: int
+) -> None:
     x = normal(1, 2, 3, 9, extent)
     (xt,) = _tensors(x)
     window: dict[str, Any] = {
@@ -155,12 +157,12 @@ def test_pooling_is_torch(extent: int, size: int, stride: int, padding: int, thr
     window["border"] = "ignore"
     values, position = run("max_pool_with_index", x, **window)
     _near(values, want)
-    # PyTorch counts in the plane, NNEF in the window.
+    # PyTorch's indices are relative to the plane, NNEF's to the window.
     height, width = want.shape[2:]
     row = position // size + np.arange(height)[:, None] * 2 - 1
     column = position % size + np.arange(width) * stride - padding
     assert (row * extent + column == index.numpy()).all()
-    # What is sampled is the maximum; sent back, the sum is that of the maxima.
+    # Sampling returns the maxima, and desampling preserves their sum.
     window["border"] = "constant"
     np.testing.assert_array_equal(run("sample", x, position, **window), values)
     back = run("desample", values, position, output_shape=x.shape, **window)
@@ -188,7 +190,7 @@ def test_maximum_of_nan_is_nan() -> None:
 
 
 def test_average_of_many_is_exact() -> None:
-    """A window over everything is a sum in float64."""
+    """The average over the whole input is accurate."""
     x = normal(1, 1, 2, 300, 400) + np.float32(100)
     shape: dict[str, Any] = {"padding": ((0, 0),) * 4, "normalize": True}
     got = run("box", x, size=(1, 1, 300, 400), **shape)
@@ -203,7 +205,7 @@ def test_average_of_many_is_exact() -> None:
 
 
 @pytest.mark.parametrize("method", ["symmetric", "aligned"])
-def test_upsampling_is_torch(method: str) -> None:
+def test_upsampling_matches_pytorch(method: str) -> None:
     x = normal(1, 2, 3, 5, 37)
     (xt,) = _tensors(x)
     want = torch.nn.functional.interpolate(

@@ -15,7 +15,7 @@ SHAPES = [(2, 11, 5), (1, 21, 7, 7), (2, 3, 1, 4), (1, 16, 14, 33), (1, 9, 2, 3,
 
 
 def _factor(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Different ones; 1 but for the last two dimensions."""
+    """Factors that differ, and are 1 except in the last two dimensions."""
     return ((1,) * (len(shape) - 2) + (2, 3))[-(len(shape) - 2) :]
 
 
@@ -53,7 +53,7 @@ MODES: dict[int, Any] = {3: "linear", 4: "bilinear", 5: "trilinear"}
 
 @pytest.mark.parametrize("method", ["symmetric", "aligned"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_linear_is_torch(shape: tuple[int, ...], method: str) -> None:
+def test_linear_matches_pytorch(shape: tuple[int, ...], method: str) -> None:
     x, factor = normal(1, *shape), _factor(shape)
     (xt,) = [torch.from_numpy(x).double()]  # pyright: ignore[reportUnknownMemberType]
     want = torch.nn.functional.interpolate(
@@ -64,7 +64,7 @@ def test_linear_is_torch(shape: tuple[int, ...], method: str) -> None:
 
 
 def _between(x: Array, axis: int, factor: int) -> Array:
-    """Output i lies at i / factor, beyond the last item at that."""
+    """Output i is at i / factor, clamped to the last item."""
     at = np.arange(x.shape[axis] * factor, dtype=np.float64) / factor
     at = np.clip(at, 0, x.shape[axis] - 1)
     low = np.floor(at).astype(np.int64)
@@ -80,7 +80,7 @@ def test_linear_asymmetric() -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-def test_what_has_no_weight_is_not_looked_at() -> None:
+def test_pixels_without_weight_are_ignored() -> None:
     x = normal(1, 1, 8, 3, 3)
     x[0, 0, 1, 1] = np.inf
     got = _linear(x, "asymmetric", (2, 2))
