@@ -14,7 +14,7 @@ from nnefc.emit.header import DIMS, TENSOR, Interface, Tensor
 from nnefc.kernels.abi import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_file import MACHINES, Reference, Section, Symbol, object_file
-from nnefc.kernels.embedded import functions, libc, state
+from nnefc.kernels.embedded import functions, libc, model_layout
 from nnefc.kernels.embedded.model_layout import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
 from nnefc.kernels.target.isa import AARCH64, X86_64_V2
 from nnefc.kernels.target.isa import TABLE as ROWS
@@ -109,7 +109,7 @@ def embedded_object(
         texts=[data.add(f"{text}\0".encode(), 1) for text in (*STATUS.values(), UNKNOWN_STATUS)],
     )
     data.bytes[: MODEL.nbytes] = np.array(words, np.int64).tobytes()
-    symbols.append(Symbol(state.DATA, ".rodata", 0, MODEL.nbytes))
+    symbols.append(Symbol(model_layout.DATA, ".rodata", 0, MODEL.nbytes))
     sections = [
         Section(".text", bytes(code.bytes), _PAGE, executable=True, references=code.references),
         Section(".rodata", bytes(data.bytes), ALIGNMENT),
@@ -144,7 +144,7 @@ class _Code:
 
     def __init__(self) -> None:
         self.bytes = bytearray()
-        self.symbols = [Symbol(state.CODE, ".text", 0, 0)]
+        self.symbols = [Symbol(model_layout.CODE, ".text", 0, 0)]
         self.references: list[Reference] = []
 
     def add(self, image: Image, exported: dict[str, str] | None = None) -> dict[str, int]:
