@@ -142,13 +142,13 @@ def _add(
 def _sections(data: bytes) -> list[_Section]:
     (start,) = struct.unpack_from("<Q", data, 0x28)
     size, count, _ = struct.unpack_from("<HHH", data, 0x3A)
-    found: list[_Section] = []
+    sections: list[_Section] = []
     for i in range(count):
         _, type_, flags, _, offset, length, link_, info, alignment, _ = struct.unpack_from(
             "<IIQQQQIIQQ", data, start + i * size
         )
-        found.append(_Section(type_, flags, offset, length, link_, info, alignment))
-    return found
+        sections.append(_Section(type_, flags, offset, length, link_, info, alignment))
+    return sections
 
 
 def _entries(data: bytes, section: _Section, form: str) -> Iterator[tuple[int, ...]]:
@@ -163,7 +163,7 @@ def _symbols(data: bytes, sections: list[_Section]) -> list[_Symbol]:
     if len(tables) != 1:
         raise _refuse(f"malformed object: {len(tables)} symbol tables")
     strings = sections[tables[0].link].offset
-    found: list[_Symbol] = []
+    symbols: list[_Symbol] = []
     for name, info, _, section, value, _ in _entries(data, tables[0], "<IBBHQQ"):
         start = strings + name
         text = data[start : data.index(b"\0", start)].decode("ascii", "replace")
@@ -173,8 +173,8 @@ def _symbols(data: bytes, sections: list[_Section]) -> list[_Symbol]:
             section = _ABSOLUTE
         if section == _ABSOLUTE and info >> 4 != _LOCAL:
             raise _refuse(f"symbol {text} is absolute")
-        found.append(_Symbol(text, info >> 4, section, value))
-    return found
+        symbols.append(_Symbol(text, info >> 4, section, value))
+    return symbols
 
 
 def _patch_x86_64(image: bytearray, place: int, kind: int, target: int) -> None:

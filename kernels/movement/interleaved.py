@@ -41,7 +41,7 @@ def split_planes(itemsize: int) -> Any:
                 for p in range(number):
                     order = [number * i + p for i in range(v.lanes)]
                     row = v.at(y, v.builder.mul(y_row, v.word(p)))
-                    _chosen(v, together, order).store(v.at(row, at))
+                    _shuffled(v, together, order).store(v.at(row, at))
 
         _for_each(v, planes, emit)
 
@@ -68,7 +68,7 @@ def join_planes(itemsize: int) -> Any:
                 for k in range(number):
                     items = range(k * v.lanes, (k + 1) * v.lanes)
                     order = [e % number * v.lanes + e // number for e in items]
-                    _chosen(v, planes_, order).store(target, k * v.nbytes)
+                    _shuffled(v, planes_, order).store(target, k * v.nbytes)
 
         _for_each(v, planes, emit)
 
@@ -87,7 +87,7 @@ def _for_each(v: Vector, planes: Any, emit: Callable[[int], None]) -> None:
     v.builder.position_at_end(out)
 
 
-def _chosen(v: Vector, vectors: Sequence[Lanes], order: Sequence[int]) -> Lanes:
+def _shuffled(v: Vector, vectors: Sequence[Lanes], order: Sequence[int]) -> Lanes:
     """The vector whose lane i is item order[i] of the concatenated `vectors`."""
     parts = list(vectors)
     while len(parts) > 1:

@@ -92,13 +92,13 @@ class _Halves:
         for half in range(2):
             order = range(half * count, (half + 1) * count)
             bytes_ = [_items(v, x.value, 8) for x in (codes, digits)]
-            wide = [b.sext(_chosen(v, x, x, order), _kind(v, 16)) for x in bytes_]
+            wide = [b.sext(_shuffled(v, x, x, order), _kind(v, 16)) for x in bytes_]
             self._sums[half] = b.add(self._sums[half], b.mul(*wide))
 
     def total(self) -> Lanes:
         v, count = self._start.v, 4 * self._start.v.lanes
         x, y = self._sums
-        even, odd = (_chosen(v, x, y, range(first, count, 2)) for first in range(2))
+        even, odd = (_shuffled(v, x, y, range(first, count, 2)) for first in range(2))
         return self._start + _sums_of_pairs(self._start, v.builder.add(even, odd))
 
 
@@ -118,7 +118,7 @@ def _items(v: LaneBuilder, value: Any, bits: int) -> Any:
     return v.builder.bitcast(value, _kind(v, bits))
 
 
-def _chosen(v: LaneBuilder, x: Any, y: Any, order: Iterable[int]) -> Any:
+def _shuffled(v: LaneBuilder, x: Any, y: Any, order: Iterable[int]) -> Any:
     """The vector of items order[i] of the concatenation of x and y."""
     numbers = list(order)
     return v.builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(numbers)), numbers))

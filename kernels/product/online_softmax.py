@@ -14,10 +14,10 @@ import math
 from functools import cache
 from typing import Any
 
-from nnefc.kernels.reduce.softmax import exponential, kept, larger, maximum, place
+from nnefc.kernels.reduce.softmax import exponential, larger, masked, maximum
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, select
-from nnefc.kernels.vector.rows import along
+from nnefc.kernels.vector.rows import along, item_pointer
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
@@ -49,8 +49,8 @@ def exponentials(item: str) -> Any:
             old = v.value(builder.select(is_fresh, lowest.value, before.value))
 
             def top_items(index, mask, carried):
-                value = v.load(place(v, start, index), mask=mask)
-                return [larger(kept(mask, value, -math.inf), carried[0])]
+                value = v.load(item_pointer(v, start, index), mask=mask)
+                return [larger(masked(mask, value, -math.inf), carried[0])]
 
             (tops,) = along(v, count, [old], top_items)
             top = v.splat(maximum(tops))
@@ -58,14 +58,14 @@ def exponentials(item: str) -> Any:
             base = select(top.equals(-math.inf), 0.0, top)
 
             def powers(index, mask, carried):
-                at = place(v, start, index)
+                at = item_pointer(v, start, index)
                 value = exponential(v.load(at, mask=mask) - base, libm)
                 value.store(at, mask=mask)
-                return [carried[0] + kept(mask, value, 0.0)]
+                return [carried[0] + masked(mask, value, 0.0)]
 
             (sums,) = along(v, count, [v.zero()], powers)
             with v.loop(count, n, v.lanes) as column:
-                at = place(v, start, column.index)
+                at = item_pointer(v, start, column.index)
                 v.zero().store(at, mask=v.mask(builder.sub(n, column.index)))
             total = sums.total()
             v.store_item(builder.extract_element(top.value, v.word(0)), largest_at)

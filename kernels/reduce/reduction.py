@@ -70,7 +70,7 @@ load_double, load_local, store_word = LOAD["float64"], LOAD["int64"], STORE["int
 
 
 @helper
-def place(params, rank, extents, pitches, number):
+def linear_offset(params, rank, extents, pitches, number):
     """Byte offset of the item with linear index `number` in some dimensions."""
     offset = 0
     for d in range(load_word(params + rank) - 1, -1, -1):
@@ -81,13 +81,13 @@ def place(params, rank, extents, pitches, number):
 
 
 @helper
-def kept_place(params, number):
-    return place(params, KEPT_RANK, KEPT, KEPT_PITCHES, number)
+def kept_offset(params, number):
+    return linear_offset(params, KEPT_RANK, KEPT, KEPT_PITCHES, number)
 
 
 @helper
-def reduced_place(params, number):
-    return place(params, REDUCED_RANK, REDUCED, REDUCED_PITCHES, number)
+def reduced_offset(params, number):
+    return linear_offset(params, REDUCED_RANK, REDUCED, REDUCED_PITCHES, number)
 
 
 def combination(kind: str, item: str) -> tuple[str, Any, Any]:
@@ -188,11 +188,11 @@ def rows(kind: str, item: str) -> KernelFunction:
         state = local()
         whole = width // LANES * LANES
         for t in range(first * unit_block, min(last * unit_block, outputs)):
-            base = x + kept_place(params, t)
+            base = x + kept_offset(params, t)
             for lane in range(LANES):
                 hold(state, lane, start)
             for v in range(volume):
-                row = base + reduced_place(params, v)
+                row = base + reduced_offset(params, v)
                 for i in range(0, whole, LANES):
                     for lane in range(LANES):
                         value = convert(load(row + i * size, lane))
@@ -229,11 +229,11 @@ def columns(kind: str, item: str) -> KernelFunction:
         for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
             begin = t % chunks * CHUNK
             count = min(CHUNK, width - begin)
-            base = x + kept_place(params, t // chunks) + begin * size
+            base = x + kept_offset(params, t // chunks) + begin * size
             for i in range(count):
                 hold(state, i, start)
             for v in range(volume):
-                row = base + reduced_place(params, v)
+                row = base + reduced_offset(params, v)
                 for i in range(count):
                     hold(state, i, combine(held(state, i), convert(load(row, i))))
             out = y + (t // chunks * width + begin) * size
@@ -272,10 +272,10 @@ def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFu
         width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
         unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
         for t in range(first * unit_block, min(last * unit_block, outputs)):
-            base = x + kept_place(params, t)
+            base = x + kept_offset(params, t)
             best, at = load(base), 0
             for v in range(volume):
-                row = base + reduced_place(params, v)
+                row = base + reduced_offset(params, v)
                 for i in range(width):
                     value = load(row, i)
                     if better(value, best):
@@ -302,12 +302,12 @@ def index_columns(kind: str, item: str, index: str, last: bool = False) -> Kerne
         for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
             begin = t % chunks * CHUNK
             count = min(CHUNK, width - begin)
-            base = x + kept_place(params, t // chunks) + begin * size
+            base = x + kept_offset(params, t // chunks) + begin * size
             for i in range(count):
                 keep(best, i, load(base, i))
                 store_word(at, i, 0)
             for v in range(1, volume):
-                row = base + reduced_place(params, v)
+                row = base + reduced_offset(params, v)
                 for i in range(count):
                     value, held = load(row, i), load(best, i)
                     first_one = better(value, held)

@@ -25,8 +25,8 @@ from nnefc.kernels.reduce.reduction import (
     WIDTH,
     X,
     Y,
-    kept_place,
-    reduced_place,
+    kept_offset,
+    reduced_offset,
 )
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
@@ -38,7 +38,7 @@ from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.math import exp_nonpositive
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
-from nnefc.kernels.vector.rows import along
+from nnefc.kernels.vector.rows import along, item_pointer
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
@@ -67,12 +67,7 @@ def larger(x: Lanes, y: Lanes) -> Lanes:
     return select(x > y, x, y)
 
 
-def place(v: Vector, pointer: Any, index: Any) -> Any:
-    """Pointer to item number `index`."""
-    return v.at(pointer, v.builder.mul(index, v.word(v.itemsize)))
-
-
-def kept(mask: Lanes | None, x: Lanes, other: float) -> Lanes:
+def masked(mask: Lanes | None, x: Lanes, other: float) -> Lanes:
     """`x`, with `other` in the lanes outside the mask."""
     return x if mask is None else select(mask, x, other)
 
@@ -89,7 +84,7 @@ def row_largest(item: str) -> Any:
         x, state = v.pointer(x), v.pointer(state)
 
         def body(index, mask, carried):
-            value = kept(mask, v.load(place(v, x, index), mask=mask), -math.inf)
+            value = masked(mask, v.load(item_pointer(v, x, index), mask=mask), -math.inf)
             return [larger(value, carried[0])]
 
         (top,) = along(v, n, [v.load_splat(state)], body)
@@ -108,9 +103,9 @@ def row_powers(item: str) -> Any:
         wide, top = v.of("float64"), v.load_splat(state)
 
         def body(index, mask, carried):
-            value = exponential(v.load(place(v, x, index), mask=mask) - top, libm)
-            value.store(place(v, y, index), mask=mask)
-            return [carried[0] + convert(kept(mask, value, 0.0), "float64")]
+            value = exponential(v.load(item_pointer(v, x, index), mask=mask) - top, libm)
+            value.store(item_pointer(v, y, index), mask=mask)
+            return [carried[0] + convert(masked(mask, value, 0.0), "float64")]
 
         (total,) = along(v, n, [wide.zero()], body)
         before = wide.load_item(state, 8)
@@ -133,7 +128,7 @@ def row_scale(item: str) -> Any:
         factor = v.splat(factor)
 
         def body(index, mask, _):
-            at = place(v, y, index)
+            at = item_pointer(v, y, index)
             (v.load(at, mask=mask) * factor).store(at, mask=mask)
             return []
 
@@ -154,8 +149,8 @@ def column_largest(item: str) -> Any:
         tops, x = v.pointer(tops), v.pointer(x)
 
         def body(index, mask, _):
-            at = place(v, tops, index)
-            value = v.load(place(v, x, index), mask=mask)
+            at = item_pointer(v, tops, index)
+            value = v.load(item_pointer(v, x, index), mask=mask)
             larger(value, v.load(at, mask=mask)).store(at, mask=mask)
             return []
 
@@ -174,10 +169,10 @@ def column_powers(item: str) -> Any:
         wide = v.of("float64")
 
         def body(index, mask, _):
-            top = v.load(place(v, tops, index), mask=mask)
-            value = exponential(v.load(place(v, x, index), mask=mask) - top, libm)
-            value.store(place(v, y, index), mask=mask)
-            at = place(wide, sums, index)
+            top = v.load(item_pointer(v, tops, index), mask=mask)
+            value = exponential(v.load(item_pointer(v, x, index), mask=mask) - top, libm)
+            value.store(item_pointer(v, y, index), mask=mask)
+            at = item_pointer(wide, sums, index)
             total = wide.load(at, mask=mask)
             (total + convert(value, "float64")).store(at, mask=mask)
             return []
@@ -197,8 +192,8 @@ def column_scale(item: str) -> Any:
         wide = v.of("float64")
 
         def body(index, mask, _):
-            at = place(v, y, index)
-            total = convert(wide.load(place(wide, sums, index), mask=mask), item)
+            at = item_pointer(v, y, index)
+            total = convert(wide.load(item_pointer(wide, sums, index), mask=mask), item)
             (v.load(at, mask=mask) / total).store(at, mask=mask)
             return []
 
@@ -221,16 +216,16 @@ def rows(item: str) -> KernelFunction:
         libm = load_word(bases + 8 * BASE_LIBM)
         state = local()
         for t in range(first * unit_block, min(last * unit_block, outputs)):
-            base = kept_place(params, t)
+            base = kept_offset(params, t)
             put(state, lowest)
             put_sum(state, 1, 0.0)
             for i in range(volume):
-                largest(x + base + reduced_place(params, i), width, state)
+                largest(x + base + reduced_offset(params, i), width, state)
             for i in range(volume):
-                offset = base + reduced_place(params, i)
+                offset = base + reduced_offset(params, i)
                 powers(x + offset, y + offset, width, state, libm)
             for i in range(volume):
-                scale(y + base + reduced_place(params, i), width, state)
+                scale(y + base + reduced_offset(params, i), width, state)
 
     return rows
 
@@ -261,7 +256,7 @@ def over_rows(item: str, step: Any) -> Any:
     def run(params, x, y, tops, sums, rows, count, libm):
         following, row = following_rows(params), load_word(params + WIDTH) * size
         for i in range(load_word(params + VOLUME) // following):
-            offset, left = reduced_place(params, i * following), following
+            offset, left = reduced_offset(params, i * following), following
             while left > 0:
                 step(x + offset, y + offset, tops, sums, min(rows, left) * count, libm)
                 offset += rows * row
@@ -344,7 +339,7 @@ def columns(item: str) -> KernelFunction:
         for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
             begin = t % chunks * CHUNK
             count = min(CHUNK, width - begin)
-            base = kept_place(params, t // chunks) + begin * size
+            base = kept_offset(params, t // chunks) + begin * size
             for i in range(rows * count):
                 put(tops, i, lowest)
                 put_sum(sums, i, 0.0)

@@ -24,7 +24,7 @@ from nnefc.kernels.vector.lanes import (
     select,
     sqrt,
 )
-from nnefc.kernels.vector.vector import in_parts
+from nnefc.kernels.vector.vector import in_chunks
 
 _LOG2E: Final = math.log2(math.e)
 _ROUND, _ROUND_BITS = 1.5 * 2.0**52, 0x4338000000000000
@@ -38,7 +38,7 @@ def _through_float64(function: Callable[..., Lanes], *operands: Lanes) -> Lanes:
     def part(*given: Lanes) -> Lanes:
         return convert(function(*(convert(x, "float64") for x in given)), "float32")
 
-    return in_parts(part, isa.host().float32_lanes, *operands)
+    return in_chunks(part, isa.host().float32_lanes, *operands)
 
 
 def _exp64(x: Lanes) -> Lanes:
@@ -136,7 +136,7 @@ def _sin_of_quadrant(q: Lanes, r: Lanes) -> Lanes:
 
 def sine(quadrant: int, x: Lanes) -> Lanes:
     """sin(x + quadrant * pi/2), within 1 ulp for every float32; quadrant is 0 or 1."""
-    return in_parts(partial(_sine, quadrant), isa.host().float32_lanes, x)
+    return in_chunks(partial(_sine, quadrant), isa.host().float32_lanes, x)
 
 
 def _sine(quadrant: int, x: Lanes) -> Lanes:
@@ -146,7 +146,7 @@ def _sine(quadrant: int, x: Lanes) -> Lanes:
 
 def tan(x: Lanes) -> Lanes:
     """Tangent, within 1 ulp for every float32."""
-    return in_parts(_tan, isa.host().float32_lanes, x)
+    return in_chunks(_tan, isa.host().float32_lanes, x)
 
 
 def _tan(x: Lanes) -> Lanes:

@@ -37,7 +37,8 @@ def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
     return carried
 
 
-def _item(v: Vector, pointer: Any, index: Any) -> Any:
+def item_pointer(v: Vector, pointer: Any, index: Any) -> Any:
+    """Pointer to item number `index`."""
     return v.at(pointer, v.builder.mul(index, v.word(v.itemsize)))
 
 
@@ -59,8 +60,8 @@ def copy_row(item: str) -> Any:
         target, source = v.pointer(target), v.pointer(source)
 
         def body(index, mask, _):
-            items = v.load(_item(v, source, index), mask=mask)
-            items.store(_item(v, target, index), mask=mask)
+            items = v.load(item_pointer(v, source, index), mask=mask)
+            items.store(item_pointer(v, target, index), mask=mask)
             return []
 
         along(v, count, [], body)
@@ -77,7 +78,7 @@ def fill_row(item: str) -> Any:
         target = v.pointer(target)
 
         def body(index, mask, _):
-            v.zero().store(_item(v, target, index), mask=mask)
+            v.zero().store(item_pointer(v, target, index), mask=mask)
             return []
 
         along(v, count, [], body)
@@ -118,7 +119,7 @@ def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
             return shuffle_two(low, high, v, [2 * i for i in range(v.lanes)])
 
         def body(index, mask, _):
-            at = _item(v, target, index)
+            at = item_pointer(v, target, index)
             join(v.load(at, mask=mask), items(index, mask)).store(at, mask=mask)
             return []
 

@@ -131,7 +131,7 @@ class Vector(LaneBuilder):
         return self.splat(self.load_item(pointer, offset))
 
 
-def in_parts(function: Callable[..., Lanes], lanes: int, *operands: Lanes) -> Lanes:
+def in_chunks(function: Callable[..., Lanes], lanes: int, *operands: Lanes) -> Lanes:
     """`function(*operands)`, a float32 vector, by a loop over vectors of `lanes` items.
 
     For vectors of several registers, long functions take less code and fewer spills in this way.
