@@ -73,7 +73,7 @@ def main(
     small: Annotated[bool, typer.Option(help="Measure a model of reduced size.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
     models_dir: Annotated[
-        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
     ] = None,
 ) -> None:
     """Check that engines agree on steps and prompts, and measure them alternately."""
@@ -125,7 +125,7 @@ def _load(
     stored_as: list[str],
     threads: int,
     folder: Path,
-    keeps: bool,
+    stateful: bool,
 ) -> tuple[dict[Key, Step], dict[Key, Array]]:
     """(steps, scores of the first run of each); states may differ in later runs."""
     steps: dict[Key, Step] = {}
@@ -135,7 +135,7 @@ def _load(
             continue  # tract computes on the calling thread
         for stored in ["float32"] if engine == "onnxruntime" else stored_as:
             try:
-                own = replace(call, keeps=keeps and engine == "nnefc" and call.past > 0)
+                own = replace(call, stateful=stateful and engine == "nnefc" and call.past > 0)
                 step = LOADERS[engine](folder, sizes, own, stored, threads)
                 scores[engine, stored] = step()
                 steps[engine, stored] = step
@@ -150,7 +150,7 @@ def _nnefc(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) ->
     model.write(path, sizes, call, stored)
     compiled = nnefc.compile(path, threads=threads)
     inputs = model.inputs(sizes, call)
-    if not call.keeps:
+    if not call.stateful:
         return lambda: compiled.run(inputs)["scores"]
     assert isinstance(compiled, DynamicModel)
     session, caches, steps = compiled.session(), model.caches(sizes, call), itertools.count()

@@ -57,7 +57,7 @@ def main(
     small: Annotated[bool, typer.Option(help="Measure networks of reduced size.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
     models_dir: Annotated[
-        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
     ] = None,
 ) -> None:
     """Check that engines agree, and measure them alternately."""

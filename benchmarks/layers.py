@@ -172,7 +172,7 @@ def main(
     turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.05,
     json: Annotated[Path | None, typer.Option(help="Write the results.")] = None,
     models_dir: Annotated[
-        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
     ] = None,
 ) -> None:
     """Measure each convolution of networks alone, alternating between engines."""

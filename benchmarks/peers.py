@@ -45,7 +45,7 @@ def main(
         Path | None, typer.Option("--picture", help="Write a picture (.svg or .png).")
     ] = None,
     models_dir: Annotated[
-        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
     ] = None,
 ) -> None:
     """Check that engines agree on networks, and measure them alternately."""
@@ -72,9 +72,9 @@ def main(
             machines[job.threads] = measure_machine(job.threads, 0.5)
         tell("writing the network")
         network = artifacts.prepare(job.network, folder, job.batch, small=small)
-        compared = compare(network, chosen, job.threads, rounds=rounds, turn=turn, progress=tell)
-        comparisons.append(compared)
-        errors.print(report.line(compared))
+        comparison = compare(network, chosen, job.threads, rounds=rounds, turn=turn, progress=tell)
+        comparisons.append(comparison)
+        errors.print(report.line(comparison))
     facts = report.facts(comparisons, machines, _about(rounds, turn))
     console = Console(width=None if sys.stdout.isatty() else 140)
     report.show(console, facts)

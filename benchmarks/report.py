@@ -108,10 +108,10 @@ def line(comparison: Comparison) -> str:
     if not best or not ours:
         failure = comparison.engines[OURS].failure if OURS in comparison.engines else ""
         return f"{name}: nothing to compare{': ' + failure if failure else ''}"
-    found = ratio(best.turns, ours.turns)
+    interval = ratio(best.turns, ours.turns)
     return (
         f"{name}: nnefc {1e3 * ours.summary.median:.3f} ms, {best.engine} "
-        f"{1e3 * best.summary.median:.3f} ms, ratio {found}"
+        f"{1e3 * best.summary.median:.3f} ms, ratio {interval}"
     )
 
 

@@ -136,7 +136,7 @@ def main(
     rounds: Annotated[int, typer.Option(help="Processes of each kind.", min=1)] = 7,
     json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
     models_dir: Annotated[
-        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
     ] = None,
 ) -> None:
     """Measure new processes, alternately."""

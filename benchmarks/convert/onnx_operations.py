@@ -265,8 +265,8 @@ def _attention(w: OnnxWriter, op: Op) -> str:
     scale = op.attributes["scale"]
     if w.fused:
         return w.one("Attention", query, key, value, scale=scale)
-    turned = w.one("Transpose", key, perm=[0, 1, 3, 2])
-    scores = w.one("Mul", w.one("MatMul", query, turned), w.store(scale, np.float32))
+    transposed = w.one("Transpose", key, perm=[0, 1, 3, 2])
+    scores = w.one("Mul", w.one("MatMul", query, transposed), w.store(scale, np.float32))
     return w.one("MatMul", w.one("Softmax", scores, axis=3), value)
 
 

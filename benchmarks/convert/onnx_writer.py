@@ -118,16 +118,16 @@ class OnnxWriter:
             results = [results] if isinstance(results, str) else results
             self._names.update(zip(op.outputs, results, strict=True))
         for name, value in zip(self.graph.output_names, self.graph.outputs):
-            made = self._helper.make_node("Identity", [self.name(value)], [name], name=f"to_{name}")
-            self._nodes.append(made)
+            node = self._helper.make_node("Identity", [self.name(value)], [name], name=f"to_{name}")
+            self._nodes.append(node)
         self._drop_identities()
         inputs = [self._info(v.name, v) for v in self.graph.inputs]
         outputs = [self._info(*end) for end in zip(self.graph.output_names, self.graph.outputs)]
-        made = self._helper.make_graph(
+        graph = self._helper.make_graph(
             self._nodes, self.graph.name, inputs, outputs, self._initializers
         )
         opsets = [self._helper.make_opsetid("", self.opset)]
-        model = self._helper.make_model(made, opset_imports=opsets)
+        model = self._helper.make_model(graph, opset_imports=opsets)
         model.ir_version = 11 if self.fused else 8
         return model
 
@@ -140,24 +140,24 @@ class OnnxWriter:
         inputs = {v.name for v in self.graph.inputs}
         makers = {result for node in self._nodes for result in node.output} - inputs
         renamed: dict[str, str] = {}
-        kept: list[Any] = []
+        nodes: list[Any] = []
         for node in self._nodes:
             source = node.input[0] if node.input else ""
             last = node.name.startswith("to_") and node.op_type == "Identity"
             if last and source in makers and source not in renamed:
                 renamed[source] = node.output[0]
             else:
-                kept.append(node)
-        for node in kept:
+                nodes.append(node)
+        for node in nodes:
             for names in (node.input, node.output):
                 names[:] = [renamed.get(name, name) for name in names]
-        self._nodes = kept
+        self._nodes = nodes
 
 
 def number(op: Op, index: int) -> float | None:
     """The value of an operand whose items are known and equal, else None."""
-    found = splat(op.inputs[index])
-    return None if found is None else float(found)
+    value = splat(op.inputs[index])
+    return None if value is None else float(value)
 
 
 Handler = Callable[[OnnxWriter, Op], str | list[str]]

@@ -58,7 +58,7 @@ class Ncnn(Engine):
         options.use_bf16_storage = options.use_bf16_packed = False
         failed = net.load_param(str(network.file(_PARAM)))
         if failed or net.load_model(str(network.file(_BIN))):
-            raise RuntimeError("ncnn cannot load what pnnx wrote")
+            raise RuntimeError("ncnn cannot load the files of pnnx")
         inputs = [(f"in{i}", ncnn.Mat(array[0]).clone()) for i, array in enumerate(arrays.values())]
         names = [f"out{i}" for i in range(len(network.outputs))]
         self._alive = net

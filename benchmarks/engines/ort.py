@@ -38,8 +38,8 @@ class OnnxRuntime(Engine):
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         def run(name: str) -> Call:
-            made = session(network.file(name), threads)
-            return lambda: made.run(None, arrays)
+            loaded = session(network.file(name), threads)
+            return lambda: loaded.run(None, arrays)
 
         if not network.file(ONNX_FUSED).exists():
             return run(ONNX)
@@ -50,10 +50,10 @@ class OnnxRuntime(Engine):
     def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         self._folder = tempfile.TemporaryDirectory()
         prefix = str(Path(self._folder.name) / "profile")
-        made = self._session = session(
+        profiled = self._session = session(
             network.file(ONNX), threads, enable_profiling=True, profile_file_prefix=prefix
         )
-        return lambda: made.run(None, arrays)
+        return lambda: profiled.run(None, arrays)
 
     def convolution_seconds(self) -> list[float]:
         with self._folder:

@@ -90,7 +90,7 @@ class Call:
 
     past: int
     count: int = 1
-    keeps: bool = False
+    stateful: bool = False
     """Whether keys and values are states of the model; otherwise they are inputs."""
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ def inputs(sizes: Sizes, call: Call) -> dict[str, Array]:
         "cosine": np.cos(angles).astype(np.float32),
         "sine": np.sin(angles).astype(np.float32),
     }
-    return arrays if call.keeps else arrays | caches(sizes, call)
+    return arrays if call.stateful else arrays | caches(sizes, call)
 
 
 def caches(sizes: Sizes, call: Call) -> dict[str, Array]:
@@ -182,7 +182,7 @@ def _attention(sizes: Sizes, call: Call, i: int) -> Iterator[str]:
         for x in ("key", "value"):
             joined = f"concat([{x}s{i}, {x}{i}], axis = 2)"
             cached = f"tract_transformers_dyn_kv_cache({x}{i}, name = '{x}s{i}', axis = 2)"
-            yield f"all_{x}s{i} = {cached if call.keeps else joined}"
+            yield f"all_{x}s{i} = {cached if call.stateful else joined}"
         operands = f"query{i}, all_keys{i}, all_values{i}"
     causal = "true" if count > 1 else "false"
     types = f"datum_type = 'f32', acc_datum_type = 'f32', is_causal = {causal}"

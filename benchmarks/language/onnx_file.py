@@ -39,7 +39,7 @@ def write(path: Path, sizes: Sizes, call: Call) -> None:
     graph("MatMul", y, graph.constant("scores_of", table.T), result="scores")
     split = [1, sizes.heads, call.count, sizes.head]
     shapes = {"scores": [1, sizes.vocabulary]}
-    made = helper.make_graph(
+    graph_proto = helper.make_graph(
         graph.nodes,
         "decoder",
         [
@@ -54,7 +54,9 @@ def write(path: Path, sizes: Sizes, call: Call) -> None:
         ],
         graph.constants,
     )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = helper.make_model(
+        graph_proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
     onnx.save(model, str(path))
 
 

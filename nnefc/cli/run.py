@@ -239,6 +239,8 @@ def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
             "outputs are written to an .npz file, or to a folder with a file for each",
         ) from None
     except OSError as error:
-        raise NnefError.of("data/write", f"cannot make a folder: {reason(error)}", place) from None
+        raise NnefError.of(
+            "data/write", f"cannot create the folder: {reason(error)}", place
+        ) from None
     for name, array in results.items():
         write_tensor(path / f"{name}.dat", array)

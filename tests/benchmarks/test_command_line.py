@@ -1,4 +1,4 @@
-"""The command lines of the benchmarks say what is wrong before they measure."""
+"""The benchmarks refuse wrong arguments before they measure."""
 
 from __future__ import annotations
 

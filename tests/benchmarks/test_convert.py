@@ -1,4 +1,4 @@
-"""Networks converted for other engines compute what they compute."""
+"""Networks converted for other engines compute the same results."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

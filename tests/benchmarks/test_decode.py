@@ -1,4 +1,4 @@
-"""The decoder that is measured token by token."""
+"""The decoder of `benchmarks.decode`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.language.model import Call
 
 @pytest.mark.parametrize("call", [Call(1), Call(6), Call(0, 9)])
 def test_all_types_of_weights_are_the_same_model(call: Call, tmp_path: Path) -> None:
-    """Keys and values, too, and those of onnxruntime."""
+    """Also keys and values, and the results of onnxruntime."""
     ort = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     from benchmarks.language import onnx_file
@@ -39,7 +39,7 @@ def test_weights_are_as_large_as_they_are_told_to_be(tmp_path: Path) -> None:
 
 
 def test_a_prompt_is_its_tokens_one_by_one(tmp_path: Path) -> None:
-    """Keys and values of each step are those that the next one takes."""
+    """The keys and values of each step are inputs of the next one."""
     prompt = model.inputs(SMALL, Call(0, 5))
     model.write(tmp_path, SMALL, Call(0, 5), "float32")
     wanted = nnefc.compile(tmp_path).run(prompt)
@@ -61,10 +61,10 @@ def test_a_prompt_is_its_tokens_one_by_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, wanted["scores"], rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_that_keeps_keys_and_values_gives_the_same(tmp_path: Path) -> None:
+def test_a_model_that_stateful_keys_and_values_gives_the_same(tmp_path: Path) -> None:
     first, second = (
-        LOADERS["nnefc"](tmp_path / str(keeps), SMALL, Call(5, keeps=keeps), "float32", 1)
-        for keeps in (False, True)
+        LOADERS["nnefc"](tmp_path / str(stateful), SMALL, Call(5, stateful=stateful), "float32", 1)
+        for stateful in (False, True)
     )
     wanted = first()
     for i in range(REWIND + 1):

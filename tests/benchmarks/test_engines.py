@@ -1,4 +1,4 @@
-"""Engines that networks are measured with."""
+"""The engines of the benchmarks."""
 
 from __future__ import annotations
 

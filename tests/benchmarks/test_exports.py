@@ -1,4 +1,4 @@
-"""Networks of PyTorch that are measured as they are exported."""
+"""The exported networks of `benchmarks.exports`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of networks that are measured alone."""
+"""The layers of `benchmarks.layers`."""
 
 from __future__ import annotations
 

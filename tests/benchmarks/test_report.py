@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks, and what is made of it."""
+"""Statistics, reports and charts of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts on the command line, in the place of a model: run, compared, measured."""
+"""`run`, `compare`, `bench` and `profile` with artifacts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_compare(cli: Cli, made: Path) -> None:
 def test_compare_finds_code_that_is_wrong(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the code in the file that is compared, not what would come of the graph now."""
+    """The code in the file is compared, not newly compiled code of its graph."""
     from nnefc.runtime.run.model import CompiledModel
 
     real = CompiledModel.__call__
@@ -164,7 +164,7 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "--accuracy": ("fast",),
     "--limit": ("recursion=10",),
 }
-"""Values that change nothing, and are refused all the same."""
+"""Values that would change nothing are refused too."""
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "profile", "compare", "inspect"])

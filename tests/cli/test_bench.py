@@ -1,4 +1,4 @@
-"""`nnefc bench`: what it measures, and how it compares."""
+"""`nnefc bench`: measurements, comparisons, cold starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--no-cold
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Path:
-    """A model that compiles in no time."""
+    """A model that compiles quickly."""
     path = tmp_path / "quick.nnef"
     path.write_text(
         "version 1.0;\ngraph g( x ) -> ( y )\n{ x = external(shape = [1, 4]); y = exp(x); }\n"
@@ -85,7 +85,7 @@ def test_wrong_options_are_refused(cli: Cli, small: Path, tmp_path: Path) -> Non
         (tmp_path / "odd.json").write_text(text)
         refused = cli("bench", small, "--compare", tmp_path / "odd.json")
         assert refused.status == 1
-        assert "no output of nnefc bench --json" in refused.err
+        assert "not the output of nnefc bench --json" in refused.err
 
 
 def test_numbers_of_threads() -> None:
@@ -172,7 +172,7 @@ def test_no_verdict_on_different_workloads(what: str, before: object, now: objec
 
 
 def test_intervals_hold_the_true_ratio() -> None:
-    """In nearly all of many comparisons, also of times that drift."""
+    """In nearly all of many comparisons, also of drifting times."""
     generator = np.random.default_rng(5)
     outside = 0
     for _ in range(30):
@@ -211,7 +211,7 @@ def test_histograms() -> None:
 
 
 def test_streams_run_at_the_same_time() -> None:
-    """Each action by a thread of its own, or the first run of one would wait for ever."""
+    """Each action has its own thread; otherwise the first run would wait forever."""
     meet = threading.Barrier(2, timeout=10)
     runs = [0, 0]
 

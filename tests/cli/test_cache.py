@@ -64,7 +64,7 @@ def test_without_a_cache(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
 def test_a_folder_that_cannot_be_created(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, reason: str
 ) -> None:
-    """It is not the same as an empty one."""
+    """It is not treated like an empty one."""
     parent = tmp_path / "parent"
     if reason == "Not a directory":
         parent.write_text("")

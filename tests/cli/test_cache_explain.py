@@ -26,7 +26,7 @@ graph net( x ) -> ( y )
     y = relu(scaled);
 }
 """
-"""A number that no other test multiplies by: its kernel is not in memory yet."""
+"""No other test multiplies by this number, so its kernel is not in memory yet."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def net(tmp_path: Path) -> Path:
 
 
 def explained(cli: Cli, net: Path) -> dict[str, Any]:
-    """What there is to say of the kernel that a model is."""
+    """The record of the only kernel of a model besides the executor."""
     shown = json.loads(cli("cache", "explain", net, "--json").out)
     rows = [row for row in shown if row["kind"] == "kernel"]
     assert any(row["family"].startswith("executor.") for row in rows)
@@ -46,8 +46,10 @@ def explained(cli: Cli, net: Path) -> dict[str, Any]:
     return row
 
 
-def pretend(folder: Path, wanted: Key, changes: dict[str, str], machine: str = "This one") -> None:
-    """An entry of the same kernel that differs in some facts; "" stands for no such fact."""
+def store_changed(
+    folder: Path, wanted: Key, changes: dict[str, str], machine: str = "This one"
+) -> None:
+    """Store an entry of the same kernel with some facts changed; "" removes a fact."""
     facts = {k: v for k, v in {**wanted.facts, **changes}.items() if v}
     name = f"{abs(hash(str(changes))):064x}"
     header = cache_entry.Header(facts, machine, time.time())
@@ -57,7 +59,7 @@ def pretend(folder: Path, wanted: Key, changes: dict[str, str], machine: str = "
 
 @pytest.fixture
 def wanted(cli: Cli, net: Path, folder: Path) -> Key:
-    """The key of the kernel of the model, of which the cache has nothing."""
+    """The key of the kernel of the model, which is not in the cache."""
     row = explained(cli, net)
     found = cache_key.key_of(row["family"], row["arguments"], host())
     assert found is not None
@@ -120,7 +122,7 @@ NUMBERS = "instruction set: vector_bits"
 def test_differences_to_the_nearest_entry(
     cli: Cli, net: Path, folder: Path, wanted: Key, changes: dict[str, str], reasons: list[str]
 ) -> None:
-    pretend(folder, wanted, changes)
+    store_changed(folder, wanted, changes)
     facts = {**wanted.facts, "machine": model_name(), "bits": wanted.facts[NUMBERS]}
     expected = [_filled(reason, facts) for reason in reasons]
     assert explained(cli, net)["reasons"] == expected
@@ -133,11 +135,11 @@ def _filled(text: str, facts: dict[str, str]) -> str:
 
 
 def test_the_nearest_entry_is_compared(cli: Cli, net: Path, folder: Path, wanted: Key) -> None:
-    pretend(
+    store_changed(
         folder, wanted, {"numba": "0.1", "llvmlite": "0.1", "source kernels/target/isa.py": "0"}
     )
-    pretend(folder, wanted, {"llvmlite": "0.2"})
-    pretend(folder, wanted, {"family": "of.another", "numba": "0"})
+    store_changed(folder, wanted, {"llvmlite": "0.2"})
+    store_changed(folder, wanted, {"family": "of.another", "numba": "0"})
     expected = [f"llvmlite 0.2 -> {wanted.facts['llvmlite']}"]
     assert explained(cli, net)["reasons"] == expected
 
@@ -145,7 +147,7 @@ def test_the_nearest_entry_is_compared(cli: Cli, net: Path, folder: Path, wanted
 def test_a_changed_source(
     cli: Cli, net: Path, wanted: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing pretended: the kernel is kept, then a source is another."""
+    """The kernel is stored, then a source changes."""
     kernel_cache.store_kernel(wanted, b"code")
     real = cache_key._source  # pyright: ignore[reportPrivateUsage]
 

@@ -20,8 +20,8 @@ from tests.helpers.cache.folders import age_to
 from tests.helpers.command_line import Cli
 
 
-def keep_weights(folder: Path, origin: str) -> Path:
-    """An entry of weights, as an artifact has it made; its file."""
+def store_weights(folder: Path, origin: str) -> Path:
+    """Store packed weights as an artifact does; returns the file of the entry."""
     source = np.arange(60, dtype=np.float32).reshape(6, 10)
     packed = PackingSpec(ArrayView(0, (6, 10), (10, 1)), "panels", (3, 2))
     before = set((folder / "weights").glob("*"))
@@ -37,7 +37,7 @@ def keep_weights(folder: Path, origin: str) -> Path:
 def test_weights_are_listed(cli: Cli, folder: Path) -> None:
     assert "of weights" not in cli("cache", "list").out
     kernel_cache.store_kernel(key(), b"code")
-    sizes = {path.name: path.stat().st_size for path in (keep_weights(folder, o) for o in "ab")}
+    sizes = {path.name: path.stat().st_size for path in (store_weights(folder, o) for o in "ab")}
     shown = cli("cache", "list").out
     assert "1 entry, " in shown
     total = size(sum(sizes.values()))
@@ -51,7 +51,7 @@ def test_weights_are_listed(cli: Cli, folder: Path) -> None:
 
 def test_weights_are_verified(cli: Cli, folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
-    bad, good, empty = (keep_weights(folder, origin) for origin in "abc")
+    bad, good, empty = (store_weights(folder, origin) for origin in "abc")
     assert cli("cache", "verify") == (0, "4 entries: 4 whole\n", "")
     data = bytearray(bad.read_bytes())
     data[-1] ^= 1
@@ -73,7 +73,7 @@ def test_weights_are_verified(cli: Cli, folder: Path) -> None:
 
 def test_weights_are_cleared(cli: Cli, folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
-    old, new = (keep_weights(folder, origin) for origin in "ab")
+    old, new = (store_weights(folder, origin) for origin in "ab")
     age_to(old, 40 * 86400)
     nbytes = old.stat().st_size
     facts = json.loads(cli("cache", "clear", "--older-than", "30d", "--json").out)
@@ -81,13 +81,13 @@ def test_weights_are_cleared(cli: Cli, folder: Path) -> None:
     assert new.exists()
     assert cli("cache", "clear").out.startswith("removed 2 entries, ")
     assert list((folder / "weights").iterdir()) == []
-    assert keep_weights(folder, "a") == old
+    assert store_weights(folder, "a") == old
 
 
 def test_kernels_and_weights_have_limits_of_their_own(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep_weights(folder, "a")
+    store_weights(folder, "a")
     assert "weights" in cli("cache", "path", "--help").out
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", "3 MiB")
     assert cli("cache", "list").out.count("of at most 3 MiB in ") == 2

@@ -1,4 +1,4 @@
-"""The commands, as a user types them."""
+"""The commands, as typed by a user."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_check_reports_every_error_of_every_file(cli: Cli, tmp_path: Path, small
 def test_check_continues_after_an_unreadable_file(
     cli: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one without permission, which is none to root: typer asks `os.access`."""
+    """Also a file without permission; root may read it, so `os.access` is patched for typer."""
     first = tmp_path / "first.nnef"
     first.write_text(SMALL)
     broken = tmp_path / "broken.nnef"
@@ -134,7 +134,7 @@ def test_compare(cli: Cli, small: Path) -> None:
 
 
 def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> None:
-    """Tensors in between need no name, and an output may be named like another tensor."""
+    """Intermediate tensors need no name, and an output may be named like another tensor."""
     from nnefc.cli.compare import compare_graph
     from nnefc.ir import DType, Graph, Op, TensorType
 
@@ -150,7 +150,7 @@ def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> N
 
 
 def test_names_and_shapes_are_printed_verbatim(cli: Cli, tmp_path: Path) -> None:
-    """Square brackets are no markup, colons no pictures."""
+    """Square brackets are not markup, and colons are not emoji."""
     path = tmp_path / "graph.nnef"
     path.write_text(
         "version 1.0;\ngraph g( x ) -> ( y )\n{ x = external(shape = []); y = exp(x); }\n"
@@ -183,7 +183,7 @@ def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "compare", "compile", "bench", "profile"])
 def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
-    """Where a convolution goes one way by default, --accuracy strict makes it go the other."""
+    """By default this convolution uses Winograd; with --accuracy strict it does not."""
     path = tmp_path / "graph.nnef"
     path.write_text(
         "version 1.0;\ngraph net( x ) -> ( y )\n{\n x = external(shape = [1, 64, 28, 28]);\n"

@@ -1,4 +1,4 @@
-"""`nnefc compile -o`: artifacts are written, for one processor or for several."""
+"""`nnefc compile -o`: artifacts for one target or several."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_without_code_for_this_processor(cli: Cli, made: Path, tmp_path: Path) -
 def test_wrong_outputs_are_refused_before_reading(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], says: str
 ) -> None:
-    """Before the model is read, which is not even there."""
+    """The model does not even exist."""
     monkeypatch.chdir(tmp_path)
     result = cli("compile", "net.nnef.tgz", *options)
     assert result.status == 1
@@ -112,7 +112,7 @@ def test_artifacts_are_written_atomically(
 def test_progress_names_the_kernels_of_each_target(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, targets: list[str]
 ) -> None:
-    """Those that another process compiles, too."""
+    """Also the kernels that another process compiles."""
     model = nnefc.compile(made / "tiny", random_weights=3)
     monkeypatch.setenv("NNEFC_CACHE", "off")
     calls: list[tuple[int, int, str]] = []

@@ -1,4 +1,4 @@
-"""`nnefc compile --explain`: what passes did, told from the graph before and after."""
+"""`nnefc compile --explain`: changes of each pass, from the graph before and after it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_explain_shows_the_gain_of_an_algorithm(cli: Cli, tmp_path: Path) -> Non
 
 
 def test_every_pass_is_recorded(small: Path) -> None:
-    """The last record is the graph that is lowered; changes lead from one to the next."""
+    """The last record is the lowered graph; the changes lead from each record to the next."""
     recorder = PassRecorder()
     passes: list[tuple[str, int, int]] = []
 

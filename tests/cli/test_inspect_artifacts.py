@@ -1,4 +1,4 @@
-"""Artifacts on the command line: looked at, and refused where they are none."""
+"""`nnefc inspect` with artifacts, and files that are no artifacts."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_damaged_files_and_other_files(cli: Cli, net: Path, command: str) -> Non
 
 @pytest.mark.parametrize("command", TAKING)
 def test_missing_files(cli: Cli, tmp_path: Path, command: str) -> None:
-    assert "there is no such file" in _refused(cli, command, tmp_path / "none.nnefc")
+    assert "no such file" in _refused(cli, command, tmp_path / "none.nnefc")
     (tmp_path / "empty.nnefc").mkdir()
     assert "graph.nnef" in _refused(cli, command, tmp_path / "empty.nnefc")
     (tmp_path / "loop.nnefc").symlink_to(tmp_path / "loop.nnefc")

@@ -1,4 +1,4 @@
-"""Limits as options of the command line."""
+"""The option `--limit`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_limits_are_listed_in_their_order() -> None:
 
 @pytest.mark.parametrize("operation", ["argmax_pool", "max_pool_with_index"])
 def test_taps_of_all_dimensions_together(tmp_path: Path, operation: str) -> None:
-    """They would be looked at one after the other, in native code that nobody can stop."""
+    """Uninterruptible native code would loop over them one by one."""
     target = "y" if operation == "argmax_pool" else "y, z"
     path = tmp_path / "net.nnef"
     path.write_text(

@@ -22,7 +22,7 @@ def test_ops(cli: Cli) -> None:
 
 
 def test_ops_lists_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of installed packages, whose modules register them when they are imported."""
+    """Installed packages register operations when their modules are imported."""
     from nnefc.ops import custom
 
     def load() -> None:

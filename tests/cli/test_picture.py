@@ -1,4 +1,4 @@
-"""Pictures of graphs: what the boxes say, which lines there are, and how straight they are."""
+"""Pictures of graphs: texts of boxes, edges, layout."""
 
 from __future__ import annotations
 
@@ -127,6 +127,6 @@ def test_huge_graphs_are_not_drawn() -> None:
 
 
 def test_the_picture_in_the_documentation_is_current() -> None:
-    """To renew it: `nnefc inspect examples/digits/digits.nnef.tgz --svg docs/digits.svg`."""
+    """To update it: `nnefc inspect examples/digits/digits.nnef.tgz --svg docs/digits.svg`."""
     graph = read_graph(DIGITS, ImportConfig(load_data=False))
     assert (ROOT / "docs" / "digits.svg").read_text() == draw_svg(graph)

@@ -1,4 +1,4 @@
-"""`nnefc profile`: the table, the data, the trace, the picture."""
+"""`nnefc profile`: table, JSON, trace, picture."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_wrong_options_are_refused(cli: Cli, net: Path, tmp_path: Path) -> None:
 
 
 def test_roofline_limits() -> None:
-    """A launch of one tile has one thread; of several, all. The dearest of three needs counts."""
+    """A launch of one tile uses one thread, others use all; the slowest resource sets the limit."""
     conv, relu = launch_rows(LAUNCHES, FOUND, {1: ONE, 2: TWO})
     assert conv.seconds == pytest.approx(400e-9)
     assert conv.busy == pytest.approx(500e-9)

@@ -1,4 +1,4 @@
-"""`nnefc run`: files in, values and files out."""
+"""`nnefc run`: inputs from files, printed and written outputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_run_recognises_an_image(cli: Cli) -> None:
         (("--random-inputs", 1, "-o", "y.txt"), "y.txt"),
         (("--random-inputs", 1, "--scalar", "float16"), "float32 or float64"),
         (("--random-inputs", 1, "--limit", "recursion=0"), "positive"),
-        (("--random-inputs", 1, "-o", "/dev/null/folder"), "cannot make a folder"),
+        (("--random-inputs", 1, "-o", "/dev/null/folder"), "cannot create the folder"),
         (("--random-inputs", 1, "-o", "/dev/full"), "this is a device, not a folder"),
         (("--random-inputs", 1, "-o", "/proc/version"), "this is a file, not a folder"),
         (("--random-inputs", 1, "--limit", "patience=1"), "patience"),

@@ -1,4 +1,4 @@
-"""Standard output that is narrow, full or closed."""
+"""Standard streams: missing characters, full disks, closed pipes, interrupts, completion."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_full_disk_is_an_error() -> None:
     ],
 )
 def test_the_shell_completes(words: str, expected: list[str]) -> None:
-    """What the script that `nnefc --install-completion` writes asks for."""
+    """The requests of the script that `nnefc --install-completion` writes."""
     code = "import sys; sys.argv[0] = 'nnefc'; from nnefc.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -96,7 +96,7 @@ def test_completion_under_python_m() -> None:
 
 
 def test_interrupts_have_their_own_status() -> None:
-    """Ctrl-C while a command works, wherever it comes from."""
+    """Ctrl-C at any point of a command."""
     code = "from unittest import mock\n" + (
         "with mock.patch('nnefc.ops.tools.table.operations', side_effect=KeyboardInterrupt):\n"
         "    from nnefc.cli import main; main()"

@@ -85,7 +85,7 @@ graph traced( x ) -> ( y )
     y = reshape(x, shape = [16, 3, 4]) FAULT;
 }
 """
-"""Possible with S = 48 alone: what it was traced with is written into it."""
+"""Valid with S = 48 only: the traced extent is a literal."""
 
 
 def test_other_sample_values_are_tried_after_errors(cli: Cli, tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_batch_with_symbols(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_warm_for_several_shapes(cli: Cli, folder: Path, tmp_path: Path) -> None:
-    """All that calls with the shape and what they keep need is compiled, for `run` as well."""
+    """Calls with this shape need no further kernels, with states and for `nnefc run` too."""
     path = tmp_path / "text.nnef"
     path.write_text(TEXT.replace("/ 2.0", "/ 2.0715243"))
     warm = ("cache", "warm", path, "-t", "1", "--json")

@@ -30,7 +30,7 @@ def read_facts(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         raise NnefError.of(
             "data/magic",
-            "this is no output of nnefc bench --json",
+            "this is not the output of nnefc bench --json",
             Place(printable(str(path))),
             hint="nnefc bench MODEL --json > FILE.json writes one",
         ) from None

@@ -174,7 +174,7 @@ def warm(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Compile kernels ahead of time: by default those that most networks need.
+    """Compile kernels ahead of time; by default, the kernels that most networks need.
 
     For a model, kernels for --threads and for one thread are compiled, and the compiled model is
     stored where nnefc.compile with the same path, shapes, dialect and number of threads finds it.

@@ -54,9 +54,9 @@ def explain(
     """Show for each kernel of a model whether it is in the cache, and if not, why.
 
     For a missing kernel, the differences to the nearest entry of the same kernel are shown, such
-    as another source, processor, or version of numba. The last line tells the same of the compiled
-    model, which needs no kernels if nnefc.compile has stored it. Nothing is compiled or written.
-    Artifacts contain their kernels and need no cache.
+    as another source, processor, or version of numba. The last line is about the compiled model,
+    which needs no kernels if nnefc.compile has stored it. Nothing is compiled or written. Artifacts
+    contain their kernels and need no cache.
 
     Examples:
 
@@ -74,11 +74,11 @@ def explain(
     graph = load(model, importing)
     config = CompileConfig.of(threads, accuracy)
     kernels, uncacheable = _look_up_kernels(graph, config, index)
-    whole = look_up_model(model, importing, config)
+    lookup = look_up_model(model, importing, config)
     if json:
-        print_json([*map(_kernel_record, kernels), _model_record(whole)])
+        print_json([*map(_kernel_record, kernels), _model_record(lookup)])
     else:
-        _print(kernels, uncacheable, whole)
+        _print(kernels, uncacheable, lookup)
 
 
 def _look_up_kernels(
@@ -99,7 +99,7 @@ def _look_up_kernels(
     return lookups, len(keys) - len(lookups)
 
 
-def _print(kernels: Sequence[CacheLookup], uncacheable: int, whole: ModelLookup) -> None:
+def _print(kernels: Sequence[CacheLookup], uncacheable: int, model: ModelLookup) -> None:
     view = table("kernel", "arguments", "in the cache", fold=["arguments", "in the cache"])
     for lookup in kernels:
         answer = "yes" if lookup.hit else f"no: {'; '.join(lookup.reasons)}"
@@ -111,20 +111,20 @@ def _print(kernels: Sequence[CacheLookup], uncacheable: int, whole: ModelLookup)
     if uncacheable:
         out.print(f"{count(uncacheable, 'kernel')} of other packages, which are never cached")
     out.print(
-        f"the compiled model is not in the cache: {'; '.join(whole.reasons)}"
-        if whole.reasons
+        f"the compiled model is not in the cache: {'; '.join(model.reasons)}"
+        if model.reasons
         else "the compiled model is in the cache, and needs none of the kernels"
     )
 
 
-def _model_record(whole: ModelLookup) -> dict[str, Any]:
+def _model_record(model: ModelLookup) -> dict[str, Any]:
     return {
         "kind": "model",
         "family": None,
         "arguments": None,
-        "name": whole.name,
-        "hit": not whole.reasons,
-        "reasons": list(whole.reasons),
+        "name": model.name,
+        "hit": not model.reasons,
+        "reasons": list(model.reasons),
     }
 
 

@@ -36,7 +36,7 @@ class GraphToWarm:
 
 
 def graphs_to_warm(models: Sequence[str], config: ImportConfig) -> Iterator[GraphToWarm]:
-    """The graphs of models, or without models those that most networks resemble."""
+    """The graphs of models; without models, the typical graphs of common networks."""
     from nnefc.driver import typical_graphs
 
     return (

@@ -70,7 +70,7 @@ Tune = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """What to write: an artifact, a folder for C programs, or nothing."""
+    """The output of a compilation: an artifact, a folder for C programs, or none."""
 
     targets: Sequence[str]
     """Checked targets; empty if nothing is written."""
@@ -94,7 +94,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class CodeOptions:
-    """How a graph is compiled, and what is reported about it."""
+    """Options of compiling a graph, and of the report about it."""
 
     threads: int | None
     accuracy: str

@@ -1,4 +1,4 @@
-"""The model that a command was given: a document or an artifact behind one interface."""
+"""The model of a command: a document or an artifact, with one interface."""
 
 from __future__ import annotations
 
@@ -165,11 +165,11 @@ def _evaluate_cycles(graph: Graph, inputs: Mapping[str, Array], steps: int) -> d
 
 
 OpenedModel = DocumentModel | ArtifactModel
-"""The model that a command was given."""
+"""The model of a command."""
 
 
 def open_model(context: typer.Context) -> OpenedModel:
-    """Open the model that the command of `context` was given.
+    """Open the model of the command that runs in `context`.
 
     The import options of the command apply to a document and are errors for an artifact.  Inputs
     of a document with symbolic shapes take the shapes of `--shape`, `--batch` and the files of
