@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,6 +14,15 @@ from rich.console import Console
 from benchmarks import artifacts
 from benchmarks.engines import ENGINES
 from benchmarks.zoo import ZOO
+
+Engines = Annotated[str, typer.Option(help="Engines; commas between.")]
+ThreadCounts = Annotated[str, typer.Option(help="Numbers of threads; commas between.")]
+Rounds = Annotated[int, typer.Option(help="Turns of each engine.", min=1)]
+Turn = Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)]
+Json = Annotated[Path | None, typer.Option(help="Write all results as JSON.")]
+ModelsDir = Annotated[
+    Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
+]
 
 
 def run(main: Callable[..., None]) -> None:

@@ -61,20 +61,16 @@ def main(
     weights: Annotated[
         str, typer.Option(help=f"Types of weights: {', '.join(STORED)}.")
     ] = ",".join(STORED),
-    engines: Annotated[
-        str, typer.Option(help="Engines; commas between.")
-    ] = "nnefc,tract,onnxruntime",
-    threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
-    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
+    engines: arguments.Engines = "nnefc,tract,onnxruntime",
+    threads: arguments.ThreadCounts = "1",
+    rounds: arguments.Rounds = 7,
     caches: Annotated[
         str, typer.Option(help="Keys and values in nnefc: states or inputs.")
     ] = "states",
-    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.2,
+    turn: arguments.Turn = 0.2,
     small: Annotated[bool, typer.Option(help="Measure a model of reduced size.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
-    models_dir: Annotated[
-        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
-    ] = None,
+    json: arguments.Json = None,
+    models_dir: arguments.ModelsDir = None,
 ) -> None:
     """Check that engines agree on steps and prompts, and measure them alternately."""
     stored_as = arguments.known_of(weights, "--weights", STORED)

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
@@ -48,17 +47,13 @@ NAMES: Final = ("vit", "bert", "lstm", "gru")
 
 def main(
     models: Annotated[str, typer.Option(help="Networks; commas between.")] = ",".join(NAMES),
-    engines: Annotated[
-        str, typer.Option(help="Engines; commas between.")
-    ] = "nnefc,tract,onnxruntime,torch",
-    threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
-    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
-    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.5,
+    engines: arguments.Engines = "nnefc,tract,onnxruntime,torch",
+    threads: arguments.ThreadCounts = "1",
+    rounds: arguments.Rounds = 7,
+    turn: arguments.Turn = 0.5,
     small: Annotated[bool, typer.Option(help="Measure networks of reduced size.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
-    models_dir: Annotated[
-        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
-    ] = None,
+    json: arguments.Json = None,
+    models_dir: arguments.ModelsDir = None,
 ) -> None:
     """Check that engines agree, and measure them alternately."""
     names = arguments.known_of(models, "--models", NAMES)

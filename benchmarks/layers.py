@@ -34,6 +34,7 @@ from benchmarks.zoo.nnef import Document, nnef_document
 
 WITH_LAYER_TIMES = ("nnefc", "onnxruntime", "openvino", "mnn")
 """Engines that report times of layers; OpenVINO's are those of oneDNN."""
+_ENGINES = ",".join(WITH_LAYER_TIMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +164,13 @@ def describe(
 
 def main(
     models: Annotated[list[str], typer.Argument(help="Networks of the zoo, or containers.")],
-    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(
-        WITH_LAYER_TIMES
-    ),
+    engines: arguments.Engines = _ENGINES,
     threads: Annotated[int, typer.Option(help="Number of threads.", min=1)] = 1,
     batch: Annotated[int, typer.Option(help="Inputs at a time.", min=1)] = 1,
-    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
-    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.05,
-    json: Annotated[Path | None, typer.Option(help="Write the results.")] = None,
-    models_dir: Annotated[
-        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
-    ] = None,
+    rounds: arguments.Rounds = 7,
+    turn: arguments.Turn = 0.05,
+    json: arguments.Json = None,
+    models_dir: arguments.ModelsDir = None,
 ) -> None:
     """Measure each convolution of networks alone, alternating between engines."""
     from nnefc.runtime.machine.roofline import measure_roofline as measure_machine

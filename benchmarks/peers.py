@@ -24,29 +24,25 @@ from benchmarks.zoo import ZOO
 
 errors = Console(stderr=True)
 
+_ENGINES = ",".join(DEFAULT_ENGINES)
+
 
 def main(
     models: Annotated[
         str, typer.Option(help="Networks of the zoo or paths of NNEF containers; commas between.")
     ] = ",".join(ZOO),
-    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(
-        DEFAULT_ENGINES
-    ),
-    threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
+    engines: arguments.Engines = _ENGINES,
+    threads: arguments.ThreadCounts = "1",
     batch: Annotated[str, typer.Option(help="Batch sizes; commas between.")] = "1",
-    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 15,
-    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.15,
+    rounds: arguments.Rounds = 15,
+    turn: arguments.Turn = 0.15,
     small: Annotated[bool, typer.Option(help="Measure the zoo at reduced size.")] = False,
-    json: Annotated[
-        Path | None, typer.Option(help="Write all results, including each run.")
-    ] = None,
+    json: arguments.Json = None,
     table: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
     picture_file: Annotated[
         Path | None, typer.Option("--picture", help="Write a picture (.svg or .png).")
     ] = None,
-    models_dir: Annotated[
-        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
-    ] = None,
+    models_dir: arguments.ModelsDir = None,
 ) -> None:
     """Check that engines agree on networks, and measure them alternately."""
     from nnefc.runtime.machine.roofline import measure_roofline as measure_machine

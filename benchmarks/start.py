@@ -134,10 +134,8 @@ def main(
     models: Annotated[str, typer.Option(help="Networks of the zoo; commas between.")] = "resnet50",
     threads: Annotated[int, typer.Option(help="Threads.", min=1)] = 1,
     rounds: Annotated[int, typer.Option(help="Processes of each kind.", min=1)] = 7,
-    json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
-    models_dir: Annotated[
-        Path | None, typer.Option(help="Folder for network files (default: in the user's cache).")
-    ] = None,
+    json: arguments.Json = None,
+    models_dir: arguments.ModelsDir = None,
 ) -> None:
     """Measure new processes, alternately."""
     names = arguments.items_of(models, "--models")
