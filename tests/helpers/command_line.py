@@ -1,4 +1,4 @@
-"""What the tests of the command line share: how to type a command, and a model to give it."""
+"""Runs commands of the command line; a small model to run them on."""
 
 from __future__ import annotations
 

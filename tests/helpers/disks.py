@@ -1,4 +1,4 @@
-"""Disks that are small or cannot be written, which tests make where they may."""
+"""Small and read-only disks, for tests with the permission to mount them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOBODY = 65534
 
 @contextmanager
 def mounted(place: Path, size: str) -> Generator[Path]:
-    """An empty file system of that size ("64k") at a place, as long as the block lasts."""
+    """Mount an empty file system of `size` ("64k") at `place` for the block."""
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "nnefc-test", str(place)]
     if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
@@ -29,13 +29,13 @@ def mounted(place: Path, size: str) -> Generator[Path]:
 
 
 def make_read_only(disk: Path) -> None:
-    """Let nobody write to what `mounted` gave, the administrator included."""
+    """Remount a disk of `mounted` read-only, also for the administrator."""
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
 
 
 @contextmanager
 def as_somebody(place: Path) -> Generator[None]:
-    """Inside this process is not the administrator, who may do all; the folder is its own."""
+    """Run the block as an ordinary user, who owns the folder; the administrator may do anything."""
     if os.geteuid() != 0:
         yield
         return
@@ -51,7 +51,7 @@ def as_somebody(place: Path) -> Generator[None]:
 
 @contextmanager
 def largest_file(nbytes: int) -> Generator[None]:
-    """Inside no file grows beyond so many bytes: the system ends a write in the middle."""
+    """Limit files to `nbytes` in the block: the system ends larger writes in the middle."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, limits[1]))
     try:

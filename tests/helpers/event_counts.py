@@ -1,4 +1,4 @@
-"""How much work something is, in numbers that do not depend on what else the machine does."""
+"""Counts of interpreter events: a measure of work that does not depend on other processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def calls(do: Callable[[], object]) -> int:
-    """Calls of functions, in Python or not, and returns from them."""
+    """The number of calls of Python and C functions, and of returns."""
     events = 0
 
     def note(*_: object) -> None:
@@ -26,7 +26,7 @@ def calls(do: Callable[[], object]) -> int:
 
 
 def instructions(do: Callable[[], object]) -> int:
-    """Instructions of the interpreter, those of loops too; slow to count."""
+    """The number of executed bytecode instructions; slow."""
     events = 0
 
     def note(frame: FrameType, event: str, _: Any) -> Any:

@@ -19,7 +19,7 @@ Without the option, `-m "not slow"` selects `quick`, the environment variable `C
 
 
 def register() -> None:
-    """Make the profiles known to hypothesis; a busy machine fails no example by its time."""
+    """Register the profiles with hypothesis, without deadlines."""
     for name, profile in PROFILES.items():
         settings.register_profile(
             name, profile, deadline=None, suppress_health_check=[HealthCheck.too_slow]

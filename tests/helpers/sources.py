@@ -33,7 +33,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def _nodes(node: ast.AST, types: bool) -> Iterator[ast.AST]:
-    """All nodes below; without `types` not those for the type checker alone."""
+    """All nodes of a tree; without `types`, omit blocks under `if TYPE_CHECKING`."""
     yield node
     if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         children: list[ast.AST] = [*node.orelse]
@@ -58,12 +58,12 @@ def _imported(path: Path, types: bool) -> Iterator[str]:
 
 @cache
 def imports(types: bool = True) -> Imports:
-    """Imports anywhere in a module, also inside functions; `types`: those for types, too."""
+    """Imports anywhere in a module, also in functions; `types`: include `if TYPE_CHECKING`."""
     return {name: frozenset(_imported(path, types)) - {name} for name, path in modules().items()}
 
 
 def rings(graph: Imports) -> list[list[str]]:
-    """The largest sets of modules that all import one another, directly or not."""
+    """The strongly connected components of an import graph that are cycles."""
     after = {name: _reached(graph, name) for name in graph}
     found = {
         tuple(sorted({other for other in after[name] if name in after[other]}))

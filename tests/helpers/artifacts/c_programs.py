@@ -1,4 +1,4 @@
-"""Models in programs of C, for tests: folders that are written, compiled and run."""
+"""C programs with models: writes, compiles and runs them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ graph kinds( double, Int, flag ) -> ( y, int, flags )
     unused = copy(Int);
 }
 """
-"""Items of every type, names that C has other uses for, functions of the C library."""
+"""Items of every type, names that C reserves, functions of the C library."""
 
 SLICED = """\
 version 1.0;
@@ -49,7 +49,7 @@ graph sliced( x ) -> ( y )
     y = mean_reduce(b, axes = [2, 3]);
 }
 """
-"""A batch that runs part by part."""
+"""A batch that runs slice by slice."""
 
 DOCUMENTS = {
     "tiny": TINY,
@@ -102,7 +102,7 @@ def of(*names: str) -> Any:
 
 
 def run_main(program: Path, threads: int, given: Sequence[Array], like: Sequence[Array]) -> Any:
-    """What the example writes."""
+    """The output of the example program."""
     folder = program.parent
     names = [folder / f"in{i}.raw" for i in range(len(given))]
     for path, x in zip(names, given, strict=True):

@@ -1,4 +1,4 @@
-"""What the tests of commands on artifacts share: files that are there, and what is said of them."""
+"""Runs commands on artifacts, and parses their output."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.helpers.artifacts.saved import COUNTER, MIXED, TINY
 from tests.helpers.command_line import Cli
 
 ELSEWHERE = "x86-64-v3" if host().name == "aarch64" else "aarch64"
-"""Instructions that this processor has not."""
+"""An instruction set that this processor lacks."""
 ARTIFACTS = {"tiny": TINY, "mixed": MIXED, "counter": COUNTER}
-"""By the names of the files."""
+"""Documents by name of the artifact file."""
 
 
 def outputs(cli: Cli, *arguments: object) -> dict[str, Any]:
-    """What `nnefc run` computes of random inputs."""
+    """The results of `nnefc run` for random inputs."""
     result = cli("run", *arguments, "--random-inputs", 1, "--threads", 1, "--json")
     assert result.status == 0, result.err
     shown = json.loads(result.out)

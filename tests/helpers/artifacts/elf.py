@@ -1,4 +1,4 @@
-"""Reads what tests want to know of ELF objects; in the words of the ELF specification."""
+"""Reads sections and symbols of ELF objects; names are those of the ELF specification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Header(NamedTuple):
-    """Of a section."""
+    """A section header."""
 
     type: int
     flags: int
@@ -20,7 +20,7 @@ class Symbol(NamedTuple):
     name: str
     is_global: bool
     section: int
-    """0 if it is not defined here."""
+    """Index of the section; 0 for an undefined symbol."""
 
 
 def machine(data: bytes) -> int:
@@ -39,7 +39,7 @@ def sections(data: bytes) -> list[Header]:
 
 
 def symbols(data: bytes) -> list[Symbol]:
-    """All that have a name."""
+    """All symbols with a name."""
     headers = sections(data)
     (table,) = (header for header in headers if header.type == 2)
     strings = headers[table.link].offset

@@ -1,4 +1,4 @@
-"""What the tests of models that are kept share: documents to keep, and where their entries are."""
+"""Documents for the model cache, and the files of their entries."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def archive(folder: Path, document: str = MIXED, seed: int = 3) -> Path:
 
 
 def entries(folder: Path) -> list[Path]:
-    """The files of models; there are those of weights too, which some of them have made."""
+    """The files of models in the folder, without those of packed weights."""
     files = (folder / "weights").glob("*.weights")
     return sorted(file for file in files if file.read_bytes().startswith(MAGIC))

@@ -1,4 +1,4 @@
-"""Models that the tests of artifacts write into files."""
+"""Models that tests save as artifacts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ graph mixed( x ) -> ( y, z, n )
     n = argmax_reduce(z, axes = [1]);
 }
 """
-"""Filters that are packed in all the ways there are, folded weights, several results."""
+"""Filters with every packing, folded weights, several results."""
 
 VOLUMES = """\
 version 1.0;
@@ -66,7 +66,7 @@ graph volumes( x ) -> ( y )
     y = b * sigmoid(b);
 }
 """
-"""Three dimensions, by Winograd's method; groups that share blocks of 16 channels."""
+"""Three-dimensional Winograd convolution; groups that share blocks of 16 channels."""
 
 COUNTER = """\
 version 1.0;
@@ -89,7 +89,7 @@ graph large( x ) -> ( y )
     y = matmul(x, w, transposeB = true);
 }
 """
-"""Weights that are not compared when the file is opened."""
+"""Weights too large to be verified when the file is opened."""
 
 TRANSFORMED = """\
 version 1.0;
@@ -100,11 +100,11 @@ graph large( x ) -> ( y )
     y = conv(x, filter, 0.0);
 }
 """
-"""The same, which have to be transformed for kernels."""
+"""Large weights that have to be transformed for kernels."""
 
 
 def write(folder: Path, document: str) -> Path:
-    """A document as a file."""
+    """Write a document to a file."""
     path = folder / "graph.nnef"
     head, _, rest = document.partition("\n")
     path.write_text(f"{head}\nextension KHR_enable_operator_expressions;\n{rest}")
@@ -117,13 +117,13 @@ def compiled(folder: Path, document: str, **options: Any) -> nnefc.Model:
 
 
 def inputs(model: nnefc.Model, seed: int = 0) -> list[Array]:
-    """Arrays for a call."""
+    """Random arrays for a call."""
     rng = np.random.default_rng(seed)
     return [rng.standard_normal(spec.shape).astype(spec.dtype) for spec in model.inputs]
 
 
 def results(model: nnefc.Model, seed: int = 0) -> list[Array]:
-    """What a call gives, as a list."""
+    """The results of a call as a list."""
     given = dict(zip((spec.name for spec in model.inputs), inputs(model, seed), strict=True))
     return list(model.run(given).values())
 
@@ -138,14 +138,14 @@ def transformed(folder: Path) -> Path:
 
 
 def same(first: list[Array], second: list[Array]) -> None:
-    """Results are of one type and equal."""
+    """Assert that results have equal types and items."""
     for x, y in zip(first, second, strict=True):
         assert x.dtype == y.dtype
         np.testing.assert_array_equal(x, y)
 
 
 def python(program: str, *arguments: object, **environment: str) -> str:
-    """What a program prints, in a process of its own; it says nothing on standard error."""
+    """The standard output of a Python program in a new process; standard error must be empty."""
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What the tests of compiling in other processes share."""
+"""Compilation units and observed workers, for tests of compiling in worker processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCES: list[CompileUnit] = [
     Function(*FUNCTIONS[0]),
     strided.copy(itemsize=4),
 ]
-"""Some that take little time."""
+"""Units that compile quickly."""
 PATIENCE = 60
 """Seconds after which a test gives up."""
 
@@ -35,13 +35,13 @@ def emitted(source: CompileUnit) -> bytes:
 
 
 def name_of(source: CompileUnit) -> str:
-    """Of its entry in the cache."""
+    """The name of the cache entry of a unit; empty if it cannot be cached."""
     key = key_of(source, host())
     return key.name if key else ""
 
 
 def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """This process knows no kernel and has workers for any; the processes that were started."""
+    """Start with no compiled kernels, and workers for any number; yields the started processes."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the tests of the cache share: the key of a kernel, and where its entry is."""
+"""Keys of kernels, and the files of their cache entries."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nnefc.runtime.cache.lru_folder import kernel_file_name
 
 
 def key(arguments: str = "()") -> Key:
-    """Of a kernel that nobody compiles."""
+    """The key of a kernel that is never compiled."""
     found = key_of("convolution.direct.convolve", arguments, host())
     assert found is not None
     return found
 
 
 def entry(folder: Path, arguments: str = "()") -> Path:
-    """The file of that entry."""
+    """The file of the entry of `key(arguments)`."""
     return folder / kernel_file_name(key(arguments).name)

@@ -1,4 +1,4 @@
-"""What the tests of cache folders share: entries of a certain age."""
+"""Cache entries of a given age."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def age_to(path: Path, seconds: float) -> None:
 
 
 def fill(place: Path, ages: dict[int, float], size: int = 100) -> None:
-    """Entries of another process that were used so many seconds ago."""
+    """Write entries as another process would, last used `ages[number]` seconds ago."""
     place.mkdir(mode=0o700, exist_ok=True)
     for number, age in ages.items():
         path = place / kernel_file_name(name(number))

@@ -52,9 +52,8 @@ def random_graph(
 ) -> Graph:
     """A valid graph of about `size` operations with inputs, variables with data, and outputs.
 
-    `scalar` is the type of all scalar values; in float64 rounding to the item type changes
-    nothing.  `smooth`: without operations that make large differences of small ones.  `batch`:
-    the extent of the first input along dimension 0.  `loops`: with scans, which may be nested.
+    `scalar`: the type of all scalar values.  `smooth`: omit operations that amplify small
+    differences.  `batch`: extent of the first input along dimension 0.  `loops`: add nested scans.
     """
     generator = _Generator(random.Random(seed), scalar, smooth, loops)
     if batch is not None:
@@ -63,7 +62,7 @@ def random_graph(
 
 
 def sample_data(name: str, type_: TensorType) -> Array:
-    """Data for an input or variable: multiples of 1/8 from -2 to 2, both zeros; told by `name`."""
+    """Data for an input or variable, by `name`: multiples of 1/8 from -2 to 2, with both zeros."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     if type_.dtype is DType.BOOL:
         return rng.integers(0, 2, type_.dims).astype(bool)
@@ -77,7 +76,7 @@ def sample_inputs(graph: Graph) -> dict[str, Array]:
 
 
 def fill_variables(graph: Graph) -> None:
-    """Give variables that came without data some."""
+    """Add data to variables without data."""
     for key, variable in graph.variables.items():
         if variable.data is None:
             variable.data = sample_data(key, variable.type)
@@ -97,7 +96,7 @@ class _Generator:
         self.name = ""
 
     def start_batch(self, batch: int) -> None:
-        """Let most tensors have as many items along dimension 0."""
+        """Give most tensors the same extent along dimension 0."""
         self.base = (batch, *self.base[1:])
         self.values.append(self.graph.add_input(TensorType(self.scalar, self.base), "batch"))
 
@@ -106,21 +105,11 @@ class _Generator:
         for i in range(rng.randint(1, 3)):
             self.values.append(self.graph.add_input(TensorType(self.scalar, self.shape()), f"x{i}"))
         kinds = ["unary", "binary", "constant", "literal", "variable", "reshape", "transpose"]
-        kinds += [
-            "join",
-            "slice",
-            "pad",
-            "tile",
-            "reduce",
-            "compound",
-            "select",
-            "softmax",
-            "matmul",
-        ]
-        kinds += ["split", "update", "singular", "copies", "again", "matmul"]
+        kinds += ["join", "slice", "pad", "tile", "reduce", "compound", "select", "softmax"]
+        kinds += ["matmul", "split", "update", "singular", "copies", "again", "matmul"]
         if not self.smooth:
             kinds += ["wild", "comparison", "logic", "stepped"]
-        # few kinds at a time meet each other more often than all would
+        # with few kinds, operations of two kinds meet more often
         kinds = [*rng.sample(kinds, rng.randint(2, 6)), "unary", "binary"]
         if self.loops:
             kinds += ["scan", "scan"]
@@ -131,7 +120,7 @@ class _Generator:
         return self.graph
 
     def fill(self, kinds: list[str], size: int) -> None:
-        """Add up to so many operations."""
+        """Add up to `size` operations."""
         for i in range(size):
             self.name = self.rng.choice(("", f"t{i}"))
             try:
@@ -145,7 +134,7 @@ class _Generator:
         return tuple(self.rng.choice((e, e, e, 1)) for e in self.base[:rank])
 
     def pick(self, *, logical: bool = False, beside: Value | None = None) -> Value:
-        """Some value, which broadcasts with `beside`."""
+        """A random value that broadcasts with `beside`."""
         fitting = [v for v in self.values if (v.type.dtype is DType.BOOL) == logical]
         if beside is not None:
             fitting = [v for v in fitting if _broadcasts(v.type.dims, beside.type.dims)]
@@ -236,7 +225,7 @@ class _Generator:
         )
 
     def update(self) -> list[Value]:
-        """Of a variable that has none; the new value must have its shape."""
+        """Update a variable that is not updated yet, with a value of its shape."""
         updated = {
             op.inputs[0].op.attributes["label"]
             for op in self.graph.ops
@@ -312,7 +301,7 @@ class _Generator:
         return self.op("softmax", x, axes=self.axes(x))
 
     def matmul(self) -> list[Value]:
-        """A product, often with something element-wise after it."""
+        """A product, often followed by element-wise operations."""
         matrices = [v for v in self.values if v.type.dtype is self.scalar and v.type.rank >= 2]
         if not matrices:
             return self.unary()
@@ -331,7 +320,7 @@ class _Generator:
         return self.op(self.rng.choice(BINARY), *product, self.pick(beside=product[0]))
 
     def scan(self) -> list[Value]:
-        """A loop over slices of some values, with others as states or for all turns."""
+        """A loop over slices of some values, with others as states or invariants."""
         rng = self.rng
         some = rng.sample(self.values, min(len(self.values), rng.randint(1, 5)))
         lengths = [v.type.dims[0] for v in some if v.type.rank and rng.random() < 0.7]
@@ -366,7 +355,7 @@ class _Generator:
         return list(made.outputs)
 
     def again(self) -> list[Value]:
-        """An operation that is there already, maybe with its operands exchanged."""
+        """A copy of an operation of the graph, perhaps with exchanged operands."""
         ops = [v.op for v in self.values if v.op is not None]
         ops = [op for op in ops if op.name not in ("update", "scan")]
         if not ops:

@@ -1,4 +1,4 @@
-"""One operation over channel-blocked tensors, between arrays that are row-major."""
+"""Runs one operation on channel-blocked tensors, converted from and to row-major arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Halo = tuple[tuple[int, int], ...]
 
 @contextmanager
 def halves() -> Generator[None]:
-    """Halves of vectors are used wherever they can be, whatever the machine gains by it."""
+    """Use half vectors wherever possible, even where the cost model would not."""
     able = host()._replace(halves=True)
     with (
         mock.patch.object(panels, "LEAST_SAVED", 0),
@@ -33,7 +33,7 @@ def halves() -> Generator[None]:
 
 
 def halo(rank: int, before: int = 0, after: int | None = None) -> Halo:
-    """The same around each of the spatial dimensions of a tensor of `rank` dimensions."""
+    """The same halo around each spatial dimension of a tensor of `rank` dimensions."""
     return ((before, before if after is None else after),) * (rank - 2)
 
 
@@ -61,7 +61,7 @@ class BlockedGraph:
         return Blocked(self.block, halo_ or halo(rank))
 
     def input(self, x: Array, halo_: Halo | None = None) -> Value:
-        """A graph input of the items of x, blocked."""
+        """Add an input with the items of x; returns the blocked value."""
         type_ = TensorType(DType(x.dtype.name), x.shape)
         value = self.graph.add_input(type_, f"x{len(self._arrays)}")
         self._arrays.append(x)
@@ -82,9 +82,9 @@ class BlockedGraph:
         return list(self.graph.insert(Op(name, inputs, attributes, types)).outputs)
 
     def run(self, *values: Value, threads: int = 1, at_end: bool = True) -> list[Array]:
-        """The items of blocked values; inputs and outputs end, or start, where memory does.
+        """The items of blocked values; inputs and outputs end (or start) at a guard page.
 
-        What lies around them is looked at, too.
+        Halos and padding are checked too.
         """
         for i, value in enumerate(values):
             self.graph.add_output(layout(self.graph, value, None), f"y{i}")
@@ -116,14 +116,14 @@ def _memory(lower: Lowering, op: Op) -> None:
 
 
 def memory(graph: Graph, x: Value) -> Value:
-    """All items that a blocked tensor has in memory."""
+    """All items of a blocked tensor in memory, halo and padding included."""
     assert x.type.layout is not None
     flat = TensorType(x.type.dtype, (x.type.layout.volume(x.type.dims),))
     return graph.insert(Op("test.memory", [x], {}, [flat])).output
 
 
 def _check_surroundings(stored: Array, type_: TensorType) -> None:
-    """The halo is zero, and what fills up the last entry of channels."""
+    """Assert that the halo and the padding of the last channel block are zero."""
     to, shape = type_.layout, type_.dims
     assert to is not None
     extents = to.extents(shape)

@@ -1,4 +1,4 @@
-"""One operation, compiled and run: what kernel tests start from."""
+"""Compiles and runs single operations, for kernel tests."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -44,7 +44,7 @@ def compute(
     attributes: dict[str, Any] | None = None,
     threads: int = 1,
 ) -> tuple[Array, ...]:
-    """What the compiled operation gives."""
+    """The results of the compiled operation."""
     graph = graph_of(name, inputs, results, attributes)
     got = CompiledModel.of(lower(graph), graph, threads=threads)(*inputs)
     return got if isinstance(got, tuple) else (got,)

@@ -1,4 +1,4 @@
-"""Where the conformance cases are, if they are here."""
+"""Paths of the conformance cases, where installed."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def tensor_file(
     extents: tuple[int, ...] | None = None,
     vendor: int = 0,
 ) -> bytes:
-    """A tensor file written field by field, so that any of them can lie."""
+    """A tensor file with arbitrary values in its header fields."""
     volume = 1
     for extent in shape:
         volume *= extent

@@ -1,4 +1,4 @@
-"""Pieces of NNEF, parsed: to their trees, and to what is wrong with them."""
+"""Parses pieces of NNEF to trees or errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def flat(text: str) -> ast.Expression:
 
 
 def grouped(e: ast.Expression) -> str:
-    """The expression with all the parentheses that show its structure."""
+    """The expression, fully parenthesised."""
     match e:
         case ast.Binary():
             return f"({grouped(e.left)} {e.operator} {grouped(e.right)})"

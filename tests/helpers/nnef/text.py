@@ -1,4 +1,4 @@
-"""Documents for tests of the front end, in few words."""
+"""Short documents for tests of the front end."""
 
 from __future__ import annotations
 
