@@ -1,6 +1,6 @@
-"""Random inputs of every kind, and what is done with each.
+"""Random inputs of every kind, and the checks for each kind.
 
-An input is made from (kind, seed, number) alone, so that a finding can be made again.
+An input depends on (kind, seed, number) only, so that failures can be reproduced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.helpers.nnef import hostile, random_documents
 from tests.helpers.nnef.conformance import cases
 
 LIMITS = Limits(operations=20_000, steps=200_000, items=2_000_000, recursion=200)
-"""Tight, so that an input that runs into a limit does so soon."""
+"""Low limits, so that inputs reach them quickly."""
 
 _TOKEN = re.compile(r"\s+|#[^\n]*|[A-Za-z_]\w*|\d[\w.]*|'[^'\n]*'|->|[<>=!]=|&&|\|\||.", re.S)
 
@@ -77,7 +77,7 @@ def document(random: Random) -> bytes:
 
 
 def use_document(content: bytes) -> None:
-    """Import; what is valid must flatten to something that is valid, too."""
+    """Import a document; a valid one must flatten to a valid one."""
     from nnefc.frontends.nnef import import_text
     from nnefc.frontends.nnef.flatten import flatten
     from nnefc.syntax.parser import decode

@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 class Slow(BaseException):
-    """Not an Exception, so that nothing swallows it."""
+    """Not an Exception, so that no handler catches it."""
 
 
 def _alarm(signum: int, frame: FrameType | None) -> None:
@@ -47,7 +47,7 @@ def _memory() -> int:
 
 
 def try_one(kind: str, content: bytes) -> str:
-    """What is wrong with how an input is taken, or ""."""
+    """The failure on an input, or ""."""
     before = _memory()
     signal.signal(signal.SIGPROF, _alarm)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
@@ -84,7 +84,7 @@ def _chunk(kind: str, seed: int, start: int, stop: int) -> list[Finding]:
 
 
 def fuzz(count: int, seed: int, jobs: int, kinds: list[str]) -> list[Finding]:
-    """Try `count` inputs, the kinds in equal parts."""
+    """Try `count` inputs, equally many of each kind."""
     each = -(-count // len(kinds))
     pieces = [
         (kind, start, min(start + CHUNK, each)) for start in range(0, each, CHUNK) for kind in kinds

@@ -1,4 +1,4 @@
-"""Documents that are right, to start from."""
+"""Valid documents, as seeds."""
 
 from __future__ import annotations
 

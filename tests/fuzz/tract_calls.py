@@ -1,4 +1,4 @@
-"""Documents that invoke operators of tract with arguments of all kinds, most of them wrong."""
+"""Documents that invoke operators of tract with random, mostly invalid arguments."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _chosen() -> list[Operator]:
 
 @cache
 def _kinds(operator: Operator) -> list[tuple[str, str, bool]]:
-    """(name, annotation, whether it may be left out) of the parameters."""
+    """(name, annotation, whether it is optional) of the parameters."""
     _, *parameters = inspect.signature(operator.function).parameters.values()
     return [(p.name, str(p.annotation), p.default is not p.empty) for p in parameters]
 

@@ -1,4 +1,4 @@
-"""Documents in the dialect of tract that are right, to start from, with shapes of their inputs."""
+"""Valid documents in the dialect of tract, as seeds, with shapes of their inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Block-quantized weights: what the blocks of tract's files stand for."""
+"""Block-quantized weights: decoding the blocks of tract's files."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

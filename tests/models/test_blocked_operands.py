@@ -1,4 +1,4 @@
-"""What operations on blocked tensors may meet: states, filling channels that are not finite."""
+"""Special operands of blocked operations: states, padding channels that are not finite."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ BETWEEN: dict[str, Callable[[Network, Value], Value]] = {
     "split": _first,
     "slice": _sliced,
 }
-"""What may be between two convolutions; the second one reads the filling channels of the result."""
+"""Operations between two convolutions; the second one reads the padding channels of the result."""
 
 
 @pytest.mark.parametrize("kernel", [1, 3])
@@ -214,7 +214,7 @@ FAR: dict[str, dict[str, Any]] = {
     axis: {"padding": tuple((f, f) for f in far), "dilation": far}
     for axis, far in {"down": (3500, 1), "across": (1, 3500)}.items()
 }
-"""Windows that need a halo of thousands of pixels: of both there would be too many to address."""
+"""Windows with halos of thousands of pixels, which together could not be addressed."""
 
 
 @pytest.mark.parametrize("computed", [False, True])

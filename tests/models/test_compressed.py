@@ -1,4 +1,4 @@
-"""Products with weights that stay as they are stored, against products of float64."""
+"""Products with compressed weights, against products in float64."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

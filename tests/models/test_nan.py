@@ -1,4 +1,4 @@
-"""NaN goes through a model as it does through PyTorch: compiled, and by the reference."""
+"""NaN propagates as in PyTorch, in compiled models and in the reference."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownLambdaType=false
 # (formulas as lambdas over tensors)

@@ -1,4 +1,4 @@
-"""Loops: the interpreter against loops in NumPy, what is compiled against the interpreter."""
+"""Loops: the interpreter against NumPy, compiled models against the interpreter."""
 
 from __future__ import annotations
 

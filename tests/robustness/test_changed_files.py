@@ -1,4 +1,4 @@
-"""Files that are written to while a model is mapped from them: an error, never other numbers."""
+"""Files changed while a model is mapped from them: an error, never wrong results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _other_numbers(path: Path) -> None:
 
 @pytest.fixture(params=["folder", "tar"])
 def source(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, Path]:
-    """A document, and the file that its weights are in."""
+    """A document and the file of its weights."""
     place = tmp_path / "document"
     place.mkdir()
     graph = nnefc.import_model(write(place, LARGE), random_weights=3)

@@ -1,4 +1,4 @@
-"""Full disks: what is saved is there whole or as it was, and what is loaded runs."""
+"""Full disks: saved files are whole or unchanged, and loaded models run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.helpers.disks import largest_file
 
 Disk = Callable[[str], Path]
 Place = tuple[Path, Callable[[], AbstractContextManager[None]]]
-"""A folder, and a block within which no megabyte fits."""
+"""A folder, and a context in which a megabyte does not fit into it."""
 
 
 @pytest.fixture(params=["disk", "limit"])
 def narrow(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A full disk, or a process whose files may not grow, for which nobody has to mount."""
+    """A full disk, or a process with a file size limit, which needs no permission to mount."""
     if request.param == "disk":
         disk: Disk = request.getfixturevalue("disk")
         return disk("512k"), nullcontext
@@ -44,7 +44,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> nnefc.Model:
 
 
 def refused(write: Callable[[], object], needed: int = 0) -> None:
-    """There is no room, and the error says how much there is and how much it takes."""
+    """The error reports the free and the required bytes."""
     with pytest.raises(NnefError) as caught:
         write()
     (error,) = caught.value.errors
@@ -137,7 +137,7 @@ def test_weights_that_do_not_fit_stay_in_memory(
 
 
 def _begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files of weights that are begun."""
+    """Partial files of packed weights."""
     names: list[str] = []
     real = LruFolder.writing
 
@@ -183,7 +183,7 @@ def test_folders_for_c_are_not_left_half_written(
 
 
 def test_a_library_that_does_not_fit_is_none(tmp_path: Path, disk: Disk) -> None:
-    """The linker writes it last; all else is there, and whole."""
+    """The linker writes this file last; all others are whole."""
     model = compiled(tmp_path, TINY)
     names = model.emit_c(tmp_path / "c")
     if "libtiny.so" not in names:

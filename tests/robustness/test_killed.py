@@ -1,4 +1,4 @@
-"""Processes that are killed at any moment of compiling, keeping and saving leave nothing broken."""
+"""Processes killed while compiling, caching or saving leave no damaged files."""
 
 from __future__ import annotations
 

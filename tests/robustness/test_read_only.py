@@ -1,4 +1,4 @@
-"""Homes and caches that cannot be written: what is loaded runs, and writes nowhere else."""
+"""Read-only homes and caches: loaded models run, and write nowhere else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CACHE = Path(".cache") / "nnefc" / "kernels"
 
 @pytest.fixture
 def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """An empty folder, which `seal` can close."""
+    """An empty folder, which `seal` makes read-only."""
     if os.geteuid() == 0:  # who may write whatever the mode is
         disk: Callable[[str], Path] = request.getfixturevalue("disk")
         return disk("16m")
@@ -55,7 +55,7 @@ def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def seal(home: Path) -> None:
-    """Let nobody write there any more."""
+    """Make the folder read-only."""
     if os.path.ismount(home):
         make_read_only(home)
         return
@@ -64,7 +64,7 @@ def seal(home: Path) -> None:
 
 
 def unseal(home: Path) -> None:
-    """So that it can be removed."""
+    """Make the folder writable, so that it can be removed."""
     if not os.path.ismount(home):
         for path in (home, *home.rglob("*")):
             path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)

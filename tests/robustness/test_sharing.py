@@ -1,4 +1,4 @@
-"""Processes that write, load and clear the same files at the same time: each finds one whole."""
+"""Processes that write, load and clear the same files at the same time: each reads a whole file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ for _ in range({TURNS}):
 
 @pytest.mark.parametrize("count", [2, 8])
 def test_processes_that_save_to_one_name(tmp_path: Path, count: int) -> None:
-    """Whoever looks finds the file of one of them, whole."""
+    """Every reader sees a whole file of one writer."""
     document, net = write(tmp_path, LAYERS), tmp_path / "net.nnefc"
     seeds = range(count)
     models = [nnefc.compile(document, random_weights=seed, threads=1) for seed in seeds]
@@ -109,7 +109,7 @@ for _ in range(int(sys.argv[5])):
 
 
 class Shared:
-    """An artifact whose weights are made for kernels at the first call, and where they are kept."""
+    """An artifact whose weights are packed at the first call, and their cache folder."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = transformed(folder)
@@ -127,13 +127,13 @@ class Shared:
         return self.path, folder / "in.npz", self.simple, self.cache, turns
 
     def check(self, said: Sequence[str], turns: int = 1) -> None:
-        """Every process had the right results each time."""
+        """Assert that every process computed the right results each time."""
         right = self.expected[0].tobytes().hex()
         assert said == [f"{right}\n" * turns] * len(said)
 
     @property
     def kept(self) -> list[Path]:
-        """The files of weights, all of which are whole."""
+        """The files of packed weights; asserts that all are whole."""
         files = list((self.cache / "weights").iterdir())
         for path in files:
             assert not path.name.startswith(PARTIAL)

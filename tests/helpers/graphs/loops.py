@@ -1,4 +1,4 @@
-"""Loops that tests of them share: in the IR, and in NumPy."""
+"""Loops in the IR, with equivalents in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network with a loop: an LSTM, as exporters write it, and what it computes."""
+"""An LSTM as exporters write it, and its reference in float64."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _op(graph: Graph, name: str, *operands: Value, dtype: DType | None = None, *
 
 
 def lstm_loop(graph: Graph, x: Array, *, backwards: bool = False) -> dict[str, Array]:
-    """The results of such a graph in float64, written down as papers do."""
+    """The results of such a graph in float64, by the formulas of the literature."""
     w = {key: np.asarray(v.data, np.float64)[0] for key, v in graph.variables.items()}
     c = h = np.zeros((x.shape[1], len(w["u_i"])))
     y = np.zeros((len(x), *h.shape))

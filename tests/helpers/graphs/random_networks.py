@@ -1,4 +1,4 @@
-"""Random networks of convolutions, and of what lies between them: mostly blocked tensors."""
+"""Random convolutional networks, mostly on blocked tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def networks(draw: st.DrawFn) -> Graph:
 
 
 def random_network(seed: int, size: int) -> Graph:
-    """A network of about so many layers on small images, with branches that meet again."""
+    """A network of about `size` layers on small images, with branches that join again."""
     return _Generator(random.Random(seed)).make(size)
 
 

@@ -1,4 +1,4 @@
-"""One operation, compiled, over arrays between guard pages."""
+"""Runs one compiled operation on arrays next to guard pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _kept: list[mmap.mmap] = []
 
 
 def guarded(shape: tuple[int, ...], dtype: Any, *, at_end: bool = True) -> Array:
-    """Memory that ends where a page begins that nobody may touch (or starts after one)."""
+    """Memory that ends at (or starts after) an inaccessible guard page."""
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     pages = -(-nbytes // mmap.PAGESIZE) or 1
     memory = mmap.mmap(-1, (pages + 2) * mmap.PAGESIZE)
@@ -36,7 +36,7 @@ def guarded(shape: tuple[int, ...], dtype: Any, *, at_end: bool = True) -> Array
 
 
 def run(name: str, *arrays: Array, **options: Any) -> Any:
-    """What the compiled operation gives: an array, or a tuple of them; see `run_all`."""
+    """The results of the compiled operation: an array or a tuple; see `run_all`."""
     results = run_all(name, *arrays, **options)
     return results[0] if len(results) == 1 else results
 
@@ -44,7 +44,7 @@ def run(name: str, *arrays: Array, **options: Any) -> Any:
 def run_all(
     name: str, *arrays: Array, threads: int = 1, at_end: bool = True, **attributes: Any
 ) -> tuple[Array, ...]:
-    """All results; inputs and outputs end, or start, where memory does."""
+    """All results; inputs and outputs end (or start) at a guard page."""
     graph = Graph(name)
     values = [
         graph.add_input(TensorType(DType(x.dtype.name), x.shape), f"x{i}")
@@ -58,7 +58,7 @@ def run_all(
 def run_graph(
     graph: Graph, *arrays: Array, threads: int = 1, at_end: bool = True
 ) -> tuple[Array, ...]:
-    """All results of a graph as it is; inputs and outputs end, or start, where memory does."""
+    """All results of an unoptimised graph; inputs and outputs end (or start) at a guard page."""
     model = CompiledModel.of(lower(graph), graph, threads=threads)
     inputs: list[Array] = []
     for x in arrays:

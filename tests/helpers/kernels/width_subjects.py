@@ -1,7 +1,7 @@
-"""What every vector width is tried with: small documents that between them reach every kernel.
+"""Small documents that together reach every kernel, to test every vector width.
 
 Extents are chosen so that rows are longer than a vector of any width and end in the middle of one.
-Results are what begins with y.  The first letter of an input says what is in it: x any number,
+Names that begin with y are results.  The first letter of an input gives its items: x any number,
 p numbers in 0..1, q numbers above 1, i integers from 0 to 3, l logicals, r corners of regions.
 """
 

@@ -28,12 +28,12 @@ from tests.helpers.kernels.width_subjects import ANY, NARROW
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
-"""Of the largest item of a result."""
+"""Tolerance relative to the largest item of a result."""
 WINOGRAD_TOLERANCE = 2e-4
 
 
 def document(body: str) -> str:
-    """The whole text: `W(shape)` is a variable, what begins with y is a result."""
+    """The whole document: `W(shape)` becomes a variable, names that begin with y are results."""
     labels = iter(range(1000))
 
     def variable(match: re.Match[str]) -> str:
@@ -106,7 +106,7 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
 
 
 def graphs() -> Iterator[tuple[str, Instance]]:
-    """What documents of the standard cannot say: operations of tract's registries, integers."""
+    """Graphs beyond the standard: operations of tract's registries, integers."""
     for name, spec in operations().items():
         if spec.section == "tract" and spec.expand is None:
             for sample in spec.samples:
@@ -134,7 +134,7 @@ def arithmetic(dtype: DType) -> Instance:
 
 
 def differ(made: Instance, program: Program) -> Iterator[str]:
-    """Which results of a graph are not those of the reference."""
+    """The results of a graph that differ from the reference."""
     from nnefc.ops.tools.reference import evaluate
     from nnefc.runtime.run.model import CompiledModel
 
@@ -149,7 +149,7 @@ def differ(made: Instance, program: Program) -> Iterator[str]:
 
 
 def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[str]:
-    """What is wrong with the results of a program."""
+    """The errors in the results of a program."""
     from nnefc.ops.tools.reference import evaluate
     from nnefc.runtime.run.model import CompiledModel
 
@@ -172,7 +172,7 @@ def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[s
 
 
 def main(row: str, wanted: list[str]) -> int:
-    """The status: 1 if anything is wrong."""
+    """The exit status: 1 after any error."""
     from nnefc.kernels.target import isa
 
     executes = isa.host().name == row

@@ -1,4 +1,4 @@
-"""Arrays that are those of PyTorch, but for rounding."""
+"""Compares arrays with PyTorch's, up to rounding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = np.ndarray[Any, Any]
 
 
 def assert_close(found: Any, want: Array, tolerance: float) -> None:
-    """Integers and bools are equal, reals to `tolerance` of themselves or of the largest."""
+    """Assert equal integers and bools; floats may differ by `tolerance` times item or maximum."""
     found = np.asarray(found)
     assert found.shape == want.shape
     if want.dtype.kind in "biu":

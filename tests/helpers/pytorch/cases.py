@@ -1,4 +1,4 @@
-"""Cases: modules of PyTorch with tensors that they are called with."""
+"""Test cases: modules of PyTorch with arguments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Function(nn.Module):
 
 
 Functions = dict[str, tuple[Callable[..., Any], *tuple[Tensor, ...]]]
-"""Functions with what they are called with, by the name of the case."""
+"""(function, arguments...) by the name of the case."""
 
 
 def named(home: Any, names: str, *inputs: Tensor, prefix: str = "", suffix: str = "") -> Functions:

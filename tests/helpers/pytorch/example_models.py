@@ -1,4 +1,4 @@
-"""Networks that stand in the examples, in PyTorch; well-known ones are in `benchmarks.zoo`."""
+"""The networks of `examples/` in PyTorch; well-known ones are in `benchmarks.zoo`."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

@@ -1,4 +1,4 @@
-"""Modules exported with torch_to_nnef, compiled, and compared with what PyTorch computes."""
+"""Exports modules with torch_to_nnef, and compares compiled results with PyTorch."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 def results(module: torch.nn.Module, inputs: Sequence[Tensor]) -> list[Array]:
-    """What PyTorch computes, tuples within tuples one by one."""
+    """The results of PyTorch, with nested tuples flattened."""
     eager = torch.compiler.set_stance("force_eager")
     with torch.no_grad(), eager, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -57,7 +57,7 @@ def export(case: Case, module: torch.nn.Module, outputs: int, path: Path) -> Pat
 
 
 def check(case: Case, folder: Path) -> None:
-    """Export, compile and run a case; its results are PyTorch's."""
+    """Export, compile and run a case; assert that its results are PyTorch's."""
     torch.manual_seed(0)
     module = case.module().eval()
     calls = (case.inputs, *case.more)

@@ -80,7 +80,7 @@ class UNet(nn.Module):
 
 
 class Detector(nn.Module):
-    """A head that finds boxes: the best places, and what is there."""
+    """A detection head: the best positions and their boxes."""
 
     def __init__(self) -> None:
         super().__init__()

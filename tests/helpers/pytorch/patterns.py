@@ -16,7 +16,7 @@ from tests.helpers.pytorch.cases import Case, Function, random, whole
 
 
 class GPT(nn.Module):
-    """A causal block whose mask is a buffer that is cut; scores of the last token."""
+    """A causal block with a slice of a buffer as mask; scores of the last token."""
 
     mask: Tensor
 
@@ -39,7 +39,7 @@ class GPT(nn.Module):
 
 
 class T5(nn.Module):
-    """Attention with biases of relative positions in buckets that grow by logarithms."""
+    """Attention with relative position biases in logarithmic buckets, as T5."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class T5(nn.Module):
 
 
 class Interleaved(nn.Module):
-    """Rotary positions of pairs that lie beside each other."""
+    """Rotary embedding of adjacent pairs."""
 
     def forward(self, x: Tensor) -> Tensor:
         angles = torch.arange(x.shape[1]).float()[:, None] * torch.tensor([1.0, 0.1, 0.01])
@@ -93,7 +93,7 @@ def experts(activation: str, *, normalized: bool) -> nn.Module:
 
 
 class Packed(nn.Module):
-    """Attention within sequences that lie one behind the other, each from position 0 on."""
+    """Attention within packed sequences, each with positions from 0."""
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         sequence = (positions == 0).cumsum(1)
@@ -106,7 +106,7 @@ class Packed(nn.Module):
 
 
 class Padded(nn.Module):
-    """Attention with a mask of texts that are filled up: one for all queries."""
+    """Attention with a padding mask shared by all queries."""
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
         heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
@@ -202,7 +202,7 @@ class StateSpace(nn.Module):
 
 
 class Points(nn.Module):
-    """A cloud of points: layers for each, the greatest of all."""
+    """A point cloud network: layers for each point, the maximum over all."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The file of an artifact: what is written comes back, whatever else is an error."""
+"""The file format of artifacts: written data is read back, changed files are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names of cache entries depend on: everything that the code does, and nothing else."""
+"""Names of cache entries depend on everything that the code depends on, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PACKAGE = Path(nnefc.__file__).parent
 
 
 def forget() -> None:
-    """Let the next keys be made anew."""
+    """Clear the caches of keys."""
     for known in (cache_key.module_dependencies, cache_key._source, cache_key._version):  # pyright: ignore[reportPrivateUsage]
         known.cache_clear()
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of sources that keys are made from, instead of ours."""
+    """A folder of sources to compute keys from."""
     folder = tmp_path / "package"
     (folder / "kernels").mkdir(parents=True)
     (folder / "support").mkdir()
@@ -42,7 +42,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def name_of(
     family: str = "convolution.direct.convolve", arguments: str = "()", isa: Isa | None = None
 ) -> str:
-    """The name that a process gives that starts now."""
+    """The name that a new process computes."""
     forget()
     key = cache_key.key_of(family, arguments, isa or host())
     assert key is not None

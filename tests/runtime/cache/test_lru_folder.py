@@ -1,4 +1,4 @@
-"""The folder of the cache: how full it gets, what other versions and processes leave there."""
+"""The cache folder: its limit, eviction, and files of other versions and processes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ print([object_code(zero_halo())])
 
 @pytest.mark.parametrize(("count", "what"), [(2, "model"), (8, "kernel")])
 def test_processes_that_compile_the_same(tmp_path: Path, count: int, what: str) -> None:
-    """At the same time, with a limit that lets them evict what the others write."""
+    """Processes at the same time, which evict the entries of the others."""
     place = tmp_path / "kernels"
     environment = {**os.environ, "NNEFC_CACHE": str(place), "NNEFC_CACHE_LIMIT": "20kB"}
     running = [
@@ -181,7 +181,7 @@ def test_a_process_keeps_the_limit_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_mapped_stays(tmp_path: Path) -> None:
-    """It would take its room on the disk as before, and have to be made again."""
+    """Evicting a mapped entry would free no space."""
     fill(tmp_path, {1: 1000, 2: 900, 3: 800})
     folder = LruFolder(tmp_path, 250)
     assert folder.map(kernel_file_name(name(1))) is not None

@@ -1,4 +1,4 @@
-"""The folder of the cache: whose it is, and what happens to it while it is used."""
+"""The cache folder: ownership, permissions, and removal while in use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_it_is_made_for_the_user_alone(folder: Path) -> None:
 
 @contextmanager
 def one_warning(match: str) -> Generator[None]:
-    """Inside there is one warning, and no more."""
+    """Assert that the block gives exactly one warning."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

@@ -1,4 +1,4 @@
-"""Kernels that are compiled ahead: after those of a model, for the next ones."""
+"""Kernels compiled ahead, for later models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RELATIVES = [layout.unblock("float32", lanes=8), softmax.rows("float32")]
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """This process knows no kernel and has workers for any; the processes that were started."""
+    """Start with no compiled kernels, and workers for any number; yields the started processes."""
     yield from watched_pool(monkeypatch)
 
 

@@ -1,4 +1,4 @@
-"""Object code: what threads and whole processes see of how it is compiled."""
+"""The kernel compiler, with several threads and processes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _runs(process: int) -> bool:
 
 
 def in_threads(*calls: Callable[[], Any]) -> list[Any]:
-    """What each gives or raises, all begun at the same time."""
+    """The results or exceptions of functions that start at the same time."""
     results: list[Any] = [None] * len(calls)
     barrier = threading.Barrier(len(calls))
 

@@ -1,4 +1,4 @@
-"""Where the functions of the C library are."""
+"""Addresses of the functions of the C library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels compiled by other processes: what workers give, and how many there are."""
+"""Worker processes: their results and their number."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.helpers.cache.compile_pool import SOURCES, emitted, name_of, watched_
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """This process knows no kernel and has workers for any; the processes that were started."""
+    """Start with no compiled kernels, and workers for any number; yields the started processes."""
     yield from watched_pool(monkeypatch)
 
 
 def apart(
     groups: Iterable[Mapping[CompileUnit, str]], count: int = 2
 ) -> tuple[dict[CompileUnit, bytes], list[CompileUnit]]:
-    """What workers give, in this order, and of what they were said to be under way."""
+    """The object code from the workers, and the units that were reported as begun, in order."""
     found: dict[CompileUnit, bytes] = {}
     begun: list[CompileUnit] = []
     compile_pool.compile_in_workers(

@@ -1,4 +1,4 @@
-"""The limits of the machine: what the kernels that measure them do, not how fast."""
+"""The kernels that measure the roofline: their results, not their speed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(kernel: Kernel, words: Words, arrays: Sequence[Array], first: int, last:
 
 
 def vector_sum(slots: Array, tile: int) -> float:
-    """What the tile's vector of sums adds up to."""
+    """The total of the tile's vector of sums."""
     return float(slots[16 * tile :][: lanes_of("float32")].sum(dtype=np.float64))
 
 

@@ -1,4 +1,4 @@
-"""The arena: buffers that live at the same time are apart, and the rest is shared."""
+"""Arena planning: buffers live at the same time do not overlap; others share memory."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_only_the_first_write_may_take_over() -> None:
 
 @given(st.data())
 def test_simulated_programs_see_their_own_data(data: st.DataObject) -> None:
-    """Every read finds what the last write put there, in place or not."""
+    """Every read sees the last write to the buffer, in place or not."""
     buffers: list[Buffer] = []
     launches: list[Launch] = []
     for _ in range(data.draw(st.integers(1, 15))):
@@ -164,7 +164,7 @@ def test_many_buffers_that_are_all_needed_at_the_end_are_quick() -> None:
 @pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_networks_leave_no_gaps(name: str) -> None:
-    """The arena is what tensors that live together need, which fusion makes less."""
+    """The arena has the size of the tensors live together, which fusion reduces."""
     document = ZOO[name].document(name, small=True)
     graph = import_text(document.text)
     for variable in graph.variables.values():

@@ -1,4 +1,4 @@
-"""Calls of small models that CPython makes directly: the same answers, the same errors."""
+"""Native calls of small models: results and errors as of ordinary calls."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def test_callers_at_the_same_time_have_their_own_memory() -> None:
 
 
 class _Meeting:
-    """In place of a team: nobody leaves a run before all callers are in theirs."""
+    """Replaces a team: no run ends before all callers have started theirs."""
 
     def __init__(self, callers: int) -> None:
         self._barrier = threading.Barrier(callers)

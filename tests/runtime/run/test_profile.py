@@ -1,4 +1,4 @@
-"""Profiles of runs: every tile once, in order, on the thread that did it."""
+"""Profiles: every tile once, in order, with its thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory for values between launches, which the plans of a model have in common."""
+"""Arenas, which the plans of a model share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def kept(arenas: ArenaPool, given: list[Array], nbytes: int) -> int:
-    """How many of some arenas are given again."""
+    """The number of arenas that are reused."""
     for arena in given:
         arenas.give(arena)
     taken = [arenas.take(nbytes) for _ in range(len(given) + 1)]

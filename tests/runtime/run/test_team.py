@@ -1,4 +1,4 @@
-"""The executor and the thread team: every tile once, launches in order, lives and deaths."""
+"""The executor and the thread team: every tile once, launches in order, start, fork and exit."""
 
 from __future__ import annotations
 
