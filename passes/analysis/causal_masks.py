@@ -40,8 +40,8 @@ class CausalMasks:
         for mask, masked, kind, low in _candidates(expression):
             if not 0 < mask <= len(others):
                 continue
-            left, kept = _ending_with(expression, masked)
-            rest = tuple(others[i - 1] for i in kept)
+            left, needed = _ending_with(expression, masked)
+            rest = tuple(others[i - 1] for i in needed)
             hidden = -math.inf if self._may_hide(left, rest) else HIDDEN
             if low <= hidden:
                 diagonal = self._diagonal(others[mask - 1], kind, hidden, scores)
@@ -63,8 +63,8 @@ class CausalMasks:
         """The diagonal of a mask operand; None if it is not a causal mask."""
         if mask.type.rank != len(scores):
             return None
-        if (found := _triangle(mask)) is not None:
-            return _diagonal_of(*found, kind, hidden, scores)
+        if (triangle := _triangle(mask)) is not None:
+            return _diagonal_of(*triangle, kind, hidden, scores)
         if mask not in self._known:
             return None
         key = mask, kind, hidden, specialized(scores[-2:])

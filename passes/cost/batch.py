@@ -122,7 +122,7 @@ class Costs:
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 
     def _far(self, held: int) -> float:
-        """Nanoseconds of a byte with `held` bytes alive, of which part stays in the caches."""
+        """Nanoseconds per byte if `held` bytes are alive, part of them in the caches."""
         return min(held / self.reach, 1.0) ** 2 * L3_CACHE_NS
 
 

@@ -70,7 +70,7 @@ class _Hoist:
         self._known: dict[Value, _Outer] = {
             o.inner: _Outer(o.outer.type, None) for o in loop.shared
         }
-        """What is known of the outer value of a value of the body, if it has one."""
+        """Values of the body that have an outer value, with its type and direction."""
         for operand in loop.scanned:
             self._known[operand.inner] = _Outer(operand.outer.type, operand.backwards)
         self._twins = {o.inner: o.outer for o in (*loop.shared, *loop.scanned)}

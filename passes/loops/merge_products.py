@@ -98,11 +98,11 @@ def _merge(loop: Loop, ops: Sequence[Op]) -> None:
     operands = [first.inputs[0], loop.share(joined)]
     product = _before(loop.body, first, "matmul", operands, **flags).output
     sizes = tuple(op.output.type.dims[-1] for op in ops)
-    parts = _before(
+    chunks = _before(
         loop.body, first, "split", [product], axis=product.type.rank - 1, ratios=sizes
     ).outputs
-    for op, part in zip(ops, parts, strict=True):
-        loop.replace(op.output, part)
+    for op, chunk in zip(ops, chunks, strict=True):
+        loop.replace(op.output, chunk)
         loop.body.erase(op)
 
 

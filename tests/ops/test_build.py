@@ -58,7 +58,7 @@ def test_build_fills_in_and_infers() -> None:
     assert type(before.attributes["alpha"]) is float
 
 
-def test_operands_left_out_become_constants() -> None:
+def test_missing_operands_become_constants() -> None:
     graph = graph_of((2, 3), (4, 3), dtype=DType.FLOAT64)
     op = build(graph, "linear", graph.inputs)
     assert op.inputs[2].op is not None
@@ -66,7 +66,7 @@ def test_operands_left_out_become_constants() -> None:
     assert op.inputs[2].type == op.output.type.with_shape(())
 
 
-def test_dtype_of_results_that_no_operand_tells() -> None:
+def test_dtype_of_results_without_typed_operands() -> None:
     graph = graph_of((2,))
     attributes = {"shape": (2,), "value": (1.0, 2.0)}
     made = build(graph, "constant", [], attributes, dtype=DType.FLOAT64)
@@ -75,7 +75,7 @@ def test_dtype_of_results_that_no_operand_tells() -> None:
     assert made.output.type.dtype is DType.INT64
 
 
-def test_shapes_that_are_not_known() -> None:
+def test_unknown_shapes() -> None:
     graph = Graph()
     x = graph.add_input(TensorType(DType.FLOAT64, None), "x")
     assert build(graph, "relu", [x]).output.type == TensorType(DType.FLOAT64, None)

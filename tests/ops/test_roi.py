@@ -132,7 +132,7 @@ def test_align(given: tuple[Array, Array], high: int, wide: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["avg_roi_pool", "max_roi_pool", "roi_resample"])
-def test_senseless_regions(name: str) -> None:
+def test_invalid_regions(name: str) -> None:
     """No region makes trouble: the result is finite, and a batch index is held to the batch."""
     input = feature_maps(2, 1, 4, 4)
     nan, inf = math.nan, math.inf

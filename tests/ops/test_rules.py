@@ -191,7 +191,7 @@ def test_all_violations_are_reported() -> None:
         ("pad", {"padding": UNKNOWN, "border": "x"}, "border = 'x'"),
     ],
 )
-def test_what_is_not_known_hides_no_violation(
+def test_unknown_attributes_hide_no_violation(
     name: str, attributes: dict[str, Any], message: str
 ) -> None:
     """Neither operands nor all attributes are known, as in a fragment that nobody invokes."""

@@ -50,7 +50,7 @@ def test_downsample(factor: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize(("method", "aligned"), [("symmetric", False), ("aligned", True)])
-def test_multilinear_is_that_of_torch(factor: tuple[int, ...], method: str, aligned: bool) -> None:
+def test_multilinear_matches_torch(factor: tuple[int, ...], method: str, aligned: bool) -> None:
     x = data(factor)
     mode = MODES[len(factor)]
     size = [extent * f for extent, f in zip(x.shape[2:], factor, strict=True)]
@@ -101,7 +101,7 @@ def test_multilinear_is_a_deconvolution(method: str, border: str, factor: tuple[
     np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_what_has_no_weight_does_not_matter() -> None:
+def test_items_of_weight_zero_are_not_read() -> None:
     x = np.array([[[1.0, np.inf, 2.0]]])
     attributes = {"factor": (2,), "method": "asymmetric", "border": "replicate"}
     with np.errstate(invalid="ignore"):

@@ -70,12 +70,12 @@ def operation(made: Instance, name: str) -> Op:
     return op
 
 
-def test_the_whole_standard_is_there() -> None:
+def test_all_standard_operations_exist() -> None:
     assert len(STANDARD) == 102
     assert sorted(STANDARD) == sorted(name for name in standard() if not beyond(name))
 
 
-def test_what_is_not_expanded_has_a_lowering() -> None:
+def test_operations_without_expansion_have_a_lowering() -> None:
     load_lowerings()
     read = {"external", "variable"}  # which the graph itself lists
     whole = {n for n in NAMES if declared()[n].expand is None} - read
@@ -171,7 +171,7 @@ def call_of(op: Op, spec: OpSpec, attributes: dict[str, Any]) -> Call:
 
 
 @every_sampled_operation
-def test_what_is_not_known_is_no_error(name: str) -> None:
+def test_unknown_shapes_are_no_error(name: str) -> None:
     spec = declared()[name]
     for made in instances(name):
         op = operation(made, name)
@@ -248,7 +248,7 @@ def data(type_: TensorType, random: np.random.Generator) -> np.ndarray[Any, Any]
 
 
 @every_sampled_operation
-def test_rule_accepts_only_what_the_reference_can_do(name: str) -> None:
+def test_rule_accepts_only_what_the_reference_computes(name: str) -> None:
     spec = declared()[name]
     extra = {"dtype": DType.INT32} if name == "cast" else {}
 

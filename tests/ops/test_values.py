@@ -80,7 +80,7 @@ def test_unary(name: str, items: list[float]) -> None:
         assert y == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_round_takes_halves_up() -> None:
+def test_round_rounds_halves_up() -> None:
     halves = np.asarray([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])
     assert compute("round", halves).tolist() == [-2, -1, 0, 1, 2, 3]
 

@@ -81,7 +81,7 @@ def test_transpose(axes: list[int]) -> None:
         assert y[tuple(index[d] for d in full)] == x[index]
 
 
-def test_parts() -> None:
+def test_split_concat_stack_unstack() -> None:
     x = random(2, 6, 3)
     t = torch.from_numpy(x)
     parts = compute("split", x, axis=1, ratios=(1, 2))
@@ -128,7 +128,7 @@ def test_pad(border: str, padding: tuple[int, int], rows: tuple[int, int]) -> No
     same(ours, theirs[0])
 
 
-def test_pad_of_nothing_is_the_value() -> None:
+def test_pad_of_an_empty_tensor_is_the_value() -> None:
     pad = operations()["pad"].reference
     assert pad is not None
     same(pad(np.zeros((2, 0)), padding=((0, 1), (2, 1)), value=7.0), np.full((3, 3), 7.0))

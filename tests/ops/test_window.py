@@ -230,7 +230,7 @@ def test_not_a_number() -> None:
     np.testing.assert_array_equal(reference("max_pool", x, size=(2,), **narrow), wide[0])
 
 
-def test_windows_of_nothing() -> None:
+def test_windows_on_ignored_borders() -> None:
     far = {"border": "ignore", "padding": ((5, 0),), "stride": (4,), "dilation": ()}
     x = np.array([-2.0, -4.0])
     assert reference("max_pool", x, size=(2,), **far).tolist() == [-math.inf, -2.0]
@@ -286,7 +286,7 @@ def random(seed: int, *shape: int) -> Array:
 
 @SETTINGS
 @given(st.data(), ranks, st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.booleans())
-def test_conv_is_that_of_torch(
+def test_conv_matches_torch(
     data: st.DataObject, rank: int, groups: int, inputs: int, outputs: int, reverse: bool
 ) -> None:
     step = data.draw(steps(rank))
@@ -316,7 +316,7 @@ def test_conv_is_that_of_torch(
 
 @SETTINGS
 @given(st.data(), ranks)
-def test_pools_are_those_of_torch(data: st.DataObject, rank: int) -> None:
+def test_pools_match_torch(data: st.DataObject, rank: int) -> None:
     step = data.draw(steps(rank))
     extents = [data.draw(st.integers(5, 7)) for _ in range(rank)]
     x = random(1, 2, 3, *extents)

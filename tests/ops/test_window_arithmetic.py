@@ -38,7 +38,7 @@ borders = st.sampled_from(BORDERS)
     [("replicate", "edge"), ("reflect", "reflect"), ("reflect-even", "symmetric")],
 )
 @pytest.mark.parametrize("extent", [1, 2, 3, 5])
-def test_borders_are_those_of_numpy(border: str, mode: str, extent: int) -> None:
+def test_borders_match_numpy(border: str, mode: str, extent: int) -> None:
     positions = np.arange(-11, extent + 11)
     padded: Any = np.pad
     expected = padded(np.arange(extent), 11, mode=mode)
@@ -108,7 +108,7 @@ def test_taps(
 
 
 @given(extents, st.integers(1, 40), st.tuples(paddings, paddings), steps, steps)
-def test_clipped_windows_meet_the_same_items(
+def test_clipped_windows_read_the_same_items(
     extent: int, size: int, padding: tuple[int, int], stride: int, dilation: int
 ) -> None:
     for given_ in ((), (padding,)):

@@ -104,5 +104,5 @@ def test_reference(case: Path) -> None:
 
 
 @needs_conformance
-def test_there_are_cases() -> None:
+def test_conformance_cases_exist() -> None:
     assert len(mine()) > 40

@@ -294,7 +294,7 @@ def test_normalization() -> None:
     assert "offset.shape = [1,3]" in found[0]
 
 
-def test_all_violations_are_told() -> None:
+def test_all_violations_are_reported() -> None:
     attributes = {"size": (1, 0, 1, 1), "stride": (0, 1), "border": "x", "padding": ((1, 1),)}
     assert len(problems("box", {"input": PLANE}, attributes)) == 5
     attributes = {"groups": -1, "stride": (0, 1), "border": "x", "dilation": (-1, 1)}
@@ -302,7 +302,7 @@ def test_all_violations_are_told() -> None:
     assert len(found) == 4
 
 
-def test_what_is_not_known_hides_nothing() -> None:
+def test_unknown_arguments_hide_no_violation() -> None:
     """A fragment that is checked before it is expanded knows some of the arguments only."""
     nothing: dict[str, Shape | None] = {"input": None}
     types, found = judge("box", nothing, {"size": UNKNOWN, "stride": (0,), "border": "x"})

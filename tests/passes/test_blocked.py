@@ -31,7 +31,7 @@ SETTINGS = examples(2)
 
 @given(networks())
 @SETTINGS
-def test_networks_as_they_are_compiled(graph: Graph) -> None:
+def test_networks_after_all_passes(graph: Graph) -> None:
     keeps_values(graph, DEFAULT, 1e-5)  # weights that are folded are rounded to float32
     keeps_values(graph, MACHINE, 1e-12)
     check_layouts(graph)
@@ -86,7 +86,7 @@ def _is_covered(layout: Blocked | None, needed: Padding) -> bool:
     return all(a >= c and b >= d for (a, b), (c, d) in pairs)
 
 
-def test_networks_have_every_blocked_operation() -> None:
+def test_networks_cover_every_blocked_operation() -> None:
     seen: set[str] = set()
     for seed in range(100):
         graph = random_network(seed, 12)

@@ -86,7 +86,7 @@ def test_values_stay(seed: int) -> None:
     assert not Canonicalise().run(graph)
 
 
-def test_many_borders_go() -> None:
+def test_many_borders_are_merged() -> None:
     counts = [0, 0]
     for seed in range(300):
         graph = _graph(seed)

@@ -75,7 +75,7 @@ def test_constants(read: list[Array], others: list[Array], count: int, reads: in
     assert len(read) == reads
 
 
-def test_what_is_equal_and_not_the_same() -> None:
+def test_arrays_are_compared_by_bits() -> None:
     zero, negative = np.zeros(40, np.float32), np.zeros(40, np.float32)
     negative[30] = -0.0
     assert left(constants(zero, negative)) == 2

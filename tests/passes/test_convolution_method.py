@@ -55,7 +55,7 @@ def test_networks(extent: int) -> None:
     assert (chosen == Winograd(2)) == (extent == 7)
 
 
-def test_a_batch_makes_up_for_a_larger_filter() -> None:
+def test_a_large_batch_amortises_a_larger_filter() -> None:
     assert _choice(512, 512, (7, 7), (3, 3), batch=64) not in (None, Winograd(2))
 
 
@@ -92,15 +92,15 @@ def test_other_filters(taps: tuple[int, ...], extents: tuple[int, ...]) -> None:
         {"extents": (1, 1)},
     ],
 )
-def test_what_it_cannot_do(attributes: dict[str, Any]) -> None:
+def test_unsupported_convolutions(attributes: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"inputs": 64, "outputs": 64, "extents": (56, 56), "taps": (3, 3)}
     assert _choice(**plain) is not None
     assert _choice(**plain | attributes) is None
 
 
 @pytest.mark.parametrize("taps", [(1, 1), (3, 3), (9, 9)])
-def test_extents_that_vary_leave_it_out(taps: tuple[int, ...]) -> None:
-    """What is made for them is degraded only where something was left out."""
+def test_symbolic_extents_exclude_winograd(taps: tuple[int, ...]) -> None:
+    """The trace is degraded only if Winograd would have been chosen."""
     trace = Trace()
     extents = (trace.symbol(56), trace.symbol(56))
     assert algorithms(_convolution(64, 64, extents, taps), 8) == (Direct(),)
@@ -116,7 +116,7 @@ transformed along one dimension or two, by their most taps along one."""
 
 
 @given(st.data())
-def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
+def test_tiles_have_existing_sizes(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 2))
     taps, extents = (
         tuple(data.draw(st.integers(1, most)) for _ in range(rank)) for most in (9, 60)
@@ -128,7 +128,7 @@ def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
         assert 2 <= chosen.tile <= LARGEST[len(transformed)][max(transformed)]
 
 
-def test_the_choice_is_what_costs_least(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_choice_has_the_least_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the costs are, and sums if no other algorithm costs clearly less."""
     op = _convolution(64, 64, (56, 56), (3, 3))
     assert nanoseconds(op, Direct(), warm=True) < nanoseconds(op, Direct())
@@ -147,7 +147,7 @@ def test_the_choice_is_what_costs_least(monkeypatch: pytest.MonkeyPatch) -> None
     assert fastest(op) is None
 
 
-def test_keys_tell_apart_what_takes_different_times() -> None:
+def test_keys_distinguish_convolutions_of_different_times() -> None:
     plain: dict[str, Any] = {"inputs": 64, "outputs": 64, "extents": (56, 56), "taps": (3, 3)}
     key = operation_key(_convolution(**plain))
     relu = Expression((DType.FLOAT32,), (Step("relu", (0,), DType.FLOAT32),), (1,))

@@ -104,7 +104,7 @@ def test_values_stay(seed: int) -> None:
     assert not FlattenConvolutions().run(graph)
 
 
-def test_many_convolutions_go() -> None:
+def test_many_convolutions_are_flattened() -> None:
     counts = [0, 0]
     for seed in range(300):
         graph = _graph(seed)

@@ -81,7 +81,7 @@ def test_values_stay(seed: int) -> None:
     assert not InterleaveDeconvolutions().run(graph)
 
 
-def test_many_of_them_go() -> None:
+def test_many_deconvolutions_are_replaced() -> None:
     gone = made = 0
     for seed in range(300):
         try:

@@ -75,7 +75,7 @@ def _import(text: str) -> Graph:
 
 @examples(2)
 @given(documents())
-def test_results_stay_what_they_are(document: tuple[str, bool]) -> None:
+def test_results_do_not_change(document: tuple[str, bool]) -> None:
     text, alone = document
     graph = _import(text)
     rng = np.random.default_rng(1)

@@ -214,7 +214,7 @@ def test_wrong_expansions_are_refused(expand: Expand, rule: str, message: str) -
 
 
 @pytest.mark.parametrize(("copies", "rule"), [(1, "limit/depth"), (2, "limit/operations")])
-def test_endless_expansions_are_refused(copies: int, rule: str) -> None:
+def test_infinite_expansions_are_refused(copies: int, rule: str) -> None:
     """One that makes itself, and one that doubles at every step."""
 
     def expand(emit: Emit, op: Op) -> object:
@@ -264,7 +264,7 @@ def test_fused_operations_have_a_bound() -> None:
     assert bound / 2 < max(sizes) <= 2 * bound
 
 
-def test_dead_code_of_any_length_goes_at_once() -> None:
+def test_dead_code_is_removed_in_one_run() -> None:
     graph = _long(3000)
     graph.outputs = graph.inputs
     EliminateDeadCode().run(graph)

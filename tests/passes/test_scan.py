@@ -108,7 +108,7 @@ def test_weights_of_loops_are_packed_once() -> None:
     assert kinds == ["matmul", "map", "map", "slices", "slices"]
 
 
-def test_what_nothing_depends_on_goes() -> None:
+def test_unused_values_are_removed() -> None:
     text = """graph g(%x: float32[6,3], %a: float32[1,3], %b: float32[1,3]) -> (y = %y, k = %k) {
       %0: float32[6,3] = constant() {shape = [6, 3], value = [2.0]}
       %i: float32[1,3], %j: float32[1,3], %k: float32[1,3], %y: float32[6,3], %z: float32[6,3],
@@ -138,7 +138,7 @@ def test_what_nothing_depends_on_goes() -> None:
         np.testing.assert_array_equal(found, wanted[name])
 
 
-def test_one_turn_is_no_loop() -> None:
+def test_loops_of_one_turn_are_inlined() -> None:
     graph = sums(1, 2, (True, True))
     assert run_pass(SimplifyScans(), graph)
     check(graph, rule_problems)

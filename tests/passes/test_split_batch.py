@@ -130,7 +130,7 @@ class Free(Costs):
 
 @given(cuts())
 @SETTINGS
-def test_what_costs_suggest_is_a_cut_like_any_other(cut: tuple[Graph, list[int], int]) -> None:
+def test_cuts_by_costs_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int]) -> None:
     graph, _, _ = cut
     same(graph, SplitBatch(costs=Free(reach=64)).split(graph))
 
@@ -222,7 +222,7 @@ def attentions(draw: st.DrawFn) -> Graph:
 
 @given(attentions())
 @SETTINGS
-def test_attention_is_cut_where_items_lie_apart(graph: Graph) -> None:
+def test_attention_is_cut_where_items_are_separate(graph: Graph) -> None:
     """The batch is what dimension 0 of the first input happens to be."""
     steps, batch = computing(graph), batch_of(graph)
     assume(batch > 1)

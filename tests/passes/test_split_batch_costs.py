@@ -18,7 +18,7 @@ from nnefc.passes.machine.split_batch import (
 from nnefc.passes.pipeline import Phase, Ran, run_pipeline
 from nnefc.support.machine_model import PEAK_MACS_PER_NS
 
-# -- what costs suggest
+# -- cuts by the cost model
 
 PICTURES = """
 graph net(%x: float32[8,16,96,96]) -> (y = %y) {
@@ -50,7 +50,7 @@ graph net(%c: float32[8,32,1,1]) -> (output0 = %y) {
 """
 
 
-def test_large_values_go_part_by_part_and_weights_are_read_once() -> None:
+def test_large_values_are_split_and_weights_are_read_once() -> None:
     graph = parse_graph(PICTURES)
     stages = SplitBatch().split(graph)
     assert [stage.turns for stage in stages] == [8, 1]
@@ -63,15 +63,15 @@ def test_large_values_go_part_by_part_and_weights_are_read_once() -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 16, 8, 8), (1, 16, 96, 96)], ids=str)
-def test_what_is_in_reach_or_alone_stays_whole(shape: tuple[int, ...]) -> None:
+def test_small_values_and_single_items_are_not_cut(shape: tuple[int, ...]) -> None:
     text = PICTURES.replace("8,", f"{shape[0]},").replace("96,96", f"{shape[2]},{shape[3]}")
     graph = parse_graph(text)
     (stage,) = SplitBatch().split(graph)
     assert (stage.graph, stage.turns) == (graph, 1)
 
 
-def test_no_more_than_so_many_steps() -> None:
-    """A batch of millions of rows in reach of nobody."""
+def test_the_number_of_steps_is_bounded() -> None:
+    """A batch of millions of rows exceeds the bound with one item at a time."""
     text = "graph g(%x: float32[1048576,64]) -> (y = %y) {%y: float32[1048576,64] = exp(%x)}"
     stages = SplitBatch().split(parse_graph(text))
     assert 1 < stages[0].turns <= MAX_STEPS
@@ -80,7 +80,7 @@ def test_no_more_than_so_many_steps() -> None:
 SPLIT = Phase("stages", (SplitBatch(),))
 
 
-def test_stages_are_told_as_one_graph() -> None:
+def test_stages_are_explained_as_one_graph() -> None:
     """Operations of all stages, and as much work as there was."""
     graph, recorder = parse_graph(PICTURES), PassRecorder()
     turns: list[int] = []
@@ -106,7 +106,7 @@ def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert texts == [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
 
 
-# -- what no item feeds
+# -- operations without items
 
 
 def shared_product(width: int, *, of_mean: bool = False) -> Graph:
@@ -150,20 +150,20 @@ def turns_of(stages: list[Stage], name: str) -> list[int]:
     return [stage.turns for stage in stages for op in stage.graph.ops if name in op.name]
 
 
-def test_what_no_item_feeds_is_computed_once() -> None:
+def test_operations_without_items_are_computed_once() -> None:
     stages = SplitBatch().split(shared_product(512))
     assert [stage.turns for stage in stages] == [1, 16]
     assert turns_of(stages, "matmul") == [1]
 
 
-def test_what_follows_the_whole_batch_is_computed_beside_it() -> None:
+def test_operations_after_the_whole_batch_are_computed_with_it() -> None:
     """After the mean, before convolutions go on item by item."""
     stages = SplitBatch().split(shared_product(128, of_mean=True))
     assert [stage.turns for stage in stages] == [16, 1, 16]
     assert turns_of(stages, "matmul") == [1]
 
 
-def test_trifles_are_computed_again_in_every_turn() -> None:
+def test_cheap_operations_are_repeated_in_every_turn() -> None:
     """Where a cut would cost more."""
     (stage,) = SplitBatch().split(shared_product(2))
     assert stage.turns == 16

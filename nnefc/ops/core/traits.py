@@ -32,7 +32,7 @@ class Folding(Enum):
 
 
 class ItemTypes(Enum):
-    """What an operation does with items of 16-bit floats."""
+    """Whether an operation computes, moves or stores items of 16-bit floats."""
 
     COMPUTED = auto()
     """Arithmetic, which is done in float32."""
@@ -43,7 +43,7 @@ class ItemTypes(Enum):
 
 
 class Sign(Enum):
-    """What is known about the signs of results; zeros count as negative if they are -0.0."""
+    """A guarantee about the signs of results; -0.0 counts as negative."""
 
     NONNEGATIVE = auto()
     """Results are never negative."""
@@ -67,8 +67,8 @@ class Traits(NamedTuple):
     `accumulator`: item type of the sums that an expression may be applied to; None if the
     operation has no such sums.
     `folding`: whether it is computed on constants at compile time.
-    `item_types`: what it does with items of 16-bit floats.
-    `sign`: what is known about the signs of its results; None if nothing is.
+    `item_types`: whether it computes, moves or stores items of 16-bit floats.
+    `sign`: a guarantee about the signs of its results; None for no guarantee.
     `permuted`: rule for computing on transposed operands; None if that is not possible.
     `convolution`: the direction of a convolution; None for other operations.
     `slices`: whether operands and results are slices of each other, which are not copied where

@@ -95,17 +95,17 @@ class Window:
         Sums over the clipped window are equal if the border adds nothing.  Its taps span no more
         than the input and all positions of the window.
         """
-        kept = [
+        taps = [
             _covering_taps(*row) for row in zip(self.size, self.padding, self.stride, self.dilation,
                                                 self.up, self.down, strict=True)
         ]  # fmt: skip
         padding = tuple(
             (before - first * dilation, after - (size - first - count) * dilation)
             for size, (before, after), (first, count), dilation in zip(
-                self.size, self.padding, kept, self.dilation, strict=True
+                self.size, self.padding, taps, self.dilation, strict=True
             )
         )
-        return replace(self, size=tuple(count for _, count in kept), padding=padding)
+        return replace(self, size=tuple(count for _, count in taps), padding=padding)
 
     def reach(self) -> Padding:
         """How far taps reach beyond the input: (items before, items after) along each axis.
