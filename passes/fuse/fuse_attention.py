@@ -58,7 +58,7 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
         return False
     first, second = products
     query, k, v = first.inputs[0], first.inputs[1], second.inputs[1]
-    batch, keys = scores.type.dims[:-2], scores.type.dims[-1]
+    batch = scores.type.dims[:-2]
     view, dims = strided_source(query), query.type.dims
     finer = repeated_heads.groups(k, v) if dims[:-2] == batch else None
     finer_view = None if finer is None else repeated_heads.finer_view(view, dims, finer)
@@ -76,13 +76,7 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
         most=most,
     )
     target, strides, after = _target(graph, second.output, finer)
-    expression, others = Expression((scores.type.dtype,), (), (0,)), ()
-    diagonal = keys - 1
-    if "expression" in first.attributes:
-        expression, others = first.attributes["expression"], first.inputs[2:]
-        unmasked = masks.without_mask(expression, others, scores.type.dims)
-        if unmasked is not None:
-            expression, others, diagonal = unmasked
+    expression, others, diagonal = _epilogue(first, masks)
     attributes = {
         "scores": (*finer, *scores.type.dims[-2:]),
         "depth": dims[-2 if first.attributes["transposeA"] else -1],
@@ -110,6 +104,19 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     for op in (*after, second, *guards, softmax, first):
         graph.erase(op)
     return True
+
+
+def _epilogue(product: Op, masks: CausalMasks) -> tuple[Expression, tuple[Value, ...], int]:
+    """The expression of the scores, its operands behind the product, and the last key that row 0
+    attends to; a causal mask becomes such a diagonal.
+    """
+    scores = product.output.type
+    if "expression" not in product.attributes:
+        return Expression((scores.dtype,), (), (0,)), (), scores.dims[-1] - 1
+    expression: Expression = product.attributes["expression"]
+    others = tuple(product.inputs[2:])
+    unmasked = masks.without_mask(expression, others, scores.dims)
+    return unmasked or (expression, others, scores.dims[-1] - 1)
 
 
 def _products(graph: Graph, softmax: Op, guards: tuple[Op, ...]) -> tuple[Op, Op] | None:

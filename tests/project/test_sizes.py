@@ -8,23 +8,21 @@ import pytest
 
 from tests.helpers.sources import ROOT, modules, tree
 
-FILES, LINES, STATEMENTS = 25, 400, 60
+FOLDER_FILES, FILE_LINES, FUNCTION_LINES = 25, 400, 60
 
 LONG_FUNCTIONS: set[str] = {
+    "nnefc.kernels.convolution.direct.convolution",
+    "nnefc.kernels.product.attention._attention_loops",
     "nnefc.kernels.product.attention.attend",
+    "nnefc.kernels.product.matmul._gemm_loops",
     "nnefc.kernels.product.matmul.run_blocks",
 }
-"""Functions that are longer: nests of loops of one kernel, or lists of options."""
+"""Functions that are longer: each is one nest of loops of a kernel, or the function around it."""
 
 
 def length(function: ast.FunctionDef) -> int:
-    """Lines of the body, without docstring and without functions that are defined in it."""
-    body = function.body[1:] if ast.get_docstring(function) else function.body
-    return sum(
-        1 + (node.end_lineno or 0) - node.lineno
-        for node in body
-        if not isinstance(node, ast.FunctionDef)
-    )
+    """Lines from `def` to the end, with signature, docstring and inner functions."""
+    return 1 + (function.end_lineno or 0) - function.lineno
 
 
 def test_functions() -> None:
@@ -32,15 +30,17 @@ def test_functions() -> None:
         f"{module}.{node.name}"
         for module, path in modules().items()
         for node in ast.walk(tree(path))
-        if isinstance(node, ast.FunctionDef) and length(node) > STATEMENTS
+        if isinstance(node, ast.FunctionDef) and length(node) > FUNCTION_LINES
     }
-    assert sorted(long - LONG_FUNCTIONS) == [], f"more than {STATEMENTS} lines"
+    assert sorted(long - LONG_FUNCTIONS) == [], f"more than {FUNCTION_LINES} lines"
     assert sorted(LONG_FUNCTIONS - long) == [], "short now: take them off the list"
 
 
 def test_files() -> None:
-    long = {module for module, path in modules().items() if path.read_text().count("\n") > LINES}
-    assert sorted(long) == [], f"more than {LINES} lines"
+    long = {
+        module for module, path in modules().items() if path.read_text().count("\n") > FILE_LINES
+    }
+    assert sorted(long) == [], f"more than {FILE_LINES} lines"
 
 
 def test_folders() -> None:
@@ -50,8 +50,10 @@ def test_folders() -> None:
     }
     assert len(counts) > 40
     root = ROOT / "nnefc"  # of which py.typed and __main__ are no part of the pipeline
-    many = {folder for folder, count in counts.items() if count > FILES + 2 * (folder == root)}
-    assert not many, f"more than {FILES} files"
+    many = {
+        folder for folder, count in counts.items() if count > FOLDER_FILES + 2 * (folder == root)
+    }
+    assert not many, f"more than {FOLDER_FILES} files"
 
 
 @pytest.mark.parametrize(
