@@ -99,7 +99,7 @@ def activations() -> Functions:
     }
 
 
-def binary() -> Functions:
+def _named_binary() -> Functions:
     return {
         **named(
             torch,
@@ -123,6 +123,11 @@ def binary() -> Functions:
             N,
             suffix="_of_bools",
         ),
+    }
+
+
+def _other_binary() -> Functions:
+    return {
         "add_alpha": (lambda a, b: torch.add(a, b, alpha=0.5), A, B),
         "sub_alpha": (lambda a, b: torch.sub(a, b, alpha=2), A, B),
         "add_number": (lambda a: a + 3, A),
@@ -181,6 +186,10 @@ def binary() -> Functions:
         "binary_cross_entropy": (F.binary_cross_entropy, P, Q),
         "bce_with_logits": (F.binary_cross_entropy_with_logits, A, Q),
     }
+
+
+def binary() -> Functions:
+    return {**_named_binary(), **_other_binary()}
 
 
 def reductions() -> Functions:

@@ -33,7 +33,7 @@ from tests.helpers.pytorch.cases import (
 )
 
 
-def movement() -> Functions:
+def _reshaping() -> Functions:
     return {
         "view": (lambda a: a.view(2, 12), A),
         "view_inferred": (lambda x: x.view(x.size(0), -1), X),
@@ -69,6 +69,11 @@ def movement() -> Functions:
         "chunk": (lambda a: torch.chunk(a, 3, 1), A),
         "tensor_split": (lambda a: torch.tensor_split(a, 4, 1), A),
         "unbind": (lambda a: torch.unbind(a, 0), A),
+    }
+
+
+def _slicing_and_creation() -> Functions:
+    return {
         "slice": (lambda a: a[1:3, ::2], A),
         "slice_negative": (lambda a: a[:-1, -4:-1], A),
         "select": (lambda x: x[:, 1], X),
@@ -128,14 +133,17 @@ def movement() -> Functions:
     }
 
 
+def movement() -> Functions:
+    return {**_reshaping(), **_slicing_and_creation()}
+
+
 def assigned_row(a: Tensor) -> Tensor:
     a = a.clone()
     a[0] = a[1] * 2
     return a
 
 
-def images() -> Functions:
-    theta = random(2, 2, 3) * 0.3
+def _pooling_and_upsampling() -> Functions:
     return {
         "max_pool1d": (lambda x: F.max_pool1d(x, 3, 2, padding=1), C),
         "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2, padding=1), X),
@@ -165,6 +173,12 @@ def images() -> Functions:
             lambda x: F.interpolate(x, scale_factor=2.0, mode="trilinear"),
             random(1, 2, 3, 4, 5),
         ),
+    }
+
+
+def _padding_and_normalisation() -> Functions:
+    theta = random(2, 2, 3) * 0.3
+    return {
         "pad_constant": (lambda x: F.pad(x, (1, 2, 0, 3), value=0.5), X),
         "pad_cropped": (lambda x: F.pad(x, (-1, 2)), X),
         "pad_reflect": (lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), X),
@@ -204,7 +218,11 @@ def images() -> Functions:
     }
 
 
-def products() -> Functions:
+def images() -> Functions:
+    return {**_pooling_and_upsampling(), **_padding_and_normalisation()}
+
+
+def _matrix_products() -> Functions:
     D, E = random(2, 3, 4), random(2, 4, 5)
     return {
         "matmul": (torch.matmul, A, B.t().contiguous()),
@@ -255,6 +273,11 @@ def products() -> Functions:
         "einsum_implicit": (lambda a: torch.einsum("ii", a), SQUARE),
         "einsum_any": (lambda a, b: torch.einsum("...ij,jk->...ik", a, b), X, random(9, 4)),
         "einsum_any_of_two": (lambda a, b: torch.einsum("...i,...i", a, b), X, random(7, 9)),
+    }
+
+
+def _attention() -> Functions:
+    return {
         "attention_of_matrices": (F.scaled_dot_product_attention, A, A, B),
         "attention_of_rank_5": (
             F.scaled_dot_product_attention,
@@ -309,12 +332,21 @@ def products() -> Functions:
             random(1, 2, 5, 8, seed=2),
             random(1, 2, 5, 8, seed=1),
         ),
+    }
+
+
+def _spectra() -> Functions:
+    return {
         "stft": (stft, random(2, 64)),
         "rfft": (lambda x: torch.view_as_real(torch.fft.rfft(x)), random(2, 16)),
         "fft": (lambda x: torch.view_as_real(torch.fft.fft(x)), random(2, 16)),
         "irfft": (lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2), random(2, 16)),
         "fft_magnitude": (lambda x: torch.fft.rfft(x).abs(), random(2, 16)),
     }
+
+
+def products() -> Functions:
+    return {**_matrix_products(), **_attention(), **_spectra()}
 
 
 def stft(x: Tensor) -> Tensor:
