@@ -105,7 +105,7 @@ def test_it_runs(tmp_path: Path, home: Path, variable: str, there: str, warned: 
     assert [name for name in begun if not Path(name).is_relative_to(home)] == []
 
 
-def test_what_cannot_be_written_is_an_error(tmp_path: Path, home: Path) -> None:
+def test_failed_writes_are_errors(tmp_path: Path, home: Path) -> None:
     model = compiled(tmp_path, TINY)
     model.save(home / "net.nnefc")
     (home / "c").mkdir()

@@ -109,7 +109,7 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_p
 
 
 @pytest.mark.parametrize("named", ["0", "no", "./here", "off/", " off", "~nobody-of-that-name/x"])
-def test_what_is_no_whole_path_is_refused(
+def test_relative_paths_are_refused(
     monkeypatch: pytest.MonkeyPatch, folder: Path, named: str
 ) -> None:
     monkeypatch.chdir(folder.parent)

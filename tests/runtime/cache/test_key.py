@@ -134,7 +134,7 @@ def test_a_kernel_depends_on_the_modules_that_it_reaches(package: Path, module: 
     assert needed == reached(package, f"kernels.{module}", "kernels.codegen.object_code")
 
 
-def test_what_all_machines_have_in_common_is_reached() -> None:
+def test_modules_shared_by_all_machines_are_dependencies() -> None:
     key = cache_key.key_of("convolution.direct.convolve", "()", host())
     assert key is not None
     assert {

@@ -124,7 +124,7 @@ def test_processes_that_evict_at_the_same_time(tmp_path: Path) -> None:
 # -- the limit
 
 
-def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
+def test_least_recently_used_entries_are_evicted_first(tmp_path: Path) -> None:
     fill(tmp_path, {number: 1000 - number for number in range(1, 21)})
     folder = LruFolder(tmp_path, 2000)
     folder.write(kernel_file_name(name(0)), bytes(100))
@@ -159,7 +159,7 @@ def test_a_use_is_noted_once_a_day(tmp_path: Path) -> None:
         assert after[name(number)] == before[name(number)]
 
 
-def test_what_this_process_uses_goes_last(tmp_path: Path) -> None:
+def test_entries_used_by_this_process_are_evicted_last(tmp_path: Path) -> None:
     fill(tmp_path, {number: 1000 - number for number in range(1, 21)})
     folder = LruFolder(tmp_path, 500)
     folder.read(kernel_file_name(name(1)))
@@ -180,7 +180,7 @@ def test_a_process_keeps_the_limit_alone(tmp_path: Path) -> None:
         assert sum(entry.size for entry in folder.entries()) <= 10_000
 
 
-def test_what_is_mapped_stays(tmp_path: Path) -> None:
+def test_mapped_entries_are_not_evicted(tmp_path: Path) -> None:
     """Evicting a mapped entry would free no space."""
     fill(tmp_path, {1: 1000, 2: 900, 3: 800})
     folder = LruFolder(tmp_path, 250)

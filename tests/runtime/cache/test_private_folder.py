@@ -93,7 +93,7 @@ def test_files_of_others_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPa
     assert kernel_cache.load_kernel(key()) == b"code"
 
 
-def test_what_is_no_file_is_no_entry(folder: Path) -> None:
+def test_only_files_are_entries(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     entry(folder).unlink()
     os.mkfifo(entry(folder))  # whoever opens one to read waits for a writer

@@ -148,7 +148,7 @@ class Asked:
             raise self._error
 
 
-def test_what_is_expected_comes_last(
+def test_expected_kernels_are_compiled_last(
     kept: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def workers_for(sources: Iterable[CompileUnit]) -> int:

@@ -93,7 +93,7 @@ def test_workers_end_when_the_caller_is_killed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_models_need_beside_kernels_is_compiled_with_them(tmp_path: Path) -> None:
+def test_support_code_is_compiled_with_the_kernels(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(SMALL)
     program = f"""
         import numpy as np
@@ -183,7 +183,7 @@ def test_a_thread_waits_for_its_own_kernels_alone(monkeypatch: pytest.MonkeyPatc
     assert object_code(third) == b"code"
 
 
-def test_what_one_thread_fails_at_another_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_thread_retries_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
 
     def emit(function: Any, symbol: str, isa: Any) -> bytes:

@@ -81,7 +81,7 @@ def test_workers_without_threads_do_nothing(
     assert len(pool) == 2
 
 
-def test_what_others_cannot_know_is_left_to_this_process() -> None:
+def test_units_unknown_to_workers_are_compiled_here() -> None:
     mine = Kernel("test_compile_pool.mine", (lambda: None,))
     here = family()(_mine)()
     assert here.family == "elementwise.map.mine"

@@ -41,7 +41,7 @@ def spans(draw: st.DrawFn) -> list[Lifetime]:
 
 @examples(2)
 @given(spans())
-def test_what_lives_together_is_apart(lifetimes: list[Lifetime]) -> None:
+def test_overlapping_lifetimes_do_not_share_memory(lifetimes: list[Lifetime]) -> None:
     offsets = assign_offsets(lifetimes)
     for i, (a, x) in enumerate(zip(lifetimes, offsets)):
         assert x >= 0

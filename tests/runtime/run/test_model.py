@@ -318,7 +318,7 @@ def test_memory_is_kept_for_a_few_callers_only(monkeypatch: pytest.MonkeyPatch) 
     assert 1 <= len(runner._idle) <= 4  # pyright: ignore[reportPrivateUsage]
 
 
-def test_what_does_not_fit_into_memory_is_said() -> None:
+def test_results_too_large_for_memory_are_reported() -> None:
     """More than the address space of a process."""
     type_ = TensorType(F32, (1 << 47,))
     graph = Graph()
@@ -341,7 +341,7 @@ def test_a_copy_of_an_input_that_does_not_fit_into_memory() -> None:
     assert rules(caught) == ["limit/memory"]
 
 
-def test_what_sessions_need_is_no_part_of_a_model() -> None:
+def test_models_hide_members_for_sessions() -> None:
     names = {name for name in dir(CompiledModel) if not name.startswith("_")}
     assert names.isdisjoint({"step", "session_layout", "appended"})
     assert {"run", "save"} <= names
