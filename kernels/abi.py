@@ -7,12 +7,9 @@ A plan is an array of launches, laid out by `LAUNCH`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 from nnefc.kernels.parameters import Layout
-
-if TYPE_CHECKING:
-    from nnefc.kernels.codegen.object_file import Reference
 
 BASE_CODE: Final = 0
 """Index of the code image in the base table."""
@@ -24,9 +21,6 @@ BASE_ARENA: Final = 3
 """Index of the arena, the memory for values between launches."""
 BASES: Final = 4
 """Number of the fixed entries."""
-
-PACKING_VERSION: Final = 2
-"""Increases with every change of the order of packed weights (`nnefc.packing`)."""
 
 LAUNCH: Final = Layout("kernel params tiles unused")
 """A launch: byte offset of the kernel in the code image, byte offset of its parameters in the
@@ -43,12 +37,3 @@ LIBM: Final[tuple[tuple[str, int], ...]] = (
     ("fmod", 2),
 )
 """(name, arity) of the C library functions over double, in the order of the table."""
-
-
-class Image(NamedTuple):
-    """Position-independent code: `symbols` are offsets into `code`."""
-
-    code: bytes
-    symbols: dict[str, int]
-    references: tuple[Reference, ...] = ()
-    """Unresolved references, for another linker."""

@@ -39,12 +39,6 @@ class Layout:
 
     def pack(self, **values: Any) -> Words:
         """The words for one launch, from a value for every field; values may be symbolic."""
-        # Imported here: loading an artifact needs offsets alone.
-        from nnefc.symbolic.base import SymIntBase, float_bits
-
-        def integer(value: Any) -> Any:
-            return value if isinstance(value, SymIntBase) else int(value)
-
         words: Words = []
         tables: Words = []
         for name, kind in self._fields:
@@ -52,15 +46,32 @@ class Layout:
             if kind == "ref":
                 words += [value, None]
             elif kind == "f64":
-                words.append(float_bits(value))
+                words.append(_float_bits(value))
             elif kind == "table":
                 words.append(self.nbytes + 8 * len(tables))
-                tables += map(integer, value)
+                tables += map(_integer, value)
             elif kind:
-                row = list(map(integer, value))
+                row = list(map(_integer, value))
                 assert len(row) <= int(kind), f"{name}: {len(row)} words, room for {kind}"
                 words += row + [0] * (int(kind) - len(row))
             else:
-                words.append(integer(value))
+                words.append(_integer(value))
         assert not values, f"no such fields: {', '.join(values)}"
         return words + tables
+
+
+# Loading an artifact needs offsets alone, and does not import symbolic integers.
+
+
+def _integer(value: Any) -> Any:
+    if type(value) is int:
+        return value
+    from nnefc.symbolic.base import SymIntBase
+
+    return value if isinstance(value, SymIntBase) else int(value)
+
+
+def _float_bits(value: Any) -> Any:
+    from nnefc.symbolic.base import float_bits
+
+    return float_bits(value)

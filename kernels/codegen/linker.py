@@ -14,7 +14,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from nnefc.kernels.abi import Image
+from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.object_file import Reference
 from nnefc.support.errors import NnefError
 

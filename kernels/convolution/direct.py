@@ -100,6 +100,7 @@ def convolution(item: str, vectors: int, channels: int, half: Half = "") -> Kern
 
     `item`: type of all tensors and of the sums, of at most 4 bytes.
     """
+    assert ITEMSIZE[item] <= 4, "bounds of the clamp share one word"
     run = cover(item, vectors, channels, half)
     width = panel_width(item, vectors, half) * ITEMSIZE[item]
     step = channels * width

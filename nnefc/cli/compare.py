@@ -154,7 +154,7 @@ def compare_models(
         if op.name not in ("constant", "variable")
         for value in op.outputs
     ]
-    is_output = set(instrumented.outputs).__contains__
+    outputs = set(instrumented.outputs)
     instrumented.outputs = [value for _, value in tensors]
     instrumented.output_names = [f"#{i}" for i in range(len(tensors))]
     instrumented.states, instrumented.counts = [], []
@@ -163,7 +163,7 @@ def compare_models(
     outputs = _run(compiled, arrays)
     expected = evaluate(instrumented, inputs, keep="all", lookup=spec).values
     rows = [
-        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], is_output(value))
+        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], value in outputs)
         for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True))
     ]
     rows += [

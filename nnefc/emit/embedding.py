@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.emit.constants import ConstantPlacer, ObjectData
 from nnefc.emit.features import required_features
 from nnefc.emit.header import DIMS, TENSOR, Interface, Tensor
-from nnefc.kernels.abi import Image
+from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_file import MACHINES, Reference, Section, Symbol, object_file
 from nnefc.kernels.embedded import functions, libc, model_layout

@@ -109,21 +109,21 @@ class Lowering:
     it is first read.
     """
 
-    def __init__(self, graph: Graph, common: ProgramContext) -> None:
+    def __init__(self, graph: Graph, program_context: ProgramContext) -> None:
         self.graph = graph
-        self.program = common.program
-        self.threads = common.threads
-        self.cache_bytes = common.cache_bytes
-        self.growing = common.growing
-        self.release = common.release
-        self._common = common
-        self._constants = common.constants
+        self.program = program_context.program
+        self.threads = program_context.threads
+        self.cache_bytes = program_context.cache_bytes
+        self.growing = program_context.growing
+        self.release = program_context.release
+        self._program_context = program_context
+        self._constants = program_context.constants
         self._refs: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}
         self._blocks: dict[Value, QuantizedBlocks] = {}
         self._label = ""
         self._occupied: dict[Op, int] = {}
-        self._arena_bytes = common.live_bytes
+        self._arena_bytes = program_context.live_bytes
         self.scratch_budget = 0
         """Bytes of scratch memory that this operation can use without enlarging the arena."""
         self._outputs: dict[Value, Ref] = {}
@@ -202,7 +202,7 @@ class Lowering:
 
     def needs_zero_padding(self, value: Value) -> bool:
         """Whether the padding of the last channel block of a blocked value must be zero."""
-        return value in self._common.zero_padded_values
+        return value in self._program_context.zero_padded_values
 
     def launch(
         self,
@@ -251,7 +251,7 @@ class Lowering:
     def for_body(self, body: Graph) -> Lowering:
         """A context for a body of the current operation; values alive here stay alive."""
         live_bytes = self.scratch_budget + largest_live_bytes(body)
-        return Lowering(body, replace(self._common, live_bytes=live_bytes))
+        return Lowering(body, replace(self._program_context, live_bytes=live_bytes))
 
     def bind(self, value: Value, ref: Ref) -> None:
         """Let `value` live in memory that exists already."""
@@ -280,7 +280,7 @@ class Lowering:
         """Let values be computed within the memory of others."""
         self._aliases = aliases
         self._occupied = occupied_bytes(self.graph, aliases)
-        self._arena_bytes = max([self._common.live_bytes, *self._occupied.values()])
+        self._arena_bytes = max([self._program_context.live_bytes, *self._occupied.values()])
 
     def begin(self, op: Op) -> None:
         """Start `op`: label its launches and compute its scratch budget."""

@@ -47,8 +47,8 @@ def band_count(pixels: int, threads: int) -> int:
     If consecutive launches give each thread the same band of all channels, its core still has the
     data in its cache.  Small planes are not divided: their layers have many weights.
     """
-    sharing = partition_threads(threads)
-    return sharing if pixels >= BAND_PIXELS * sharing else 1
+    count = partition_threads(threads)
+    return count if pixels >= BAND_PIXELS * count else 1
 
 
 def makespan(count: int, cost: float, threads: int) -> float:

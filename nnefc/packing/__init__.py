@@ -2,7 +2,8 @@
 
 A packing is a function of an array, which may be any view, and integer parameters.  It is
 independent of graphs and of the memory of arrays: the caller allocates the result.  `inverse`
-restores arrays from their packed forms.
+restores arrays from their packed forms.  A change of a result needs a new
+`nnefc.support.package.PACKING_VERSION`: artifacts contain packed weights.
 """
 
 from __future__ import annotations

@@ -79,24 +79,24 @@ def export(
     asserted = check_assertions(assertions, axes, values)
     known = signature(to_nnef.TractNNEF).parameters
     check_names("export", target, [name for name in known if name not in _OWN_OPTIONS])
-    with untouched(module), tempfile.TemporaryDirectory() as folder, _without_bfloat16():
+    with untouched(module), tempfile.TemporaryDirectory() as folder:
         module.eval()
-        written = to_nnef.export_model_to_nnef(
-            module,
-            tensors,
-            path,
-            to_nnef.TractNNEF(
-                version,
-                specific_tract_binary_path=_tract_script(Path(folder), version),
-                dynamic_axes=axes,
-                **{**_DEFAULTS, **target},
-            ),
-            input_names=names,
-            output_names=_result_names(module, tensors, output_names),
-            custom_extensions=[f"tract_assert {each}" for each in asserted] or None,
-            compression_level=compression,
-            log_level=_QUIET,
-        )
+        result_names = _result_names(module, tensors, output_names)
+        script = _tract_script(Path(folder), version)
+        options = {**_DEFAULTS, **target, "dynamic_axes": axes}
+        tract = to_nnef.TractNNEF(version, specific_tract_binary_path=script, **options)
+        with _without_bfloat16():
+            written = to_nnef.export_model_to_nnef(
+                module,
+                tensors,
+                path,
+                tract,
+                input_names=names,
+                output_names=result_names,
+                custom_extensions=[f"tract_assert {each}" for each in asserted] or None,
+                compression_level=compression,
+                log_level=_QUIET,
+            )
     return Path(written)
 
 

@@ -1,4 +1,4 @@
-"""The installed package: its version, and where its source files are."""
+"""The installed package: its versions, and where its source files are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Final
 
 VERSION: Final = "0.1.0"
 """As in `pyproject.toml`."""
+PACKING_VERSION: Final = 2
+"""Version of the order of packed weights, which artifacts contain.
+
+Increase it with every change of a result of `nnefc.packing`.
+"""
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of the package `nnefc`."""
 

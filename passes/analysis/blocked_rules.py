@@ -32,7 +32,7 @@ CACHED: Final = 8 << 20
 
 
 def is_blocked_convolution(op: Op) -> bool:
-    """Whether `op` is a convolution with an epilogue: these always compute on blocked tensors."""
+    """Whether `op` is a convolution with an expression, which computes on blocked tensors only."""
     spec = operations().get(op.name)
     return spec is not None and spec.traits.convolution is not None and spec.expression is not None
 

@@ -75,7 +75,9 @@ def _stored(matrix: Value) -> Value:
 
 
 def _is_data(value: Value, known: Known) -> bool:
-    """Whether a value is known, or folding will make it a constant."""
+    """Whether a value is known, or computed from known values by operations that always fold;
+    views and element-wise operations do not count.
+    """
     op = value.op
     if value in known or op is None:
         return value in known

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.kernels.abi import Image
+from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.kernels.target.processor import identity

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from nnefc.kernels.abi import PACKING_VERSION, Image
+from nnefc.kernels.codegen import Image
 from nnefc.kernels.target.isa import NATIVE, executable, host
 from nnefc.kernels.target.processor import identity
 from nnefc.runtime.artifact.file import AGAIN, ArtifactFile
@@ -24,6 +24,7 @@ from nnefc.support.array_memory import aligned_empty
 from nnefc.support.errors import NnefError, Place
 from nnefc.support.fork_safe import Lazy
 from nnefc.support.item_types import numpy_type
+from nnefc.support.package import PACKING_VERSION
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable

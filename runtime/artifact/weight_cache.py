@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 import numpy as np
 
 from nnefc.formats.files import write_evenly
-from nnefc.kernels.abi import PACKING_VERSION
 from nnefc.packing.inverse import PackingSpec
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import LruFolder
 from nnefc.support.digests import blake2b
 from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.package import PACKING_VERSION
 
 if TYPE_CHECKING:
     from nnefc.program.packed_weight import PackedWeight
@@ -60,9 +60,11 @@ def load_or_pack(
     `origin`: a digest of the weights of the artifact; `derive`: returns the weight to pack.
     """
     folder = kernel_cache.weight_folder() if wanted else None
-    name = _name(origin, wanted)
-    cached = None if folder is None else _load_or_store(folder, name, wanted, derive)
-    return [derive(each).array() for each in wanted] if cached is None else cached
+    if folder is not None:
+        cached = _load_or_store(folder, _name(origin, wanted), wanted, derive)
+        if cached is not None:
+            return cached
+    return [derive(each).array() for each in wanted]
 
 
 def _load_or_store(

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.kernels.abi import PACKING_VERSION, Image
+from nnefc.kernels.codegen import Image
 from nnefc.packing.inverse import restorable
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.build import Array, ArraySlice, Constant, PackedArray, TargetBuild
@@ -18,6 +18,7 @@ from nnefc.runtime.artifact.file import Piece
 from nnefc.runtime.artifact.writer import Writer
 from nnefc.runtime.memory.tensors import TensorSpec, can_hold_addresses
 from nnefc.runtime.plan.launch_info import total_work
+from nnefc.support.package import PACKING_VERSION
 
 _MAX_EXCESS_BYTES: Final = 1 << 20
 """Bytes by which all packings together may exceed the arrays, plus 1 / _EXCESS_SHARE of these."""

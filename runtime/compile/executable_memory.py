@@ -7,7 +7,7 @@ import mmap
 import os
 from typing import TYPE_CHECKING
 
-from nnefc.kernels.abi import Image
+from nnefc.kernels.codegen import Image
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:

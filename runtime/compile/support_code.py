@@ -11,10 +11,11 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal
 
-from nnefc.kernels.abi import Image
+from nnefc.kernels.codegen import Image
+from nnefc.kernels.parameters import Layout
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.support.digests import blake2b
-from nnefc.support.package import VERSION, source_file
+from nnefc.support.package import PACKING_VERSION, VERSION, source_file
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.unit import Function
@@ -71,17 +72,20 @@ _ABI_MODULES: Final = (
 """Modules that define or use the layout of plans and of the state of native functions."""
 
 
-def _source(module: str) -> str:
-    """A digest of the source of a module; empty if the source is missing."""
+def _interface(module: str) -> str:
+    """A digest of the source of a module; without sources, its integers and layouts."""
     try:
         with open(source_file(module), "rb") as file:
             return blake2b(file.read(), digest_size=16).hexdigest()
     except OSError:
-        return ""
+        values = sorted(vars(import_module(f"nnefc.{module}")).items())
+        numbers = [(name, value) for name, value in values if isinstance(value, int)]
+        layouts = [(name, value.offsets) for name, value in values if isinstance(value, Layout)]
+        return repr((numbers, layouts))
 
 
 @cache
 def abi_digest() -> str:
     """A digest of the binary interface between plans, native functions and Python."""
-    facts = [("nnefc", VERSION), *((name, _source(name)) for name in _ABI_MODULES)]
-    return blake2b(repr(facts).encode(), digest_size=16).hexdigest()
+    facts = [(name, _interface(name)) for name in _ABI_MODULES]
+    return blake2b(repr((VERSION, PACKING_VERSION, facts)).encode(), digest_size=16).hexdigest()

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.kernels.abi import PACKING_VERSION
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.runtime.artifact.file import open_file
 from nnefc.runtime.artifact.read import Artifact
 from nnefc.runtime.artifact.writer import with_changes
 from nnefc.support.errors import NnefError, NnefWarning
+from nnefc.support.package import PACKING_VERSION
 from tests.helpers.artifacts.saved import (
     COUNTER,
     MIXED,

@@ -63,7 +63,7 @@ def documents(draw: st.DrawFn) -> tuple[str, bool]:
         {statistics.format(axes=axes, count=count)} {quotient.format(e=0.25)} {needed}
     """
     outputs = "y, z" if needed else "y"
-    # a power of a difference, which may be negative, does not become a root
+    # The rule for powers does not recognise the last statistics as non-negative.
     is_power = statistics in CENTRED[4:] and "pow" in quotient
     is_fused = needed in NEEDED[:2] and not is_power
     return f"{HEAD} graph g(x, s, o) -> ({outputs}) {{ {text} }}", is_fused

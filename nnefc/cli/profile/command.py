@@ -110,14 +110,16 @@ def _require_suffixes(trace: Path | None, picture: Path | None) -> None:
 
 def _write_files(measured: ModelProfile, trace: Path | None, picture: Path | None) -> None:
     """Write the trace and the picture that were asked for."""
-    from nnefc.cli.profile.icicle import draw
-    from nnefc.cli.profile.trace_events import trace_text
     from nnefc.formats.atomic import replace_file
 
     if trace is not None:
+        from nnefc.cli.profile.trace_events import trace_text
+
         with replace_file(trace) as file:
             file.write(trace_text(measured.name, measured.launches, measured.profile))
     if picture is not None:
+        from nnefc.cli.profile.icicle import draw
+
         with replace_file(picture) as file:
             title = f"{measured.name}, {count(measured.threads, 'thread')}"
             file.write(draw(title, measured.rows).encode())

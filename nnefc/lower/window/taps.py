@@ -141,7 +141,7 @@ def pitches(dimensions: Sequence[Dimension], itemsize: int) -> list[int]:
 
 def index_table(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, list[int]]:
     """(table, start of each dimension): [taps, outputs] per dimension; start -1: identity."""
-    move_slices: list[Dimension] = []
+    indexed: list[Dimension] = []
     starts: list[int] = []
     end = 0
     for dimension in dimensions:
@@ -150,14 +150,14 @@ def index_table(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, 
             continue
         starts.append(end)
         end += dimension.outputs * dimension.taps
-        move_slices.append(dimension)
-    (words,) = traced_call(_index, tuple(move_slices))
+        indexed.append(dimension)
+    (words,) = traced_call(_index, tuple(indexed))
     return lower.table(words), starts
 
 
-def _index(move_slices: Sequence[Dimension]) -> tuple[Indices]:
+def _index(indexed: Sequence[Dimension]) -> tuple[Indices]:
     """The tables of all dimensions, at least one word."""
-    tables = [dimension.table().T.ravel() for dimension in move_slices]
+    tables = [dimension.table().T.ravel() for dimension in indexed]
     return (np.concatenate(tables or [np.zeros(1, np.int64)]),)
 
 

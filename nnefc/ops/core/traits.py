@@ -1,6 +1,7 @@
 """`Traits`: the facts about an operation that passes use.
 
-Every field is required, and None is a valid answer, so a new operation gets no silent default.
+No field has a default.  An entry starts from the constant below that describes its kind of
+operation, which answers for every field, and replaces the answers that differ.
 """
 
 from __future__ import annotations

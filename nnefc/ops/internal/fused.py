@@ -22,7 +22,7 @@ from nnefc.ops.core import batch, check
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.cost import Cost, expression_steps, output_items
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
-from nnefc.ops.core.traits import ELEMENTWISE
+from nnefc.ops.core.traits import ELEMENTWISE, Folding
 from nnefc.ops.internal import mean_variance
 from nnefc.ops.standard import convolution, matmul
 
@@ -103,7 +103,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="An expression of items.",
         verify=None,
         evaluate=_evaluate,
-        traits=ELEMENTWISE._replace(cost=Cost(multiply_adds=None, other=_steps)),
+        traits=ELEMENTWISE._replace(
+            cost=Cost(multiply_adds=None, other=_steps), folding=Folding.BOUNDED, permuted=None
+        ),
         expression=ExpressionUse(_first_operand),
     ),
     _with_expression(_PLAIN["matmul"], 2),

@@ -75,7 +75,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The same tensor several times.",
         infer=_copy_n,
         reference=copy_n,
-        traits=VIEW._replace(batch=batch.every),
+        traits=VIEW._replace(batch=batch.every, sign=None),
         samples=(
             Sample(inputs=((2, 3),), attributes={"times": 3}),
             Sample(inputs=((2, 3),), attributes={"times": 1}),

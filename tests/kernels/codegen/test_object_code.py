@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.kernels.abi import Image
+from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit, emit_assembly
 from nnefc.kernels.parameters import Layout

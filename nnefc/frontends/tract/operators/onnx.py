@@ -82,9 +82,8 @@ def _attribute(value: Any, label: str, key: str) -> Any:
     if isinstance(value, list):
         items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple(_attribute(item, label, key) for item in items)
-    raise OperatorError(
-        "tract/resource", f"'{key}' in {label}.json is not a number, string or array"
-    )
+    where = f"'{key}' in {label}.json" if key else f"{label}.json"
+    raise OperatorError("tract/resource", f"{where} is not a number, string or array")
 
 
 # -- removed operators
