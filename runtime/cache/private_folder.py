@@ -76,7 +76,8 @@ class PrivateFolder:
                 f"{stat.S_IMODE(status.st_mode):03o}): code in it cannot be trusted",
                 hint=f"remove files that are not yours, then: chmod go-w {self.path}",
             )
-        if not os.access(self.path, os.R_OK | os.X_OK, effective_ids=_EFFECTIVE):
+        usable = os.access(self.path, os.R_OK | os.X_OK, effective_ids=_EFFECTIVE)
+        if not usable and os.path.lexists(self.path):  # otherwise another process has removed it
             raise self._unusable("Permission denied")
 
     def _unusable(self, why: str) -> NnefError:

@@ -220,6 +220,23 @@ def test_it_may_be_removed_while_it_is_made(
     assert left(tmp_path / "kernels") == [1]
 
 
+def test_it_may_be_removed_before_its_permissions_are_checked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = os.access
+
+    def remove_and_check(path: Any, *options: Any, **more: Any) -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return access(path, *options, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", remove_and_check)
+        opened = LruFolder(folder, 1 << 20, make=True)
+    assert not opened.exists()
+    opened.write("file", b"content")
+    assert opened.content("file") is not None
+
+
 def test_a_folder_of_others_in_its_place_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
