@@ -42,8 +42,9 @@ _CHARACTERS = "+-*/^<>!()[]{}:=,;?"
 _PAIRS = ("<=", ">=", "==", "!=", "&&", "||", "->")
 
 _WORD = "A-Za-z0-9_"
-# characters that are valid in comments and strings only
-_BAD = r"$@`~\\%\x00-\x08\x0e-\x1f\x7f-\U0010ffff"
+# The other characters of tokens, without the point.  All further ones are valid in comments and
+# strings only.  Patterns negate this class: compiling a range up to U+10FFFF takes milliseconds.
+_TOKEN = r"""\t\n\v\f\r !"#&'()*+,\-/:;<=>?\[\]^{|}"""
 
 
 def _string_patterns(quote: str) -> tuple[str, str, str]:
@@ -66,16 +67,16 @@ _SCAN = re.compile(
         (
             r"[ \t\n\r\f\v]+",
             r'i"[^"\n\r]*"',
-            rf"[A-Za-z_][{_WORD}]*+(?:[.{_BAD}][.{_WORD}{_BAD}]*)?+",
+            rf"[A-Za-z_][{_WORD}]*+(?:[^{_WORD}{_TOKEN}][^{_TOKEN}]*)?+",
             r"->|[<>=!]=|&&|\|\||/(?![/*])|[-+*^<>!()\[\]{}:=,;?]",
-            rf"{_NUMBER}(?![.{_WORD}{_BAD}])",
-            rf"\.?[0-9](?:[eE][+-]|[.{_WORD}{_BAD}])*",
+            rf"{_NUMBER}(?![^{_TOKEN}])",
+            rf"\.?[0-9](?:[eE][+-]|[^{_TOKEN}])*",
             *_string_patterns("'"),
             *_string_patterns('"'),
             r"#[^\n\r\f]*+",
             r"//[^\n\r\f]*+",
             r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?",
-            rf"[{_BAD}][.{_WORD}{_BAD}]*",
+            rf"[^.{_WORD}{_TOKEN}][^{_TOKEN}]*",
             r"[\s\S]",
         )
     )
@@ -195,7 +196,7 @@ def _diagnose(piece: str, at: int) -> list[Finding]:
         return [Finding(at, "syntax/comment", f"{piece[:2]} does not begin a comment", hint)]
     if first in "0123456789" or (first == "." and len(piece) > 1):
         return [Finding(at, "syntax/number", *_diagnose_number(piece))]
-    bad = re.search(rf"[.&|{_BAD}]", piece)
+    bad = re.search(rf"[&|]|[^{_WORD}{_TOKEN}]", piece)
     assert bad is not None
     character = bad.group()
     hints = {
