@@ -17,6 +17,9 @@ Number = bool | int | float
 RESHAPES: Final = tuple(name for name, spec in operations().items() if spec.view)
 """Operations that change only the shape: items and their order stay."""
 
+LOOPS: Final = frozenset(name for name, spec in operations().items() if spec.repeats)
+"""Operations with bodies."""
+
 
 class Pass(Protocol):
     """A rewrite of graphs; a frozen dataclass whose fields are its options."""

@@ -18,7 +18,7 @@ from nnefc.ir.stages import Stage, single_stage
 from nnefc.ir.verify import check
 from nnefc.ops.core.spec import Lookup
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.base import Pass, StagePass
+from nnefc.passes.base import LOOPS, Pass, StagePass
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.canonicalise.widen_halves import WidenHalves
@@ -191,8 +191,9 @@ def run_pass(pass_: Pass, graph: Graph) -> bool:
     changed = False
     if pass_.enters_loops:
         for op in graph.ops:
-            for body in op.bodies:
-                changed |= run_pass(pass_, body)
+            if op.name in LOOPS:
+                for body in op.bodies:
+                    changed |= run_pass(pass_, body)
     return pass_.run(graph) or changed
 
 
