@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -78,6 +77,8 @@ def replace_folder(path: FilePath) -> Generator[Path, None, None]:
 
 
 def _beside(target: Path) -> Path:
+    import secrets  # takes 4 ms, which readers of files do not need
+
     return target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
@@ -172,6 +171,8 @@ class Container:
         for suffix in SUBMODEL_SUFFIXES:
             path = self._members.find(root + suffix)
             if path is not None:
+                import tempfile
+
                 name = self._members.display_name(path)
                 file = tempfile.TemporaryFile()  # noqa: SIM115 (it closes with the container)
                 file.write(self._members.read(path, self._limits.archive_bytes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -173,6 +172,8 @@ def _tensor(header: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _write_tar(file: BinaryIO | gzip.GzipFile, files: list[_File]) -> None:
+    import tarfile
+
     for path, size, pieces in files:
         info = tarfile.TarInfo(path)
         info.size = size

@@ -48,11 +48,15 @@ def dequantize_blocks(input: Array, *, format: str, shape: Shape) -> Array:
 
 
 def _sample(format: str, shape: Shape) -> Sample:
-    """A sample with random codes, and scales between 1/8 and 2."""
+    """A sample with codes of a multiplicative hash, and scales between 1/8 and 2.
+
+    Without `numpy.random`, which takes 5 ms to import.
+    """
     rows, count = shape[0], volume(shape) // BLOCK_ITEMS
-    random = np.random.default_rng(volume(shape))
-    blocks = random.integers(0, 256, (count, BLOCK_BYTES[format]), np.uint8)
-    scales = random.integers(2, 33, (count, 1)) / 16
+    numbers = np.arange(count * BLOCK_BYTES[format], dtype=np.uint32)
+    codes = (numbers * np.uint32(2654435761) >> 24).astype(np.uint8)
+    blocks = codes.reshape(count, BLOCK_BYTES[format])
+    scales = (np.arange(count).reshape(count, 1) * 7 % 31 + 2) / 16
     blocks[:, :2] = scales.astype("<f2").view(np.uint8)
     return Sample(
         inputs=((rows, blocks.size // rows),),
