@@ -154,7 +154,7 @@ def compare_models(
         if op.name not in ("constant", "variable")
         for value in op.outputs
     ]
-    outputs = set(instrumented.outputs)
+    output_values = set(instrumented.outputs)
     instrumented.outputs = [value for _, value in tensors]
     instrumented.output_names = [f"#{i}" for i in range(len(tensors))]
     instrumented.states, instrumented.counts = [], []
@@ -163,7 +163,9 @@ def compare_models(
     outputs = _run(compiled, arrays)
     expected = evaluate(instrumented, inputs, keep="all", lookup=spec).values
     rows = [
-        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], value in outputs)
+        _row(
+            value.name or f"#{i}", op.name, "tensor", array, expected[value], value in output_values
+        )
         for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True))
     ]
     rows += [
