@@ -66,6 +66,7 @@ def usual_kernels() -> frozenset[Kernel]:
     return frozenset(kernel for kernels in found for kernel in kernels)
 
 
+@pytest.mark.slow
 def test_the_usual_graphs_are_few() -> None:
     names = [graph.name for graph in typical_graphs.usual_graphs()]
     assert names == [graph.name for graph in graphs()][: len(names)]

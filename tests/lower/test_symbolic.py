@@ -105,6 +105,7 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     return computed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_plans_are_right_for_other_extents(spec: OpSpec) -> None:
     for graph, inputs, axis in _cases(spec):

@@ -104,6 +104,7 @@ def test_errors_are_those_of_compiling(tmp_path: Path, folder: Path) -> None:
     assert not entries(folder)
 
 
+@pytest.mark.slow
 def test_the_graph_is_that_of_the_document(tmp_path: Path) -> None:
     source = archive(tmp_path)
     nnefc.compile(source)

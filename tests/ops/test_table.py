@@ -247,6 +247,7 @@ def data(type_: TensorType, random: np.random.Generator) -> np.ndarray[Any, Any]
     return random.normal(size=type_.dims)
 
 
+@pytest.mark.slow
 @every_sampled_operation
 def test_rule_accepts_only_what_the_reference_computes(name: str) -> None:
     spec = declared()[name]

@@ -86,6 +86,7 @@ def first_arguments() -> Iterator[tuple[Path, str]]:
                 yield path, first.value
 
 
+@pytest.mark.slow
 def test_every_rule_is_on_the_page_once() -> None:
     page = rules_of_page()
     assert len(page) == len(set(page))

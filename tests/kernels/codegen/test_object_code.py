@@ -68,6 +68,7 @@ def _undefined(data: bytes) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", TABLE.values(), ids=lambda isa: isa.name)
 @pytest.mark.parametrize("function", [plus, fill, copy_words, sign_of])
 def test_objects_are_clean(function: object, isa: object) -> None:

@@ -228,6 +228,7 @@ def test_last_blocks_of_channels(
     _check(got, _reference(x, w, b, SAME))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize("batch", [1, 2, 5])

@@ -319,6 +319,7 @@ def test_copy_of_bytes_in_tiles() -> None:
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_expressions_link_for_every_instruction_set(
     name: str, monkeypatch: pytest.MonkeyPatch

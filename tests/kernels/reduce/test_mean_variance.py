@@ -86,6 +86,7 @@ def test_any_shape_and_axes(data: st.DataObject) -> None:
     close(got, np.tanh(want) if others else want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.0, 1.0, 1e4])
 @pytest.mark.parametrize("shape", [(2, 1_000_003), (1_000_003, 2), (3, 5000, 67)])
 def test_long_rows(shape: tuple[int, ...], mean: float) -> None:
