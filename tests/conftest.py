@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class ChoiceFiles:
-    """A folder for choices alone: kernels are in the cache that they are always in."""
+    """A folder for tuned choices only; kernels stay in the usual cache."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -98,7 +98,7 @@ class ChoiceFiles:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_choices_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What the user has tuned changes no test, and no test changes it."""
+    """Isolate tests from the user's tuned choices."""
     from nnefc.runtime.cache import tuning_store
 
     with pytest.MonkeyPatch.context() as patch:
@@ -184,13 +184,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def net(made: Path, tmp_path: Path) -> Path:
-    """An artifact of one's own."""
+    """The path of an artifact that the test may change."""
     return Path(shutil.copy(made / "tiny.nnefc", tmp_path / "net.nnefc"))
 
 
 @pytest.fixture(scope="session")
 def folders_for_c() -> dict[str, Emitted]:
-    """What `emitted` has made."""
+    """Emitted C folders by document, shared by all tests."""
     return {}
 
 
@@ -211,7 +211,7 @@ def emitted(
 
 @pytest.fixture
 def keep_small_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own, which keeps documents of any size."""
+    """Use a separate cache that also stores small documents."""
     from nnefc.model_cache import entry
 
     monkeypatch.setattr(entry, "LEAST_BYTES", 0)
@@ -219,7 +219,7 @@ def keep_small_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def imported(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The documents that were read, one after the other."""
+    """The documents that the front end read, in order."""
     from nnefc.frontends import read_model as frontend
 
     seen: list[Any] = []

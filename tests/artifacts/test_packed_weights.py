@@ -1,4 +1,4 @@
-"""Packed weights are cached when an artifact is first used: once, and whole or not at all."""
+"""Packed weights of artifacts are cached at the first use: packed once, written atomically."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ WANTED = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of weights, not there yet."""
+    """The folder of cached weights, which does not exist yet."""
     monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "weights"
 
 
 class Maker:
-    """Counts its calls."""
+    """Packs weights, and counts its calls."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -55,8 +55,8 @@ class Maker:
         return PackedWeight(packed.view.of(SOURCE), packed.packing, packed.parameters)
 
 
-def found(maker: Callable[[MissingWeight], PackedWeight], origin: str = "origin") -> None:
-    """The weights in the cache are correct."""
+def check_weights(maker: Callable[[MissingWeight], PackedWeight], origin: str = "origin") -> None:
+    """Load or pack the weights of an artifact; assert that they are correct and aligned."""
     arrays = load_or_pack(origin, WANTED, maker)
     for array, wanted in zip(arrays, WANTED, strict=True):
         np.testing.assert_array_equal(array, Maker()(wanted).array())
@@ -66,7 +66,7 @@ def found(maker: Callable[[MissingWeight], PackedWeight], origin: str = "origin"
 def test_weights_are_packed_once(folder: Path) -> None:
     maker = Maker()
     for origin, made in (("a", 2), ("a", 2), ("b", 4), ("a", 4), ("b", 4)):
-        found(maker, origin)
+        check_weights(maker, origin)
         assert maker.made == made
     names = [path.name for path in folder.iterdir()]
     assert len(names) == 2
@@ -80,40 +80,40 @@ def test_weights_are_packed_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"nnefc weights 1\n" * 40])
-def test_other_files_are_replaced(folder: Path, damage: bytes) -> None:
-    found(Maker())
+def test_damaged_files_are_replaced(folder: Path, damage: bytes) -> None:
+    check_weights(Maker())
     (path,) = folder.iterdir()
     path.unlink()
     path.write_bytes(damage)
     maker = Maker()
-    found(maker)
+    check_weights(maker)
     assert maker.made == 2
     assert is_whole(np.frombuffer(path.read_bytes(), np.uint8), path.stem)
 
 
-def test_files_of_other_users_are_not_read(folder: Path) -> None:
-    found(Maker())
+def test_files_that_others_can_write_to_are_not_read(folder: Path) -> None:
+    check_weights(Maker())
     (path,) = folder.iterdir()
     path.chmod(0o666)
     maker = Maker()
-    found(maker)
+    check_weights(maker)
     assert maker.made == 2
 
 
 def test_weights_are_packed_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNEFC_CACHE", "off")
     maker = Maker()
-    found(maker)
-    found(maker)
+    check_weights(maker)
+    check_weights(maker)
     assert maker.made == 4
 
 
-def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_room)
-    found(Maker())
+    check_weights(Maker())
     assert list(folder.iterdir()) == []
 
 
@@ -130,18 +130,18 @@ def test_a_file_evicted_at_once_counts_as_missing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LruFolder, "map", nothing)
-    found(Maker())
+    check_weights(Maker())
 
 
 def nothing(_folder: LruFolder, _name: str) -> None:
     """The file does not exist."""
 
 
-# -- what others do meanwhile
+# -- changes by others meanwhile
 
 
 def in_the_middle(do: Callable[[], object]) -> Callable[[MissingWeight], PackedWeight]:
-    """Makes weights; before the last of them something happens."""
+    """A maker of weights that calls `do` before every weight but the first."""
     maker = Maker()
 
     def derive(wanted: MissingWeight) -> PackedWeight:
@@ -153,7 +153,7 @@ def in_the_middle(do: Callable[[], object]) -> Callable[[MissingWeight], PackedW
 
 
 def test_two_threads_may_pack_the_same_weights(folder: Path) -> None:
-    found(in_the_middle(lambda: found(Maker())))
+    check_weights(in_the_middle(lambda: check_weights(Maker())))
     (path,) = folder.iterdir()
     assert is_whole(np.frombuffer(path.read_bytes(), np.uint8), path.stem)
 
@@ -161,10 +161,10 @@ def test_two_threads_may_pack_the_same_weights(folder: Path) -> None:
 @pytest.mark.parametrize("what", ["weights", "cache"])
 def test_the_folder_may_be_removed_while_weights_are_packed(folder: Path, what: str) -> None:
     removed = folder if what == "weights" else folder.parent
-    found(in_the_middle(lambda: shutil.rmtree(removed, ignore_errors=True)))
+    check_weights(in_the_middle(lambda: shutil.rmtree(removed, ignore_errors=True)))
     maker = Maker()
     for made in (2, 2):
-        found(maker)
+        check_weights(maker)
         assert maker.made == made
     assert [stat.S_IMODE(p.stat().st_mode) for p in (folder, folder.parent)] == [0o700] * 2
 
@@ -172,16 +172,16 @@ def test_the_folder_may_be_removed_while_weights_are_packed(folder: Path, what: 
 def test_a_folder_that_cannot_be_created_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Weights are memory then, and the user hears of it once."""
+    """Weights stay in memory, and the user gets one warning."""
     monkeypatch.setattr(kernel_cache, "_complained", False)
-    found(Maker())
+    check_weights(Maker())
     shutil.rmtree(folder.parent)
     folder.parent.write_text("a file")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
             maker = Maker()
-            found(maker)
+            check_weights(maker)
             assert maker.made == 2
     assert len(caught) == 1
     assert "File exists" in str(caught[0].message)
@@ -191,17 +191,17 @@ def test_a_folder_of_another_user_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_cache, "_complained", False)
-    found(Maker())
+    check_weights(Maker())
     shutil.rmtree(folder)
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.warns(NnefWarning, match="belongs to user"):
-        found(Maker())
+        check_weights(Maker())
     assert not folder.exists()
 
 
 def test_a_full_or_read_only_cache_is_silent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found(Maker(), "before")
+    check_weights(Maker(), "before")
     before = list(folder.iterdir())
     for error in (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES):
 
@@ -211,7 +211,7 @@ def test_a_full_or_read_only_cache_is_silent(folder: Path, monkeypatch: pytest.M
         with monkeypatch.context() as patch, warnings.catch_warnings():
             warnings.simplefilter("error")
             patch.setattr(tempfile, "mkstemp", fail)
-            found(Maker())
+            check_weights(Maker())
         assert list(folder.iterdir()) == before
 
 
@@ -219,15 +219,15 @@ def test_a_full_or_read_only_cache_is_silent(folder: Path, monkeypatch: pytest.M
 
 
 def made(origin: str) -> int:
-    """How many are made by a process that has done nothing before."""
+    """The number of weights that a new process would pack."""
     kernel_cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
     maker = Maker()
-    found(maker, origin)
+    check_weights(maker, origin)
     return maker.made
 
 
 def aged(folder: Path, origin: str, seconds: float) -> Path:
-    """The file of weights that were used so long ago."""
+    """The file of new weights, last used `seconds` ago."""
     before = set(folder.glob("*"))
     assert made(origin) == 2
     (path,) = set(folder.iterdir()) - before
@@ -237,15 +237,15 @@ def aged(folder: Path, origin: str, seconds: float) -> Path:
 
 
 def limit_to(patch: pytest.MonkeyPatch, path: Path, files: float) -> None:
-    """Let there be room for so many files of that size."""
+    """Limit the cache to `files` times the size of this file."""
     patch.setenv("NNEFC_CACHE_LIMIT", str(int(files * path.stat().st_size)))
 
 
 def made_after_a_jump(
     folder: Path, patch: pytest.MonkeyPatch, jump: float, room: float
 ) -> list[Path]:
-    """The files of four entries, the oldest first, after a fifth was made; there was `room` for so
-    many, and the clock had jumped by so many seconds.
+    """Store four entries, jump the clock by `jump` seconds and store a fifth; the cache has `room`
+    for so many entries.  Returns the files of the four, the oldest first.
     """
     paths = [aged(folder, str(i), 1000 - i) for i in range(4)]
     limit_to(patch, paths[0], room)
@@ -256,10 +256,10 @@ def made_after_a_jump(
 
 
 @pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
-def test_a_clock_that_jumps_evicts_no_more_than_it_must(
+def test_a_jump_of_the_clock_evicts_no_more_than_the_limit_requires(
     folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
-    """The least recently used files go; new ones stay, whatever their time."""
+    """The least recently used files are evicted; new files stay, whatever their time."""
     real = time.time
     paths = made_after_a_jump(folder, monkeypatch, jump, 4.5)
     assert [path.exists() for path in paths] == [False, True, True, True]
@@ -270,7 +270,7 @@ def test_a_clock_that_jumps_evicts_no_more_than_it_must(
 
 
 @pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
-def test_a_clock_that_jumps_evicts_nothing_within_the_limit(
+def test_a_jump_of_the_clock_evicts_nothing_within_the_limit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     paths = made_after_a_jump(folder, monkeypatch, jump, 5.5)
@@ -282,7 +282,7 @@ def test_files_of_this_process_are_not_evicted(
 ) -> None:
     limit_to(monkeypatch, aged(folder, "other", 1000), 1.5)
     for origin in ("a", "b", "c"):
-        found(Maker(), origin)
+        check_weights(Maker(), origin)
     for origin, count in (("a", 0), ("b", 0), ("c", 0), ("other", 2)):
         assert made(origin) == count
 
@@ -297,7 +297,7 @@ def test_future_times_do_not_protect_weights(folder: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("wrong", [-400 * DAY, 400 * DAY])
-def test_a_use_is_noted_when_the_clock_is_right_again(folder: Path, wrong: float) -> None:
+def test_a_use_corrects_a_wrong_time(folder: Path, wrong: float) -> None:
     path = aged(folder, "a", wrong)
     assert made("a") == 0
     assert abs(path.stat().st_mtime - time.time()) < DAY / 2
@@ -310,5 +310,5 @@ def test_weights_count_towards_the_limit(folder: Path, monkeypatch: pytest.Monke
         kernel_cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
         kept += load_or_pack(str(i), WANTED, Maker())
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 3000
-    for array in kept:  # what is mapped stays
+    for array in kept:  # mapped weights stay readable after eviction
         assert array.sum() == SOURCE.sum()

@@ -1,4 +1,4 @@
-"""Block-quantized weights: decoding the blocks of tract's files."""
+"""Block-quantized weights: decoded items, and rejection of blocks of wrong sizes or types."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -25,7 +25,7 @@ from tests.helpers.kernels.one_op import run
 
 
 def decoded(blocks: Array, name: str) -> Array:
-    """Item by item, as the formats are described."""
+    """The items of the blocks, decoded one by one as the formats are described."""
     items: list[float] = []
     for block in blocks.reshape(-1, BLOCK_BYTES[name]):
         (scale,) = struct.unpack_from("<e", block.tobytes())
@@ -40,7 +40,7 @@ def decoded(blocks: Array, name: str) -> Array:
 
 
 def random_blocks(name: str, rows: int, blocks: int, seed: int) -> Array:
-    """Any bytes, but scales that are finite."""
+    """Blocks of random codes, with finite scales."""
     rng = np.random.default_rng(seed)
     data = rng.integers(0, 256, (rows * blocks, BLOCK_BYTES[name]), np.uint8)
     scales = rng.standard_normal(rows * blocks).astype("<f2")
@@ -56,7 +56,9 @@ def random_blocks(name: str, rows: int, blocks: int, seed: int) -> Array:
     st.integers(0, 99),
     st.booleans(),
 )
-def test_kernels_decode_blocks(name: str, rows: int, blocks: int, seed: int, at_end: bool) -> None:
+def test_decoded_blocks_are_exact(
+    name: str, rows: int, blocks: int, seed: int, at_end: bool
+) -> None:
     x = random_blocks(name, rows, blocks, seed)
     shape = (rows, 32 * blocks)
     got = run("dequantize_blocks", x, format=name, shape=shape, at_end=at_end)
@@ -64,14 +66,14 @@ def test_kernels_decode_blocks(name: str, rows: int, blocks: int, seed: int, at_
 
 
 @pytest.mark.parametrize("name", sorted(BLOCK_BYTES))
-def test_many_blocks_by_two_threads(name: str) -> None:
+def test_two_threads_decode_many_blocks(name: str) -> None:
     x = random_blocks(name, 300, 40, 0)
     got = run("dequantize_blocks", x, format=name, shape=(300, 8, 160), threads=2)
     np.testing.assert_array_equal(got.reshape(-1), decoded(x, name))
 
 
-def test_every_code_and_any_scale() -> None:
-    """Denormal, infinite and negative scales; all codes."""
+def test_all_codes_are_decoded_with_extreme_scales() -> None:
+    """Scales are denormal, infinite, negative, or zeros of both signs."""
     scales = np.array([6e-8, -1.5, 65504, np.inf, 0.0, -0.0], "<f2")
     codes = np.arange(256, dtype=np.uint8).reshape(-1, 16)
     rows = [[*scale.tobytes(), *row] for scale in scales for row in codes.tolist()]
@@ -89,7 +91,7 @@ def weights(graph: Graph, name: str, rows: int, blocks: int) -> Value:
     return build(graph, "dequantize_blocks", [stored], options).output
 
 
-def test_weights_stay_quantized() -> None:
+def test_constant_folding_keeps_quantized_weights() -> None:
     graph = Graph("quantized")
     graph.add_output(weights(graph, "q4_0", 2, 2), "w")
     run_pipeline(graph)
@@ -106,7 +108,7 @@ def test_weights_stay_quantized() -> None:
         ((2, 36), "q5", (2, 64)),
     ],
 )
-def test_wrong_blocks_are_refused(
+def test_shapes_that_do_not_match_the_blocks_are_refused(
     stored: tuple[int, ...], name: str, shape: tuple[int, ...]
 ) -> None:
     graph = Graph("wrong")
@@ -115,7 +117,7 @@ def test_wrong_blocks_are_refused(
         build(graph, "dequantize_blocks", [x], {"format": name, "shape": shape})
 
 
-def test_blocks_are_bytes() -> None:
+def test_blocks_of_another_type_than_uint8_are_refused() -> None:
     graph = Graph("wrong")
     x = graph.add_input(TensorType(DType.INT8, (2, 36)), "x")
     with pytest.raises(NnefError, match="uint8"):

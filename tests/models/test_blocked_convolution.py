@@ -1,4 +1,4 @@
-"""Convolutions through all passes, on blocked tensors, against PyTorch in float64."""
+"""Compiled convolutions on channel-blocked tensors, against PyTorch in float64."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution with what follows it."""
+    """A convolution, its residual sum and its activation."""
 
     inputs: int
     outputs: int
@@ -63,7 +63,7 @@ def square(
 
 
 def expected(case: Case, x: Array, w: Array, b: Array, r: Array | None) -> Array:
-    """In float64."""
+    """The result of PyTorch in float64."""
     tx, tw = (torch.from_numpy(a).double() for a in (x, w))
     if case.deconv:
         function = getattr(torch.nn.functional, f"conv_transpose{case.rank}d")
@@ -137,12 +137,12 @@ def compare(case: Case, **options: Any) -> nnefc.Model:
         if case.groups > 1 and inside[0] < host().float32_lanes
         else ("convolution_direct",)
     )
-    if sums[0, 0].size == 1:  # of all of the image it is a product
+    if sums[0, 0].size == 1:  # a filter over the whole image becomes a matrix product
         methods = (*methods, "product_matmul")
     assert any(launch.kernel.startswith(methods) for launch in model.launches)
-    for _ in range(2):  # the second time, memory holds what the first one left
+    for _ in range(2):  # the second run starts with the memory of the first
         got = model(*arrays)
-        # what was clamped was rounded before
+        # the tolerance is relative to the sums, which are rounded before they are clamped
         np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-6 * np.abs(sums).max())
     return model
 
@@ -206,20 +206,20 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_case(case: Case) -> None:
+def test_convolutions_match_pytorch(case: Case) -> None:
     compare(case, threads=1, accuracy="strict")
 
 
 @pytest.mark.parametrize(
     "name", ["pointwise", "groups", "groups-that-share-blocks", "deconv-overlap"]
 )
-def test_threads(name: str) -> None:
+def test_two_threads_match_pytorch(name: str) -> None:
     compare(CASES[name], threads=2, accuracy="strict")
 
 
 @pytest.mark.parametrize("outputs", range(1, 41))
-def test_every_number_of_channels(outputs: int) -> None:
-    """In several pieces of the reduction, each of which goes on with the sums of the one before."""
+def test_half_vectors_are_used_for_few_channels_in_the_last_block(outputs: int) -> None:
+    """The reduction has several pieces; each piece continues the sums of the one before."""
     case = square(330, outputs, 5, 1, residual=True, activation="relu")
     with halves():
         model = compare(case, threads=1, accuracy="strict")
@@ -259,14 +259,14 @@ def cases(draw: st.DrawFn) -> Case:
 
 @examples(0.6)
 @given(case=cases())
-def test_any_case(case: Case) -> None:
+def test_random_convolutions(case: Case) -> None:
     with halves():
         compare(case, threads=1, accuracy="strict")
 
 
 @examples(0.6)
 @given(case=cases(), data=st.data())
-def test_any_case_of_groups_with_half_blocks(case: Case, data: st.DataObject) -> None:
+def test_random_groups_of_half_blocks(case: Case, data: st.DataObject) -> None:
     some = min(host().float32_lanes, 8)  # vectors of 16 have half blocks
     inputs = some * data.draw(st.integers(2, 7))
     outputs = some * data.draw(st.integers(1, 7))
@@ -275,8 +275,8 @@ def test_any_case_of_groups_with_half_blocks(case: Case, data: st.DataObject) ->
     compare(case, threads=data.draw(st.integers(1, 2)), accuracy="strict")
 
 
-def test_groups_that_share_blocks_keep_apart() -> None:
-    """An infinity in a group is not met by others, whose lanes are next to it."""
+def test_groups_in_one_block_do_not_mix() -> None:
+    """An infinity in one group does not reach groups in adjacent lanes of a block."""
     x, w = random(1, 1, 72, 5, 5), random(2, 72, 24, 3, 3)
     x[0, 30] = np.inf
     graph = Graph("groups")
@@ -288,8 +288,8 @@ def test_groups_that_share_blocks_keep_apart() -> None:
     np.testing.assert_array_equal(found, [*[True] * 24, *[False] * 24, *[True] * 24])
 
 
-def test_what_no_group_has_of_the_last_block_is_not_read() -> None:
-    """Of 120 channels, whatever is in memory there, as the graph that runs it sees to."""
+def test_lanes_beyond_the_last_group_are_not_read() -> None:
+    """The last block of 120 channels is not full; the graph puts NaN into its padding."""
     x, w, v = random(1, 1, 120, 5, 5), random(2, 120, 24, 3, 3), random(3, 20, 120, 3, 3)
     g = BlockedGraph(host().float32_lanes)
     last = g.input(x, halo(4, 1))
@@ -317,8 +317,8 @@ def test_what_no_group_has_of_the_last_block_is_not_read() -> None:
 
 
 @given(case=cases(), data=st.data())
-def test_any_case_of_small_groups(case: Case, data: st.DataObject) -> None:
-    """Transposed ones by longer filters, too: no dimension is cut to nothing."""
+def test_random_small_groups(case: Case, data: st.DataObject) -> None:
+    """Transposed convolutions also get longer filters; padding leaves every dimension an extent."""
     lanes = host().float32_lanes
     inputs = data.draw(st.sampled_from([n for n in (1, 1, 2, 4, 8) if n < lanes]))
     outputs = data.draw(st.sampled_from([n * inputs for n in (1, 2, 4) if n * inputs <= lanes]))
@@ -334,10 +334,10 @@ def test_any_case_of_small_groups(case: Case, data: st.DataObject) -> None:
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])
 @pytest.mark.parametrize(("size", "stride"), [(4, 2), (3, 2), (2, 3), (3, 1)])
-def test_transposed_groups_keep_to_their_window(
+def test_transposed_groups_write_only_their_window_and_group(
     number: float, inputs: int, outputs: int, size: int, stride: int
 ) -> None:
-    """No other group meets a number, and no pixel outside of the filter."""
+    """A special value reaches only its group, and only pixels that the filter covers."""
     graph = Graph("convolution")
     x = random(1, 1, 10 * inputs, 5, 5)
     x[0, 3 * inputs, 2, 3] = number
@@ -360,7 +360,7 @@ def test_transposed_groups_keep_to_their_window(
 
 
 @pytest.mark.parametrize("ending", ["clamp(h, -1e39, 1e39)", "min(h, 1e39)", "max(h, -1e39)"])
-def test_bounds_beyond_float32_are_none(ending: str, tmp_path: Path) -> None:
+def test_bounds_beyond_float32_have_no_effect(ending: str, tmp_path: Path) -> None:
     text = """version 1.0;
 graph g( x ) -> ( y )
 {

@@ -1,4 +1,4 @@
-"""Special operands of blocked operations: states, padding channels that are not finite."""
+"""Operands of blocked operations: states, infinities, padding channels, large halos and offsets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Array = np.ndarray[Any, Any]
 
 
 class Network:
-    """A graph under construction."""
+    """Builds a graph, and compares its compiled results with the reference."""
 
     def __init__(self, *, positive: bool = False) -> None:
-        """`positive`: no weight of a convolution is negative, so that infinities stay some."""
+        """`positive`: filters have no negative items, so an infinity never becomes NaN in a sum."""
         self.graph = Graph("test")
         self._positive = positive
 
@@ -49,7 +49,7 @@ class Network:
     def conv(
         self, x: Value, outputs: int, kernel: int = 3, name: str = "conv", **attributes: Any
     ) -> Value:
-        """With a border that keeps the extents, unless attributes say otherwise."""
+        """A convolution; its default padding preserves the extents."""
         random = np.random.default_rng(len(self.graph.variables))
         inputs = x.type.dims[1] // (attributes.get("groups", 1) or x.type.dims[1])
         filter_ = random.standard_normal((outputs, inputs, kernel, kernel)) / kernel
@@ -71,7 +71,7 @@ class Network:
     ) -> None:
         """Compare a run with the reference; some kernel has a name that starts with `kernel`.
 
-        `infinite`: one item of each input is.
+        `infinite`: the first item of each input is infinite.
         """
         for i, value in enumerate(outputs):
             self.graph.add_output(value, f"y{i}")
@@ -94,7 +94,7 @@ class Network:
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 1, 1), (1, 16, 1, 1), (1, 1, 1, 1), (1, 16, 6, 6)])
-def test_a_state_is_no_parameter(shape: tuple[int, ...]) -> None:
+def test_a_state_is_not_folded_like_a_parameter(shape: tuple[int, ...]) -> None:
     net = Network()
     x = net.input(1, max(shape[1], 5), 6, 6)
     state = net.variable(np.full(shape, 0.5))
@@ -113,22 +113,22 @@ def test_a_state_is_read_before_it_changes() -> None:
 
 
 LARGE = {"sqrt": (2.0, 1.0), "asin": (0.3, 1.4), "exp": (-100.0, -200.0), "log": (2.0, 3.0)}
-"""By function: factor of a sum that is about 3 or 5, and term that is subtracted after that.
+"""By function: the factor of a sum that is about 3 or 5, and the term subtracted from the product.
 
-Without the sum the function is infinite, or no number.
+In padding channels the sum is 0, where the function is infinite or NaN.
 """
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["fused", "alone"])
 @pytest.mark.parametrize("name", LARGE)
-def test_filling_channels_stay_finite(name: str, alone: bool) -> None:
+def test_padding_channels_stay_finite(name: str, alone: bool) -> None:
     factor, term = LARGE[name]
     net = Network()
     x = net.input(2, 3, 6, 6)
     y = net.op("tanh", net.conv(x, 3))
     if alone:
         y = net.op("max_pool", y, **POOL)
-    # one number would be a literal, which fills up channels too
+    # a single number would be a literal, which padding channels get too
     sums = net.op("add", y, net.variable([[4.0, 4.25, 4.5]]))
     net.check(net.conv(net.op(name, net.op("sub", net.op("mul", sums, factor), term)), 5))
 
@@ -177,15 +177,17 @@ def test_infinities_stay_in_their_channels(channels: int, kernel: int) -> None:
 
 @pytest.mark.parametrize("channels", [3, 20])
 @pytest.mark.parametrize("between", BETWEEN)
-def test_infinities_pass_what_is_between(between: str, channels: int) -> None:
+def test_infinities_pass_through_operations_between_convolutions(
+    between: str, channels: int
+) -> None:
     net = Network(positive=True)
     y = net.conv(net.input(1, 3, 8, 8), channels, 1)
     net.check(net.conv(BETWEEN[between](net, y), 5), infinite=True)
 
 
 @pytest.mark.parametrize("channels", [3, 16, 20])
-def test_plain_sums_zero_filling_channels_themselves(channels: int) -> None:
-    """No second pass over a result that other sums read."""
+def test_plain_sums_write_zeros_into_padding_channels(channels: int) -> None:
+    """No further launch clears the padding of a result that another convolution reads."""
     net = Network()
     y = net.conv(net.input(1, 16, 8, 8), channels)
     y = net.conv(net.conv(net.op("relu", y), 20), 3)
@@ -203,7 +205,7 @@ POOL: dict[str, Any] = {
 }
 
 
-def test_a_halo_is_no_desert() -> None:
+def test_windows_with_huge_halos_are_row_major() -> None:
     net = Network()
     x = net.input(1, 16, 8, 8)
     far = net.conv(x, 16, padding=((300, 300),) * 2, dilation=(300, 300))
@@ -214,18 +216,18 @@ FAR: dict[str, dict[str, Any]] = {
     axis: {"padding": tuple((f, f) for f in far), "dilation": far}
     for axis, far in {"down": (3500, 1), "across": (1, 3500)}.items()
 }
-"""Windows with halos of thousands of pixels, which together could not be addressed."""
+"""Windows with halos of thousands of pixels; an int32 cannot address both halos together."""
 
 
 @pytest.mark.parametrize("computed", [False, True])
-def test_users_that_reach_far_in_different_dimensions(computed: bool) -> None:
+def test_users_with_large_halos_in_different_dimensions(computed: bool) -> None:
     net = Network()
     x = net.input(1, 16, 8, 8)
     y = net.conv(x, 16, 1) if computed else x
     net.check(*(net.conv(y, 5, **attributes) for attributes in FAR.values()), net.conv(y, 4))
 
 
-def test_parts_whose_users_reach_far_in_different_dimensions() -> None:
+def test_operands_of_concat_with_large_halos_in_different_dimensions() -> None:
     net = Network()
     x = net.input(1, 16, 8, 8)
     y, z = net.conv(x, 16, 1), net.conv(x, 16, 1)
@@ -236,7 +238,9 @@ def test_parts_whose_users_reach_far_in_different_dimensions() -> None:
 @pytest.mark.parametrize(
     ("channels", "extent", "taken"), [(16, 2300, True), (128, 2300, False), (16, 4200, False)]
 )
-def test_offsets_are_int32(channels: int, extent: int, taken: bool) -> None:
+def test_convolutions_beyond_int32_offsets_are_not_fused(
+    channels: int, extent: int, taken: bool
+) -> None:
     net = Network()
     net.graph.add_output(net.conv(net.input(1, channels, extent, extent), 16), "y")
     FuseConvolution(block=16).run(net.graph)
@@ -244,7 +248,7 @@ def test_offsets_are_int32(channels: int, extent: int, taken: bool) -> None:
 
 
 @pytest.mark.parametrize(("extent", "blocked"), [(2300, True), (4200, False)])
-def test_planes_that_numbers_of_channels_scale_are_in_reach(extent: int, blocked: bool) -> None:
+def test_scaled_planes_beyond_int32_offsets_are_not_blocked(extent: int, blocked: bool) -> None:
     net = Network()
     scale = net.conv(net.input(1, 16, 4, 4), 16, stride=(3, 3), padding=((0, 0),) * 2)
     scaled = net.op("mul", net.input(1, 16, extent, extent), scale)
@@ -255,14 +259,16 @@ def test_planes_that_numbers_of_channels_scale_are_in_reach(extent: int, blocked
 
 
 @pytest.mark.parametrize(("extent", "blocked"), [(100, True), (400, False)])
-def test_pooling_alone_is_blocked_if_the_caches_hold_it(extent: int, blocked: bool) -> None:
+def test_pooling_alone_is_blocked_if_its_tensors_fit_into_the_caches(
+    extent: int, blocked: bool
+) -> None:
     net = Network()
     net.graph.add_output(net.op("max_pool", net.input(1, 16, extent, extent), **POOL), "y")
     AssignLayouts(block=16).run(net.graph)
     assert any(op.name == "layout" for op in net.graph.ops) == blocked
 
 
-def test_outputs_that_meet_nothing_are_the_bias() -> None:
+def test_deconvolution_outputs_without_taps_are_the_bias() -> None:
     net = Network()
     x = net.input(1, 8, 5, 5)
     net.check(net.conv(x, 8, 2, name="deconv", stride=(3, 3), padding=((0, 0),) * 2), infinite=True)

@@ -1,4 +1,4 @@
-"""Conversions between all item types against NumPy and ml_dtypes: kernels and the reference."""
+"""Conversions between all item types by kernels and the reference, against NumPy and ml_dtypes."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -30,12 +30,12 @@ HALVES = [t for t in TYPES if t.is_half]
 
 
 def all_halves(dtype: DType) -> Array:
-    """Every number of 16 bits."""
+    """All values of a 16-bit float type."""
     return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
 
 
 def wild(dtype: DType, count: int = 20_000, seed: int = 0) -> Array:
-    """Any bits, and numbers near those where rounding turns."""
+    """Random bit patterns; for wide floats also numbers near the ties of 16-bit rounding."""
     rng = np.random.default_rng(seed)
     if dtype is DType.BOOL:
         return rng.integers(0, 2, count).astype(bool)
@@ -47,7 +47,7 @@ def wild(dtype: DType, count: int = 20_000, seed: int = 0) -> Array:
 
 
 def near_ties(dtype: DType) -> list[Array]:
-    """Halves, the numbers in the middle between them, and their neighbours."""
+    """The midpoints between adjacent halves, and the neighbours of these midpoints."""
     found: list[Array] = []
     for half in HALVES:
         every = all_halves(half).astype(np.float64)
@@ -59,7 +59,7 @@ def near_ties(dtype: DType) -> list[Array]:
 
 
 def rounded_once(x: Array, dtype: DType) -> Array:
-    """Floats as halves, by the distances to the numbers that there are."""
+    """Floats rounded once to the nearest half, by comparing distances; ties go to even."""
     half = dtype.numpy
     exact = x.astype(np.longdouble)
     with np.errstate(all="ignore"):
@@ -68,7 +68,7 @@ def rounded_once(x: Array, dtype: DType) -> Array:
         top = 0x7C00 if dtype is DType.FLOAT16 else 0x7F80
         best = near
         distance = np.full(x.shape, np.inf, np.longdouble)
-        # infinity stands where the next number would be
+        # infinity counts as the next number after the largest finite one
         limit = np.ldexp(np.longdouble(1), 16 if dtype is DType.FLOAT16 else 128)
         for step in (-1, 0, 1):
             size = np.clip((bits & 0x7FFF) + step, 0, top)
@@ -84,7 +84,7 @@ def rounded_once(x: Array, dtype: DType) -> Array:
 
 
 def numpy_cast(x: Array, dtype: DType) -> Array:
-    """What the conversion should give: Rust's `as`, which saturates, and C's between integers."""
+    """The expected result: floats saturate as by Rust's `as`, integers wrap around as in C."""
     kind = dtype.numpy
     if dtype is DType.BOOL:
         return x.astype(np.float64) != 0 if x.dtype.itemsize == 2 else x != 0
@@ -110,7 +110,7 @@ def numpy_cast(x: Array, dtype: DType) -> Array:
 
 
 def assert_same(got: Array, want: Array) -> None:
-    """Bits, but for NaN."""
+    """Assert equal items with equal signs; all NaN are equal."""
     assert got.dtype == want.dtype
     if got.dtype.itemsize == 2 and DType(got.dtype.name).is_float:
         got, want = got.astype(np.float32), want.astype(np.float32)
@@ -132,7 +132,7 @@ def test_kernels_convert_to_all_types(source: DType) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("half", HALVES, ids=str)
-def test_processors_without_instructions_for_halves(
+def test_halves_are_converted_without_hardware_instructions(
     half: DType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     level = TABLE["x86-64-v2"]
@@ -151,7 +151,9 @@ def test_processors_without_instructions_for_halves(
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @examples(2)
 @given(st.sampled_from(TYPES), st.sampled_from(TYPES), st.data())
-def test_the_reference_converts_likewise(source: DType, target: DType, data: st.DataObject) -> None:
+def test_the_reference_converts_between_all_types(
+    source: DType, target: DType, data: st.DataObject
+) -> None:
     seed = data.draw(st.integers(0, 99))
     x = np.random.default_rng(seed).choice(wild(source, 50, seed), 60)
     graph = Graph("cast")
@@ -166,8 +168,8 @@ def test_the_reference_converts_likewise(source: DType, target: DType, data: st.
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_constants_of_all_types(dtype: DType) -> None:
-    """As literals of an expression, and as arrays; the text form keeps them."""
+def test_constants_of_all_types_survive_text_and_compilation(dtype: DType) -> None:
+    """One constant becomes a literal of an expression, the other one is an array."""
     graph = Graph("constants")
     x = graph.add_input(TensorType(dtype, (100,)), "x")
     condition = graph.add_input(TensorType(DType.BOOL, (100,)), "c")
@@ -192,7 +194,7 @@ def test_constants_of_all_types(dtype: DType) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("half", HALVES, ids=str)
-def test_literals_in_sixteen_bits(half: DType) -> None:
+def test_half_literals_round_as_numpy_does(half: DType) -> None:
     x = wild(DType.FLOAT32, 200)
     want = x.astype(half.numpy)
     for number, exact in zip(x.tolist(), want.view(np.uint16).tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Products with compressed weights, against products in float64."""
+"""Products and gathers with compressed weights (16 bits or quantized blocks), against float64."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -36,7 +36,7 @@ each_format = pytest.mark.parametrize("name", FORMATS)
 
 
 def constant(graph: Graph, label: str, data: Array) -> Value:
-    """`data` as a variable that constant folding leaves alone."""
+    """A variable with this data, which constant folding does not decompress."""
     type_ = TensorType(DType(data.dtype.name), data.shape)
     graph.variables[label] = Variable(label, type_, data)
     attributes = {"shape": data.shape, "label": label}
@@ -44,7 +44,7 @@ def constant(graph: Graph, label: str, data: Array) -> Value:
 
 
 def weights(graph: Graph, name: str, rows: int, columns: int, seed: int) -> tuple[Value, Array]:
-    """(float32[rows, columns] in a graph, the same in float64)."""
+    """(float32[rows, columns] widened from compressed weights in a graph, the same in float64)."""
     if name in HALVES:
         half = DType(name)
         data = normal(seed, rows, columns).astype(half.numpy)
@@ -69,7 +69,7 @@ def compiled(graph: Graph, *inputs: Array, threads: int = 1, at_end: bool = True
 
 
 def close(got: Array, want: Array, size: Any = None) -> None:
-    """To float32; `size`: of the terms of sums, if that of the result says little about it."""
+    """Compare with a tolerance of float32 relative to `size`, or to the result without it."""
     assert got.shape == want.shape
     assert np.abs(got - want).max() <= 2e-6 * np.max(np.abs(want) if size is None else size)
 
@@ -83,7 +83,7 @@ def close(got: Array, want: Array, size: Any = None) -> None:
     st.integers(0, 31),
     st.booleans(),
 )
-def test_products_are_those_of_float64(
+def test_products_match_float64(
     name: str, m: int, n: int, blocks: int, more: int, at_end: bool
 ) -> None:
     depth = 32 * blocks + (more if name in HALVES else 0)
@@ -98,8 +98,8 @@ def test_products_are_those_of_float64(
 
 @each_format
 @pytest.mark.parametrize("m", [1, 5, 40])
-def test_what_follows_is_applied(name: str, m: int) -> None:
-    """A bias per column, a residual, an activation; by two threads."""
+def test_epilogues_are_fused_into_products(name: str, m: int) -> None:
+    """The epilogue has a bias per column, a residual and an activation; two threads run it."""
     x, bias, other = normal(1, m, 320), normal(2, 1, 300), normal(3, m, 300)
     graph = Graph("layer")
     values = [add_input(graph, a, f"x{i}") for i, a in enumerate((x, bias, other))]
@@ -115,8 +115,8 @@ def test_what_follows_is_applied(name: str, m: int) -> None:
 
 
 @each_format
-def test_batches_share_weights(name: str) -> None:
-    """Through views, and with rows that do not follow each other."""
+def test_batches_share_weights_through_views(name: str) -> None:
+    """The rows of the other operand are strided."""
     x = normal(1, 3, 2, 64, 5)
     graph = Graph("batches")
     turned = build(graph, "transpose", [add_input(graph, x, "x")], {"axes": (0, 1, 3, 2)}).output
@@ -128,7 +128,7 @@ def test_batches_share_weights(name: str) -> None:
 
 @each_format
 @pytest.mark.parametrize("m", [1, 3, 30])
-def test_weights_that_come_first_or_are_not_turned(name: str, m: int) -> None:
+def test_weights_may_be_the_left_operand_or_not_transposed(name: str, m: int) -> None:
     x, y = normal(1, 64, m), normal(2, m, 24)
     graph = Graph("sides")
     left, right = add_input(graph, x, "x"), add_input(graph, y, "y")
@@ -141,8 +141,8 @@ def test_weights_that_come_first_or_are_not_turned(name: str, m: int) -> None:
 
 
 @each_format
-def test_weights_are_not_inflated(name: str) -> None:
-    """Neither as data of the program nor while it runs."""
+def test_compressed_weights_are_neither_stored_nor_unpacked_wide(name: str) -> None:
+    """Constants have the compressed size, and the only launch is the product."""
     graph = Graph("small")
     x = normal(1, 1, 512)
     w, _ = weights(graph, name, 2048, 512, 2)
@@ -156,7 +156,7 @@ def test_weights_are_not_inflated(name: str) -> None:
 
 
 @each_format
-def test_infinite_rows_stay_among_themselves(name: str) -> None:
+def test_an_infinite_row_affects_no_other_row(name: str) -> None:
     x = normal(1, 3, 64)
     x[1] = np.inf
     graph = Graph("infinite")
@@ -171,8 +171,8 @@ def test_infinite_rows_stay_among_themselves(name: str) -> None:
 @pytest.mark.parametrize("name", BLOCK_BYTES)
 @pytest.mark.parametrize("scale", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("m", [1, 40])
-def test_scales_that_are_no_numbers(name: str, scale: float, m: int) -> None:
-    """NaN comes through; the sum of infinite items of both signs would be infinite."""
+def test_infinite_scales_are_refused_and_nan_propagates(name: str, scale: float, m: int) -> None:
+    """Infinity times a sum of codes would be infinite where the sum of the items is NaN."""
     x, data = normal(1, m, 64), random_blocks(name, 40, 2, 2)
     data.reshape(40, 2, -1)[33, 1, :2] = np.array([scale], "<f2").view(np.uint8)
     graph = Graph("scales")
@@ -190,7 +190,7 @@ def test_scales_that_are_no_numbers(name: str, scale: float, m: int) -> None:
 
 @each_format
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
-def test_embeddings_are_gathered_as_they_are_stored(name: str, shape: tuple[int, ...]) -> None:
+def test_embeddings_are_gathered_from_compressed_rows(name: str, shape: tuple[int, ...]) -> None:
     indices = np.random.default_rng(0).integers(-50, 50, shape)
     graph = Graph("embedding")
     w, wide = weights(graph, name, 50, 96, 2)
@@ -204,8 +204,8 @@ def test_embeddings_are_gathered_as_they_are_stored(name: str, shape: tuple[int,
 
 
 @pytest.mark.parametrize("m", [1, 40])
-def test_one_table_serves_gather_and_product(m: int) -> None:
-    """As that of a language model whose last layer is its first one."""
+def test_gather_and_product_share_one_table(m: int) -> None:
+    """Language models with tied embeddings use one table for the first and the last layer."""
     indices = np.arange(m) % 50
     graph = Graph("tied")
     w, wide = weights(graph, "q4_0", 50, 96, 2)
@@ -223,7 +223,9 @@ STEPS = ("view", "unsqueeze", "squeeze", "rows", "columns")
     st.sampled_from(FORMATS),
     st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99)), min_size=1, max_size=6),
 )
-def test_views_and_gathers_of_rows_come_first(name: str, steps: list[tuple[str, int]]) -> None:
+def test_dequantization_sinks_below_views_and_gathers_of_rows(
+    name: str, steps: list[tuple[str, int]]
+) -> None:
     graph, inputs = Graph("moved"), dict[str, Array]()
     values = [weights(graph, name, 6, 64, 5)[0]]
     for step, seed in steps:
@@ -239,7 +241,7 @@ def test_views_and_gathers_of_rows_come_first(name: str, steps: list[tuple[str, 
 
 
 def _moved(graph: Graph, inputs: dict[str, Array], x: Value, step: str, seed: int) -> Value:
-    """A view of x, or items of it at indices that are another input."""
+    """A view of x, or a gather from x at indices that are a further input."""
     random, dims = np.random.default_rng(seed), x.type.dims
     if step in ("rows", "columns"):
         axis = 0 if step == "rows" else len(dims) - 1

@@ -1,6 +1,6 @@
-"""Compiled models against the conformance cases: values, states, dtypes, with any threads.
+"""Compiled models give the values, states and dtypes of the conformance cases, with any threads.
 
-On other rows than this machine's: `tests/models/test_isa_rows.py`.
+`tests/models/test_isa_rows.py` repeats this for other instruction sets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _id(path: Path) -> str:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("case", cases("numeric*/*"), ids=_id)
-def test_compiled_values(case: Path, threads: int) -> None:
+def test_compiled_models_match_conformance_cases(case: Path, threads: int) -> None:
     facts: dict[str, Any] = json.loads((case / "case.json").read_text())
     arrays = np.load(case / "io.npz")
     with warnings.catch_warnings():

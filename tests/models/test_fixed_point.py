@@ -1,4 +1,4 @@
-"""Products of rows in fixed point with weights of 4 bits, against products of float64."""
+"""Products of fixed-point rows with 4-bit weights, against products in float64."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def product(x: Array, blocks: Array, threads: int = 1) -> tuple[Array, Array, Array]:
-    """(x times the transpose of what Q4_0 blocks stand for, the weights, both in float64)."""
+    """(Compiled product of x with transposed Q4_0 weights, float64 product, float64 weights)."""
     shape = len(blocks), x.shape[1]
     graph = Graph("product")
     stored = constant(graph, "w", blocks)
@@ -52,8 +52,10 @@ def product(x: Array, blocks: Array, threads: int = 1) -> tuple[Array, Array, Ar
     st.lists(st.integers(-160, 110), min_size=1, max_size=4),
     st.integers(0, 9),
 )
-def test_every_block_has_its_own_scale(m: int, n: int, powers: list[int], seed: int) -> None:
-    """No number is rounded by more than 2^-22 of the largest of its block."""
+def test_rounding_is_relative_to_the_largest_item_of_a_block(
+    m: int, n: int, powers: list[int], seed: int
+) -> None:
+    """No item is rounded by more than 2^-22 of the largest item of its block."""
     x = normal(seed, m, len(powers), 32).astype(np.float64)
     x = np.ldexp(x, np.array(powers)[:, None]).astype(np.float32)
     blocks = random_blocks("q4_0", n, len(powers), seed)
@@ -67,7 +69,7 @@ def test_every_block_has_its_own_scale(m: int, n: int, powers: list[int], seed: 
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("code", [0, 15])
-def test_the_largest_sums_fit(sign: int, code: int) -> None:
+def test_the_largest_sums_do_not_overflow(sign: int, code: int) -> None:
     x = np.full((1, 64), sign * (2.0**24 - 1), np.float32)
     blocks = random_blocks("q4_0", 3, 2, 1)
     blocks.reshape(3, 2, 18)[:, :, 2:] = code * 17
@@ -75,8 +77,8 @@ def test_the_largest_sums_fit(sign: int, code: int) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 * np.abs(want).max())
 
 
-def test_whole_numbers_give_whole_sums() -> None:
-    """Numbers that are whole multiples of the scale, and sums that float32 holds."""
+def test_sums_of_multiples_of_the_scale_are_exact() -> None:
+    """All items are whole multiples of the scale, and float32 represents all sums."""
     x = np.zeros((5, 96), np.float32)
     rng = np.random.default_rng(1)
     for row in x.reshape(-1, 32):
@@ -90,14 +92,14 @@ def test_whole_numbers_give_whole_sums() -> None:
 
 @pytest.mark.parametrize("m", [1, FEW_ROWS, 67, 150])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_rows_longer_than_the_memory_for_them(m: int, threads: int) -> None:
+def test_rows_that_exceed_the_buffer_are_converted_in_pieces(m: int, threads: int) -> None:
     depth = 2 * MOST_BYTES // (4 * min(m, 64)) + 32
     x, blocks = normal(1, m, depth), random_blocks("q4_0", 70, depth // 32, 2)
     got, want, wide = product(x, blocks, threads)
     assert np.abs(got - want).max() <= 1e-6 * (np.abs(x) @ np.abs(wide).T).max()
 
 
-def test_batches_of_many_rows_that_do_not_follow_each_other() -> None:
+def test_batches_of_strided_rows() -> None:
     x = normal(1, 2, 3, 150, 64)
     blocks = random_blocks("q4_0", 40, 2, 2)
     graph = Graph("batches")
@@ -116,7 +118,7 @@ def test_batches_of_many_rows_that_do_not_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
-def test_what_is_no_number_stays_in_its_row(number: float) -> None:
+def test_infinities_and_nan_make_only_their_row_nan(number: float) -> None:
     x = normal(1, 4, 96)
     x[1, 40] = number
     got, want, _ = product(x, random_blocks("q4_0", 20, 3, 2))
@@ -138,8 +140,8 @@ sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *sys.argv[2:]]))
 @pytest.mark.slow
 @pytest.mark.skipif(not host().byte_pairs, reason="without such instructions they are not used")
 @pytest.mark.parametrize("without", ["{}", "{'byte_pairs': ''}"])
-def test_without_instructions_for_sums_of_products(without: str) -> None:
-    """As on other machines, with vectors as long as here."""
+def test_tests_pass_without_dot_product_instructions(without: str) -> None:
+    """A table row without the instructions stands for a machine that lacks them."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, without, __file__, "-k", "not without"],
         env=os.environ | {"NNEFC_JOBS": "1"},

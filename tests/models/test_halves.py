@@ -1,4 +1,4 @@
-"""Graphs of float16 and bfloat16: computed in float32, stored and moved as they are."""
+"""Graphs of float16 and bfloat16 compute in float32, and store and move 16-bit items."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -34,7 +34,7 @@ torch: Any = pytest.importorskip("torch")
 
 HALVES = [DType.FLOAT16, DType.BFLOAT16]
 EPSILON = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8}
-"""Relative error of rounding once."""
+"""Relative error of one rounding."""
 each_half = pytest.mark.parametrize("half", HALVES, ids=str)
 
 
@@ -49,7 +49,7 @@ def normal(seed: int, half: DType, *shape: int) -> Array:
 
 
 def close(got: Array, want: Array, half: DType) -> None:
-    """To the rounding of the result."""
+    """Compare up to one rounding of the result."""
     assert got.dtype == half.numpy
     np.testing.assert_allclose(
         got.astype(np.float64),
@@ -66,7 +66,7 @@ def compiled(graph: Graph, *inputs: Array) -> tuple[Array, ...]:
 
 
 @each_half
-def test_a_perceptron_is_that_of_torch(half: DType) -> None:
+def test_a_perceptron_matches_pytorch(half: DType) -> None:
     x, w = normal(0, half, 5, 64), normal(1, half, 96, 64)
     b, v = normal(2, half, 1, 96), normal(3, half, 32, 96)
     graph = Graph("perceptron")
@@ -83,8 +83,10 @@ def test_a_perceptron_is_that_of_torch(half: DType) -> None:
 
 @each_half
 @pytest.mark.parametrize(("groups", "kernel"), [(1, 3), (1, 1), (16, 3), (2, 5)])
-def test_convolutions_read_narrow_filters(half: DType, groups: int, kernel: int) -> None:
-    """With a normalisation that goes into the filter."""
+def test_convolutions_with_16_bit_filters_match_pytorch(
+    half: DType, groups: int, kernel: int
+) -> None:
+    """A batch normalisation is folded into the filter."""
     x, w = normal(0, half, 2, 16, 12, 14), normal(1, half, 32, 16 // groups, kernel, kernel)
     mean, scale = normal(2, half, 1, 32), normal(3, half, 1, 32)
     variance = np.abs(normal(4, half, 1, 32))
@@ -108,8 +110,8 @@ def test_convolutions_read_narrow_filters(half: DType, groups: int, kernel: int)
 
 @examples(0.4)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(HALVES))
-def test_random_graphs(seed: int, half: DType) -> None:
-    """Widening is like computing with the same numbers in float64, but for conversions."""
+def test_widened_graphs_match_float64(seed: int, half: DType) -> None:
+    """Results of widened random graphs differ from float64 only by the final rounding."""
     wide = random_graph(seed, 12, scalar=DType.FLOAT64, smooth=True)
     graph = random_graph(seed, 12, scalar=half, smooth=True)
     assert [op.name for op in wide.ops] == [op.name for op in graph.ops]
@@ -133,8 +135,8 @@ def test_random_graphs(seed: int, half: DType) -> None:
 
 
 @each_half
-def test_items_are_moved_as_they_are(half: DType) -> None:
-    """Bits of any number, NaN included."""
+def test_moved_items_keep_their_bits(half: DType) -> None:
+    """All bit patterns, including those of NaN."""
     x = np.arange(1 << 16, dtype=np.uint16).view(half.numpy).reshape(64, 1024)
     graph = Graph("moves")
     given = graph.add_input(TensorType(half, x.shape), "x")
@@ -149,8 +151,8 @@ def test_items_are_moved_as_they_are(half: DType) -> None:
 
 
 @each_half
-def test_states_and_results(half: DType) -> None:
-    """Variables that are updated are rounded from run to run; models give and take 16 bits."""
+def test_states_are_rounded_to_16_bits_after_every_run(half: DType) -> None:
+    """Inputs and results have 16 bits too."""
     graph = Graph("state")
     x = graph.add_input(TensorType(half, (3,)), "x")
     v = weights(graph, "v", np.zeros(3, half.numpy))
@@ -167,8 +169,8 @@ def test_states_and_results(half: DType) -> None:
 
 
 @each_half
-def test_large_weights_stay_narrow(half: DType) -> None:
-    """What is kept of them is what kernels read; the graph has no wide copy."""
+def test_large_weights_are_stored_in_16_bits(half: DType) -> None:
+    """The program has only the copy that kernels read; the graph has no float32 copy."""
     graph = Graph("large")
     x = graph.add_input(TensorType(half, (4, 256)), "x")
     w = weights(graph, "w", normal(0, half, 256, 128))

@@ -1,4 +1,4 @@
-"""Integers of all widths: arithmetic that wraps around, against NumPy in the type itself."""
+"""Integers of all widths wrap around as in NumPy: arithmetic, shifts, reductions and products."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -26,14 +26,14 @@ INTEGERS = [t for t in DType if t.is_integer]
 
 
 def extremes(dtype: DType) -> list[int]:
-    """The ends of the range, and numbers around zero."""
+    """The bounds of the type, their neighbours, and numbers around zero."""
     bounds = np.iinfo(dtype.numpy)
     near = [n for n in range(-5, 6) if n >= bounds.min]
     return [bounds.min, bounds.min + 1, bounds.max, bounds.max - 1, *near]
 
 
 def items(dtype: DType, count: int, seed: int = 0) -> Array:
-    """Numbers of all sizes, and the extremes."""
+    """Random numbers of all magnitudes, and the extremes."""
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
     wild = (bits >> rng.integers(0, 64, count).astype(np.uint64)).astype(dtype.numpy)
@@ -41,7 +41,7 @@ def items(dtype: DType, count: int, seed: int = 0) -> Array:
 
 
 def truncated(x: Array, y: Array) -> Array:
-    """Python's integers, one by one: towards zero, 0 for a divisor of 0."""
+    """Quotients of Python integers, rounded towards zero; 0 for a divisor of 0."""
 
     def quotient(a: int, b: int) -> int:
         return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
@@ -111,8 +111,8 @@ def test_arithmetic_wraps_around(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_division_by_known_numbers(dtype: DType) -> None:
-    """What is known is compared at compile time."""
+def test_division_by_constants(dtype: DType) -> None:
+    """Kernels choose between divisors at compile time."""
     x = items(dtype, 100)
     for divisor in (0, 1, 3, 4, *([-1] if dtype.is_signed else [])):
         graph = Graph("div")
@@ -125,7 +125,7 @@ def test_division_by_known_numbers(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_shifts(dtype: DType) -> None:
+def test_shifts_match_numpy(dtype: DType) -> None:
     x = items(dtype, 100)
     counts = np.resize(np.arange(8 * dtype.itemsize), x.shape).astype(dtype.numpy)
     np.testing.assert_array_equal(run("shift_left", x, counts), x << counts)
@@ -134,7 +134,7 @@ def test_shifts(dtype: DType) -> None:
 
 @examples(0.6)
 @given(st.data())
-def test_reductions(data: st.DataObject) -> None:
+def test_reductions_match_numpy(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(INTEGERS))
     shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 33, 70]), min_size=1, max_size=3)))
     axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1)))))
@@ -158,7 +158,7 @@ def test_reductions(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_select_pad_and_clamp(dtype: DType) -> None:
+def test_select_and_pad_match_numpy(dtype: DType) -> None:
     x, y = np.resize(items(dtype, 30), (6, 7)), np.resize(items(dtype, 30, 1), (6, 7))
     condition = x > y
     np.testing.assert_array_equal(run("select", condition, x, y), np.where(condition, x, y))
@@ -179,8 +179,8 @@ def test_integers_and_floats_do_not_mix() -> None:
 
 @examples(0.5)
 @given(st.data())
-def test_products_of_matrices(data: st.DataObject) -> None:
-    """Batches that broadcast, transposed operands, weights, ends of tiles."""
+def test_matrix_products_wrap_around(data: st.DataObject) -> None:
+    """Batches broadcast, operands are transposed or constant, and extents are odd."""
     dtype = data.draw(st.sampled_from(INTEGERS))
     extent = st.sampled_from([1, 2, 3, 5, 9, 33, 70])
     m, n, depth = (data.draw(extent) for _ in range(3))

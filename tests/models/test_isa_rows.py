@@ -1,6 +1,6 @@
-"""Tests once more, on the other rows of `nnefc.kernels.target.isa` that this machine can execute.
+"""Tests of models and kernels pass for every instruction set that this machine can execute.
 
-Kernels of another row need a process of their own.
+`NNEFC_ISA` selects a row of `nnefc.kernels.target.isa` for a whole process.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ TESTS = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     ("file", "chosen"),
     [
-        ("models/test_compressed.py", "float64 or follows or share or gathered"),
+        ("models/test_compressed.py", "float64 or epilogues or share or gathered"),
         pytest.param("models/test_conformance.py", "", marks=needs_conformance),
         ("kernels/movement/test_strided.py", "transpose"),
         ("kernels/vector/test_scalar.py", ""),
         ("kernels/vector/test_math.py", ""),
     ],
 )
-def test_other_rows(file: str, chosen: str, row: str) -> None:
+def test_tests_pass_for_other_instruction_sets(file: str, chosen: str, row: str) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),

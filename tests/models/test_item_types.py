@@ -1,4 +1,4 @@
-"""Models whose tensors are of all item types: calls, artifacts, programs of C."""
+"""Models with tensors of all item types: calls, artifacts and C programs."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -88,7 +88,7 @@ def check_results(folder: Path, results: list[Array]) -> None:
     np.testing.assert_array_equal(n, t[b])
 
 
-def test_calls_take_and_give_all_types(folder: Path) -> None:
+def test_calls_accept_and_return_all_types(folder: Path) -> None:
     model = nnefc.compile(folder)
     assert [spec.dtype.name for spec in model.inputs] == ["float16", "int8", "uint16"]
     check_results(folder, list(model(*inputs())))
@@ -97,14 +97,14 @@ def test_calls_take_and_give_all_types(folder: Path) -> None:
         model(given[0].astype(np.float32), *given[1:])
 
 
-def test_artifacts_have_all_types(folder: Path, tmp_path: Path) -> None:
+def test_artifacts_store_all_types(folder: Path, tmp_path: Path) -> None:
     model = nnefc.compile(folder)
     path = tmp_path / "items.nnefc"
     model.save(path, targets=["native", "x86-64-v2"])
     check_results(folder, list(nnefc.load(path)(*inputs())))
     content = open_file(path).content
-    # weights of blocks are stored as they are; those of 16 bits as kernels read them, if the others
-    # can be made of these
+    # quantized blocks are stored unchanged; 16-bit weights are stored as kernels read them if
+    # the original order can be restored from that
     places = {
         (facts["dtype"], *facts["shape"]): facts.get("weights", facts.get("head"))
         for facts in content["arrays"]
@@ -114,7 +114,7 @@ def test_artifacts_have_all_types(folder: Path, tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_programs_of_c_have_all_types(folder: Path, tmp_path: Path) -> None:
+def test_c_programs_use_all_types(folder: Path, tmp_path: Path) -> None:
     model = nnefc.compile(folder)
     model.emit_c(tmp_path / "c", name="items")
     text = (tmp_path / "c" / "items.h").read_text()
@@ -129,8 +129,8 @@ def test_programs_of_c_have_all_types(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_every_type_in_a_graph(dtype: DType, tmp_path: Path) -> None:
-    """An input, a constant, a variable, a state and a result of each type, saved and loaded."""
+def test_saved_graphs_of_every_type_compute_the_same(dtype: DType, tmp_path: Path) -> None:
+    """Each type is used for inputs, a variable, a state and results."""
     items = np.arange(60).reshape(5, 12).astype(dtype.numpy)
     graph = Graph("each")
     type_ = TensorType(dtype, items.shape)

@@ -39,12 +39,12 @@ SPECIAL = (float("nan"), -1.5, 0.0, 2.0, float("inf"))
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.FLOAT64])
 @pytest.mark.parametrize(("name", "attributes", "theirs"), OPERATIONS, ids=lambda v: str(v)[:12])
-def test_nan_goes_as_in_torch(
+def test_nan_propagates_as_in_pytorch(
     name: str, attributes: dict[str, Any], theirs: Any, dtype: DType
 ) -> None:
     count = {"max": 2, "min": 2, "prelu": 2, "clamp": 3}.get(name, 1)
     grid = np.meshgrid(*[SPECIAL] * count)
-    # long enough for the vectorised part of the loop, and its rest
+    # long enough for whole vectors and a remainder
     inputs = {f"x{i}": np.tile(x.ravel(), 9).astype(dtype.numpy) for i, x in enumerate(grid)}
     graph = Graph(name)
     values = [graph.add_input(TensorType(dtype, x.shape), key) for key, x in inputs.items()]

@@ -1,7 +1,7 @@
-"""Whole networks: the interpreter and compiled code against PyTorch in float64.
+"""Whole networks: the interpreter and compiled models match PyTorch in float64.
 
-The interpreter must agree to the last digits; compiled float32 code to 1e-5 of the largest
-output.  Spatial sizes are small, so that the tests are quick; the structures are whole.
+The interpreter must agree to 1e-12, and compiled float32 code to 1e-5, both relative to the largest
+output.  Networks have their full structure but small images, so that the tests are quick.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def _input(shape: tuple[int, ...]) -> Array:
 
 
 def _relative(found: Array, expected: Array) -> float:
-    """Largest difference over the largest value."""
+    """The largest difference relative to the largest value."""
     assert found.shape == expected.shape
     return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_network(name: str) -> None:
+def test_networks_match_pytorch(name: str) -> None:
     entry = ZOO[name]
     document = entry.document(name, small=True)
     graph = import_text(document.text)
@@ -60,7 +60,7 @@ def _data(graph: Graph) -> dict[str, Array]:
 
 
 @pytest.mark.slow
-def test_alexnet() -> None:
+def test_alexnet_matches_pytorch() -> None:
     graph, data = _example("alexnet"), _input((1, 3, 224, 224))
     expected = alexnet_torch(data, _data(graph))
     model = nnefc.compile(graph)
@@ -68,7 +68,7 @@ def test_alexnet() -> None:
     assert _relative(evaluate(graph, {"input": data}).outputs["output"], expected) < 1e-12
 
 
-def test_lstm_keeps_its_state() -> None:
+def test_lstm_states_match_pytorch_and_can_be_reset() -> None:
     graph = _example("lstm")
     steps = np.random.default_rng(2).standard_normal((6, 1, 16)).astype(np.float32)
     expected = lstm_torch(steps, _data(graph))

@@ -1,4 +1,4 @@
-"""Loops: the interpreter against NumPy, compiled models against the interpreter."""
+"""Loops (`scan`): meaning, text form, verification, compilation, artifacts and profiles."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ directions = st.tuples(st.booleans(), st.booleans())
 
 @given(st.integers(1, 6), st.integers(1, 3), directions)
 @SETTINGS
-def test_the_interpreter_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) -> None:
+def test_the_interpreter_matches_a_python_loop(
+    turns: int, chunk: int, backwards: tuple[bool, bool]
+) -> None:
     inputs = sums_inputs(turns, chunk)
     found = evaluate(sums(turns, chunk, backwards), inputs).outputs.values()
     close(found, sums_loop(inputs, turns, backwards), 1e-12)
 
 
-def test_costs_are_those_of_all_turns() -> None:
+def test_costs_count_all_turns() -> None:
     graph = lstm_graph(5, 6, 8)
     (loop,) = (op for op in graph.ops if op.name == "scan")
     assert macs(loop) == 5 * 4 * 8 * 8
@@ -56,7 +58,7 @@ def test_costs_are_those_of_all_turns() -> None:
 # -- the graph and its text
 
 
-def test_text_comes_back() -> None:
+def test_printed_loops_parse_to_the_same_graph() -> None:
     graph = sums(4, 2, (True, False))
     text = print_graph(graph)
     assert "body = graph turn(%t: float32[2,3], " in text
@@ -66,14 +68,14 @@ def test_text_comes_back() -> None:
 
 @given(graphs(max_ops=6, loops=True))
 @SETTINGS
-def test_text_of_random_loops_comes_back(graph: Graph) -> None:
+def test_printed_random_loops_parse_to_the_same_graph(graph: Graph) -> None:
     check(graph, rule_problems)
     text = print_graph(graph)
     parsed = parse_graph(text)
     assert print_graph(parsed) == text and difference(graph, parsed) is None
 
 
-def test_a_copy_has_bodies_of_its_own() -> None:
+def test_a_clone_copies_bodies() -> None:
     graph = sums(2, 1, (False, False))
     text, copy = print_graph(graph), graph.clone()
     assert difference(graph, copy) is None
@@ -83,11 +85,11 @@ def test_a_copy_has_bodies_of_its_own() -> None:
     assert print_graph(graph) == text
 
 
-def test_walk_sees_bodies() -> None:
+def test_walk_visits_bodies() -> None:
     assert [op.name for op in walk(sums(2, 1, (False, False)))][:3] == ["scan", "mul", "add"]
 
 
-def test_mistakes_in_bodies_are_found() -> None:
+def test_verification_reports_invalid_loops() -> None:
     graph = sums(3, 2, (False, False))
     loop = next(op for op in graph.ops if op.name == "scan")
     for key, value, what in (
@@ -114,7 +116,7 @@ def test_mistakes_in_bodies_are_found() -> None:
         ("%y: float32[3] = update(%s, %x)", "an operation 'update'"),
     ],
 )
-def test_building_a_wrong_one(body: str, message: str) -> None:
+def test_building_an_invalid_loop_is_an_error(body: str, message: str) -> None:
     graph = Graph("outer")
     s, x = (graph.add_input(TensorType(F32, shape), n) for n, shape in (("s", (3,)), ("x", (6,))))
     turn = parse_graph(f"graph turn(%s: float32[3], %x: float32[3]) -> (y = %y) {{\n{body}\n}}")
@@ -129,7 +131,9 @@ def test_building_a_wrong_one(body: str, message: str) -> None:
 
 @pytest.mark.parametrize("backwards", [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize(("turns", "chunk"), [(1, 2), (2, 1), (3, 2), (8, 1)])
-def test_compiled_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) -> None:
+def test_compiled_loops_match_a_python_loop(
+    turns: int, chunk: int, backwards: tuple[bool, bool]
+) -> None:
     inputs = sums_inputs(turns, chunk)
     graph = sums(turns, chunk, backwards)
     found = run_graph(graph, *(np.asarray(x) for x in inputs.values()))
@@ -137,7 +141,7 @@ def test_compiled_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) ->
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_compiled_random_loops(seed: int) -> None:
+def test_compiled_random_loops_match_the_interpreter(seed: int) -> None:
     graph = random_graph(seed, 8, smooth=True, loops=True)
     inputs = sample_inputs(graph)
     wanted = evaluate(graph, inputs).outputs
@@ -150,8 +154,8 @@ def test_compiled_random_loops(seed: int) -> None:
         np.testing.assert_allclose(best[name], want, 1e-9, 1e-9)
 
 
-def test_what_all_turns_read_stays() -> None:
-    """A shared tensor that is computed, and read first in each turn, among many others."""
+def test_shared_operands_are_live_until_the_last_turn() -> None:
+    """Every turn reads the computed `w` first; other values of a turn must not reuse its memory."""
     text = """graph g(%x: float32[8,64], %s: float32[1,64]) -> (y = %y, s = %last) {
       %w: float32[1,64] = exp(%s)
       %start: float32[1,64] = tanh(%s)
@@ -179,7 +183,9 @@ def test_what_all_turns_read_stays() -> None:
 
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize(("steps", "batch", "hidden"), [(7, 1, 40), (4, 3, 17), (1, 1, 8)])
-def test_an_lstm(steps: int, batch: int, hidden: int, backwards: bool) -> None:
+def test_a_compiled_lstm_matches_a_python_loop(
+    steps: int, batch: int, hidden: int, backwards: bool
+) -> None:
     graph = lstm_graph(steps, 12, hidden, batch=batch, backwards=backwards)
     x = normal(1, steps, batch, 12)
     wanted = lstm_loop(graph, x, backwards=backwards)
@@ -190,7 +196,7 @@ def test_an_lstm(steps: int, batch: int, hidden: int, backwards: bool) -> None:
 
 
 def test_turns_share_launches_and_parameters() -> None:
-    """What a turn needs is there once."""
+    """The plan of 40 turns has as many launches and parameters as that of 4 turns."""
     few, many = (nnefc.compile(lstm_graph(steps, 12, 16), threads=1) for steps in (4, 40))
     assert [launch.label for launch in few.launches] == [launch.label for launch in many.launches]
     assert max(launch.times for launch in many.launches) == 40
@@ -200,7 +206,7 @@ def test_turns_share_launches_and_parameters() -> None:
     )
 
 
-def test_a_profile_adds_the_turns_up() -> None:
+def test_a_profile_counts_the_tiles_of_all_turns() -> None:
     model = nnefc.compile(lstm_graph(30, 12, 16), threads=1)
     found = model.profile(normal(1, 30, 1, 12), seconds=0.02)
     assert found.launches == len(model.launches)
@@ -208,7 +214,7 @@ def test_a_profile_adds_the_turns_up() -> None:
     assert tiles.tolist() == [launch.tiles * launch.times for launch in model.launches]
 
 
-def test_artifacts_have_loops(tmp_path: Path) -> None:
+def test_loaded_loops_compute_the_same(tmp_path: Path) -> None:
     graph = lstm_graph(6, 12, 16)
     x = normal(1, 6, 1, 12)
     model = nnefc.compile(graph, threads=1)
@@ -219,7 +225,7 @@ def test_artifacts_have_loops(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_c_programs_have_loops(tmp_path: Path) -> None:
+def test_c_programs_of_loops_compute_the_same(tmp_path: Path) -> None:
     graph = lstm_graph(6, 12, 16, backwards=True)
     x = normal(1, 6, 1, 12)
     wanted = list(lstm_loop(graph, x, backwards=True).values())
@@ -231,7 +237,7 @@ def test_c_programs_have_loops(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, want, 1e-4, 1e-5)
 
 
-def test_what_passes_did_to_bodies_is_told() -> None:
+def test_recorded_changes_include_bodies() -> None:
     recorder = PassRecorder()
     run_pipeline(lstm_graph(3, 4, 5), hook=recorder)
     told = {facts["pass"]: facts for facts in recorder.facts()}
@@ -239,7 +245,7 @@ def test_what_passes_did_to_bodies_is_told() -> None:
     assert told["merge_products"]["macs"] == told["import"]["macs"] == 3 * 4 * 5 * (4 + 5)
 
 
-def test_as_many_steps_as_a_plan_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_beyond_the_limit_of_steps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nnefc.lower.repeated_launches.MAX_STEPS", 100)
     nnefc.compile(lstm_graph(5, 12, 16), threads=1)
     with pytest.raises(NnefError, match="limit/turns"):

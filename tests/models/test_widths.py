@@ -1,4 +1,4 @@
-"""Every kernel with vectors of every width: right where they run, whole objects elsewhere."""
+"""Every kernel for every vector width: results where the code can run, linked code elsewhere."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MEASURING = {
     "measure.limits.copy",
     "measure.probe.stamp",
 }
-"""Families that compute nothing of a model."""
+"""Families that only measure the machine."""
 WIDE_ONLY = {"movement.channels.lanes"}
-"""Families for shuffles in too many patterns, which short vectors do not have."""
+"""Families for shuffles with many patterns, which do not occur with short vectors."""
 
 
 def families() -> set[str]:
@@ -40,7 +40,7 @@ def families() -> set[str]:
 
 @pytest.mark.longest
 @pytest.mark.parametrize("row", TABLE)
-def test_every_kernel(row: str) -> None:
+def test_every_kernel_runs_or_links(row: str) -> None:
     runs = row in {isa.name for isa in executable()}
     environment = {key: value for key, value in os.environ.items() if key != "NNEFC_ISA"}
     done = subprocess.run(
@@ -58,7 +58,7 @@ def test_every_kernel(row: str) -> None:
     assert not unreached - (WIDE_ONLY if TABLE[row].float32_lanes <= 4 else set())
 
 
-def test_subjects_have_every_elementwise_operation() -> None:
-    """Those of the standard; the others are subjects by their samples."""
+def test_the_elementwise_subject_uses_every_standard_operation() -> None:
+    """Other operations are covered by their samples."""
     names = set(re.findall(r"(\w+)(?:<\w+>)?\(", ANY["elementwise"]))
     assert not {name for name in INSTRUCTIONS if name in standard()} - names

@@ -107,7 +107,7 @@ class _Generator:
         return self.op(name, x, border=border, **window)
 
     def addition(self, x: Value) -> list[Value]:
-        """Of something of the same shape, or of weights that broadcast to it."""
+        """Add an earlier value of the same shape, or weights that broadcast to it."""
         if self.rng.random() < 0.5:
             other = self.pick(*(v for v in self.values if v.type.dims == x.type.dims))
         else:
@@ -115,7 +115,7 @@ class _Generator:
         return self.op(self.rng.choice(("add", "sub", "mul")), x, other)
 
     def attention(self, x: Value) -> list[Value]:
-        """Channels by what means of them say."""
+        """Scale channels by gates computed from their means or maxima."""
         name = self.rng.choice(("mean_reduce", "max_reduce"))
         (gate,) = self.op("sigmoid", *self.op(name, x, axes=(2, 3)))
         return self.op("mul", x, gate)
@@ -157,7 +157,7 @@ class _Generator:
         return self.op("split", shuffled, axis=1, ratios=(1, 1))
 
     def plain(self, x: Value) -> list[Value]:
-        """What has no kernel for blocks."""
+        """An operation without a kernel for blocked tensors."""
         if self.rng.random() < 0.5:
             return self.op("softmax", x, axes=(1,))
         return self.op("transpose", x, axes=(0, 1, 3, 2))

@@ -50,7 +50,7 @@ def constant(graph: Graph, items: Array) -> Value:
 
 
 class BlockedGraph:
-    """A graph under construction: arrays go in, blocked tensors come out of `input`."""
+    """Builds and runs a graph on blocked tensors; `input` converts arrays to them."""
 
     def __init__(self, block: int) -> None:
         self.graph = Graph("test")
@@ -97,7 +97,7 @@ class BlockedGraph:
             inputs[-1][...] = x
         outputs = [guarded(spec.shape, spec.dtype, at_end=at_end) for spec in model.outputs]
         model(*inputs, out=outputs)
-        # What was in the arena before must not matter: every item of it becomes a NaN.
+        # results must not depend on earlier arena contents: every item of it becomes NaN
         for context in model._runner._idle:  # pyright: ignore[reportPrivateUsage]
             arena = context._arena  # pyright: ignore[reportPrivateUsage]
             assert arena is not None

@@ -47,7 +47,7 @@ def document(body: str) -> str:
 
 
 def data(name: str, type_: TensorType) -> Array:
-    """Items that float32 holds exactly, of the kind that the first letter of a name says."""
+    """Items that float32 represents exactly; the first letter of a name gives their kind."""
     random = np.random.default_rng(zlib.crc32(name.encode()))
     match name[0]:
         case "l":

@@ -238,7 +238,7 @@ _WORDS = (
 
 
 def mutate(random: Random, text: str, changes: int = 3) -> str:
-    """`text` with some random edits: wrong mostly, but close to what is right."""
+    """`text` with some random edits: mostly invalid, but close to valid."""
     for _ in range(random.randint(1, changes)):
         a = random.randint(0, len(text))
         b = min(len(text), a + random.choice((0, 1, 1, 2, 5, 20, 100)))

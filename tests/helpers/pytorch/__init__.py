@@ -1,1 +1,1 @@
-"""Modules of PyTorch, exported and compared with PyTorch's own results."""
+"""PyTorch modules to export, and comparison of compiled exports with PyTorch."""

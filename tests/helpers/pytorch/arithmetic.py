@@ -1,4 +1,4 @@
-"""Functions of PyTorch that compute with items."""
+"""Cases of PyTorch's element-wise functions, reductions and sorting."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -252,7 +252,7 @@ def reductions() -> Functions:
 
 
 def truths() -> Functions:
-    """Truth values, with which PyTorch computes as if they were numbers."""
+    """Functions of bools, which PyTorch treats as numbers 0 and 1."""
     return {
         "sum_of_two": (lambda m, n: m + n, M, N),
         "product": (lambda m, n: m * n, M, N),

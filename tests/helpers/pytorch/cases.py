@@ -1,4 +1,4 @@
-"""Test cases: modules of PyTorch with arguments."""
+"""Test cases: PyTorch modules with inputs, and the tensors that cases share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Case:
-    """A module with inputs; `more` are further ones, if axes are dynamic.
+    """A module and its inputs; `more` holds inputs of further calls if axes are dynamic.
 
-    `dynamic` has symbols for axes, by the number of the input.
+    `dynamic` maps the number of an input to the symbols of its axes.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Case:
 
 
 class Function(nn.Module):
-    """A module that calls a function."""
+    """A module whose forward method is a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -38,11 +38,11 @@ class Function(nn.Module):
 
 
 Functions = dict[str, tuple[Callable[..., Any], *tuple[Tensor, ...]]]
-"""(function, arguments...) by the name of the case."""
+"""(function, arguments...) by case name."""
 
 
 def named(home: Any, names: str, *inputs: Tensor, prefix: str = "", suffix: str = "") -> Functions:
-    """Functions of a module."""
+    """Case entries for attributes of `home`: `names` separates them by spaces."""
     return {f"{prefix}{name}{suffix}": (getattr(home, name), *inputs) for name in names.split()}
 
 
@@ -51,7 +51,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 
 def positive(*shape: int, seed: int = 0) -> Tensor:
-    """Between 0.05 and 0.95."""
+    """Random items between 0.05 and 0.95."""
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(shape, generator=generator) * 0.9 + 0.05
 
@@ -89,7 +89,7 @@ ODD = torch.tensor([float("nan"), 1.0, -float("inf"), float("inf"), 0.0, -2.0])
 
 
 def statistics(norm: Any) -> Any:
-    """A batch normalization whose numbers are not those it begins with."""
+    """The batch normalization, with random parameters and statistics instead of initial ones."""
     for each in (norm.running_mean, norm.weight, norm.bias):
         each.data.normal_()
     norm.running_var.uniform_(0.5, 2.0)
@@ -97,6 +97,6 @@ def statistics(norm: Any) -> Any:
 
 
 def of_functions(kind: str, functions: Functions) -> Iterator[Case]:
-    """A case for each function."""
+    """One case per function, named KIND-NAME."""
     for name, (function, *inputs) in functions.items():
         yield Case(f"{kind}-{name}", lambda f=function: Function(f), tuple(inputs))

@@ -1,4 +1,4 @@
-"""Exports modules with torch_to_nnef, and compares compiled results with PyTorch."""
+"""Exports modules with torch_to_nnef, and compares compiled results with PyTorch's."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -40,7 +40,7 @@ def array(tensor: Tensor) -> Array:
 
 
 def export(case: Case, module: torch.nn.Module, outputs: int, path: Path) -> Path:
-    """The archive of a case."""
+    """Export the module of a case; returns the path of the archive."""
     names = [f"x{i}" for i in range(len(case.inputs))]
     eager = torch.compiler.set_stance("force_eager")
     with warnings.catch_warnings(), eager:

@@ -1,4 +1,4 @@
-"""Networks for images, layers, and items of all types."""
+"""Cases of convolutional networks, layers with parameters, and all item types."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -15,7 +15,7 @@ from tests.helpers.pytorch.cases import Case, positive, random, statistics, whol
 
 
 class Residual(nn.Module):
-    """A block of ResNet."""
+    """A residual block of ResNet."""
 
     def __init__(self, channels: int, to: int, stride: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class UNet(nn.Module):
 
 
 class Detector(nn.Module):
-    """A detection head: the best positions and their boxes."""
+    """A detection head: the boxes and scores of the five best positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Detector(nn.Module):
 
 
 class Embedded(nn.Module):
-    """Codes of a byte and a mask of bools as inputs."""
+    """A masked sum of embeddings; inputs are uint8 codes and a mask of bools."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,9 +200,9 @@ def images_of_8_bits(engine: str) -> nn.Module:
 
 
 def of_8_bits(engine: str, *layers: nn.Module) -> nn.Module:
-    """Layers with weights and results of 8 bits, by scales that a few examples have told.
+    """Layers with 8-bit weights and results; four random inputs calibrate the scales.
 
-    Weights have a scale for each channel, or, of qnnpack, one.
+    Weights have one scale per channel with fbgemm, and one in all with qnnpack.
     """
     from torch.ao import quantization as quantization_of
 
@@ -217,7 +217,7 @@ def of_8_bits(engine: str, *layers: nn.Module) -> nn.Module:
 
 
 def quantized(inputs: int = 64, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """Linear layers with weights of 4 bits; their inputs and results are of a type."""
+    """Linear layers with 4-bit weights; inputs and results have type `dtype`."""
     from torch_to_nnef.tensor.quant import fp_to_tract_q4_0_with_min_max_calibration as of_4_bits
 
     first, second = nn.Linear(inputs, 96, dtype=dtype), nn.Linear(96, 32, dtype=dtype)

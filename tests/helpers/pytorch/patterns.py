@@ -1,4 +1,4 @@
-"""Patterns of well-known models, each in a few lines."""
+"""Cases of patterns from well-known models, each in a few lines."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -16,7 +16,7 @@ from tests.helpers.pytorch.cases import Case, Function, random, whole
 
 
 class GPT(nn.Module):
-    """A causal block with a slice of a buffer as mask; scores of the last token."""
+    """A causal block whose mask is a slice of a buffer; returns the scores of the last token."""
 
     mask: Tensor
 
@@ -39,7 +39,7 @@ class GPT(nn.Module):
 
 
 class T5(nn.Module):
-    """Attention with relative position biases in logarithmic buckets, as T5."""
+    """T5's attention, with relative position biases in logarithmic buckets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Interleaved(nn.Module):
 
 
 class Mixture(nn.Module):
-    """The best two of four experts for each token."""
+    """A mixture of experts: each token uses the best two of four."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,14 +86,14 @@ class Mixture(nn.Module):
 
 
 def experts(activation: str, *, normalized: bool) -> nn.Module:
-    """A mixture that has an operator of its own."""
+    """A mixture of experts that exports as a single operator."""
     from torch_to_nnef.op.custom_extractors.moe import MoEFFN
 
     return MoEFFN(6, 8, 16, 2, activation, normalized)
 
 
 class Packed(nn.Module):
-    """Attention within packed sequences, each with positions from 0."""
+    """Causal attention within packed sequences; position 0 begins a sequence."""
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         sequence = (positions == 0).cumsum(1)
@@ -116,7 +116,7 @@ class Padded(nn.Module):
 
 
 class Future(nn.Module):
-    """A mask that is made as large as the text is long, and filled."""
+    """Attention with a causal mask that is created for each text length."""
 
     def forward(self, x: Tensor) -> Tensor:
         count = x.size(1)
@@ -125,7 +125,7 @@ class Future(nn.Module):
 
 
 class Newest(nn.Module):
-    """The last scores of a text, as many as a call asks for."""
+    """The scores of the last `count` tokens; `count` is an input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Newest(nn.Module):
 
 
 class CausalConvolution(nn.Module):
-    """A convolution that goes on from the samples before."""
+    """A streaming convolution: it takes and returns the last samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class CausalConvolution(nn.Module):
 
 
 class Yolo(nn.Module):
-    """Two scales, joined; boxes of a grid."""
+    """Two joined scales, and boxes decoded on a grid."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class Yolo(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The end of a variational autoencoder."""
+    """The last layers of a variational autoencoder."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class Decoder(nn.Module):
 
 
 class StateSpace(nn.Module):
-    """A selective scan, turn by turn."""
+    """A selective scan, unrolled over time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class StateSpace(nn.Module):
 
 
 class Points(nn.Module):
-    """A point cloud network: layers for each point, the maximum over all."""
+    """A point cloud network: layers per point, then the maximum over all points."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ class Points(nn.Module):
 
 
 class Graph(nn.Module):
-    """A convolution on a graph, from its adjacency."""
+    """A graph convolution by a normalised adjacency matrix."""
 
     loops: Tensor
 
@@ -230,7 +230,7 @@ class Graph(nn.Module):
 
 
 class Masked(nn.Module):
-    """PyTorch's own encoder with a mask of where texts end, and the mean of what is there."""
+    """PyTorch's attention with a padding mask, and the mean over tokens that are not padding."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Transformers and recurrent networks, small ones of each kind that is exported from PyTorch."""
+"""Cases of small transformers and recurrent networks, and of spectrograms."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -16,7 +16,7 @@ from tests.helpers.pytorch.cases import Case, Function, random, statistics, whol
 
 
 class Attention(nn.Module):
-    """Attention written by hand, as in many models."""
+    """Attention written with matrix products and softmax, as in many models."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Attention(nn.Module):
 
 
 class ViT(nn.Module):
-    """A vision transformer of PyTorch's own layers or with attention written by hand."""
+    """A vision transformer with PyTorch's encoder layer (`own`) or with `Attention`."""
 
     def __init__(self, *, own: bool = True) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class ViT(nn.Module):
 
 
 class Bert(nn.Module):
-    """An encoder of text whose items are looked at where `mask` is 1."""
+    """A text encoder that attends to tokens whose `mask` is 1."""
 
     def __init__(self, width: int = 32, heads: int = 4) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Bert(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """As Llama's: by the root of the mean square, in float32."""
+    """Llama's normalisation: division by the root mean square, in float32."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def turned(x: Tensor) -> Tensor:
 
 
 class Llama(nn.Module):
-    """A layer of a decoder: rotary positions, fewer heads of keys, a cache that is given."""
+    """A decoder layer with rotary positions, grouped key heads, and a cache as input."""
 
     inverse: Tensor
 
@@ -158,7 +158,7 @@ class Multihead(nn.Module):
 
 
 class Conformer(nn.Module):
-    """The convolution of a conformer."""
+    """The convolution module of a conformer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ class Conformer(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer; with its last state too, if it is asked for."""
+    """A recurrent layer; with `state`, it also returns its last state."""
 
     def __init__(self, layer: nn.Module, *, state: bool = False) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class Recurrent(nn.Module):
 
 
 class Streaming(nn.Module):
-    """A recurrent layer that goes on from a state that is given."""
+    """A recurrent layer whose initial state is an input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ class LSTMCell(nn.Module):
 
 
 class LogMel(nn.Module):
-    """A spectrogram in logarithms."""
+    """A log-mel spectrogram."""
 
     window: Tensor
     filters: Tensor
@@ -225,7 +225,7 @@ class LogMel(nn.Module):
 
 
 class Swin(nn.Module):
-    """Windows of an image, moved by half."""
+    """Shifted-window attention of a Swin transformer."""
 
     def __init__(self) -> None:
         super().__init__()

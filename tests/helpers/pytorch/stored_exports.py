@@ -1,6 +1,6 @@
-"""Stored exports with inputs and results of PyTorch, for environments without PyTorch.
+"""Writes exports with inputs and results of PyTorch, for tests without PyTorch.
 
-`python -m tests.helpers.pytorch.stored_exports [NAME...]` writes all of them, or some, again.
+`python -m tests.helpers.pytorch.stored_exports [NAME...]` rewrites all exports, or the named ones.
 """
 
 # pyright: reportUnknownMemberType=false

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that move items, look through windows, or multiply matrices."""
+"""Cases of PyTorch's data movement, window functions, matrix products and Fourier transforms."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

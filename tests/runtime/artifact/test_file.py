@@ -29,7 +29,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rule(data: bytes) -> str:
-    """Of the error for these bytes."""
+    """The rule of the error that these bytes cause."""
     with pytest.raises(NnefError) as caught:
         restored(data, 1)
     (error,) = caught.value.errors
@@ -41,7 +41,7 @@ def rule(data: bytes) -> str:
     st.lists(st.binary(max_size=300), max_size=5),
     st.lists(st.lists(st.floats(width=32)), max_size=5),
 )
-def test_pieces_come_back(
+def test_written_pieces_are_read_back(
     tmp_path_factory: pytest.TempPathFactory, heads: list[bytes], weights: list[list[float]]
 ) -> None:
     path = tmp_path_factory.mktemp("pieces") / "a"
@@ -61,7 +61,7 @@ def test_pieces_come_back(
 
 
 class Written(io.RawIOBase):
-    """Where pieces of a file begin."""
+    """A file in memory that records where each write begins."""
 
     def __init__(self) -> None:
         self.starts: list[int] = []
@@ -77,7 +77,7 @@ class Written(io.RawIOBase):
 
 
 @given(st.lists(st.binary(max_size=50), max_size=9))
-def test_files_are_written_in_even_pieces(pieces: list[bytes]) -> None:
+def test_writes_are_aligned_to_the_buffer_size(pieces: list[bytes]) -> None:
     raw = Written()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "WRITE_BUFFER_BYTES", 16)
@@ -91,7 +91,7 @@ def test_files_are_written_in_even_pieces(pieces: list[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_every_flipped_byte_is_found(tiny: Path) -> None:
+def test_every_flipped_byte_is_an_error(tiny: Path) -> None:
     data = bytearray(tiny.read_bytes())
     rules: set[str] = set()
     for i in range(len(data)):
@@ -102,7 +102,7 @@ def test_every_flipped_byte_is_found(tiny: Path) -> None:
     restored(bytes(data), 1)
 
 
-def test_every_truncation_is_found(tiny: Path) -> None:
+def test_every_truncation_is_an_error(tiny: Path) -> None:
     data = tiny.read_bytes()
     rules = {rule(data[:size]) for size in range(0, len(data), 64)} | {rule(data + b"\0")}
     assert rules == {"artifact/format", "artifact/damaged"}
@@ -138,14 +138,14 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, hint: str) -> N
     assert hint in caught.value.errors[0].hint
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_folders_and_missing_files_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", tmp_path / "a\0b"):
         with pytest.raises(NnefError) as caught:
             open_file(path)
         assert caught.value.errors[0].rule == "data/file"
 
 
-def test_the_digest_can_be_required(tiny: Path) -> None:
+def test_another_digest_than_the_required_one_is_an_error(tiny: Path) -> None:
     digest = open_file(tiny).digest
     assert open_file(tiny, digest=digest.upper()).digest == digest
     with pytest.raises(NnefError, match=digest) as caught:
@@ -153,7 +153,7 @@ def test_the_digest_can_be_required(tiny: Path) -> None:
     assert caught.value.errors[0].rule == "artifact/digest"
 
 
-def test_large_weights_are_compared_when_asked(tmp_path: Path) -> None:
+def test_weights_are_verified_on_request(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with path.open("wb") as file:
         writer = Writer(file)
@@ -170,7 +170,7 @@ def test_large_weights_are_compared_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("piece", [[-1, 4], [0, 4], [4096, 1 << 40], [0.5, 1], [1], "ab", None])
-def test_pieces_outside_are_refused(tiny: Path, piece: object) -> None:
+def test_pieces_outside_the_file_are_refused(tiny: Path, piece: object) -> None:
     file: ArtifactFile = open_bytes(tiny.read_bytes())
     with pytest.raises((ValueError, TypeError)):
         file.weights(piece)

@@ -1,4 +1,4 @@
-"""Object code on disk: found again, and never believed blindly."""
+"""The kernel cache: entries are read back, damaged files are ignored, settings are checked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ finally:
 
 
 def compiled(folder: Path | str) -> int:
-    """How many kernels a new process compiles."""
+    """The number of kernels that a new process compiles."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "NNEFC_CACHE": str(folder)},
@@ -62,19 +62,19 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert compiled("off") == 1
 
 
-def test_entries_come_back(folder: Path) -> None:
+def test_stored_code_is_loaded(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     assert kernel_cache.load_kernel(key()) == b"code"
     assert kernel_cache.load_kernel(key("(1,)")) is None
     assert list(folder.iterdir()) == [entry(folder)]
 
 
-def test_empty_code_comes_back(folder: Path) -> None:
+def test_stored_empty_code_is_loaded(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"")
     assert kernel_cache.load_kernel(key()) == b""
 
 
-def test_entries_tell_what_they_depend_on(folder: Path) -> None:
+def test_headers_contain_the_facts_of_the_key(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     data = entry(folder).read_bytes()
     header = cache_entry.header_of(data)
@@ -84,14 +84,16 @@ def test_entries_tell_what_they_depend_on(folder: Path) -> None:
     assert abs(header.created - entry(folder).stat().st_mtime) < 60
 
 
-def test_what_is_kept_replaces_what_was(folder: Path) -> None:
+def test_storing_a_key_again_replaces_its_entry(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"one")
     kernel_cache.store_kernel(key(), b"two")
     assert kernel_cache.load_kernel(key()) == b"two"
 
 
 @pytest.mark.parametrize("setting", ["off", "OFF", "Off", None, ""])
-def test_where_it_is(monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_path: Path) -> None:
+def test_the_folder_follows_the_environment(
+    monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("NNEFC_CACHE", raising=False)
     if setting is not None:
@@ -127,7 +129,9 @@ def test_relative_paths_are_refused(
 
 
 @pytest.mark.parametrize("named", [None, "", " ", "relative", "/there", "/there/", "~/there"])
-def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, named: str | None) -> None:
+def test_the_default_folder_is_that_of_platformdirs(
+    monkeypatch: pytest.MonkeyPatch, named: str | None
+) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("NNEFC_CACHE", raising=False)
     if named is not None:
@@ -149,13 +153,15 @@ def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, named: str | No
         ("7B", 7),
     ],
 )
-def test_limits(monkeypatch: pytest.MonkeyPatch, text: str, nbytes: int) -> None:
+def test_limits_have_units(monkeypatch: pytest.MonkeyPatch, text: str, nbytes: int) -> None:
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", text)
     assert kernel_cache.size_limit() == nbytes
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "1e9", "1 XB", "inf", "1..5MB", "9" * 400, "MB"])
-def test_limits_that_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_invalid_limits_are_errors_or_warnings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", text)
     with pytest.raises(NnefError, match="internal/cache"):
         kernel_cache.size_limit()
@@ -164,7 +170,7 @@ def test_limits_that_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch, tex
     assert kernel_cache.load_kernel(key()) == b"code"
 
 
-def test_the_usual_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_limit_is_a_gigabyte(monkeypatch: pytest.MonkeyPatch) -> None:
     for setting in ("", None):
         if setting is None:
             monkeypatch.delenv("NNEFC_CACHE_LIMIT")
@@ -198,10 +204,10 @@ def test_a_warm_process_loads_no_compiler(tmp_path: Path, program: str) -> None:
     assert warm == cold
 
 
-# -- files that are not what they should be
+# -- damaged and foreign files
 
 
-def test_every_byte_counts(folder: Path) -> None:
+def test_an_entry_with_any_changed_byte_is_ignored(folder: Path) -> None:
     sought = key()
     kernel_cache.store_kernel(sought, b"some object code")
     whole = entry(folder).read_bytes()
@@ -213,7 +219,7 @@ def test_every_byte_counts(folder: Path) -> None:
     assert kernel_cache.load_kernel(sought) == b"some object code"
 
 
-def test_truncated_and_longer_files_are_none(folder: Path) -> None:
+def test_truncated_and_extended_entries_are_ignored(folder: Path) -> None:
     sought = key()
     kernel_cache.store_kernel(sought, bytes(range(256)))
     whole = entry(folder).read_bytes()
@@ -225,17 +231,17 @@ def test_truncated_and_longer_files_are_none(folder: Path) -> None:
     assert kernel_cache.load_kernel(sought) is None
 
 
-def test_an_entry_under_another_name_is_none(folder: Path) -> None:
+def test_a_renamed_entry_is_ignored(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     entry(folder).rename(entry(folder, "(1,)"))
     assert kernel_cache.load_kernel(key("(1,)")) is None
 
 
 @pytest.mark.parametrize("format_", [1, 3, 10])
-def test_entries_of_other_formats_are_none(
+def test_entries_of_other_formats_are_ignored(
     folder: Path, monkeypatch: pytest.MonkeyPatch, format_: int
 ) -> None:
-    """A file of the format says so, whatever else it holds; and its name is another."""
+    """`examine` reports the other format; storing the key again replaces the file."""
     kernel_cache.store_kernel(key(), b"code")
     data = entry(folder).read_bytes()
     other = f"nnefc object {format_}\n".encode()
@@ -262,8 +268,8 @@ def test_entries_of_other_formats_are_none(
         b"\xff",
     ],
 )
-def test_headers_that_say_nothing(header: bytes) -> None:
-    """Those of a whole file, too: who asks gets no header, and no error."""
+def test_invalid_headers_count_as_damage(header: bytes) -> None:
+    """`header_of` returns None for them, and raises nothing."""
     data = cache_entry.pack(key().name, cache_entry.Header({}, "", 0), b"code")
     start = data.index(b'{"facts"')
     made = data[: start - 4] + len(header).to_bytes(4, "little") + header + b"code"

@@ -42,7 +42,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def name_of(
     family: str = "convolution.direct.convolve", arguments: str = "()", isa: Isa | None = None
 ) -> str:
-    """The name that a new process computes."""
+    """The name of a cache entry as a new process computes it."""
     forget()
     key = cache_key.key_of(family, arguments, isa or host())
     assert key is not None
@@ -65,7 +65,7 @@ def test_family_and_arguments_are_not_mixed_up() -> None:
     assert name_of("convolution.direct.a", "b") != name_of("convolution.direct.ab", "")
 
 
-def test_kernels_that_are_not_ours_have_no_name() -> None:
+def test_kernels_outside_the_package_have_no_key() -> None:
     assert cache_key.key_of("no_module_of_ours.kernel", "()", host()) is None
     assert cache_key.key_of(".function", "", host()) is None
 
@@ -83,7 +83,7 @@ def test_names_depend_on_each_fact_of_the_instruction_set(field: str) -> None:
 
 
 def imported(path: Path) -> set[str]:
-    """Modules of ours that a file imports anywhere, by Python's own parser."""
+    """The nnefc modules that a file imports anywhere, by Python's parser."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
@@ -145,7 +145,7 @@ def test_modules_shared_by_all_machines_are_dependencies() -> None:
 
 
 def files_imported(path: Path) -> set[str]:
-    """Files of ours that a file imports anywhere, found as Python finds them."""
+    """The nnefc files that a file imports anywhere, located by Python's import system."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -258,7 +258,7 @@ def test_names_do_not_depend_on_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert name_of() == before
 
 
-def test_versions_are_those_that_are_installed(
+def test_versions_are_those_of_the_installed_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version = cache_key._version  # pyright: ignore[reportPrivateUsage]

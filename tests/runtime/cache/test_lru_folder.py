@@ -16,7 +16,7 @@ from nnefc.runtime.cache.lru_folder import LruFolder, kernel_file_name
 from nnefc.runtime.cache.private_folder import PARTIAL
 from tests.helpers.cache.folders import DAY, age_to, fill, left, name
 
-# -- what other versions have left
+# -- files of other versions
 
 ONCE = {
     name(1): True,
@@ -29,11 +29,11 @@ ONCE = {
     name(8).replace("0", "A"): False,
     "methods.json": False,
 }
-"""Names, and whether a version may have called an entry so that no version reads now."""
+"""File names, and whether an earlier version may have named an entry like this."""
 
 
 @pytest.mark.parametrize("tidy", [False, True])
-def test_files_that_no_version_reads_go_after_a_day(tmp_path: Path, tidy: bool) -> None:
+def test_files_of_earlier_versions_are_removed_after_a_day(tmp_path: Path, tidy: bool) -> None:
     place = tmp_path / "kernels"
     for days in (0.9, 1.1, -1.1):
         fill(place, {})
@@ -73,8 +73,10 @@ print([object_code(zero_halo())])
 
 
 @pytest.mark.parametrize(("count", "what"), [(2, "model"), (8, "kernel")])
-def test_processes_that_compile_the_same(tmp_path: Path, count: int, what: str) -> None:
-    """Processes at the same time, which evict the entries of the others."""
+def test_processes_may_compile_the_same_kernels_at_the_same_time(
+    tmp_path: Path, count: int, what: str
+) -> None:
+    """The limit is so small that each process evicts entries of the others."""
     place = tmp_path / "kernels"
     environment = {**os.environ, "NNEFC_CACHE": str(place), "NNEFC_CACHE_LIMIT": "20kB"}
     running = [
@@ -110,7 +112,7 @@ for i in range(300):
 """
 
 
-def test_processes_that_evict_at_the_same_time(tmp_path: Path) -> None:
+def test_processes_may_evict_at_the_same_time(tmp_path: Path) -> None:
     running = [
         subprocess.Popen([sys.executable, "-c", EVICTING, str(tmp_path / "kernels"), str(i)])
         for i in range(4)
@@ -131,7 +133,7 @@ def test_least_recently_used_entries_are_evicted_first(tmp_path: Path) -> None:
     assert left(tmp_path) == [0, *range(4, 21)], "down to nine tenths"
 
 
-def test_nothing_goes_within_the_limit(tmp_path: Path) -> None:
+def test_nothing_is_evicted_within_the_limit(tmp_path: Path) -> None:
     fill(tmp_path, dict.fromkeys(range(1, 20), 500 * DAY))
     LruFolder(tmp_path, 2000).write(kernel_file_name(name(0)), bytes(100))
     assert left(tmp_path) == list(range(20))
@@ -145,7 +147,7 @@ def test_reading_evicts_nothing(tmp_path: Path) -> None:
     assert left(tmp_path) == list(range(20))
 
 
-def test_a_use_is_noted_once_a_day(tmp_path: Path) -> None:
+def test_a_use_is_recorded_once_a_day(tmp_path: Path) -> None:
     hour = DAY / 24
     fill(tmp_path, {1: 30 * DAY, 2: DAY - hour, 3: -30 * DAY, 4: hour - DAY})
     before = {item.name: item.used for item in LruFolder(tmp_path, 0).entries()}
@@ -172,7 +174,7 @@ def test_entries_used_by_this_process_are_evicted_last(tmp_path: Path) -> None:
     assert left(tmp_path) == [2, 30, 31]
 
 
-def test_a_process_keeps_the_limit_alone(tmp_path: Path) -> None:
+def test_a_single_process_stays_within_the_limit(tmp_path: Path) -> None:
     folder = LruFolder(tmp_path, 10_000)
     for number in range(100):
         folder.write(kernel_file_name(name(number)), bytes(1000))
@@ -195,7 +197,7 @@ def test_mapped_entries_are_not_evicted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
-def test_a_clock_that_jumps_costs_no_more_than_the_limit_does(
+def test_a_jump_of_the_clock_evicts_no_more_than_the_limit_requires(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     fill(tmp_path, {number: 1000 - number for number in range(1, 21)})
@@ -207,7 +209,7 @@ def test_a_clock_that_jumps_costs_no_more_than_the_limit_does(
     assert left(tmp_path) == [0, 2, *range(5, 21)]
 
 
-def test_times_to_come_do_not_keep_an_entry(tmp_path: Path) -> None:
+def test_entries_with_future_times_are_evicted_first(tmp_path: Path) -> None:
     fill(tmp_path, {1: -400 * DAY, 2: -500 * DAY, 3: 3 * DAY, 4: 2 * DAY, 5: -DAY / 2})
     LruFolder(tmp_path, 400).write(kernel_file_name(name(0)), bytes(100))
     assert left(tmp_path) == [0, 4, 5]
@@ -224,8 +226,8 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_the_limit_is_looked_at_again_while_a_process_writes(tmp_path: Path) -> None:
-    """Also at what others write meanwhile."""
+def test_the_limit_is_checked_repeatedly_while_a_process_writes(tmp_path: Path) -> None:
+    """Entries that others write meanwhile count too."""
     folder = LruFolder(tmp_path / "kernels", 16_000)
     folder.write(kernel_file_name(name(0)), bytes(100))
     fill(tmp_path / "kernels", dict.fromkeys(range(100, 140), 3 * DAY), size=1000)

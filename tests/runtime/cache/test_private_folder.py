@@ -26,10 +26,10 @@ from tests.helpers.cache.entries import entry, key
 from tests.helpers.cache.folders import age_to, left, name
 from tests.helpers.disks import as_somebody, largest_file
 
-# -- whose it is
+# -- owner and permissions
 
 
-def test_it_is_made_for_the_user_alone(folder: Path) -> None:
+def test_only_the_user_may_access_the_folder_and_its_entries(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(entry(folder).stat().st_mode) == 0o600
@@ -49,7 +49,7 @@ def one_warning(match: str) -> Generator[None]:
         assert text in messages[0]
 
 
-def keep_and_find_nothing() -> None:
+def assert_nothing_is_stored() -> None:
     for arguments in ("(1,)", "(2,)"):
         kernel_cache.store_kernel(key(arguments), b"code")
         assert kernel_cache.load_kernel(key(arguments)) is None
@@ -64,7 +64,7 @@ def test_folders_that_others_can_write_to_are_refused(folder: Path, mode: int) -
     folder.chmod(mode)
     kernel_cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
     with one_warning("chmod go-w"):
-        keep_and_find_nothing()
+        assert_nothing_is_stored()
     assert list(folder.iterdir()) == [entry(folder, "(1,)")]
     folder.chmod(0o755)
     kernel_cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
@@ -75,12 +75,14 @@ def test_folders_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyP
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with one_warning(f"belongs to user {owner}"):
-        keep_and_find_nothing()
+        assert_nothing_is_stored()
     assert not list(folder.iterdir())
 
 
-def test_files_of_others_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those in our folder, too: somebody may have put it in the place of ours since."""
+def test_files_that_others_own_or_can_write_to_are_not_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is checked, because the folder may have been replaced since it was opened."""
     kernel_cache.store_kernel(key(), b"code")
     assert kernel_cache.load_kernel(key()) == b"code"
     owner = os.geteuid()
@@ -93,10 +95,10 @@ def test_files_of_others_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPa
     assert kernel_cache.load_kernel(key()) == b"code"
 
 
-def test_only_files_are_entries(folder: Path) -> None:
+def test_pipes_and_folders_are_not_entries(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     entry(folder).unlink()
-    os.mkfifo(entry(folder))  # whoever opens one to read waits for a writer
+    os.mkfifo(entry(folder))  # opening a pipe to read would wait for a writer
     assert kernel_cache.load_kernel(key()) is None
     entry(folder).unlink()
     entry(folder).mkdir()
@@ -106,23 +108,25 @@ def test_only_files_are_entries(folder: Path) -> None:
     assert kernel_cache.load_kernel(key()) is None
 
 
-def test_files_beyond_all_kernels_are_not_read(folder: Path) -> None:
+def test_huge_files_are_not_read(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     with entry(folder).open("r+b") as file:
         file.truncate(1 << 40)
     assert kernel_cache.load_kernel(key()) is None
 
 
-def test_where_no_folder_can_be(folder: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_one_warning(folder: Path) -> None:
     folder.write_text("a file")
     with one_warning("File exists"):
-        keep_and_find_nothing()
+        assert_nothing_is_stored()
     with pytest.raises(NnefError, match="internal/cache"):
         kernel_cache.open_kernel_folder()
 
 
-def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it holds is found, and more does not come to it."""
+def test_a_read_only_folder_is_read_but_not_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first write warns; entries are loaded without a warning."""
     with tempfile.TemporaryDirectory() as reachable:
         Path(reachable).chmod(0o755)
         place = Path(reachable) / "kernels"
@@ -134,12 +138,12 @@ def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatc
             os.utime(entry(place), (0, 0))
             assert kernel_cache.load_kernel(key()) == b"code"
             with one_warning("Permission denied"):
-                keep_and_find_nothing()
+                assert_nothing_is_stored()
             monkeypatch.setenv("NNEFC_CACHE", str(place / "below"))
             monkeypatch.setattr(kernel_cache, "_complained", False)
             with one_warning("Permission denied"):
-                keep_and_find_nothing()
-            place.chmod(0o000)  # which hides what is in it
+                assert_nothing_is_stored()
+            place.chmod(0o000)  # hides the entries
             monkeypatch.setenv("NNEFC_CACHE", str(place))
             with pytest.raises(NnefError, match="Permission denied"):
                 kernel_cache.open_kernel_folder()
@@ -150,7 +154,7 @@ def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatc
 # -- writes that fail
 
 
-def test_a_full_disk(
+def test_a_full_disk_is_one_warning(
     folder: Path, disk: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_disk = disk("64k")
@@ -166,7 +170,7 @@ def test_a_full_disk(
     assert kernel_cache.load_kernel(key("(4,)")) == bytes(10_000)
 
 
-def test_a_file_that_may_not_grow(folder: Path) -> None:
+def test_a_file_size_limit_is_one_warning(folder: Path) -> None:
     kernel_cache.store_kernel(key(), b"code")
     with largest_file(10_000), one_warning("too large"):
         kernel_cache.store_kernel(key("(1,)"), bytes(100_000))
@@ -176,7 +180,7 @@ def test_a_file_that_may_not_grow(folder: Path) -> None:
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("step", ["mkstemp", "replace"])
-def test_errors_of_the_system(
+def test_a_failed_system_call_is_one_warning(
     folder: Path, monkeypatch: pytest.MonkeyPatch, error: int, step: str
 ) -> None:
     def fail(*_given: Any, **_options: Any) -> Any:
@@ -185,15 +189,15 @@ def test_errors_of_the_system(
     kernel_cache.store_kernel(key(), b"code")
     monkeypatch.setattr(*((tempfile, step) if step == "mkstemp" else (os, step)), fail)
     with one_warning(os.strerror(error)):
-        keep_and_find_nothing()
+        assert_nothing_is_stored()
     assert kernel_cache.load_kernel(key()) == b"code"
     assert list(folder.iterdir()) == [entry(folder)]
 
 
-# -- removed while it is used
+# -- removal while in use
 
 
-def test_it_may_be_cleared_at_any_time(folder: Path) -> None:
+def test_the_folder_may_be_removed_between_calls(folder: Path) -> None:
     for _ in range(3):
         kernel_cache.store_kernel(key(), b"code")
         assert kernel_cache.load_kernel(key()) == b"code"
@@ -203,7 +207,7 @@ def test_it_may_be_cleared_at_any_time(folder: Path) -> None:
     assert kernel_cache.load_kernel(key()) == b"code"
 
 
-def test_it_may_be_removed_while_it_is_made(
+def test_the_folder_may_be_removed_while_it_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, made = os.makedirs, list[str]()
@@ -220,7 +224,7 @@ def test_it_may_be_removed_while_it_is_made(
     assert left(tmp_path / "kernels") == [1]
 
 
-def test_it_may_be_removed_before_its_permissions_are_checked(
+def test_the_folder_may_be_removed_before_its_permissions_are_checked(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     access = os.access
@@ -237,7 +241,7 @@ def test_it_may_be_removed_before_its_permissions_are_checked(
     assert opened.content("file") is not None
 
 
-def test_a_folder_of_others_in_its_place_is_refused(
+def test_a_folder_of_another_user_that_replaces_it_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel_cache.store_kernel(key(), b"code")
@@ -245,10 +249,10 @@ def test_a_folder_of_others_in_its_place_is_refused(
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with one_warning("belongs to user"):
-        keep_and_find_nothing()
+        assert_nothing_is_stored()
 
 
-# -- killed
+# -- killed writers
 
 
 KILLED = """
@@ -260,7 +264,7 @@ from nnefc.runtime.cache.key import key_of
 keys = [key_of("convolution.direct.convolve", repr(i), host()) for i in range(4)]
 random.seed(1)
 found = 0
-kernel_cache.store_kernel(keys[0], b"code" * 20_000)  # all is imported that children need
+kernel_cache.store_kernel(keys[0], b"code" * 20_000)  # imports everything that children need
 for i in range(120):
     child = os.fork()
     if not child:
@@ -278,7 +282,7 @@ print(found)
 """
 
 
-def test_writers_that_are_killed_leave_nothing_that_is_seen(folder: Path) -> None:
+def test_killed_writers_leave_only_partial_files_which_are_removed_later(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Kernels compiled ahead, for later models."""
+"""Workers also compile relatives and expected kernels ahead of later models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[byte
 
 @pytest.fixture
 def kept(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """A cache with room for all, empty; copying has relatives, one of which does not compile."""
+    """An empty cache in memory; `copy` has relatives, one of which does not compile."""
     entries: dict[str, bytes] = {}
 
     def keep(key: Any, code: bytes) -> None:
@@ -75,9 +75,7 @@ def test_workers_compile_relatives_too(kept: dict[str, bytes]) -> None:
     assert steps[-1] == (7, 7, "")
 
 
-def test_relatives_that_the_cache_has_are_left_alone(
-    kept: dict[str, bytes], pool: list[Any]
-) -> None:
+def test_cached_relatives_are_not_compiled_again(kept: dict[str, bytes], pool: list[Any]) -> None:
     kept.update({name_of(relative): b"code" for relative in RELATIVES})
     object_codes(SOURCES)
     assert len(pool) == 2
@@ -86,7 +84,7 @@ def test_relatives_that_the_cache_has_are_left_alone(
 
 
 def hinder(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make that the reason why nothing is compiled ahead."""
+    """Prevent compilation ahead for this reason."""
     if reason == "one job":
         monkeypatch.setenv("NNEFC_JOBS", "1")
     elif reason == "no cache":
@@ -98,7 +96,9 @@ def hinder(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("reason", ["one job", "no cache", "another machine", "little to do"])
-def test_no_relatives(kept: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relatives_are_not_compiled_without_workers_or_cache(
+    kept: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hinder(reason, monkeypatch)
     object_codes(SOURCES)
     assert kept.keys() == {name_of(source) for source in SOURCES}
@@ -128,14 +128,14 @@ def test_relatives_of_all_families_are_kernels() -> None:
     assert {kernel.family for kernel in kernels} >= have_relatives
 
 
-# -- what callers expect
+# -- kernels that callers expect
 
 
 EXPECTED = [strided.strided(4), strided.transpose(4)]
 
 
-class Asked:
-    """Gives what is expected, and then an error if there is one; counts how often it is asked."""
+class ExpectedKernels:
+    """A source of expected kernels, which may end with an error; counts how often it is called."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.times = 0
@@ -156,7 +156,7 @@ def test_expected_kernels_are_compiled_last(
 
     monkeypatch.setattr(compile_pool, "workers_for", workers_for)
     totals: set[int] = set()
-    with compiling_ahead(Asked()):
+    with compiling_ahead(ExpectedKernels()):
         found = object_codes(SOURCES, lambda done, total, label: totals.add(total))
     assert found == [emitted(source) for source in SOURCES]
     names = [{name_of(each) for each in group} for group in (SOURCES, RELATIVES, EXPECTED)]
@@ -166,8 +166,8 @@ def test_expected_kernels_are_compiled_last(
     assert totals == {9}  # with the relative that does not compile
 
 
-def test_an_error_of_what_is_expected_is_none_of_the_model(kept: dict[str, bytes]) -> None:
-    with compiling_ahead(Asked(ValueError("no graph"))):
+def test_an_error_in_expected_kernels_does_not_reach_the_model(kept: dict[str, bytes]) -> None:
+    with compiling_ahead(ExpectedKernels(ValueError("no graph"))):
         assert object_codes(SOURCES) == [emitted(source) for source in SOURCES]
     assert kept.keys() == {name_of(source) for source in [*SOURCES, *RELATIVES, *EXPECTED]}
 
@@ -175,14 +175,14 @@ def test_an_error_of_what_is_expected_is_none_of_the_model(kept: dict[str, bytes
 def test_an_interrupt_while_workers_start_stops_them(
     kept: dict[str, bytes], pool: list[Any]
 ) -> None:
-    with pytest.raises(KeyboardInterrupt), compiling_ahead(Asked(KeyboardInterrupt())):
+    with pytest.raises(KeyboardInterrupt), compiling_ahead(ExpectedKernels(KeyboardInterrupt())):
         object_codes(SOURCES)
     assert len(pool) == 2
     assert not kept
 
 
 def test_nothing_is_expected_after_the_block(kept: dict[str, bytes]) -> None:
-    asked = Asked()
+    asked = ExpectedKernels()
     with pytest.raises(KeyError), compiling_ahead(asked):
         raise KeyError
     object_codes(SOURCES)
@@ -190,10 +190,10 @@ def test_nothing_is_expected_after_the_block(kept: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize("reason", ["one job", "no cache", "another machine", "little to do"])
-def test_nobody_asks_what_is_expected(
+def test_expected_kernels_are_not_requested_without_workers_or_cache(
     kept: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked()
+    asked = ExpectedKernels()
     hinder(reason, monkeypatch)
     with compiling_ahead(asked):
         object_codes(SOURCES)
@@ -220,14 +220,14 @@ def usual() -> Iterator[Graph]:
 def test_models_are_compiled_with_kernels_of_the_usual_graphs(
     kept: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As far as these can be made."""
+    """A graph that cannot be built ends the list without an error."""
     monkeypatch.setattr(typical_graphs, "usual_graphs", usual)
     model = nnefc.compile(of_one_op("sqrt"), threads=1)
     assert (model(np.full((4, 64), 9, np.float32)) == 3).all()
     assert name_of(USUAL) in kept
 
 
-def test_models_that_are_kept_are_so_too(
+def test_cached_models_are_compiled_with_kernels_of_the_usual_graphs_too(
     kept: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(typical_graphs, "usual_graphs", usual)
@@ -240,7 +240,7 @@ def test_models_that_are_kept_are_so_too(
     assert name_of(USUAL) in kept
 
 
-def test_who_watches_the_passes_sees_those_of_the_model_alone(
+def test_dumps_of_passes_disable_the_usual_graphs(
     kept: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(typical_graphs, "usual_graphs", usual)

@@ -20,7 +20,7 @@ def fresh(symbol: str) -> tuple[str, Any]:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happens in the course of a compilation during which Ctrl-C is pressed."""
+    """Compile while Ctrl-C is pressed; returns the recorded steps in order."""
     steps: list[str] = []
     emit = object_code.emit
 
@@ -42,7 +42,7 @@ def test_an_interrupt_waits_until_a_kernel_is_compiled(steps: list[str]) -> None
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_handler_of_the_program_is_called_for_an_interrupt(steps: list[str]) -> None:
+def test_an_interrupt_during_compilation_calls_the_programs_handler(steps: list[str]) -> None:
     def handler(number: int, frame: FrameType | None) -> None:
         steps.append("handled")
 
@@ -54,7 +54,9 @@ def test_the_handler_of_the_program_is_called_for_an_interrupt(steps: list[str])
     assert steps == ["compiled", "handled"]
 
 
-def test_other_threads_leave_the_handler_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilation_in_other_threads_does_not_replace_the_handler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = signal.getsignal(signal.SIGINT)
     seen: list[Any] = []
     emit = object_code.emit

@@ -163,7 +163,7 @@ def test_threads_compile_everything_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sorted(compiled) == sorted(s.symbol for s in sources)
 
 
-def test_a_thread_waits_for_its_own_kernels_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_waits_only_for_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = fresh(3)
     begun, go_on = threading.Event(), threading.Event()
 
@@ -201,7 +201,7 @@ def test_another_thread_retries_after_a_failure(monkeypatch: pytest.MonkeyPatch)
     assert len(tries) == 2
 
 
-def test_the_child_of_a_fork_waits_for_no_thread_of_its_parent(
+def test_a_forked_child_waits_for_no_thread_of_its_parent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()

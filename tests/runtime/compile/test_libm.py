@@ -24,7 +24,7 @@ def check(table: Any) -> None:
         assert function(*values) == pytest.approx(getattr(math, name)(*values), rel=1e-15)
 
 
-def test_the_table_is_in_order() -> None:
+def test_every_address_belongs_to_its_function() -> None:
     check(libm.libm_table())
 
 

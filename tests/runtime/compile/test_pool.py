@@ -45,13 +45,13 @@ def named(sources: list[CompileUnit]) -> dict[CompileUnit, str]:
     return {source: name_of(source) for source in sources}
 
 
-def test_workers_give_what_this_process_gives() -> None:
+def test_workers_emit_the_same_code_as_this_process() -> None:
     found, begun = apart([named(SOURCES)])
     assert found == {source: emitted(source) for source in SOURCES}
     assert set(begun) <= set(SOURCES)
 
 
-def test_groups_come_one_after_the_other() -> None:
+def test_groups_are_compiled_in_order_and_large_units_first() -> None:
     large = direct.convolution("float32", 1, channels=1)
     groups = [SOURCES[:1], [SOURCES[1], large], SOURCES[2:3]]
     found, begun = apart(map(named, groups), 1)
@@ -71,7 +71,7 @@ def test_an_error_of_a_group_stops_the_workers(pool: list[Any]) -> None:
 def test_workers_without_threads_do_nothing(
     pool: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of which there may be as many as the system allows."""
+    """The system may refuse to start a further thread."""
 
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -106,7 +106,7 @@ def _idle() -> KernelFunction:
     return _nothing
 
 
-def test_a_call_uses_workers_for_what_they_can_do(
+def test_units_known_to_workers_are_compiled_by_workers(
     pool: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = _idle()
@@ -148,7 +148,7 @@ def test_a_call_uses_workers_for_what_they_can_do(
         "import signal, sys; signal.pause()",
     ],
 )
-def test_workers_that_do_not_work(
+def test_failing_workers_are_replaced_by_this_process(
     pool: list[Any], program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_pool, "_command", lambda: [sys.executable, "-c", program])
@@ -157,7 +157,9 @@ def test_workers_that_do_not_work(
     assert len(pool) == 2
 
 
-def test_a_worker_that_is_killed(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_of_a_killed_worker_are_compiled_anyway(
+    pool: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps = iter(range(100))
 
     def progress(done: int, total: int, label: str) -> None:
@@ -168,7 +170,7 @@ def test_a_worker_that_is_killed(pool: list[Any], monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("error", [OSError, ValueError])
-def test_workers_that_cannot_be_started(
+def test_everything_is_compiled_here_if_no_worker_starts(
     pool: list[Any], error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def command() -> list[str]:
@@ -189,10 +191,10 @@ def test_an_error_of_the_caller_stops_the_workers(pool: list[Any]) -> None:
     assert len(object_codes(SOURCES[:1])) == 1
 
 
-def test_an_interrupt_while_a_thread_begins(
+def test_an_interrupt_while_a_thread_starts_leaves_no_thread(
     pool: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its files are closed when it has come to its end."""
+    """The files of a thread are closed only after it has ended."""
     raised: list[Any] = []
     begun: list[threading.Thread] = []
     start, read = threading.Thread.start, compile_pool.read_message
@@ -217,12 +219,12 @@ def test_an_interrupt_while_a_thread_begins(
     assert not raised
 
 
-# -- how many
+# -- number of workers
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """`machine(cpus, bytes, kernels)`: how many workers there are then."""
+    """`machine(cpus, bytes, kernels)`: the number of workers for these numbers."""
     monkeypatch.delenv("NNEFC_JOBS", raising=False)
 
     def workers(cpus: int, free: int | None, kernels: int) -> int:
@@ -235,7 +237,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     return workers
 
 
-def test_there_are_as_many_workers_as_pay(machine: Callable[..., int]) -> None:
+def test_the_number_of_workers_follows_kernels_processors_and_memory(
+    machine: Callable[..., int],
+) -> None:
     many = 1 << 40
     assert machine(8, many, 0) == 0
     assert machine(8, many, 1) == 0
@@ -247,7 +251,7 @@ def test_there_are_as_many_workers_as_pay(machine: Callable[..., int]) -> None:
     assert machine(64, 1 << 20, 100) == 0
 
 
-def test_the_user_says_how_many(
+def test_the_environment_sets_the_number_of_workers(
     machine: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for jobs, count in [("1", 0), ("3", 3), ("", 2)]:
@@ -260,7 +264,7 @@ def test_the_user_says_how_many(
         assert caught.value.errors[0].rule == "input/environment"
 
 
-def test_programs_that_are_no_interpreter_are_not_started_again(
+def test_frozen_programs_start_no_workers(
     machine: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for program in ["/opt/editor", "", None]:

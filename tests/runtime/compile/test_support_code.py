@@ -18,11 +18,11 @@ def without_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(support_code, "source_file", lambda _: "/nowhere/module.py")  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]
 
 
-def test_it_is_stable() -> None:
+def test_the_digest_is_stable() -> None:
     assert digest() == digest() == support_code.abi_digest()
 
 
-def test_sources_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_digest_changes_with_a_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     usual, changed = digest(), tmp_path / "changed.py"
     changed.write_text("BASES = 5")
     monkeypatch.setattr(support_code, "source_file", lambda _: str(changed))  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]
@@ -30,14 +30,14 @@ def test_sources_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_sources")
-def test_numbers_stand_in_for_sources_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sources_the_digest_covers_the_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = digest()
     assert digest() == usual
     monkeypatch.setattr(team_state, "STATE_BYTES", team_state.STATE_BYTES + 8)
     assert digest() != usual
 
 
-def test_the_version_of_packings_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_changes_with_the_version_of_packings(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = digest()
     monkeypatch.setattr(support_code, "PACKING_VERSION", support_code.PACKING_VERSION + 1)
     assert digest() != usual

@@ -1,4 +1,4 @@
-"""Limits of control groups, of both versions, as Linux shows them."""
+"""Limits of processors and memory by control groups of both versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnefc.runtime.machine.resources import cpu_quotas, free_memory
 
 
 class System:
-    """Files that stand for those of Linux."""
+    """A folder of files that replace those of Linux."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -23,7 +23,7 @@ class System:
             patch.setattr(resources, name, str(folder / file))
 
     def write(self, **files: str) -> None:
-        """Files by path, with __ for / and _dot_ for a dot."""
+        """Write files by path, with __ for / and _dot_ for a dot."""
         for name, text in files.items():
             path = self.folder / name.replace("__", "/").replace("_dot_", ".")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,12 +35,12 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     return System(tmp_path, monkeypatch)
 
 
-def test_where_nothing_is_told_nothing_is_limited(system: System) -> None:
+def test_missing_files_mean_no_limit(system: System) -> None:
     assert list(cpu_quotas()) == []
     assert free_memory() is None
 
 
-def test_the_groups_of_version_2_limit_each_other(system: System) -> None:
+def test_nested_groups_of_version_2_all_limit(system: System) -> None:
     system.write(
         mine="0::/outer/inner\n",
         groups__cpu_dot_max="100000 100000\n",
@@ -50,7 +50,7 @@ def test_the_groups_of_version_2_limit_each_other(system: System) -> None:
     assert list(cpu_quotas()) == [2.5, 1.0]
 
 
-def test_groups_of_version_1(system: System) -> None:
+def test_groups_of_version_1_limit_processors_and_memory(system: System) -> None:
     system.write(
         mine="3:memory:/box\n2:cpu,cpuacct:/box\n1:pids:/box\n",
         groups__cpu__box__cpu_dot_cfs_quota_us="50000",
@@ -66,7 +66,7 @@ def test_groups_of_version_1(system: System) -> None:
     assert free_memory() == 1200
 
 
-def test_the_narrowest_limit_of_memory_counts(system: System) -> None:
+def test_free_memory_is_the_least_of_all_limits(system: System) -> None:
     system.write(mine="0::/box\n", machine="MemFree: 1 kB\nMemAvailable: 8 kB\n")
     assert free_memory() == 8192
     system.write(groups__box__memory_dot_max="max", groups__box__memory_dot_current="5")

@@ -25,7 +25,7 @@ from tests.helpers.kernels.one_op import Array, guarded
 
 
 def run(kernel: Kernel, words: Words, arrays: Sequence[Array], first: int, last: int) -> None:
-    """Some tiles of a kernel; references in `words` are indices into `arrays`."""
+    """Run some tiles of a kernel; references in `words` are indices into `arrays`."""
     code = compile_kernels([kernel])
     params = np.array([0 if word is None else word for word in words], np.int64)
     bases = np.zeros(BASES + len(arrays), np.int64)
@@ -53,7 +53,7 @@ def test_every_chain_does_every_step(steps: int) -> None:
     assert kernels.step_flops("float32") == 2 * lanes * chains
 
 
-def test_reading_sees_every_item_once() -> None:
+def test_reading_sums_every_item_once() -> None:
     items = 4 * kernels.GROUP // 4
     x, sums = guarded((3 * items,), np.float32), guarded((3 * 16,), np.float32)
     x[:] = np.random.default_rng(1).integers(-8, 8, x.shape)
@@ -84,8 +84,8 @@ def test_limits_are_measured(threads: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert min(found.fma_gflops, found.read_gbps, found.copy_gbps) > 0
 
 
-def test_no_limit_is_that_of_a_single_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little time there is: the one run may be the one that was interrupted."""
+def test_every_limit_is_the_best_of_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds for any time budget, because a single run may be interrupted."""
     launches: Counter[int] = Counter()
     really = Team.run
 
@@ -107,7 +107,7 @@ def test_double_precision_has_half_the_peak() -> None:
     assert limits.peak_gflops(8) == 50
 
 
-def test_caches_are_found_where_the_system_tells() -> None:
+def test_the_largest_cache_has_a_plausible_size() -> None:
     assert machine.largest_cache() == 0 or machine.largest_cache() >= 1 << 18
 
 
@@ -129,7 +129,7 @@ def test_every_chain_stays_in_a_register(name: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("nbytes", [1, 20 << 20, 700 << 20])
-def test_about_as_much_is_read_as_is_wanted(
+def test_a_memory_reader_reads_about_the_requested_bytes(
     nbytes: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "largest_cache", lambda: 0)

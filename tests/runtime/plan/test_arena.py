@@ -68,7 +68,7 @@ def test_a_chain_in_place_needs_one_buffer() -> None:
     assert arena.nbytes == arena.lower_bound == 1024
 
 
-def test_in_place_only_where_the_input_dies_whole() -> None:
+def test_only_whole_inputs_at_their_last_use_are_overwritten() -> None:
     x, y, z = (Buffer("arena", 64) for _ in range(3))
     half = Buffer("arena", 32)
     used_later = [
@@ -84,7 +84,7 @@ def test_in_place_only_where_the_input_dies_whole() -> None:
         assert offsets.get(x, offsets.get(half)) != offsets[y]
 
 
-def test_a_part_of_a_buffer_takes_over_nothing() -> None:
+def test_results_within_a_buffer_overwrite_no_input() -> None:
     x, y = Buffer("arena", 64), Buffer("arena", 64)
     offsets = arrange([launch(Ref(x), Ref(y, 32, writes=True), in_place=(Ref(x),))]).offsets
     assert offsets[x] != offsets[y]
@@ -98,13 +98,13 @@ def test_the_same_input_twice_may_be_overwritten() -> None:
     assert offsets[x] == offsets[y]
 
 
-def test_other_memory_is_never_taken_over() -> None:
+def test_memory_outside_the_arena_is_never_overwritten() -> None:
     given_, made = Buffer("input", 64), Buffer("arena", 64)
     arena = arrange([launch(Ref(given_), Ref(made, writes=True), in_place=(Ref(given_),))])
     assert list(arena.offsets) == [made]
 
 
-def test_only_the_first_write_may_take_over() -> None:
+def test_only_the_first_write_to_a_buffer_may_overwrite_an_input() -> None:
     """An output that exists already keeps its own memory."""
     x, y = Buffer("arena", 64), Buffer("arena", 64)
     launches = [
@@ -141,14 +141,14 @@ def test_simulated_programs_see_their_own_data(data: st.DataObject) -> None:
         memory[at : at + buffers[stamp].nbytes] = stamp
 
 
-def test_many_buffers_are_quick() -> None:
+def test_a_long_chain_of_buffers_leaves_few_gaps() -> None:
     buffers = [Buffer("arena", 64 + i % 7 * 64) for i in range(5000)]
     launches = [launch(Ref(a), Ref(b, writes=True)) for a, b in pairwise(buffers)]
     arena = arrange(launches)
     assert arena.nbytes <= 1.2 * arena.lower_bound
 
 
-def test_many_buffers_that_are_all_needed_at_the_end_are_quick() -> None:
+def test_planning_many_long_lived_buffers_takes_linear_time() -> None:
     def work(count: int) -> int:
         buffers = [Buffer("arena", 64 + i % 7 * 64) for i in range(count)]
         launches = [launch(Ref(b, writes=True)) for b in buffers]

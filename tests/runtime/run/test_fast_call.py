@@ -1,4 +1,4 @@
-"""Native calls of small models: results and errors as of ordinary calls."""
+"""Native calls of small models give the results and errors of ordinary calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def added(*shapes: tuple[int, ...], dtype: DType = DType.FLOAT32) -> CompiledModel:
-    """x0 + x1 + ..., or x0 + x0."""
+    """A model that computes x0 + x1 + ..., or x0 + x0 of one input."""
     graph = Graph("sum")
     values = [graph.add_input(TensorType(dtype, s), f"x{i}") for i, s in enumerate(shapes)]
     total = values[0]
@@ -76,21 +76,21 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_other_arrays_go_the_ordinary_way(name: str) -> None:
+def test_other_arrays_are_accepted_by_the_ordinary_call(name: str) -> None:
     model = added((3, 4))
     assert not is_fast(model, SLOW[name])
     np.testing.assert_array_equal(model(SLOW[name]), 2 * X)
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_does_not_fit_is_an_error(name: str) -> None:
+def test_wrong_arguments_are_errors(name: str) -> None:
     model = added((3, 4))
     assert not is_fast(model, WRONG[name])
     with pytest.raises(NnefError):
         model(WRONG[name])
 
 
-def test_too_few_and_too_many() -> None:
+def test_a_wrong_number_of_arguments_is_an_error() -> None:
     model = added((3, 4), (3, 4))
     for arrays in ((), (X,), (X, X, X)):
         assert not is_fast(model, *arrays)
@@ -98,13 +98,13 @@ def test_too_few_and_too_many() -> None:
             model(*arrays)
 
 
-def test_arrays_that_were_pickled_are_fast() -> None:
+def test_unpickled_arrays_take_the_fast_call() -> None:
     copy = pickle.loads(pickle.dumps(X))
     assert is_fast(added((3, 4)), copy)
 
 
 @pytest.mark.slow
-def test_nothing_is_kept_or_lost() -> None:
+def test_reference_counts_stay_balanced() -> None:
     model = added((3, 4))
     model(X)
     counted = (X, X.dtype, NotImplemented, np.ndarray)
@@ -117,12 +117,12 @@ def test_nothing_is_kept_or_lost() -> None:
             model(X.reshape(4, 3))
     gc.collect()
     after = [sys.getrefcount(x) for x in counted]
-    # a call that took or gave one too many would show a thousand
+    # one reference too many or too few per call would add up to a thousand
     assert all(abs(b - a) < 500 for a, b in zip(before, after, strict=True))
 
 
 @pytest.mark.slow
-def test_the_function_outlives_nothing_it_needs() -> None:
+def test_deleting_the_fast_call_frees_only_its_own_objects() -> None:
     fast = added((3, 4))._fast  # pyright: ignore[reportPrivateUsage]
     assert fast is not None
     del fast
@@ -148,5 +148,5 @@ def test_many_threads() -> None:
     assert wrong == []
 
 
-def test_large_models_let_other_threads_run() -> None:
+def test_large_models_take_the_ordinary_call() -> None:
     assert not is_fast(added((1000, 1000)), np.zeros((1000, 1000), np.float32))

@@ -1,4 +1,4 @@
-"""`CompiledModel`: arguments, results, concurrent calls."""
+"""Calls of `CompiledModel`: accepted and refused arguments, results, concurrent calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F32, BOOL = DType.FLOAT32, DType.BOOL
 
 
 def two_inputs() -> CompiledModel:
-    """a [2, 3] + b [2], and whether a > 0."""
+    """A model with the results a [2, 3] + b [2], and a > 0."""
     graph = Graph("two")
     a = graph.add_input(TensorType(F32, (2, 3)), "a")
     b = graph.add_input(TensorType(F32, (2,)), "b")
@@ -44,7 +44,7 @@ def rules(error: pytest.ExceptionInfo[NnefError]) -> list[str]:
     return [e.rule for e in error.value.errors]
 
 
-def test_results_and_facts(model: CompiledModel) -> None:
+def test_a_call_returns_the_results_and_the_model_describes_itself(model: CompiledModel) -> None:
     total, above = model(A, B)
     np.testing.assert_array_equal(total, TOTAL)
     np.testing.assert_array_equal(above, A > 0)
@@ -61,7 +61,7 @@ def test_results_and_facts(model: CompiledModel) -> None:
     assert [launch.tiles for launch in model.launches] == [1, 1]
 
 
-def test_by_name(model: CompiledModel) -> None:
+def test_run_takes_and_returns_arrays_by_name(model: CompiledModel) -> None:
     results = model.run({"b": B, "a": A})
     assert list(results) == ["total", "above"]
     np.testing.assert_array_equal(results["total"], TOTAL)
@@ -83,11 +83,11 @@ def test_by_name(model: CompiledModel) -> None:
     ],
     ids=["fortran", "flipped", "strided", "misaligned", "read-only", "masked"],
 )
-def test_arrays_of_any_layout(model: CompiledModel, given: Any) -> None:
+def test_arrays_of_any_memory_layout_are_accepted(model: CompiledModel, given: Any) -> None:
     np.testing.assert_array_equal(model(given, B)[0], TOTAL)
 
 
-def test_arrays_of_other_libraries(model: CompiledModel) -> None:
+def test_pytorch_tensors_are_accepted(model: CompiledModel) -> None:
     torch = pytest.importorskip("torch")
     a, b = torch.from_numpy(A), torch.from_numpy(B)
     np.testing.assert_array_equal(model(a, b)[0], TOTAL)
@@ -134,7 +134,7 @@ class _OnAnotherDevice:
         ((_OnAnotherDevice(), B), "input/device", "not in the memory of the CPU"),
     ],
 )
-def test_wrong_arguments(
+def test_wrong_arguments_are_errors(
     model: CompiledModel, arguments: tuple[Any, ...], rule: str, message: str
 ) -> None:
     with pytest.raises(NnefError) as caught:
@@ -143,7 +143,7 @@ def test_wrong_arguments(
     assert message in caught.value.errors[0].message
 
 
-def test_all_that_is_wrong_is_reported(model: CompiledModel) -> None:
+def test_all_wrong_arguments_are_reported(model: CompiledModel) -> None:
     with pytest.raises(NnefError) as caught:
         model(A.astype(np.float64), B[:1])
     assert rules(caught) == ["input/dtype", "input/shape"]
@@ -157,7 +157,7 @@ def test_all_that_is_wrong_is_reported(model: CompiledModel) -> None:
     assert rules(caught) == ["input/name"]
 
 
-def test_results_into_given_arrays(model: CompiledModel) -> None:
+def test_results_are_written_to_given_arrays(model: CompiledModel) -> None:
     total, above = np.empty((2, 3), np.float32), np.empty((2, 3), bool)
     got = model(A, B, out=(total, above))
     assert got[0] is total
@@ -168,7 +168,7 @@ def test_results_into_given_arrays(model: CompiledModel) -> None:
     np.testing.assert_array_equal(strided, TOTAL)
 
 
-def test_results_into_arrays_of_other_libraries(model: CompiledModel) -> None:
+def test_results_are_written_to_pytorch_tensors(model: CompiledModel) -> None:
     torch = pytest.importorskip("torch")
     total, above = torch.empty(2, 3), np.empty((2, 3), bool)
     got = model(A, B, out=(total, above))
@@ -191,7 +191,7 @@ def test_results_into_arrays_of_other_libraries(model: CompiledModel) -> None:
 
 
 class _ReadOnlyThroughDlpack:
-    """Like a PyTorch tensor to NumPy 1.26."""
+    """An array whose DLPack view is read-only, as of PyTorch tensors with NumPy 1.26."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -208,7 +208,9 @@ class _ReadOnlyThroughDlpack:
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_memory_that_dlpack_calls_read_only(monkeypatch: pytest.MonkeyPatch, same: bool) -> None:
+def test_results_go_through_array_if_dlpack_gives_read_only_memory(
+    monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
     def from_dlpack(given: Any) -> Any:
         view = (given._array if same else given._copy).view()
         view.flags.writeable = False
@@ -225,7 +227,7 @@ def test_memory_that_dlpack_calls_read_only(monkeypatch: pytest.MonkeyPatch, sam
             two_inputs()(A, B, out=out)
 
 
-def test_names_in_a_call_are_sent_to_run(model: CompiledModel) -> None:
+def test_calls_with_names_get_a_hint_about_run(model: CompiledModel) -> None:
     for arguments, out in (
         (({"a": A, "b": B},), None),
         (({"a": A}, B), None),
@@ -236,7 +238,7 @@ def test_names_in_a_call_are_sent_to_run(model: CompiledModel) -> None:
         assert "model.run(" in caught.value.errors[0].hint
 
 
-def test_hints_say_what_can_be_done_about_a_target(model: CompiledModel) -> None:
+def test_hints_tell_how_to_create_an_output_array(model: CompiledModel) -> None:
     good = np.empty((2, 3), np.float32), np.empty((2, 3), bool)
     for wrong in (good[0].astype(np.float64), good[0][:1], good[0].astype(">f4"), [1]):
         with pytest.raises(NnefError) as caught:
@@ -244,15 +246,15 @@ def test_hints_say_what_can_be_done_about_a_target(model: CompiledModel) -> None
         assert caught.value.errors[0].hint == "make it: numpy.empty((2, 3), numpy.float32)"
 
 
-def test_results_over_the_inputs(model: CompiledModel) -> None:
-    """Outputs may be written before inputs are read for the last time."""
+def test_results_may_overwrite_inputs(model: CompiledModel) -> None:
+    """Kernels may write outputs before they read inputs for the last time."""
     a = A.copy()
     total, above = model(a, B, out=(a, np.empty((2, 3), bool)))
     np.testing.assert_array_equal(total, TOTAL)
     np.testing.assert_array_equal(above, A > 0)
 
 
-def test_wrong_targets(model: CompiledModel) -> None:
+def test_wrong_output_arrays_are_errors(model: CompiledModel) -> None:
     total, above = np.empty((2, 3), np.float32), np.empty((2, 3), bool)
     readonly = np.empty((2, 3), np.float32)
     readonly.flags.writeable = False
@@ -279,7 +281,7 @@ def test_wrong_targets(model: CompiledModel) -> None:
         same(np.zeros(3, np.float32), out=(shared[:3], shared[1:]))
 
 
-def test_callers_at_the_same_time_have_their_own_memory() -> None:
+def test_concurrent_calls_have_separate_memory() -> None:
     graph = Graph()
     x = graph.add_input(TensorType(F32, (20_000,)), "x")
     y = x
@@ -308,7 +310,7 @@ class _Meeting:
     alone = run
 
 
-def test_memory_is_kept_for_a_few_callers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_idle_contexts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     model = two_inputs()
     runner = model._runner  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(runner, "team", _Meeting(12))
@@ -319,7 +321,7 @@ def test_memory_is_kept_for_a_few_callers_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_results_too_large_for_memory_are_reported() -> None:
-    """More than the address space of a process."""
+    """The result exceeds the address space of a process."""
     type_ = TensorType(F32, (1 << 47,))
     graph = Graph()
     x = graph.add_input(TensorType(F32, (1,)), "x")
@@ -331,7 +333,7 @@ def test_results_too_large_for_memory_are_reported() -> None:
     assert rules(caught) == ["limit/memory"]
 
 
-def test_a_copy_of_an_input_that_does_not_fit_into_memory() -> None:
+def test_input_copies_too_large_for_memory_are_reported() -> None:
     graph = Graph()
     x = graph.add_input(TensorType(F32, (1 << 47,)), "x")
     graph.add_output(graph.insert(Op("neg", [x], {}, [x.type])).output, "y")

@@ -1,4 +1,4 @@
-"""Profiles: every tile once, in order, with its thread."""
+"""Profiles record every tile once, in order, with its thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnefc.runtime.run.profile import Profile, _threads  # pyright: ignore[repor
 
 
 def chain(rows: int, *, threads: int) -> CompiledModel:
-    """exp, then a transpose, then a sum: several launches of several tiles."""
+    """A model of exp, transpose and sum, which has several launches of several tiles."""
     graph = Graph("chain")
     x = graph.add_input(TensorType(DType.FLOAT32, (rows, 512)), "x")
     y = build(graph, "exp", [x], {}).output
@@ -56,7 +56,7 @@ def test_every_tile_runs_once_and_launches_follow_each_other(threads: int) -> No
     assert (found.busy <= found.wall * found.threads + 1e-12).all()
 
 
-def test_runs_of_a_profile_compute_what_calls_compute(tmp_path: Path) -> None:
+def test_runs_of_a_profile_update_states_like_calls(tmp_path: Path) -> None:
     path = tmp_path / "graph.nnef"
     path.write_text(
         "version 1.0;\ngraph g( x ) -> ( y )\n{\n x = external(shape = [1]);\n"
@@ -65,10 +65,10 @@ def test_runs_of_a_profile_compute_what_calls_compute(tmp_path: Path) -> None:
     model = compile(path, random_weights=1)
     model.variables["n"] = np.zeros(1, np.float32)
     found = model.profile(np.ones(1, np.float32), seconds=0.01)
-    assert model.variables["n"] == found.runs + 2  # and two to warm up
+    assert model.variables["n"] == found.runs + 2  # two runs warm up
 
 
-def test_a_profile_takes_what_a_call_takes() -> None:
+def test_a_profile_checks_its_arguments_like_a_call() -> None:
     model = chain(2, threads=1)
     with pytest.raises(NnefError, match="0 arrays given"):
         model.profile()
@@ -82,8 +82,8 @@ def test_a_plan_without_launches_has_no_profile() -> None:
         CompiledModel.of(lower(graph), graph).profile()
 
 
-def test_times_of_launches() -> None:
-    """Two launches, of three tiles and one; in the second run one thread does the first alone."""
+def test_launches_have_wall_and_busy_times() -> None:
+    """One thread runs the first launch (three tiles) alone in the second run."""
     found = Profile(
         step_of=np.array([0, 0, 0, 1]),
         launch_of_step=np.array([0, 1]),
@@ -98,8 +98,8 @@ def test_times_of_launches() -> None:
     assert found.typical == 0
 
 
-def test_threads_are_known_by_their_stacks() -> None:
-    """The caller is the first, whoever else there is; 0 is no address."""
+def test_threads_are_identified_by_their_stacks() -> None:
+    """The caller has number 0; an address of 0 stands for a tile that did not run."""
     main, worker, other = 0x7FFF_0000_1000, 0x7F00_0000_0000, 0x7F00_0080_0000
     stacks = np.array([[main, worker, 0], [other, main + 512, worker - 96]])
     numbers, count = _threads(stacks, main + 128)

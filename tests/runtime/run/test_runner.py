@@ -1,4 +1,4 @@
-"""Arenas, which the plans of a model share."""
+"""Arenas that the plans of a model share are reused within limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kept(arenas: ArenaPool, given: list[Array], nbytes: int) -> int:
     ("nbytes", "most", "count"),
     [(100, None, MAX_IDLE), (100, 250, 2), (100, 1000, MAX_IDLE), (100, 50, 1), (0, 0, MAX_IDLE)],
 )
-def test_arenas_are_kept_for_a_few_calls_and_so_many_bytes(
+def test_idle_arenas_are_limited_in_number_and_bytes(
     nbytes: int, most: int | None, count: int
 ) -> None:
     arenas = ArenaPool(most)
@@ -34,7 +34,7 @@ def test_arenas_are_kept_for_a_few_calls_and_so_many_bytes(
     assert kept(arenas, given, nbytes) == count
 
 
-def test_an_arena_has_room_for_all_that_a_call_needs() -> None:
+def test_an_arena_is_aligned_and_large_enough() -> None:
     arenas = ArenaPool(1000)
     for nbytes in (10, 300, 20, 1000, 999, 5000, 0, 5001, 5600, 7):
         arena = arenas.take(nbytes)

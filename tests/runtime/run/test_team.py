@@ -45,7 +45,7 @@ CODE = compile_functions([("mark", mark)])
 
 
 class Plan:
-    """Launches of random numbers of tiles, and what they must leave behind."""
+    """Launches with random numbers of tiles, and their expected results."""
 
     def __init__(
         self, rng: random.Random, counts: Sequence[int] = (1, 1, 2, 3, 7, 30), most: int = 12
@@ -76,13 +76,13 @@ class Plan:
         self.bases = np.array(addresses, np.int64)
 
     def run(self, on: Team, parallel: bool = True) -> bool:
-        """Whether every tile ran once and in order."""
+        """Run the plan; returns whether every tile ran once and in order."""
         self.out[:] = 0
         on.run(self.launches.ctypes.data, len(self.launches), self.bases.ctypes.data, parallel)
         return bool((self.out == self.expected).all())
 
 
-def test_alone() -> None:
+def test_one_thread_runs_every_tile_in_order() -> None:
     alone = Team(1)
     rng = random.Random(0)
     assert all(Plan(rng).run(alone) for _ in range(50))
@@ -93,7 +93,7 @@ def test_alone() -> None:
 
 @needs_threads
 @pytest.mark.parametrize("threads", [2, 3, 5])
-def test_as_many_tiles_as_there_may_be(threads: int) -> None:
+def test_a_launch_may_have_the_maximal_number_of_tiles(threads: int) -> None:
     rng, each = random.Random(2), Team(threads)
     plans = [Plan(rng, (511, 512, MAX_TILES - 1, MAX_TILES), 4) for _ in range(10)]
     assert all(plan.run(each) for plan in plans for _ in range(3))
@@ -109,7 +109,7 @@ def wide() -> nnefc.Model:
 
 
 @needs_threads
-def test_one_thread_takes_tiles_from_the_front_the_other_from_the_end() -> None:
+def test_threads_take_tiles_from_both_ends() -> None:
     model = wide()
     profile = model.profile(np.zeros((1, 512, 1024), np.float32), seconds=0.2)
     assert max(launch.tiles for launch in model.launches) > 3
@@ -159,8 +159,7 @@ def test_random_plans_by_several_callers_on_several_teams() -> None:
 
 
 @needs_threads
-def test_a_team_really_shares_the_work() -> None:
-    """With a tile held by one thread, another finishes the rest: no barrier inside a launch."""
+def test_a_team_of_two_starts_one_worker_for_all_runs() -> None:
     two = Team(2)
     plan = Plan(random.Random(3))
     for _ in range(200):
@@ -283,7 +282,7 @@ MASKS = {
 @needs_threads
 @pytest.mark.skipif(usable_cpus() < 2, reason="needs two processors")
 @pytest.mark.parametrize("name", MASKS)
-def test_affinity_masks_are_left_as_they_are(name: str) -> None:
+def test_affinity_masks_are_restored(name: str) -> None:
     head = """
         from nnefc.kernels.executor import team_state as state
         one, other, *_ = sorted(os.sched_getaffinity(0))
@@ -316,13 +315,13 @@ def test_affinity_masks_are_left_as_they_are(name: str) -> None:
 
 @needs_threads
 @pytest.mark.parametrize("name", LIVES)
-def test_life_and_death(name: str) -> None:
+def test_processes_with_teams_fork_exit_and_handle_interrupts(name: str) -> None:
     assert _child(LIVES[name]) == 0
 
 
 @needs_threads
-def test_models_that_nobody_calls_use_no_processor() -> None:
-    """A thread that looks for work all the time would use all of a second."""
+def test_idle_models_use_no_processor_time() -> None:
+    """A thread that keeps spinning would use a whole second."""
     script = """
         import numpy as np
         from tests.runtime.run.test_team import shared_team, wide
@@ -350,7 +349,7 @@ def test_the_executor_has_no_undefined_symbol_for_any_instruction_set() -> None:
         assert len(image.symbols) == len(FUNCTIONS)
 
 
-def test_state_of_the_team_fits() -> None:
+def test_the_state_of_the_largest_team_fits_into_its_memory() -> None:
     from nnefc.kernels.executor import team_state as state
 
     offsets: dict[str, Any] = {k: v for k, v in vars(state).items() if isinstance(v, int)}

@@ -19,7 +19,7 @@ I32 = DType.INT32
 
 
 def counter() -> CompiledModel:
-    """A variable that grows by the input, which is returned before it grows."""
+    """A model that adds its input to variable N, and returns the new N plus variable w."""
     graph = Graph("counter")
     x = graph.add_input(TensorType(I32, (4,)), "x")
     type_ = TensorType(I32, (4,))
@@ -33,7 +33,7 @@ def counter() -> CompiledModel:
     return CompiledModel.of(lower(graph), graph, threads=1)
 
 
-def test_variables() -> None:
+def test_variables_can_be_read_and_assigned() -> None:
     model = counter()
     one = np.ones(4, np.int32)
     np.testing.assert_array_equal(model(one), [1, 2, 3, 4])
@@ -75,7 +75,7 @@ def test_the_initial_data_is_never_written() -> None:
     assert not data.any()
 
 
-def test_runs_of_a_model_with_state_are_one_after_the_other() -> None:
+def test_concurrent_runs_of_a_model_with_states_are_serialised() -> None:
     model = counter()
     one = np.ones(4, np.int32)
     callers = [threading.Thread(target=lambda: [model(one) for _ in range(200)]) for _ in range(6)]
