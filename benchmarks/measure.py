@@ -157,7 +157,7 @@ def _check(workers: dict[str, Worker], measurements: dict[str, Measured]) -> Non
 
 
 def disagreements(results: dict[str, dict[str, Array]]) -> dict[str, float]:
-    """By engine: its largest difference from the consensus, relative to the largest output item.
+    """The largest difference of each engine from the consensus, relative to the largest item.
 
     The consensus of an item is its median over engines.  The difference is infinite where shapes
     differ from the most frequent one.

@@ -84,9 +84,9 @@ class Start:
     open: float
     """Seconds thereof to load or compile the model."""
     private: int
-    """Bytes."""
+    """Bytes of private pages."""
     shared: int
-    """Bytes."""
+    """Bytes of shared pages."""
 
 
 class _Process:

@@ -1,4 +1,4 @@
-"""What the examples print: how far results are from PyTorch's, and how long both take."""
+"""Compare results and times with PyTorch's, for the examples."""
 
 from __future__ import annotations
 

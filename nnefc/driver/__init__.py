@@ -1,1 +1,1 @@
-"""From a graph to a compiled model: runs passes, lowering and the runtime in order."""
+"""Compile a graph to a model: run passes, lowering and the runtime in order."""

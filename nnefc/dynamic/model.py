@@ -236,7 +236,7 @@ class DynamicModel(Model):
         return model
 
     def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
-        """The shapes of the arguments of a call; raises NnefError for those that are no arrays."""
+        """The shapes of the arguments of a call; raises NnefError for other objects."""
         self._check_count(len(arrays))
         problems: list[Diagnostic] = []
         shapes = [

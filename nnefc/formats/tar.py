@@ -34,7 +34,7 @@ _REFUSED = {
     _SPARSE: "a sparse file",
 }
 _WITHOUT_DATA = (_FOLDER, b"1", b"2", b"3", b"4", b"6")
-"""Types that have no data, whatever size the header gives."""
+"""Types without data; the size in their header is ignored."""
 
 
 class Stream(Protocol):

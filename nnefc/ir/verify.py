@@ -1,7 +1,7 @@
 """Verify the structure of graphs, for tests and between passes."""
 
 # pyright: reportPrivateUsage=false
-# (the links between operations are what is checked)
+# (the checks read the links between operations)
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class Lowering:
         return data
 
     def stored_data(self, value: Value) -> Array | None:
-        """As `data`, but perhaps of a narrower type that represents all items exactly."""
+        """The items of `data`, perhaps in a narrower type that represents them exactly."""
         return self._data.get(value)
 
     def blocks(self, value: Value) -> QuantizedBlocks | None:

@@ -62,10 +62,10 @@ class ModelCacheEntry:
     """The facts that the model depends on."""
     document: Fingerprint
     digest: str
-    """Of the document."""
+    """The digest of the files of the document."""
     importing: ImportConfig
     config: CompileConfig
-    """With the actual number of threads and the actual methods."""
+    """The compile options, with the actual number of threads and methods."""
     threads: int | None
     """The option of the caller."""
 

@@ -127,7 +127,7 @@ class Program:
     """Number of slice buffers."""
     appended: list[AppendedInput] = field(default_factory=list["AppendedInput"])
     repeated: list[RepeatedLaunches] = field(default_factory=list["RepeatedLaunches"])
-    """In the order of the launches."""
+    """Sequences that are repeated, in the order of their launches."""
 
     def repeat(self, launches: Sequence[Launch], count: int) -> None:
         """Append `count` launches by cycling through `launches`.

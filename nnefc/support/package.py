@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 VERSION: Final = "0.1.0"
-"""As in `pyproject.toml`."""
+"""The version of nnefc, as in `pyproject.toml`."""
 PACKING_VERSION: Final = 2
 """Version of the order of packed weights, which artifacts contain.
 

@@ -105,7 +105,7 @@ def _literal(step: Step) -> float:
 
 
 def _visible(items: Array, kind: str, hidden: float) -> Array | None:
-    """Which items of a mask leave scores visible; None if it changes scores in another way."""
+    """A mask as bools: true where it leaves scores visible; None if it changes scores otherwise."""
     if kind != "added":
         return items != (kind == "hides")
     visible = items == 0

@@ -16,7 +16,7 @@ class _Group:
 
     root: Op
     members: list[Op] = field(default_factory=list[Op])
-    """In reverse order."""
+    """The operations, in reverse order."""
 
 
 @dataclass(frozen=True)

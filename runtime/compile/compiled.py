@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 class SessionLayout(NamedTuple):
-    """Which inputs and outputs of a plan a session carries from call to call."""
+    """The inputs and outputs of a plan that a session carries from call to call."""
 
     states: tuple[State, ...] = ()
     counts: tuple[Count, ...] = ()
@@ -45,7 +45,7 @@ class CompiledProgram(NamedTuple):
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     variables: Mapping[str, Variable]
-    """By label in lower case, with their initial values."""
+    """Variables by label in lower case, with their initial values."""
     states: tuple[str, ...]
     """Keys of the variables that the graph updates, in the order of the table of bases."""
     code: ExecutableImage
@@ -54,7 +54,7 @@ class CompiledProgram(NamedTuple):
     """Floating-point operations of a call plus bytes that it reads."""
     launches: Callable[[], tuple[LaunchInfo, ...]]
     constants: Callable[[], Sequence[Array]]
-    """In the order of the table of bases; the caller must keep them alive while the plan runs."""
+    """Constants in the order of the table of bases; callers must keep them alive during a run."""
     constant_bytes: int
     session: SessionLayout = STATELESS
 
@@ -85,7 +85,7 @@ def compile_draft(
     progress: Progress | None = None,
     pack: Callable[[PackedWeight], Array] | None = None,
 ) -> tuple[CompiledProgram, PlanDraft]:
-    """As `compile_program`; also returns the draft of the plan.
+    """The compiled program, as from `compile_program`, and the draft of its plan.
 
     The draft may contain symbolic integers; the plan holds their hints.
     """

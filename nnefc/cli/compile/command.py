@@ -141,7 +141,7 @@ def _generate_code(
     tuning: Tuning | None,
     recorder: PassRecorder | None,
 ) -> CompileResult:
-    """Compile for this processor; for other targets only if that is all that was asked for."""
+    """Compile for this processor, unless all requested targets are other processors."""
     from nnefc.kernels.target.isa import NATIVE
 
     targets = destination.targets

@@ -1,4 +1,4 @@
-"""Explain what each pass changed in a graph and what it gained.
+"""Explain the changes of each pass to a graph, and the time that they save.
 
 Multiply-adds are counted for the chosen algorithm of each convolution.  Times of a call come from
 the cost model that chooses algorithms; they are rough, and only meant to be compared.

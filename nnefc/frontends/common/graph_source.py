@@ -119,7 +119,7 @@ class SampleGraph:
 
     graph: Graph
     shapes: Shapes
-    """Of the inputs."""
+    """Shapes of the inputs by name."""
     values: Mapping[str, int]
     """The sample values by symbol."""
 

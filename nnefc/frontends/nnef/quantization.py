@@ -263,7 +263,7 @@ def _flat(argument: Any) -> tuple[Any, ...]:
 
 
 def _following(graph: Graph, values: list[Value]) -> dict[Op | None, Op | None]:
-    """By the operation that defines each value (None: an input) the operation that follows it."""
+    """The operation after the one that defines each value, by that one (None: an input)."""
     wanted = {value.op for value in values}
     following: dict[Op | None, Op | None] = {}
     previous: Op | None = None

@@ -10,7 +10,7 @@ from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type
 from nnefc.syntax import ast
 
 Lengths = tuple[int | None, ...]
-"""For each result the length of an array, None for a tensor."""
+"""The length of each result that is an array; None for a tensor."""
 
 
 def result_types(call: tree.Call) -> tuple[Type, ...]:

@@ -1,4 +1,4 @@
-"""From a document to a graph: bind symbols, evaluate the body, connect inputs and outputs."""
+"""Build the graph of a document: bind symbols, evaluate the body, connect inputs and outputs."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ DEVIATIONS: Final[Mapping[str, str]] = {
     "unsqueeze": "axes may be negative and are inserted in ascending order",
     "variable": "the item type is that of the tensor file",
 }  # fmt: skip
-"""By operation: how its semantics deviate from NNEF 1.0.2."""
+"""Deviations from the semantics of NNEF 1.0.2, by operation."""
 
 
 def invocation_counts(document: ast.Document) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Simple epilogues: what a convolution can compute on its sums in registers."""
+"""Simple epilogues: expressions that a convolution can apply to its sums in registers."""
 
 from __future__ import annotations
 

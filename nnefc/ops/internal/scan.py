@@ -32,7 +32,7 @@ NAME: Final = "scan"
 
 @dataclass(frozen=True, slots=True)
 class ScanSignature:
-    """Which operands and results of a scan, and of its body, have which role."""
+    """The roles of the operands and results of a scan and of its body."""
 
     op: Op
 
