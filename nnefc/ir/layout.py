@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnefc.support.hardware import CACHE_LINE
+from nnefc.symbolic.base import Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,17 @@ class Blocked:
         """Channels per step of sums over channels; divides `block`."""
         return min(self.block, 8)
 
-    def blocks(self, shape: Sequence[int]) -> int:
+    def blocks(self, shape: Sequence[Dim]) -> Dim:
         """Channel blocks of a tensor [batch, channels, ...]."""
         return -(-shape[1] // self.block)
 
-    def extents(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def extents(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
         """Stored pixels along each spatial dimension, halo included."""
         return tuple(
             before + n + after for n, (before, after) in zip(shape[2:], self.halo, strict=True)
         )
 
-    def plane(self, shape: Sequence[int]) -> int:
+    def plane(self, shape: Sequence[Dim]) -> Dim:
         """Pixels from one channel block to the next.
 
         The distance is an odd number of cache lines, except for small planes.  At a distance of a
@@ -57,17 +58,17 @@ class Blocked:
         lines = -(-pixels * nbytes // CACHE_LINE)
         return (lines // 2 * 2 + 1) * CACHE_LINE // nbytes
 
-    def pitches(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def pitches(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
         """Pixels from one item to the next along each spatial dimension."""
         extents = self.extents(shape)
         return tuple(math.prod(extents[i + 1 :]) for i in range(len(extents)))
 
-    def origin(self, shape: Sequence[int]) -> int:
+    def origin(self, shape: Sequence[Dim]) -> Dim:
         """Offset of the first item in its plane, in pixels."""
         pitches = self.pitches(shape)
         return sum(before * p for (before, _), p in zip(self.halo, pitches, strict=True))
 
-    def volume(self, shape: Sequence[int]) -> int:
+    def volume(self, shape: Sequence[Dim]) -> Dim:
         """Number of stored items, including halo and padding."""
         return shape[0] * self.blocks(shape) * self.plane(shape) * self.block
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.ir.layout import Blocked
 from nnefc.support.item_types import numpy_type
+from nnefc.symbolic.base import Dim
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +79,7 @@ _ITEMSIZE = {
 }
 
 
-Shape = tuple[int, ...]
+Shape = tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,12 @@ class TensorType:
         return len(self.dims)
 
     @property
-    def volume(self) -> int:
+    def volume(self) -> Dim:
         """Number of items."""
         return math.prod(self.dims)
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Dim:
         """Bytes in memory, including halo and padding of the layout."""
         stored = self.volume if self.layout is None else self.layout.volume(self.dims)
         return stored * self.dtype.itemsize

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from nnefc.support.machine_model import START_NS, TICKET_NS
+from nnefc.symbolic.base import Dim
 from nnefc.symbolic.integers import hint, largest, smallest
 
 STRAGGLE: Final = 0.25
@@ -20,7 +21,7 @@ TILES_PER_THREAD: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Candidates."""
 
 
-def per_tile(count: int, cost: float, threads: int, start: float = 0.0) -> int:
+def per_tile(count: Dim, cost: float, threads: int, start: float = 0.0) -> Dim:
     """Units per tile, for `count` units of `cost` ns each and `start` ns of overhead per tile."""
     counts = [1, *(partition_threads(threads) * each for each in TILES_PER_THREAD)]
     sizes = {
@@ -36,7 +37,7 @@ def per_tile(count: int, cost: float, threads: int, start: float = 0.0) -> int:
     return largest([ceil_div(count, sizes[best]), ceil_div(count, MAX_LAUNCH_TILES)])
 
 
-def steps_per_unit(count: int, cost: float) -> int:
+def steps_per_unit(count: Dim, cost: float) -> Dim:
     """Steps per unit, for `count` steps of `cost` nanoseconds each."""
     return smallest([max(int(MIN_UNIT_NS / max(hint(cost), 1)), 1), count])
 
@@ -77,6 +78,6 @@ def block_sizes(count: int) -> Iterator[int]:
     yield 1
 
 
-def ceil_div(count: int, size: int) -> int:
+def ceil_div(count: Dim, size: Dim) -> Dim:
     """`count / size`, rounded up."""
     return -(-count // size)

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import struct
 from abc import abstractmethod
-from typing import Any
+from typing import Any, TypeAlias
+
+Dim: TypeAlias = int
+"""An extent, or a number that is computed from extents: an integer, or a `SymInt` during a trace.
+
+To the type checker it is an integer, because a trace runs the code that is written for integers;
+docs/design/dynamic.md says why it is no union.
+"""
 
 
 class Untraceable(Exception):

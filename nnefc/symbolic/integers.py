@@ -25,7 +25,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn, cast
 
-from nnefc.symbolic.base import SymIntBase, Untraceable, float_bits
+from nnefc.symbolic.base import Dim, SymIntBase, Untraceable, float_bits
 from nnefc.symbolic.recording import Named, Number, Recording, text_of
 
 PROBE_STRIDE: Final = 1009
@@ -51,12 +51,12 @@ class Trace(Recording):
         self.is_degraded = False
         """Whether an optimization was left out because it needs plain integers."""
 
-    def symbol(self, value: int) -> int:
-        """A new symbol, a SymInt that is typed as an integer; `value` is its hint."""
+    def symbol(self, value: int) -> Dim:
+        """A new symbol; `value` is its hint."""
         name = f"s{len(self.symbols)}"
         self.symbols.append(name)
         probe = 3 * value + len(self.symbols) * PROBE_STRIDE
-        return cast(int, SymInt(self, value, name, probe))
+        return cast(Dim, SymInt(self, value, name, probe))
 
     def lookup(self, text: str) -> SymInt | None:
         """The SymInt of an expression, if one with this text was recorded."""
@@ -311,12 +311,12 @@ def mark_degraded(number: Any) -> bool:
     return True
 
 
-def largest(numbers: Sequence[Any]) -> Any:
+def largest(numbers: Sequence[Dim]) -> Dim:
     """The maximum, without the guards of `max`."""
     return _extreme("max", max, numbers)
 
 
-def smallest(numbers: Sequence[Any]) -> Any:
+def smallest(numbers: Sequence[Dim]) -> Dim:
     """The minimum, without the guards of `min`."""
     return _extreme("min", min, numbers)
 

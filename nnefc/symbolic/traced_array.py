@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from nnefc.symbolic.base import Dim
 from nnefc.symbolic.integers import SymInt, Trace
 from nnefc.symbolic.recording import Named, Number, text_of
 
@@ -81,10 +82,10 @@ def _result(trace: Trace, text: str, call: str, value: Any) -> SymInt | TracedAr
     return TracedArray(trace, value, trace.assign(text, call))
 
 
-def length(table: Array | TracedArray) -> int:
+def length(table: Array | TracedArray) -> Dim:
     """The number of rows, symbolic for a TracedArray."""
     if isinstance(table, TracedArray):
-        return cast(int, table.trace.make(f"len({table.name})", len(table.value), table))
+        return cast(Dim, table.trace.make(f"len({table.name})", len(table.value), table))
     return len(table)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nnefc.ir import DType, TensorType, Value
+from nnefc.symbolic.base import Dim
 from nnefc.symbolic.integers import SymInt, hint
 
 Array = np.ndarray[Any, Any]
@@ -313,13 +314,13 @@ def _described(value: Any) -> str:
     return f"the string {value!r}" if isinstance(value, str) else f"{value!r}"
 
 
-def integers(value: Any) -> tuple[int, ...]:
+def integers(value: Any) -> tuple[Dim, ...]:
     """The integers of an array, of a known tensor, or a single one; raises OperatorError."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple(i for item in items for i in integers(item))
     if isinstance(value, SymInt):
-        return (cast(int, value),)
+        return (cast(Dim, value),)
     if isinstance(value, bool | int):
         return (int(value),)
     if isinstance(value, float) and value.is_integer():

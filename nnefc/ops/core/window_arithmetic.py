@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from nnefc.ir import Attribute, Shape
 from nnefc.support.errors import NnefError
-from nnefc.symbolic.base import Untraceable
+from nnefc.symbolic.base import Dim, Untraceable
 from nnefc.symbolic.integers import is_symbolic
 
 Indices = npt.NDArray[np.int64]
-Padding = tuple[tuple[int, int], ...]
+Padding = tuple[tuple[Dim, Dim], ...]
 
 BORDERS: Final = ("ignore", "constant", "replicate", "reflect", "reflect-even")
 METHODS: Final = ("symmetric", "asymmetric", "aligned")
