@@ -1,4 +1,4 @@
-"""The Python face."""
+"""The Python interface: options, arguments and errors of its functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def document(tmp_path: Path) -> Path:
     return path
 
 
-def test_compile_takes_what_import_takes(document: Path) -> None:
+def test_compile_accepts_the_options_of_import(document: Path) -> None:
     options = nnefc.ImportOptions(shapes={"x": (1,)}, scalar="float64", random_weights=1)
     model = nnefc.compile(document, threads=1, **options)
     assert str(model.inputs[0]) == "x: float64[1]"

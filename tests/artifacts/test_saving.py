@@ -249,7 +249,7 @@ def test_loading_issues_no_warning(tmp_path: Path) -> None:
 def test_the_first_calls_may_come_from_several_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Weights that are made for one of them are there as long as any of them runs."""
+    """Weights that one call packs live as long as any call that uses them."""
     model = compiled(tmp_path, MIXED, threads=1)
     model.save(tmp_path / "net.nnefc")
     monkeypatch.setenv("NNEFC_CACHE", "off")
@@ -290,7 +290,7 @@ def test_a_loaded_model_can_be_saved_for_other_processors(tmp_path: Path) -> Non
         assert caught.value.errors[0].rule == "input/option"
 
 
-def test_damaged_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_weights_are_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = transformed(tmp_path)
     monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "cache"))
     good = path.read_bytes()
@@ -303,8 +303,8 @@ def test_damaged_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not list((tmp_path / "cache" / "weights").glob("*.weights"))
 
 
-def test_a_file_may_be_written_over_while_it_is_used(tmp_path: Path) -> None:
-    """Not that anybody should: results are nonsense, but nothing else is."""
+def test_overwriting_a_file_in_use_crashes_nothing(tmp_path: Path) -> None:
+    """The results are wrong, but calls access no other memory."""
     path = transformed(tmp_path)
     model = nnefc.load(path)
     results(model)

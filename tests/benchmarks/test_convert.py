@@ -105,7 +105,7 @@ def test_patterns_are_recognised(name: str, counts: dict[str, int]) -> None:
     assert {key: found.count(key) for key in counts} == counts
 
 
-def test_what_is_no_pattern_is_left_alone() -> None:
+def test_similar_operations_are_not_taken_for_patterns() -> None:
     def network(b: Builder) -> dict[str, Node]:
         x = b.input(5, 4)
         mean = b.op("mean_reduce", x, result=(1, 1, 4), power=1.0, axes=[1])

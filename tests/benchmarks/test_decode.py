@@ -30,7 +30,7 @@ def test_all_types_of_weights_are_the_same_model(call: Call, tmp_path: Path) -> 
             np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
-def test_weights_are_as_large_as_they_are_told_to_be(tmp_path: Path) -> None:
+def test_written_weights_have_the_documented_size(tmp_path: Path) -> None:
     for stored in model.STORED:
         model.write(tmp_path / stored, SMALL, Call(1), stored)
         sizes = [path.stat().st_size - 128 for path in (tmp_path / stored).rglob("*.dat")]
@@ -38,7 +38,7 @@ def test_weights_are_as_large_as_they_are_told_to_be(tmp_path: Path) -> None:
         assert sum(sizes) == SMALL.weight_bytes(stored) + gains
 
 
-def test_a_prompt_is_its_tokens_one_by_one(tmp_path: Path) -> None:
+def test_a_prompt_gives_the_results_of_single_steps(tmp_path: Path) -> None:
     """The keys and values of each step are inputs of the next one."""
     prompt = model.inputs(SMALL, Call(0, 5))
     model.write(tmp_path, SMALL, Call(0, 5), "float32")
@@ -61,7 +61,7 @@ def test_a_prompt_is_its_tokens_one_by_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, wanted["scores"], rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_that_stateful_keys_and_values_gives_the_same(tmp_path: Path) -> None:
+def test_keys_and_values_as_states_give_the_same_scores(tmp_path: Path) -> None:
     first, second = (
         LOADERS["nnefc"](tmp_path / str(stateful), SMALL, Call(5, stateful=stateful), "float32", 1)
         for stateful in (False, True)
@@ -71,10 +71,10 @@ def test_a_model_that_stateful_keys_and_values_gives_the_same(tmp_path: Path) ->
         if i % REWIND == 0:
             np.testing.assert_allclose(second(), wanted, rtol=1e-4, atol=1e-4)
         else:
-            assert np.abs(second() - wanted).max() > 1e-3  # there is more to look at
+            assert np.abs(second() - wanted).max() > 1e-3  # the cache has grown by further tokens
 
 
 @pytest.mark.parametrize("call", [Call(3), Call(0, 4)])
-def test_a_call_gives_scores(call: Call, tmp_path: Path) -> None:
+def test_a_call_returns_a_score_for_each_token(call: Call, tmp_path: Path) -> None:
     step = LOADERS["nnefc"](tmp_path, SMALL, call, "q4_0", 1)
     assert step().shape == (1, SMALL.vocabulary)

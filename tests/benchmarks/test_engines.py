@@ -49,9 +49,7 @@ def test_tvm_agrees(name: str, tmp_path: Path) -> None:
     assert found.turns
 
 
-def test_an_engine_that_is_not_installed_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tvm, "modules", ("not_there",))
     network = artifacts.prepare("mlp", tmp_path, small=True)
     found = compare(network, ["nnefc", "tvm"], 1, rounds=1, turn=0.0)

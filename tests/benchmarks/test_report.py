@@ -19,7 +19,7 @@ from benchmarks.statistics import Interval, geometric_mean, ratio, summarise
 from benchmarks.worker import EngineError, Loaded, Worker
 
 
-def test_summary() -> None:
+def test_summary_has_median_of_turns_and_percentiles_of_runs() -> None:
     found = summarise([[1.0, 2.0, 9.0], [4.0, 4.0, 4.0], [3.0]])
     assert found.median == 3.0  # of 2, 4 and 3
     assert found.runs == 7
@@ -55,7 +55,7 @@ def test_few_turns_have_no_interval() -> None:
     assert str(geometric_mean([many, few])) == "1.50 (–)"
 
 
-def test_ratio_of_what_slows_down_together_is_sure() -> None:
+def test_ratio_of_common_slowdowns_has_a_narrow_interval() -> None:
     slow = np.random.default_rng(5).uniform(1, 3, 30)
     found = ratio([[3 * s] for s in slow], [[2 * s] for s in slow])
     assert found.value == pytest.approx(1.5)
@@ -63,7 +63,7 @@ def test_ratio_of_what_slows_down_together_is_sure() -> None:
     assert high - low < 0.3 < found.value * (slow.max() - slow.min())
 
 
-def test_geometric_mean() -> None:
+def test_geometric_mean_of_ratios() -> None:
     same = [[2.0]] * 5
     found = geometric_mean([(same, [[1.0]] * 5), (same, [[4.0]] * 5), (same, [[0.25]] * 5)])
     expected = (2 * 0.5 * 8) ** (1 / 3)
@@ -86,7 +86,7 @@ def test_disagreements_in_shape_or_by_nan_are_infinite() -> None:
     assert found["a"] == 0
 
 
-def test_fastest_leaves_out_what_cannot_be_made() -> None:
+def test_fastest_ignores_modes_that_fail() -> None:
     def broken() -> Any:
         raise ValueError("no")
 

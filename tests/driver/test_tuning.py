@@ -1,4 +1,4 @@
-"""Methods chosen by measurement: forced, measured, kept, found again."""
+"""Methods of convolutions by measurement: forced, measured, stored and used again."""
 
 # pyright: reportUnknownMemberType=false
 # (torch is not typed)
@@ -109,7 +109,7 @@ def possible(graph: Graph) -> Methods:
 
 
 def test_alternatives_of_convolutions(graph: Graph) -> None:
-    """Nothing with three channels or a stride; tiles that cut alike are one method."""
+    """Three channels or a stride leave one method; equal tilings count as one method."""
     found = list(possible(graph).values())
     assert found == [
         ("direct", "winograd2", "winograd3", "winograd4", "winograd6"),  # 16 outputs: 5 cuts as 4

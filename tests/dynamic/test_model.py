@@ -256,7 +256,7 @@ def test_weights_are_packed_for_each_type() -> None:
         np.testing.assert_array_equal(packed, stored.reshape(-1))
 
 
-def test_many_threads(linear: DynamicModel) -> None:
+def test_concurrent_calls_from_many_threads(linear: DynamicModel) -> None:
     wrong: list[int] = []
 
     def calls(count: int) -> None:

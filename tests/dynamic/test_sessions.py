@@ -1,4 +1,4 @@
-"""Models that keep states from call to call, and results that only a run counts."""
+"""Models with states between calls, and results whose extents only a run determines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[DynamicModel]:
-    """Everything that has come so far, and its sum."""
+    """A model that returns all inputs of its session concatenated, and their sum."""
     yield model(
         tmp_path,
         """graph g(x) -> (all, total) {
@@ -70,7 +70,7 @@ def test_sessions_are_independent(cache: DynamicModel) -> None:
 def test_results_that_do_not_fit_leave_states_unchanged(
     cache: DynamicModel, out: Any, words: str
 ) -> None:
-    """A call that fails is one that was not made."""
+    """A failed call does not change the session."""
     session, x = cache.session(), rows(1)[None]
     session(rows(3)[None])
     with pytest.raises(NnefError, match=words):
@@ -81,7 +81,7 @@ def test_results_that_do_not_fit_leave_states_unchanged(
     np.testing.assert_array_equal(targets[0], np.concatenate([rows(3), rows(1)])[None])
 
 
-def test_states_can_be_set(cache: DynamicModel) -> None:
+def test_states_can_be_assigned(cache: DynamicModel) -> None:
     session = cache.session()
     session.states["kept"] = rows(6)[None]
     found = session.run({"x": rows(2)[None]})
@@ -194,8 +194,8 @@ def test_a_state_grows_in_place_along_any_axis(
             np.testing.assert_array_equal(state, was)
 
 
-def test_sessions_run_at_the_same_time(cache: DynamicModel) -> None:
-    """Each has words of its own in the plan that they share."""
+def test_sessions_may_run_concurrently(cache: DynamicModel) -> None:
+    """Each session has its own copy of the parameters of the shared plan."""
 
     def grow(seed: int) -> None:
         session, parts = cache.session(), list[Array]()
@@ -230,10 +230,10 @@ USES: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("shapes", [None, {"x": (1, 1, 4)}])
-def test_states_are_not_forgotten_silently(
+def test_uses_that_would_lose_states_are_errors(
     cache: DynamicModel, tmp_path: Path, use: str, shapes: Any
 ) -> None:
-    """Neither a file nor a plan has a place for them."""
+    """Files, plans and fixed-shape models cannot hold states."""
     del cache
     fixed = nnefc.compile(tmp_path, shapes=shapes)
     with pytest.raises(NnefError, match=rf"{use}: operators of this model keep states \(kept\)"):
@@ -252,7 +252,7 @@ def test_graphs_with_states_are_not_compiled(cache: DynamicModel, tmp_path: Path
 
 @pytest.mark.parametrize("how", ["", ", reset_every_turn = 1", ", external_state = 1"])
 def test_loops_begin_anew_in_every_call(tmp_path: Path, how: str) -> None:
-    """In every call of a session as well."""
+    """This holds for calls of a session too."""
     sums = model(
         tmp_path,
         f"""fragment step(x: tensor<scalar>, sum: tensor<scalar>) -> (new: tensor<scalar>)
@@ -273,8 +273,8 @@ def test_loops_begin_anew_in_every_call(tmp_path: Path, how: str) -> None:
         np.testing.assert_allclose(sums(rows(count), first), want, rtol=1e-5, atol=1e-6)
 
 
-def test_an_empty_extent(cache: DynamicModel) -> None:
-    """Nothing has come: everything is nothing, and the sum of nothing is 0."""
+def test_a_cache_may_be_empty(cache: DynamicModel) -> None:
+    """Without tokens the cache has no items, and their sum is 0."""
     found, total = cache(np.zeros((1, 0, 4), np.float32))
     assert found.shape == (1, 0, 4)
     np.testing.assert_array_equal(total, np.zeros((1, 1, 4)))
@@ -282,7 +282,7 @@ def test_an_empty_extent(cache: DynamicModel) -> None:
 
 
 def test_a_state_without_items_grows(tmp_path: Path) -> None:
-    """A batch of nothing has a length all the same."""
+    """The length of a state grows even with an empty batch."""
     session = model(
         tmp_path,
         """graph g(x) -> (all) {

@@ -1,4 +1,4 @@
-"""Calls of a session that something comes between: another thread, a fork, an interrupt."""
+"""Calls of a session are atomic under interrupts, other threads and forks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IN_CALLS = {"memory_for", "store", "_with_capacity", "_grown", "_leading_items"}
 
 @pytest.fixture
 def several(tmp_path: Path) -> Iterator[DynamicModel]:
-    """States that grow, and one that a call replaces."""
+    """A model with two growing states, and one that each call replaces."""
     yield model(
         tmp_path,
         """graph g(x) -> (all, y, twice) {
@@ -41,7 +41,7 @@ def several(tmp_path: Path) -> Iterator[DynamicModel]:
     )
 
 
-def kept_after(x: Array) -> dict[str, Array]:
+def states_after(x: Array) -> dict[str, Array]:
     mean = np.zeros(4)
     for row in x:
         mean = 0.5 * row + 0.5 * mean
@@ -49,8 +49,8 @@ def kept_after(x: Array) -> dict[str, Array]:
 
 
 def holds(session: Session, x: Array) -> bool:
-    """Whether the states of a session are right after these rows."""
-    wanted, states = kept_after(x), dict(session.states)
+    """Whether a session has the states expected after these rows."""
+    wanted, states = states_after(x), dict(session.states)
     assert session.shapes == {name: array.shape for name, array in states.items()}
     return all(
         states[name].shape == array.shape and np.allclose(states[name], array, rtol=1e-4, atol=1e-5)
@@ -59,7 +59,7 @@ def holds(session: Session, x: Array) -> bool:
 
 
 def interrupted_at(number: int, call: Callable[[], object]) -> bool:
-    """Whether an interrupt came, before so many instructions that keep states."""
+    """Run `call` with an interrupt at bytecode `number` of `IN_CALLS`; whether it was reached."""
     left = number
 
     def instruction(frame: FrameType, event: str, _: Any) -> Any:
@@ -89,7 +89,7 @@ def interrupted_at(number: int, call: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("count", [30, 31])
 def test_interrupted_calls_are_atomic(several: DynamicModel, count: int) -> None:
-    """With spare capacity and without."""
+    """One count of rows leaves spare capacity, the other does not."""
     session, first, x = several.session(), rows(count), rows(3)
     session(first)
     session(x[:1])
@@ -100,7 +100,7 @@ def test_interrupted_calls_are_atomic(several: DynamicModel, count: int) -> None
     while True:
         session.states.update(begin)
         if number % 2:
-            session(x[1:2])  # what was given to that call is there still
+            session(x[1:2])  # the discarded items of this call remain in memory
             session.states.update(begin)
         if not interrupted_at(number, lambda: session(x[1:2])):
             break
@@ -115,7 +115,7 @@ def test_interrupted_calls_are_atomic(several: DynamicModel, count: int) -> None
 
 
 def test_memory_of_states_outlives_the_call(several: DynamicModel) -> None:
-    """Until a call ends that reads them, whatever becomes of the session."""
+    """A running call keeps the memory of its states alive, even if the session is deleted."""
     session = several.session()
     session(rows(3))
     plan = several.plan_for([(1, 4)], session.shapes)

@@ -122,7 +122,7 @@ def test_capacity_covers_appended_items(length: int, more: int) -> None:
     assert shape[2] == 5
 
 
-def test_all_states_grow_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_grow_all_together_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     states, names = States(), ("a", "b", "c")
     states.store({name: items(0, 31) for name in names}, [])
     shape = room_for((2, 31, 2), AXIS, 1)

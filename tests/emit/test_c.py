@@ -1,4 +1,4 @@
-"""Models for programs of C: the example gives the results of Python, and files are as they say."""
+"""Models for C programs: the example gives Python's results, and files are as documented."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def test_status(emitted: Emitted, tmp_path: Path) -> None:
 
 @needs_compiler
 def test_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every word of features is looked at, and bits that no processor has are missed."""
+    """Each word of features is checked; required bits that no processor has are reported."""
     import nnefc.emit.embedding
 
     model = compiled(tmp_path, TINY)

@@ -1,4 +1,4 @@
-"""Arrays against NumPy's own files, pictures against what was drawn."""
+"""Array files against NumPy's, and pictures against their known pixels."""
 
 from __future__ import annotations
 

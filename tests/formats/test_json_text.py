@@ -1,4 +1,4 @@
-"""JSON of others: as Python reads it, but no deeper than it can."""
+"""The JSON parser agrees with Python's, within limits on depth and digits."""
 
 from __future__ import annotations
 

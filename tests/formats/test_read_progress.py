@@ -1,4 +1,4 @@
-"""How far reading has come: progress to those who want to know, if it takes long."""
+"""Progress of reading a model is reported to callbacks if reading takes long."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRACT = DOCUMENT.replace("graph", "extension tract_registry tract_core;\ngraph",
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All reading takes long."""
+    """Report progress from the start, as if reading took long."""
     monkeypatch.setattr(read_progress, "DELAY", 0.0)
 
 

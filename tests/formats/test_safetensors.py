@@ -1,4 +1,4 @@
-"""Files of many tensors beside a document: what others wrote is read, what is hostile refused."""
+"""`*.safetensors` files: tensors of a document, and refusal of invalid files."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # (arrays of any type, and a package without types)
@@ -307,7 +307,7 @@ def test_items_are_not_read_before_they_are_needed(tmp_path: Path) -> None:
 
 
 def test_changes_are_noticed(tmp_path: Path) -> None:
-    """A model that was compiled before is not taken for one whose weights are others by now."""
+    """The model cache distinguishes models by the weights in these files."""
     folder = write(tmp_path / "net", model__safetensors=weights())
     first = nnefc.compile(folder)(X)
     (folder / "model.safetensors").write_bytes(weights(2))

@@ -1,4 +1,4 @@
-"""Tensor files of tract: items of all widths, blocks and strings; what is wrong is refused."""
+"""Tensor files of tract: items of all widths, blocks and strings; refusal of invalid files."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

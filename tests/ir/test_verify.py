@@ -1,4 +1,4 @@
-"""The verifier finds each way of breaking a graph, and nothing in a whole one."""
+"""The verifier reports each kind of damage to a graph, and nothing for valid graphs."""
 
 # pyright: reportPrivateUsage=false
 
@@ -177,7 +177,7 @@ def _layout_of_other_items(graph: Graph) -> None:
         (_same_names, "two values have the name %x"),
     ],
 )
-def test_damage_is_found(damage: Callable[[Graph], None], message: str) -> None:
+def test_damage_is_reported(damage: Callable[[Graph], None], message: str) -> None:
     graph = parse_graph(TEXT)
     assert verify(graph, rule_problems) == []
     damage(graph)
@@ -196,7 +196,7 @@ def test_damage_is_found(damage: Callable[[Graph], None], message: str) -> None:
         ([State("k", None, 0, 1)], "has an axis but no input to append to"),
     ],
 )
-def test_damage_of_states_is_found(states: list[State], message: str) -> None:
+def test_damage_of_states_is_reported(states: list[State], message: str) -> None:
     graph = parse_graph(TEXT)
     graph.states = states
     assert any(message in problem for problem in verify(graph)), verify(graph)
@@ -210,7 +210,7 @@ def test_damage_of_states_is_found(states: list[State], message: str) -> None:
         (Count(0, 0, 8), "output 0 is"),
     ],
 )
-def test_damage_of_counts_is_found(count: Count, message: str) -> None:
+def test_damage_of_counts_is_reported(count: Count, message: str) -> None:
     graph = parse_graph(TEXT)
     graph.counts = [count]
     assert any(message in problem for problem in verify(graph)), verify(graph)

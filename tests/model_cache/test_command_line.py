@@ -1,4 +1,4 @@
-"""Models that are kept, as the command line shows, makes and uses them."""
+"""Cached models in the commands `nnefc cache list | verify | clear | explain | warm`."""
 
 from __future__ import annotations
 

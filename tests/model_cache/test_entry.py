@@ -1,4 +1,4 @@
-"""Models that were compiled before: found again, as good as compiled anew."""
+"""Cached models behave like newly compiled ones."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_the_graph_is_that_of_the_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_saved_pickled_and_built_again(tmp_path: Path) -> None:
+def test_cached_models_can_be_saved_pickled_and_rebuilt(tmp_path: Path) -> None:
     source = archive(tmp_path)
     expected = results(nnefc.compile(source, keep=False, threads=1))
     nnefc.compile(source, threads=1)
@@ -160,7 +160,7 @@ def test_a_cached_model_is_saved_as_compiled(
     assert how[0].threads in (how[1].threads, usable_cpus())
 
 
-def test_progress(tmp_path: Path) -> None:
+def test_compiling_a_cached_model_reports_progress(tmp_path: Path) -> None:
     source = archive(tmp_path)
     steps: list[tuple[int, int]] = []
     nnefc.compile(source, progress=lambda done, total, _: steps.append((done, total)))

@@ -1,4 +1,4 @@
-"""Models that were compiled before are found again if nothing changed that makes a difference."""
+"""A cached model is found exactly if the facts that it depends on are unchanged."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_versions_and_machine_change_the_entry(
     assert len(imported) == 1
 
 
-def test_the_sources_are_those_of_a_folder(tmp_path: Path) -> None:
+def test_the_facts_include_all_sources_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "a.py").write_text("1")
     before = facts.sources_in(tmp_path)
@@ -132,10 +132,10 @@ def test_fractions_of_a_second_of_file_times_are_ignored(tmp_path: Path) -> None
     assert len(names) == 2
 
 
-def test_sources_that_change_while_a_process_runs(
+def test_sources_changed_since_the_process_began_disable_the_cache(
     tmp_path: Path, imported: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have loaded older ones: nothing is kept, and nothing found."""
+    """The process may have loaded older sources, so it neither stores nor loads models."""
     source = archive(tmp_path)
     nnefc.compile(source)
     imported.clear()

@@ -1,4 +1,4 @@
-"""Models that are not kept, and entries that are as good as none."""
+"""Models that are not cached, and entries that count as missing."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_custom_operations_are_not_cached(tmp_path: Path, folder: Path) -> None:
     assert not entries(folder)
 
 
-def test_a_full_disk(tmp_path: Path, folder: Path) -> None:
+def test_a_full_disk_stores_nothing(tmp_path: Path, folder: Path) -> None:
     source = archive(tmp_path)
     expected = results(nnefc.compile(source, keep=False))
     with largest_file(40_000):

@@ -1,4 +1,4 @@
-"""Packings against their description, item by item; and back."""
+"""Packings match their documented layouts, and their sources can be restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ small = st.integers(1, 5)
 
 
 def packed(name: str, source: Array, parameters: Parameters) -> Array:
-    """In memory that held something else."""
+    """The packed items, written to memory with other content."""
     other = np.nan if source.dtype.kind == "f" else 0xAA
     result = np.full(size(name, source.shape, parameters), other, source.dtype)
     pack(name, source, parameters, result)

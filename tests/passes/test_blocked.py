@@ -1,4 +1,4 @@
-"""Passes keep what networks compute, and those of a machine give right layouts.
+"""Passes preserve the results of networks, and assign valid blocked layouts.
 
 The oracle is the interpreter, for which all tensors are row-major; `tests/passes/test_compiled.py`
 runs such networks.
@@ -31,7 +31,7 @@ SETTINGS = examples(2)
 
 @given(networks())
 @SETTINGS
-def test_networks_after_all_passes(graph: Graph) -> None:
+def test_all_passes_keep_the_values_of_networks(graph: Graph) -> None:
     keeps_values(graph, DEFAULT, 1e-5)  # weights that are folded are rounded to float32
     keeps_values(graph, MACHINE, 1e-12)
     check_layouts(graph)
@@ -39,13 +39,13 @@ def test_networks_after_all_passes(graph: Graph) -> None:
 
 @given(networks())
 @SETTINGS
-def test_networks_of_operations_that_were_not_fused(graph: Graph) -> None:
+def test_machine_passes_keep_the_values_of_unfused_networks(graph: Graph) -> None:
     keeps_values(graph, MACHINE, 1e-12)
     check_layouts(graph)
 
 
 def keeps_values(graph: Graph, passes: Sequence[Phase], tolerance: float) -> None:
-    """Run passes; after each of them results are the same, to `tolerance` of their largest item."""
+    """Run passes; assert equal results after each, to `tolerance` of the largest item."""
     text, inputs = print_graph(graph), sample_inputs(graph)
     wanted = evaluate(graph, inputs).outputs
 
@@ -63,7 +63,7 @@ def keeps_values(graph: Graph, passes: Sequence[Phase], tolerance: float) -> Non
 
 
 def check_layouts(graph: Graph) -> None:
-    """Operations on blocks have blocked tensors, with halos that they read; others have none."""
+    """Assert that exactly operations on blocks have blocked tensors, with sufficient halos."""
     known = Known(graph)
     for op in graph.ops:
         blocked = {i for i, v in enumerate(op.inputs) if v.type.layout is not None}

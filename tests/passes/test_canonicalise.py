@@ -1,4 +1,4 @@
-"""Borders that become padding, windows over everything: values stay.  The oracle is in float64."""
+"""Canonicalisation of borders and windows preserves values; the oracle is in float64."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _graph(seed: int) -> Graph:
 
 @given(st.integers(0, 2**32 - 1))
 @examples(2)
-def test_values_stay(seed: int) -> None:
+def test_canonicalisation_preserves_values(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)
     inputs = sample_inputs(graph)

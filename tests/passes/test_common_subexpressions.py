@@ -1,4 +1,4 @@
-"""What is computed once: equal operations, and of their constants no more is read than must be."""
+"""Elimination of common subexpressions merges equal constants, and reads few of their items."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def constants(*arrays: Array) -> Graph:
     return graph
 
 
-def left(graph: Graph) -> int:
+def constants_left(graph: Graph) -> int:
     EliminateCommonSubexpressions().run(graph)
     return sum(op.name == "constant" for op in graph.ops)
 
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
-    """The arrays that were read."""
+    """The arrays whose items the pass has read, in order."""
     seen: list[Array] = []
     real = subject.print_attribute
 
@@ -70,14 +70,16 @@ def changed(at: int) -> Array:
         ([LARGE.reshape(10, 10), np.ascontiguousarray(LARGE.reshape(10, 10).T).T], 2, 2),
     ],
 )
-def test_constants(read: list[Array], others: list[Array], count: int, reads: int) -> None:
-    assert left(constants(LARGE, *others)) == count
+def test_equal_constants_are_merged_after_few_reads(
+    read: list[Array], others: list[Array], count: int, reads: int
+) -> None:
+    assert constants_left(constants(LARGE, *others)) == count
     assert len(read) == reads
 
 
 def test_arrays_are_compared_by_bits() -> None:
     zero, negative = np.zeros(40, np.float32), np.zeros(40, np.float32)
     negative[30] = -0.0
-    assert left(constants(zero, negative)) == 2
+    assert constants_left(constants(zero, negative)) == 2
     nan = np.full(40, np.nan, np.float32)
-    assert left(constants(nan, nan.copy())) == 1
+    assert constants_left(constants(nan, nan.copy())) == 1

@@ -1,4 +1,4 @@
-"""Which algorithm a convolution gets: what Winograd's can do, and where it pays."""
+"""The choice between direct and Winograd convolution: limits of Winograd's, and least cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnefc.symbolic.integers import Trace
 
 
 def _choice(*convolution: Any, **attributes: Any) -> Winograd | None:
-    """Of what `_convolution` makes."""
+    """The fastest Winograd algorithm for this convolution; None if direct sums are faster."""
     return fastest(_convolution(*convolution, **attributes))
 
 
@@ -29,7 +29,7 @@ def _convolution(
     groups: int = 1,
     **attributes: Any,
 ) -> Op:
-    """With as many outputs as inputs along each dimension."""
+    """A convolution whose outputs have the extents of its inputs."""
     graph = Graph("g")
     shapes = [(batch, inputs, *extents), (outputs, inputs // groups, *taps), (1, outputs)]
     types = [TensorType(DType.FLOAT32, shape) for shape in shapes]
@@ -47,8 +47,8 @@ def _convolution(
 
 
 @pytest.mark.parametrize("extent", [7, 14, 28, 56, 112])
-def test_networks(extent: int) -> None:
-    """3x3 layers of ResNet: the smaller the map, the less their filter may grow."""
+def test_small_maps_use_small_tiles(extent: int) -> None:
+    """In 3x3 layers of ResNet, reading the transformed filter dominates for small maps."""
     channels = 3584 // extent
     chosen = _choice(channels, channels, (extent, extent), (3, 3))
     assert chosen is not None
@@ -92,7 +92,7 @@ def test_other_filters(taps: tuple[int, ...], extents: tuple[int, ...]) -> None:
         {"extents": (1, 1)},
     ],
 )
-def test_unsupported_convolutions(attributes: dict[str, Any]) -> None:
+def test_unsupported_convolutions_do_not_use_winograd(attributes: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"inputs": 64, "outputs": 64, "extents": (56, 56), "taps": (3, 3)}
     assert _choice(**plain) is not None
     assert _choice(**plain | attributes) is None
@@ -129,7 +129,7 @@ def test_tiles_have_existing_sizes(data: st.DataObject) -> None:
 
 
 def test_the_choice_has_the_least_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the costs are, and sums if no other algorithm costs clearly less."""
+    """Direct convolution is chosen unless another algorithm costs clearly less."""
     op = _convolution(64, 64, (56, 56), (3, 3))
     assert nanoseconds(op, Direct(), warm=True) < nanoseconds(op, Direct())
     every = algorithms(op, 8)

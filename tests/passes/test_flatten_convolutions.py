@@ -1,4 +1,4 @@
-"""Convolutions of one window become products: values stay.  The oracle is in float64."""
+"""Convolutions of one window become products with equal values; the oracle is in float64."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helpers.graphs.random_graphs import sample_inputs
 
 
 def _conv(graph: Graph, x: Value, rng: random.Random) -> Value:
-    """Most windows meet all of the image, with or without padding around."""
+    """A convolution; most windows cover the whole image, with or without padding."""
     _, channels, *extents = x.type.dims
     groups = rng.choice((1, 1, 1, channels))
     around = [(rng.choice((0, 0, 1)), rng.choice((0, 0, 2))) for _ in extents]
@@ -90,7 +90,7 @@ def _close(graph: Graph, expected: dict[str, Any], tolerance: float, text: str) 
 
 @given(st.integers(0, 2**32 - 1))
 @examples(3)
-def test_values_stay(seed: int) -> None:
+def test_flattening_preserves_values(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)
     before = evaluate(graph, sample_inputs(graph)).outputs
@@ -133,7 +133,7 @@ graph head( x ) -> ( y )
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_products_between_blocked_convolutions(threads: int) -> None:
-    """A window over a blocked tensor; a gate for one; a factor that goes into the filter."""
+    """One window reads a blocked tensor, one gates it, and a factor is folded into a filter."""
     from nnefc.frontends.nnef import import_text
 
     graph = import_text(_HEAD, config=ImportConfig(random_weights=3))

@@ -1,4 +1,4 @@
-"""Folding affine maps into weights: values stay, for every kind of convolution and product.
+"""Folding affine maps into weights preserves values, for all kinds of convolutions and products.
 
 The oracle is the interpreter in float64; weights are float64 too, so that rounding hides nothing.
 """
@@ -140,7 +140,7 @@ def _graph(seed: int) -> Graph:
 
 @given(st.integers(0, 2**32 - 1))
 @examples(2)
-def test_values_stay(seed: int) -> None:
+def test_folding_preserves_values(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)
     before = evaluate(graph, sample_inputs(graph)).outputs
@@ -157,7 +157,7 @@ def test_values_stay(seed: int) -> None:
     assert print_graph(graph) == after
 
 
-def test_most_random_graphs_have_something_to_fold() -> None:
+def test_folding_applies_to_most_random_graphs() -> None:
     assert sum(FoldAffine().run(_graph(seed)) for seed in range(60)) > 40
 
 
@@ -166,8 +166,8 @@ def test_most_random_graphs_have_something_to_fold() -> None:
 @pytest.mark.parametrize(
     ("name", "adds"), [("resnet50", 16 + 1), ("mobilenet_v2", 10 + 1), ("inception_v3", 1)]
 )
-def test_no_normalisation_is_left(name: str, adds: int) -> None:
-    """Residual sums stay, and the bias of the last layer."""
+def test_batch_normalisations_of_networks_are_folded(name: str, adds: int) -> None:
+    """The remaining additions are residual sums and the bias of the last layer."""
     document = ZOO[name].document(name, small=True)
     graph = import_text(document.text)
     for variable in graph.variables.values():

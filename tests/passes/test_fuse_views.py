@@ -1,4 +1,4 @@
-"""What is cut, changed and joined: compiled as one launch, against NumPy in float64."""
+"""Slices, element-wise operations and a concatenation become one launch; against NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def emit(graph: Graph, name: str, *inputs: Value, **attributes: Any) -> Value:
 
 
 def cut(graph: Graph, x: Value, parts: int) -> list[Value]:
-    """Slices along the last dimension."""
+    """Equal slices along the last dimension."""
     axis = x.type.rank - 1
     size = x.type.dims[axis] // parts
     return [
@@ -35,7 +35,7 @@ def cut(graph: Graph, x: Value, parts: int) -> list[Value]:
 
 
 def run(graph: Graph, *arrays: Array, threads: int) -> Array:
-    """Compile a graph, in which nothing is left but one operation, and run it."""
+    """Compile a graph, assert that one operation is left, and run it."""
     run_pipeline(graph, hook=verify_hook)
     assert [op.name for op in graph.ops] == [NAME]
     model = CompiledModel.of(lower(graph), graph, threads=threads)
@@ -61,7 +61,9 @@ def rotations(draw: st.DrawFn) -> tuple[list[int], list[int], bool, bool]:
 
 @given(rotations(), st.integers(1, 2))
 @examples(0.5)
-def test_rotary_positions(case: tuple[list[int], list[int], bool, bool], threads: int) -> None:
+def test_rotary_positions_are_one_operation(
+    case: tuple[list[int], list[int], bool, bool], threads: int
+) -> None:
     (b, h, n, d), angles, turned, late = case
     x = normal(1, b, n, h * d) if turned else normal(1, b, h, n, d)
     cosine, sine = normal(2, *angles), normal(3, *angles)
@@ -92,8 +94,10 @@ def test_rotary_positions(case: tuple[list[int], list[int], bool, bool], threads
 
 @given(st.integers(2, 4), st.integers(2, 20), st.permutations(range(4)), st.booleans())
 @examples(0.3)
-def test_parts_in_another_order(count: int, size: int, order: list[int], compare: bool) -> None:
-    """Some of them changed; what is done to all may have items of another type."""
+def test_reordered_slices_are_one_operation(
+    count: int, size: int, order: list[int], compare: bool
+) -> None:
+    """Some slices are changed first; an operation on the whole result may change the item type."""
     order = [i for i in order if i < count]
     x = normal(1, 3, 2, count * size)
     graph = Graph("g")

@@ -1,9 +1,8 @@
-"""Passes on graphs written by hand: `tests/passes/golden/*.ir` hold a graph and what a pass makes
-of it.
+"""Golden tests: `tests/passes/golden/*.ir` hold a graph, and the expected result of a pass.
 
-The first line names the pass and its options, comments say what a case is about, and a line
-`[out]` parts the graphs.  Stages follow each other, each after a comment with its turns.
-`pytest --update-golden` writes what the passes give; read the difference before it is committed.
+The first line names the pass and its options, comments describe the case, and a line `[out]`
+separates the graphs.  Stages follow each other, each after a comment with its turns.
+`pytest --update-golden` writes the actual results; review the difference before committing it.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def _graph(path: Path) -> Graph:
 
 
 def _expect(path: Path, printed: str, text: str, update: bool) -> None:
-    """`text` is what the file says that a pass makes of the graph."""
+    """Assert that the file has the result `text`; with `update`, write it instead."""
     head, _, after = _split(path.read_text())
     if update:
         path.write_text(f"{head}{printed}[out]\n{text}")
@@ -71,7 +70,7 @@ GRAPHS = sorted(set(GOLDEN.glob("*.ir")) - set(GOLDEN.glob(STAGES)))
 
 
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda p: p.stem)
-def test_golden(path: Path, update_golden: bool) -> None:
+def test_passes_give_the_expected_graphs(path: Path, update_golden: bool) -> None:
     pass_, graph = _pass(path.read_text()), _graph(path)
     assert path.stem.startswith(pass_.name)
     printed = print_graph(graph)
@@ -86,8 +85,8 @@ def test_golden(path: Path, update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob(STAGES)), ids=lambda p: p.stem)
-def test_golden_stages(path: Path, update_golden: bool) -> None:
-    """`# pass: split_batch 1 2`: so many items at a time of what the operations compute."""
+def test_splitting_gives_the_expected_stages(path: Path, update_golden: bool) -> None:
+    """`# pass: split_batch 1 2` gives the items at a time of each operation."""
     first, graph = path.read_text().splitlines()[0], _graph(path)
     items = first.removeprefix(f"# pass: {SplitBatch.name}").split()
     stages = SplitBatch(items=[int(n) for n in items]).split(graph)

@@ -1,4 +1,4 @@
-"""Transposed convolutions of few channels become convolutions.  The oracle is in float64."""
+"""Deconvolutions with few channels become convolutions with equal values, against float64."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helpers.graphs.random_graphs import sample_inputs
 
 
 def _graph(seed: int) -> Graph:
-    """A transposed convolution of a known filter, mostly one that is worth it."""
+    """A deconvolution with a known filter, for which the rewrite mostly pays."""
     rng = random.Random(seed)
     graph = Graph("g")
     items = np.random.default_rng(seed)
@@ -65,7 +65,7 @@ def _graph(seed: int) -> Graph:
 
 @given(st.integers(0, 2**32 - 1))
 @examples(3)
-def test_values_stay(seed: int) -> None:
+def test_interleaving_preserves_values(seed: int) -> None:
     try:
         graph = _graph(seed)
     except NnefError:  # nothing is left of the result
@@ -94,8 +94,8 @@ def test_many_deconvolutions_are_replaced() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3])
-def test_compiled_for_any_length(tmp_path: Path, cut: int) -> None:
-    """The inverse of a Fourier transform of overlapping pieces, and what follows it."""
+def test_dynamic_models_interleave_for_any_length(tmp_path: Path, cut: int) -> None:
+    """The deconvolution is that of an inverse short-time Fourier transform, with an epilogue."""
     (tmp_path / "graph.nnef").write_text(
         "version 1.0;\nextension tract_registry tract_core;\nextension tract_symbol S;\n"
         "graph g(x) -> (y) {\n"

@@ -1,4 +1,4 @@
-"""Normalisations in the ways that people and exporters write them are one operation."""
+"""Layer and RMS normalisations, in all usual forms, become one operation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NEEDED = ("", "z = exp(x);", "z = exp(m);", "z = exp(v);", "z = exp(d);", "z = c
 
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[str, bool]:
-    """(a document over x, s, o, whether one operation is made of it)"""
+    """(a document over x, s, o, whether it becomes one operation)"""
     shape = draw(st.lists(st.integers(2, 5), min_size=1, max_size=4))
     axes = sorted(draw(st.sets(st.integers(0, len(shape) - 1), min_size=1)))
     centred = draw(st.booleans())
@@ -75,7 +75,7 @@ def _import(text: str) -> Graph:
 
 @examples(2)
 @given(documents())
-def test_results_do_not_change(document: tuple[str, bool]) -> None:
+def test_usual_forms_are_fused_and_results_do_not_change(document: tuple[str, bool]) -> None:
     text, alone = document
     graph = _import(text)
     rng = np.random.default_rng(1)
@@ -91,8 +91,8 @@ def test_results_do_not_change(document: tuple[str, bool]) -> None:
         np.testing.assert_allclose(got[name], items, 1e-9, 1e-9, err_msg=print_graph(graph))
 
 
-def test_products_take_expressions_first() -> None:
-    """What a product adds to a normalisation is one operation with the product."""
+def test_sums_with_a_product_are_fused_with_the_product() -> None:
+    """The sum of a normalisation and a product is an epilogue of the product."""
     graph = _import(
         f"""{HEAD} graph g(x, w) -> (y) {{
             x = external(shape = [3, 4]); w = external(shape = [4, 4]);

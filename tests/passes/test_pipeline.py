@@ -70,7 +70,7 @@ def test_only_operations_with_a_lowering_remain() -> None:
     assert not changes(graph)
 
 
-def test_hook_sees_every_pass() -> None:
+def test_hooks_are_called_after_every_pass() -> None:
     seen: list[Ran] = []
     graph = parse_graph(TEXT)
     run_pipeline(graph, hook=lambda g, ran: seen.append(ran))
@@ -80,7 +80,7 @@ def test_hook_sees_every_pass() -> None:
     assert all(r.seconds >= 0 for r in seen)
 
 
-def test_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_pass_is_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "a" / "b"
     monkeypatch.setenv("NNEFC_DUMP", str(folder))
     graph = parse_graph(TEXT)
@@ -215,7 +215,7 @@ def test_wrong_expansions_are_refused(expand: Expand, rule: str, message: str) -
 
 @pytest.mark.parametrize(("copies", "rule"), [(1, "limit/depth"), (2, "limit/operations")])
 def test_infinite_expansions_are_refused(copies: int, rule: str) -> None:
-    """One that makes itself, and one that doubles at every step."""
+    """One expansion contains its own operation, the other doubles the operations at every step."""
 
     def expand(emit: Emit, op: Op) -> object:
         graph_, before = op_graph, op
@@ -247,7 +247,7 @@ def _long(count: int) -> Graph:
 
 
 @pytest.mark.slow
-def test_work_is_linear() -> None:
+def test_the_pipeline_takes_linear_time() -> None:
     def work(count: int) -> int:
         graph = _long(count)
         return calls(lambda: run_pipeline(graph))
@@ -272,7 +272,7 @@ def test_dead_code_is_removed_in_one_run() -> None:
 
 
 def _shared(users: str, count: int) -> Graph:
-    """A graph of a copy of `x` that has so many users."""
+    """A graph with a copy of `x` that has `count` users."""
     graph = Graph()
     x = graph.add_input(TensorType(DType.FLOAT32, (1,)), "x")
     y = build(graph, "copy", [x]).output

@@ -1,4 +1,4 @@
-"""Passes keep what a graph computes, leave it whole, and find nothing to do the second time.
+"""Passes preserve results, leave valid graphs, and change nothing when run again.
 
 The oracle is the interpreter, which knows nothing of passes.  Scalars are float64, so that
 rounding to the item type changes nothing.
@@ -49,13 +49,13 @@ EXACT: list[Pass] = [
 ]
 
 CLOSE: list[Pass] = [FoldAffine(), MergeAffine()]
-"""These round other numbers than before, and do not look at the signs of zeros."""
+"""Passes that change roundings and signs of zeros."""
 
 SETTINGS = examples(0.8)
 
 
 def _evaluate(graph: Graph) -> Evaluation:
-    """A run in which the variables that are updated have other values than the graph holds."""
+    """Evaluate a graph, with new values for the variables that it updates."""
     sources = [op.inputs[0].op for op in graph.ops if op.name == "update"]
     labels = {op.attributes["label"].lower() for op in sources if op is not None}
     state = {label: sample_data(f"new {label}", graph.variables[label].type) for label in labels}
@@ -65,7 +65,7 @@ def _evaluate(graph: Graph) -> Evaluation:
 def _same(
     before: Evaluation, after: Evaluation, rtol: float, text: str, *, zeros: bool = True
 ) -> None:
-    """`zeros`: those that are zero in both have the same sign."""
+    """Assert equal results; `zeros`: with equal signs of zeros."""
     for kind in ("outputs", "variables"):
         old, new = getattr(before, kind), getattr(after, kind)
         assert list(old) == list(new)
@@ -97,7 +97,7 @@ def test_pass_keeps_values(pass_: Pass, graph: Graph) -> None:
 @pytest.mark.parametrize("pass_", CLOSE, ids=repr)
 @given(graph=graphs(smooth=True))
 @SETTINGS
-def test_pass_keeps_values_closely(pass_: Pass, graph: Graph) -> None:
+def test_rounding_pass_keeps_values_closely(pass_: Pass, graph: Graph) -> None:
     before, text = _evaluate(graph), print_graph(graph)
     changed = pass_.run(graph)
     after = print_graph(graph)
@@ -128,7 +128,7 @@ def test_pipeline_keeps_values(graph: Graph) -> None:
 
 @given(graph=graphs(), data=st.data())
 @SETTINGS
-def test_passes_in_any_order(graph: Graph, data: st.DataObject) -> None:
+def test_passes_keep_values_in_any_order(graph: Graph, data: st.DataObject) -> None:
     before, text = _evaluate(graph), print_graph(graph)
     for pass_ in data.draw(st.permutations(EXACT)):
         pass_.run(graph)

@@ -1,4 +1,4 @@
-"""Passes over loops: what they compute stays, and what is taken out of them."""
+"""Passes over loops preserve results, and hoist, merge, inline or remove operations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ F32 = DType.FLOAT32
 
 @given(graphs(max_ops=8, loops=True, smooth=True))
 @SETTINGS
-def test_passes_keep_what_loops_compute(graph: Graph) -> None:
+def test_the_pipeline_preserves_results_of_loops(graph: Graph) -> None:
     text, inputs = print_graph(graph), sample_inputs(graph)
     before = evaluate(graph, inputs)
     run_pipeline(graph, hook=verify_hook)
@@ -52,7 +52,7 @@ def test_passes_keep_what_loops_compute(graph: Graph) -> None:
 @pytest.mark.parametrize("pass_", [SimplifyScans(), HoistFromScans()], ids=lambda p: p.name)
 @given(graph=graphs(max_ops=8, loops=True, smooth=True))
 @SETTINGS
-def test_a_pass_keeps_what_loops_compute(pass_: Pass, graph: Graph) -> None:
+def test_passes_over_loops_preserve_results(pass_: Pass, graph: Graph) -> None:
     run_pass(ExpandCompounds(), graph)
     text, inputs = print_graph(graph), sample_inputs(graph)
     before = evaluate(graph, inputs).outputs
@@ -62,7 +62,7 @@ def test_a_pass_keeps_what_loops_compute(pass_: Pass, graph: Graph) -> None:
     after = evaluate(graph, inputs).outputs
     for name, want in before.items():
         np.testing.assert_allclose(after[name], want, 1e-9, 1e-9, err_msg=text)
-    while run_pass(pass_, graph):  # what one loop gives may be constant for the next one
+    while run_pass(pass_, graph):  # the result of one loop may be a constant operand of the next
         pass
     assert print_graph(graph) == print_graph(graph.clone())
 
@@ -80,7 +80,7 @@ PROJECTED = """graph g(%x: float32[6,2,5], %s: float32[2,3], %w: float32[3,5])
       %u: float32[1,2,3] = unsqueeze(%t) {axes = [0]}
     }}
 }"""
-"""A product with all inputs that is written into the loop."""
+"""A loop whose body multiplies slices of its input with invariant weights."""
 
 
 def test_products_of_inputs_are_computed_before_the_loop() -> None:
@@ -169,7 +169,7 @@ def test_products_of_several_rows_stay_apart() -> None:
 
 
 KINDS = ("constant", "variable", "flat", "turned", "input")
-"""Of weights: `flat` is a variable without a batch, `turned` a transpose, `input` is not known."""
+"""Kinds of weights: `flat` has no batch, `turned` is a transpose, `input` is not known."""
 
 
 @given(
@@ -180,7 +180,7 @@ KINDS = ("constant", "variable", "flat", "turned", "input")
 )
 @SETTINGS
 def test_products_of_a_row_are_merged(products: list[tuple[int, bool, str]], rank: int) -> None:
-    """Of so many columns, with the transpose or not, with weights of such a kind."""
+    """`products`: columns, whether the weights are transposed, and their kind."""
     graph, body = Graph("g"), Graph("turn")
     outer, lead = graph.add_input(TensorType(F32, (1,) * (rank - 1) + (5,)), "row"), (1,) * rank
     row = body.add_input(outer.type, "row")

@@ -1,4 +1,4 @@
-"""Stages: cut anywhere, with any number of items at a time, results stay what they were."""
+"""Stages compute the same as the graph, for any cuts and any numbers of items at a time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run_stages(stages: list[Stage], inputs: list[Array]) -> dict[int, Array]:
 
 
 def slice_of(whole: Array, type_: TensorType, turn: int) -> Array:
-    """What a turn sees: a slice along dimension 0, or everything."""
+    """The tensor in one turn: a slice along dimension 0, or the whole."""
     if whole.shape == type_.dims:
         return whole
     (first, *rest), (extent, *others) = type_.dims, whole.shape
@@ -72,7 +72,7 @@ def slice_of(whole: Array, type_: TensorType, turn: int) -> Array:
 
 
 def name_values(graph: Graph) -> None:
-    """Give every value a name: those that become inputs of stages are then told apart."""
+    """Give every value a name, which distinguishes the inputs of stages."""
     for i, value in enumerate(v for op in graph.ops for v in op.outputs):
         value.name = value.name or f"v{i}"
 
@@ -108,7 +108,7 @@ def cuts(draw: st.DrawFn) -> tuple[Graph, list[int], int]:
 
 @given(cuts())
 @SETTINGS
-def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int]) -> None:
+def test_stages_compute_the_same_as_the_graph(cut: tuple[Graph, list[int], int]) -> None:
     graph, items, batch = cut
     stages = SplitBatch(items=items).split(graph)
     if any(n < batch for n in items):
@@ -121,7 +121,7 @@ def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int
 
 
 class Free(Costs):
-    """Launches cost nothing, so that small graphs are worth a cut."""
+    """A cost model with free launches, so that cuts of small graphs pay."""
 
     @cached_property
     def launch(self) -> float:
@@ -130,7 +130,7 @@ class Free(Costs):
 
 @given(cuts())
 @SETTINGS
-def test_cuts_by_costs_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int]) -> None:
+def test_stages_by_costs_compute_the_same_as_the_graph(cut: tuple[Graph, list[int], int]) -> None:
     graph, _, _ = cut
     same(graph, SplitBatch(costs=Free(reach=64)).split(graph))
 
@@ -145,10 +145,10 @@ RULED = [
 ]
 
 
-def test_operations_without_a_rule() -> None:
-    """Of all others some sample can be cut; those of `sample` are of one item.
+def test_only_known_operations_cannot_be_split() -> None:
+    """Some sample of every other operation is separable; the samples of `sample` have one item.
 
-    `scatter_nd` writes to any item; blocks are of weights; numbers in a row are computed of none.
+    `scatter_nd` may write to any item, blocks are weights, and `iota` and `tri` have no operands.
     """
     without = {name for name in RULED if not any(_separations(name))}
     roi = {"avg_roi_pool", "max_roi_pool", "roi_resample"}
@@ -223,7 +223,7 @@ def attentions(draw: st.DrawFn) -> Graph:
 @given(attentions())
 @SETTINGS
 def test_attention_is_cut_where_items_are_separate(graph: Graph) -> None:
-    """The batch is what dimension 0 of the first input happens to be."""
+    """Permutations of the axes decide which dimension is the batch."""
     steps, batch = computing(graph), batch_of(graph)
     assume(batch > 1)
     _, apart = rows_of(graph, steps, batch)
@@ -231,7 +231,7 @@ def test_attention_is_cut_where_items_are_separate(graph: Graph) -> None:
 
 
 def test_attention_over_the_items_of_a_batch_is_cut() -> None:
-    """From a product with the weights of queries, keys and values, as in a transformer."""
+    """Queries, keys and values come from one product, as in a transformer."""
     graph = Graph("attention")
     x = graph.add_input(TensorType(DType.FLOAT64, (4, 5, 3, 2, 6)), "x")
     parts = build(graph, "split", [x], {"axis": 2, "ratios": (1, 1, 1)}).outputs

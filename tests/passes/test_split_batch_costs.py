@@ -81,7 +81,7 @@ SPLIT = Phase("stages", (SplitBatch(),))
 
 
 def test_stages_are_explained_as_one_graph() -> None:
-    """Operations of all stages, and as much work as there was."""
+    """The report counts the operations of all stages; the work does not change."""
     graph, recorder = parse_graph(PICTURES), PassRecorder()
     turns: list[int] = []
 
@@ -110,10 +110,10 @@ def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def shared_product(width: int, *, of_mean: bool = False) -> Graph:
-    """Convolutions, and amid them a product of two inputs of the model, which have no items.
+    """Convolutions, and between them a product of two inputs of the model, which have no items.
 
-    The convolutions that follow read some of it.  `of_mean`: its first operand is a mean over the
-    batch instead, of what two convolutions before it give.
+    Later convolutions read a factor computed from it.  `of_mean`: its first operand is a mean over
+    the batch of the first two convolutions instead.
     """
     graph = Graph("shared")
     x, a, b = (
@@ -146,7 +146,7 @@ def shared_product(width: int, *, of_mean: bool = False) -> Graph:
 
 
 def turns_of(stages: list[Stage], name: str) -> list[int]:
-    """Of the stages that have operations of this name, which are none of copied graphs."""
+    """The turns of the stages with operations whose names contain `name`."""
     return [stage.turns for stage in stages for op in stage.graph.ops if name in op.name]
 
 
@@ -157,14 +157,14 @@ def test_operations_without_items_are_computed_once() -> None:
 
 
 def test_operations_after_the_whole_batch_are_computed_with_it() -> None:
-    """After the mean, before convolutions go on item by item."""
+    """A stage for the whole batch lies between two stages of single items."""
     stages = SplitBatch().split(shared_product(128, of_mean=True))
     assert [stage.turns for stage in stages] == [16, 1, 16]
     assert turns_of(stages, "matmul") == [1]
 
 
 def test_cheap_operations_are_repeated_in_every_turn() -> None:
-    """Where a cut would cost more."""
+    """A cut would cost more than the repetition."""
     (stage,) = SplitBatch().split(shared_product(2))
     assert stage.turns == 16
 

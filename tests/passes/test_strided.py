@@ -1,4 +1,4 @@
-"""Views of views, against NumPy's."""
+"""Strided views of chains of operations, against NumPy's views."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_every_rule_is_on_the_page_once() -> None:
     assert sorted(set(page) - rules_of_code()) == [], "no code has them any more"
 
 
-def test_rules_that_are_put_together_are_known() -> None:
+def test_composed_rules_are_listed() -> None:
     known = set(families())
     prefixes = {s for _, s in strings() if PREFIX.fullmatch(s) and s[:-1] in known}
     assert prefixes == set(MADE), "say in MADE what the new ones become"
@@ -109,7 +109,7 @@ def test_rules_that_are_put_together_are_known() -> None:
     assert {f"limit/{name}" for name in limits} == MADE["limit/"]
 
 
-def test_families_are_those_that_diagnostics_tell() -> None:
+def test_families_are_those_of_the_docstring_of_diagnostics() -> None:
     known = families()
     assert {rule.partition("/")[0] for rule in rules_of_page()} == set(known)
     assert re.findall(r"^\| \[([a-z]+)\]\(#\1\) \|", PAGE, re.MULTILINE) == known
@@ -123,7 +123,7 @@ def test_families_are_those_that_diagnostics_tell() -> None:
     assert not strange, "name the family in the docstring of Diagnostic"
 
 
-def test_rules_stand_in_the_section_of_their_family() -> None:
+def test_rules_are_in_the_section_of_their_family() -> None:
     for section in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]:
         family = section.partition("\n")[0]
         for rule in re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE):

@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
 
 
 def package(module: str) -> str:
-    """The package below nnefc; of `nnefc` itself and what stands beside the packages: ""."""
+    """The package below nnefc that contains a module; "" for modules outside of packages."""
     name = module.partition(".")[2].partition(".")[0]
     return name if len(module.split(".")) > 2 or is_package(module) else ""
 
@@ -66,7 +66,7 @@ def test_every_package_is_in_the_order() -> None:
     assert beside == {"nnefc", "nnefc.__main__"}, "modules belong into a package"
 
 
-def test_packages_import_those_before_them() -> None:
+def test_packages_import_only_earlier_ones() -> None:
     before: set[str] = set()
     for name, allowed in ALLOWED.items():
         assert allowed <= before, f"{name} may not import {allowed - before}, which come later"
@@ -74,7 +74,7 @@ def test_packages_import_those_before_them() -> None:
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_imports_run_one_way(name: str) -> None:
+def test_modules_import_only_allowed_packages(name: str) -> None:
     allowed = ALLOWED[name] | {name, "support"}
     strays = {
         f"{module} imports {other}"
@@ -87,12 +87,12 @@ def test_imports_run_one_way(name: str) -> None:
 
 
 @pytest.mark.parametrize("types", [False, True])
-def test_no_modules_import_one_another(types: bool) -> None:
+def test_imports_have_no_cycles(types: bool) -> None:
     assert rings(imports(types)) == []
 
 
-def test_imports_are_seen() -> None:
-    """Those of functions and for types, of modules and of names in them; rings."""
+def test_imports_and_cycles_are_detected() -> None:
+    """Detected imports include those in functions, for types, of modules and of names."""
     graph = imports()
     assert len(graph) > 400
     assert "nnefc.runtime.compile.worker" in graph["nnefc.runtime.compile.pool"]
@@ -112,7 +112,7 @@ def test_imports_are_seen() -> None:
         ("import nnefc.frontends.nnef", ["numba", "llvmlite", "typer", "rich", "PIL"]),
     ],
 )
-def test_heavy_imports_wait(statement: str, banned: list[str]) -> None:
+def test_heavy_modules_are_imported_on_use(statement: str, banned: list[str]) -> None:
     code = f"import sys; {statement}; print([m for m in {banned} if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert output.stdout.strip() == "[]", output.stdout + output.stderr

@@ -1,4 +1,4 @@
-"""The wheel holds what the checkout holds."""
+"""The wheel contains all packages and data of the checkout."""
 
 from __future__ import annotations
 

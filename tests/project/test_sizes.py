@@ -1,4 +1,4 @@
-"""Folders, files and functions are small enough to be read at once; packages say what they are."""
+"""Limits on the sizes of folders, files and functions; packages have docstrings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def length(function: ast.FunctionDef) -> int:
     return 1 + (function.end_lineno or 0) - function.lineno
 
 
-def test_functions() -> None:
+def test_functions_are_short() -> None:
     long = {
         f"{module}.{node.name}"
         for module, path in modules().items()
@@ -36,20 +36,20 @@ def test_functions() -> None:
     assert sorted(LONG_FUNCTIONS - long) == [], "short now: take them off the list"
 
 
-def test_files() -> None:
+def test_files_are_short() -> None:
     long = {
         module for module, path in modules().items() if path.read_text().count("\n") > FILE_LINES
     }
     assert sorted(long) == [], f"more than {FILE_LINES} lines"
 
 
-def test_folders() -> None:
+def test_folders_are_small() -> None:
     counts = {
         folder: sum(1 for path in folder.iterdir() if path.name != "__pycache__")
         for folder in {path.parent for path in modules().values()}
     }
     assert len(counts) > 40
-    root = ROOT / "nnefc"  # of which py.typed and __main__ are no part of the pipeline
+    root = ROOT / "nnefc"  # py.typed and __main__ do not belong to the pipeline
     many = {
         folder for folder, count in counts.items() if count > FOLDER_FILES + 2 * (folder == root)
     }
@@ -59,5 +59,5 @@ def test_folders() -> None:
 @pytest.mark.parametrize(
     "package", [name for name, path in modules().items() if path.name == "__init__.py"]
 )
-def test_packages_say_what_they_hold(package: str) -> None:
+def test_packages_have_docstrings(package: str) -> None:
     assert ast.get_docstring(tree(modules()[package]))

@@ -6,7 +6,7 @@ from tests.helpers.sources import modules
 from tests.helpers.tiers import SLOW, TESTS, is_slow
 
 
-def test_what_is_listed_exists() -> None:
+def test_slow_files_and_folders_exist() -> None:
     assert [name for name in SLOW if not (TESTS / name).exists()] == []
 
 

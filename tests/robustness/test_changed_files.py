@@ -1,4 +1,4 @@
-"""Files changed while a model is mapped from them: an error, never wrong results."""
+"""Changes of files from which a model is mapped are errors, and never give wrong results."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _compile(model: Model, _: Path) -> None:
 
 @pytest.mark.parametrize("change", [_shorter, _other_numbers])
 @pytest.mark.parametrize("use", [_save, _pickle, _emit, _read, _archive, _compile])
-def test_what_has_changed_is_not_used(
+def test_reading_a_changed_file_is_an_error(
     tmp_path: Path,
     source: tuple[Path, Path],
     change: Callable[[Path], None],
@@ -89,7 +89,7 @@ def test_what_has_changed_is_not_used(
 
 
 @pytest.mark.parametrize("how", ["replaced", "removed", "touched again"])
-def test_other_files_make_no_difference(
+def test_replaced_removed_or_touched_files_do_not_matter(
     tmp_path: Path, source: tuple[Path, Path], how: str
 ) -> None:
     document, file = source

@@ -44,7 +44,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> nnefc.Model:
 
 
 def refused(write: Callable[[], object], needed: int = 0) -> None:
-    """The error reports the free and the required bytes."""
+    """Assert that `write` fails with an error that reports the free and the required bytes."""
     with pytest.raises(NnefError) as caught:
         write()
     (error,) = caught.value.errors
@@ -61,7 +61,7 @@ def refused(write: Callable[[], object], needed: int = 0) -> None:
 
 
 @pytest.mark.parametrize("is_loaded", [False, True], ids=["compiled", "loaded"])
-def test_saving_leaves_what_was_there(
+def test_failed_saving_leaves_existing_files_unchanged(
     tmp_path: Path, narrow: Place, large: nnefc.Model, is_loaded: bool
 ) -> None:
     place, full = narrow
@@ -87,7 +87,7 @@ def test_saving_leaves_what_was_there(
     assert (place / "other.nnefc").read_bytes() == before
 
 
-def test_the_command_says_so(cli: Cli, tmp_path: Path, narrow: Place) -> None:
+def test_the_command_reports_a_full_disk(cli: Cli, tmp_path: Path, narrow: Place) -> None:
     place, full = narrow
     with full():
         result = cli(
@@ -100,7 +100,7 @@ def test_the_command_says_so(cli: Cli, tmp_path: Path, narrow: Place) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_code_for_others_needs_room_for_a_temporary_file(
+def test_code_for_other_targets_needs_room_for_a_temporary_file(
     tmp_path: Path, narrow: Place, large: nnefc.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, full = narrow
@@ -116,7 +116,7 @@ def test_code_for_others_needs_room_for_a_temporary_file(
         large.save(tmp_path / "net.nnefc", targets=["x86-64-v2"])
 
 
-# -- weights that are made at the first call
+# -- weights that are packed at the first call
 
 
 def test_weights_that_do_not_fit_stay_in_memory(
@@ -137,7 +137,7 @@ def test_weights_that_do_not_fit_stay_in_memory(
 
 
 def _begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Partial files of packed weights."""
+    """The names of files of packed weights that are begun from now on."""
     names: list[str] = []
     real = LruFolder.writing
 
@@ -149,7 +149,7 @@ def _begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_saving_does_not_need_room_for_them(
+def test_saving_needs_no_room_for_cached_weights(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = transformed(tmp_path)
@@ -164,7 +164,7 @@ def test_saving_does_not_need_room_for_them(
 # -- folders for programs in C
 
 
-def test_folders_for_c_are_not_left_half_written(
+def test_folders_for_c_are_written_whole_or_not_at_all(
     cli: Cli, tmp_path: Path, narrow: Place, large: nnefc.Model
 ) -> None:
     place, full = narrow
@@ -182,8 +182,8 @@ def test_folders_for_c_are_not_left_half_written(
     assert list(place.rglob("*")) == [place / "empty"]
 
 
-def test_a_library_that_does_not_fit_is_none(tmp_path: Path, disk: Disk) -> None:
-    """The linker writes this file last; all others are whole."""
+def test_a_full_disk_leaves_out_only_the_shared_library(tmp_path: Path, disk: Disk) -> None:
+    """The linker writes the library last, after all other files."""
     model = compiled(tmp_path, TINY)
     names = model.emit_c(tmp_path / "c")
     if "libtiny.so" not in names:
@@ -200,7 +200,7 @@ def test_a_library_that_does_not_fit_is_none(tmp_path: Path, disk: Disk) -> None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the tests above have mounted disks")
-def test_who_may_not_mount_may_in_a_namespace(tmp_path: Path) -> None:
+def test_ordinary_users_pass_these_tests_in_a_namespace(tmp_path: Path) -> None:
     alone = ["unshare", "--user", "--map-root-user", "--mount"]
     if not shutil.which("unshare") or subprocess.run([*alone, "true"]).returncode:
         pytest.skip("there are no namespaces for users here")

@@ -53,7 +53,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks with signals")
-def test_nothing_is_broken_by_200_kills(tmp_path: Path) -> None:
+def test_files_are_whole_after_200_kills(tmp_path: Path) -> None:
     model = compiled(tmp_path, MIXED, threads=1)
     expected = results(model)
     cache, path = tmp_path / "cache", tmp_path / "net.nnefc"

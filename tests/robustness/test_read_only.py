@@ -1,4 +1,4 @@
-"""Read-only homes and caches: loaded models run, and write nowhere else."""
+"""Loaded models run with read-only homes and caches, and write nowhere else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CACHE = Path(".cache") / "nnefc" / "kernels"
 @pytest.fixture
 def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """An empty folder, which `seal` makes read-only."""
-    if os.geteuid() == 0:  # who may write whatever the mode is
+    if os.geteuid() == 0:  # root may write regardless of modes
         disk: Callable[[str], Path] = request.getfixturevalue("disk")
         return disk("16m")
     (tmp_path / "home").mkdir()
@@ -74,8 +74,10 @@ def unseal(home: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "warned"), [("", "kernels"), ("kernels", "weights"), ("weights", ""), ("entry", "")]
 )
-def test_it_runs(tmp_path: Path, home: Path, variable: str, there: str, warned: str) -> None:
-    """`there`: how much of the cache was there before; `warned`: which folder a warning names."""
+def test_loaded_models_run_with_a_read_only_cache(
+    tmp_path: Path, home: Path, variable: str, there: str, warned: str
+) -> None:
+    """`there`: the innermost part of the cache that exists; `warned`: the folder in a warning."""
     path = transformed(tmp_path)
     model = nnefc.load(path, threads=1)
     np.savez(tmp_path / "in.npz", *inputs(model))
@@ -101,7 +103,7 @@ def test_it_runs(tmp_path: Path, home: Path, variable: str, there: str, warned: 
     assert len(said) == bool(warned)
     assert all(f"{place if warned == 'kernels' else place / warned}: " in text for text in said)
     assert all("stay in memory" in text for text in said)
-    assert begun, "not even tried"
+    assert begun, "no attempt to write"
     assert [name for name in begun if not Path(name).is_relative_to(home)] == []
 
 

@@ -76,7 +76,7 @@ for _ in range({TURNS}):
 
 
 @pytest.mark.parametrize("count", [2, 8])
-def test_processes_that_save_to_one_name(tmp_path: Path, count: int) -> None:
+def test_processes_may_save_to_one_name(tmp_path: Path, count: int) -> None:
     """Every reader sees a whole file of one writer."""
     document, net = write(tmp_path, LAYERS), tmp_path / "net.nnefc"
     seeds = range(count)
@@ -147,7 +147,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shared:
 
 
 @pytest.mark.parametrize("count", [2, 8])
-def test_processes_that_make_the_same_weights(shared: Shared, count: int) -> None:
+def test_processes_may_pack_the_same_weights(shared: Shared, count: int) -> None:
     with at_once(LOADING, [shared.loading()] * count) as said:
         pass
     shared.check(said)

@@ -57,7 +57,7 @@ Step = tuple[int, int, int]
 
 
 def numbers_of(steps: list[Step], symbols: list[Any]) -> list[Any]:
-    """Numbers, each of some that were there before it."""
+    """The symbols, 1, 3, and a number for each step, computed from earlier numbers."""
     numbers = [*symbols, 1, 3]
     for which, left, right in steps:
         x, y = numbers[left % len(numbers)], numbers[right % len(numbers)]

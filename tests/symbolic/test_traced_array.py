@@ -14,7 +14,7 @@ from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 @dataclass(frozen=True)
 class Grid:
-    """What functions are given."""
+    """A dataclass as argument of a traced function."""
 
     extents: tuple[int, ...]
     step: int

@@ -1,4 +1,4 @@
-"""What does not parse: with which errors, and where."""
+"""Syntax errors: rules, positions and messages of documents that do not parse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flat and compositional syntax, extensions and versions: what each of them lets parse."""
+"""Constructs that flat syntax, extensions and versions allow."""
 
 from __future__ import annotations
 

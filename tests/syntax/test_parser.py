@@ -1,4 +1,4 @@
-"""The grammar: what parses, and to which tree."""
+"""The parser: trees and positions of all constructs, and the conformance documents."""
 
 from __future__ import annotations
 

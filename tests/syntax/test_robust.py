@@ -1,4 +1,4 @@
-"""Hostile and broken documents: an NnefError in bounded time, nothing else."""
+"""Hostile and broken documents only raise NnefError, in bounded time."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ GRAPH = "graph g( x ) -> ( y ) { x = external(shape = [1]); y = relu(x); }"
     ],
 )
 def test_many_findings_hide_no_error(before: str) -> None:
-    """However many warnings, or findings that an extension takes back, come before it."""
+    """Many warnings, or findings that an extension revokes, may precede the error."""
     found = Diagnostics()
     with pytest.raises(NnefError) as error:
         parse("version 1.0;\n" + 300 * before + GRAPH.replace("relu(x)", "relu($)"))

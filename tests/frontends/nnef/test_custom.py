@@ -69,7 +69,7 @@ def test_names_are_registered_once(swish: None) -> None:
         custom.operation("fragment swish2( x: tensor<scalar> )")
 
 
-def test_a_shape_rule_states_what_arguments_must_fulfil() -> None:
+def test_a_shape_rule_checks_arguments() -> None:
     def shape(call: Call) -> TensorType:
         axis = call["axis"]
         call.require(axis >= 0, f"axis must not be negative: axis = {axis}")

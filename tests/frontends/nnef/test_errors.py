@@ -192,7 +192,7 @@ def test_lazy_and_legal_bodies(body: str) -> None:
     import_text(fragment(body))
 
 
-def test_a_branch_of_the_graph_that_is_not_taken_is_checked_for_what_never_fits() -> None:
+def test_an_untaken_branch_of_the_graph_is_checked_for_certain_errors() -> None:
     assert rules_of(document("y = x if true else softmax(x, axes = [1,1]);")) == [
         "argument/softmax"
     ]

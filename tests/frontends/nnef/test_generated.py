@@ -1,4 +1,4 @@
-"""Random fragments: whatever they say, the outcome is a sound graph or an error at a place."""
+"""Random fragments give a valid graph or an error with a position."""
 
 from __future__ import annotations
 

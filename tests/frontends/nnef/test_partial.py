@@ -1,4 +1,4 @@
-"""Fragments around every operation: nothing is known of the arguments, and nothing is wrong."""
+"""Fragments around every operation, with unknown arguments, are checked without false errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wrapper(declaration: Declaration, **given: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_known(name: str) -> None:
+def test_unknown_arguments_cause_no_errors(name: str) -> None:
     declaration = standard(name)
     assert declaration is not None
     diagnostics = Diagnostics()
@@ -49,7 +49,7 @@ def test_nothing_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_attribute_is_known(name: str) -> None:
+def test_one_known_attribute_causes_only_errors_of_its_operation(name: str) -> None:
     declaration = standard(name)
     assert declaration is not None
     values = {"integer": "-9", "integer[]": "[-9]", "scalar": "0.5", "string": "'nonsense'"}
@@ -76,7 +76,7 @@ def test_one_attribute_is_known(name: str) -> None:
         ("softmax", {"axes": "[1,1]"}),
     ],
 )
-def test_certain_errors_are_found(name: str, given: dict[str, str]) -> None:
+def test_certain_errors_are_reported(name: str, given: dict[str, str]) -> None:
     declaration = standard(name)
     assert declaration is not None
     assert rules_of(document("y = copy(x);", wrapper(declaration, **given))) == [f"argument/{name}"]
