@@ -1,4 +1,4 @@
-"""Making operations, and running a graph by the references."""
+"""Building operations, and evaluating graphs by references."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def run(graph: Graph, *arrays: Any, **options: Any) -> Any:
     return evaluate(graph, {f"x{i}": a for i, a in enumerate(arrays)}, **options)
 
 
-def test_beyond() -> None:
+def test_operations_and_attributes_beyond_nnef_are_known() -> None:
     assert beyond("gather") and beyond("silu")
     assert not beyond("slice") and not beyond("elu")
     assert beyond("slice", "stride") and beyond("elu", "alpha")
     assert not beyond("slice", "axes") and not beyond("leaky_relu", "alpha")
 
 
-def test_defaults() -> None:
+def test_defaults_are_those_of_the_signature() -> None:
     assert defaults(spec("softmax")) == {"axes": (1,)}
     assert defaults(spec("reshape")) == {"axis_start": 0, "axis_count": -1}
     assert defaults(spec("pad")) == {"border": "constant", "value": 0.0}
     assert defaults(spec("slice")) == {"stride": ()}
 
 
-def test_build_fills_in_and_infers() -> None:
+def test_build_adds_defaults_and_infers_types() -> None:
     graph = graph_of((2, 3, 4))
     (x,) = graph.inputs
     op = build(graph, "reshape", [x], {"shape": [0, -1]}, names=["y"])
@@ -66,7 +66,7 @@ def test_missing_operands_become_constants() -> None:
     assert op.inputs[2].type == op.output.type.with_shape(())
 
 
-def test_dtype_of_results_without_typed_operands() -> None:
+def test_dtype_sets_the_item_type_of_results() -> None:
     graph = graph_of((2,))
     attributes = {"shape": (2,), "value": (1.0, 2.0)}
     made = build(graph, "constant", [], attributes, dtype=DType.FLOAT64)
@@ -75,7 +75,7 @@ def test_dtype_of_results_without_typed_operands() -> None:
     assert made.output.type.dtype is DType.INT64
 
 
-def test_unknown_shapes() -> None:
+def test_unknown_shapes_give_unknown_shapes() -> None:
     graph = Graph()
     x = graph.add_input(TensorType(DType.FLOAT64, None), "x")
     assert build(graph, "relu", [x]).output.type == TensorType(DType.FLOAT64, None)
@@ -97,7 +97,9 @@ def test_unknown_shapes() -> None:
         ("transpose", 1, {"axes": (1, 2)}, "argument/transpose"),
     ],
 )
-def test_build_refuses(name: str, count: int, attributes: dict[str, Any], rule: str) -> None:
+def test_build_reports_wrong_invocations(
+    name: str, count: int, attributes: dict[str, Any], rule: str
+) -> None:
     graph = graph_of((2, 3), (2, 3), (2, 3))
     place = Place("net.nnef", 3, 5)
     with pytest.raises(NnefError) as caught:
@@ -108,7 +110,7 @@ def test_build_refuses(name: str, count: int, attributes: dict[str, Any], rule: 
     assert not any(v.users for v in graph.inputs)
 
 
-def test_generic_operands_agree() -> None:
+def test_generic_operands_must_have_one_type() -> None:
     graph = graph_of((2,))
     whole = graph.add_input(TensorType(DType.INT32, (2,)), "i")
     with pytest.raises(NnefError, match="values must be a tensor of float32, not of int32"):
@@ -136,7 +138,7 @@ def test_emitter_makes_constants_of_numbers() -> None:
 # -- evaluate
 
 
-def test_evaluate() -> None:
+def test_evaluate_returns_outputs_and_requested_values() -> None:
     graph = graph_of((2, 3))
     (x,) = graph.inputs
     y = build(graph, "relu", [x], names=["y"]).output
@@ -169,7 +171,7 @@ def test_evaluate_updates_variables_at_the_end() -> None:
     assert second.outputs["seen"].tolist() == [11, 22]
 
 
-def test_evaluate_fused() -> None:
+def test_evaluate_computes_fused_expressions() -> None:
     graph = graph_of((2, 1), (1, 3))
     expression = Expression(
         inputs=(F32, F32),
@@ -201,7 +203,7 @@ def test_evaluate_refuses_wrong_inputs() -> None:
     assert "[2]" in str(caught.value)
 
 
-def test_evaluate_needs_data_and_references() -> None:
+def test_evaluate_reports_missing_data_and_references() -> None:
     graph = graph_of((2,))
     graph.variables["v"] = Variable("v", TensorType(F32, (2,)))
     with pytest.raises(NnefError, match="variable 'v' has no data"):
@@ -216,7 +218,7 @@ def test_evaluate_needs_data_and_references() -> None:
     assert [e.message.split()[1] for e in caught.value.errors] == ["mine", "yours"]
 
 
-def test_evaluate_custom_operations() -> None:
+def test_evaluate_expands_custom_operations() -> None:
     custom = OpSpec(
         name="mine",
         signature="fragment mine( x: tensor<scalar>, k: scalar ) "

@@ -1,4 +1,4 @@
-"""Every operation has all that the compiler needs; a failure says what to add to which file."""
+"""Every operation is complete; a failure tells what to add to which file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCKED_CONVOLUTIONS = ("fused_conv", "fused_deconv")
 
 
 def missing(spec: OpSpec) -> list[str]:
-    """What an operation lacks, as instructions."""
+    """Instructions for what an operation lacks; empty if it is complete."""
     entry = f"the entry of '{spec.name}' under nnefc/ops/"
     lacks: list[str] = []
     if not spec.is_internal and spec.infer is None:
@@ -69,7 +69,7 @@ def missing(spec: OpSpec) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(operations()))
-def test_nothing_is_missing(name: str) -> None:
+def test_every_operation_is_complete(name: str) -> None:
     load_lowerings()
     lacks = missing(operations()[name])
     assert not lacks, f"operation '{name}' is not complete:\n- " + "\n- ".join(lacks)

@@ -29,7 +29,7 @@ def close(result: Array, expected: Any) -> None:
     np.testing.assert_allclose(result, np.asarray(expected), rtol=1e-9, atol=1e-12)
 
 
-def test_local_response_over_channels() -> None:
+def test_local_response_over_channels_matches_pytorch() -> None:
     x = data(2, 7, 3, 4)
     expected = functional.local_response_norm(torch.tensor(x), 5, 0.5, 0.75, 2.0)
     attributes = {"size": (1, 5, 1, 1), "alpha": 0.5, "beta": 0.75, "bias": 2.0}
@@ -37,7 +37,7 @@ def test_local_response_over_channels() -> None:
 
 
 def local_mean(x: Array, size: tuple[int, ...]) -> Array:
-    """The mean of the window around every item, zeros outside."""
+    """The mean of the window around every item; outside the tensor, items count as zeros."""
     mean = np.zeros(x.shape)
     for index in np.ndindex(*x.shape):
         for tap in np.ndindex(*size):
@@ -48,7 +48,7 @@ def local_mean(x: Array, size: tuple[int, ...]) -> Array:
 
 
 @pytest.mark.parametrize("size", [(1, 3, 1, 1), (1, 1, 3, 2), (2, 1, 1, 3)])
-def test_local(size: tuple[int, ...]) -> None:
+def test_local_normalizations_match_their_formulas(size: tuple[int, ...]) -> None:
     x = data(2, 3, 3, 4)
     centered = x - local_mean(x, size)
     close(reference("local_mean_normalization", x, size=size), centered)
@@ -62,7 +62,7 @@ def test_local(size: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2, 1), (0, 1, 2)])
-def test_norms(axes: tuple[int, ...]) -> None:
+def test_normalizations_by_norms_match_pytorch(axes: tuple[int, ...]) -> None:
     x = data(2, 4, 3)
     for name, p in (("l1_normalization", 1), ("l2_normalization", 2)):
         norm = torch.linalg.vector_norm(torch.tensor(x), p, dim=axes, keepdim=True).numpy()
@@ -75,7 +75,7 @@ def test_norms(axes: tuple[int, ...]) -> None:
     close(reference("l2_normalization", x, axes=(1,), bias=0.0, epsilon=0.5), many)
 
 
-def test_batch() -> None:
+def test_batch_normalization_matches_pytorch() -> None:
     x, mean, variance, offset, scale = data(2, 3, 4, 5), *(data(5, 4, 3)[i, 0] for i in range(4))
     variance = variance**2
     operands = [torch.tensor(a) for a in (x, mean, variance, scale, offset)]

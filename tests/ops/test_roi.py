@@ -49,7 +49,7 @@ def cell(input: Array, roi: Sequence[float], i: int, j: int, size: tuple[int, in
 
 
 @given(regions(), counts, counts)
-def test_pool(given: tuple[Array, Array], high: int, wide: int) -> None:
+def test_pooling_matches_its_formula(given: tuple[Array, Array], high: int, wide: int) -> None:
     rois, batch = given
     input = feature_maps(2, 2, 7, 9)
     average = reference("avg_roi_pool", input, rois, batch, output_size=(high, wide))
@@ -63,7 +63,9 @@ def test_pool(given: tuple[Array, Array], high: int, wide: int) -> None:
 
 
 @given(regions(), counts, counts, st.sampled_from(["symmetric", "asymmetric", "aligned"]))
-def test_resample(given: tuple[Array, Array], high: int, wide: int, method: str) -> None:
+def test_resampling_matches_its_formula(
+    given: tuple[Array, Array], high: int, wide: int, method: str
+) -> None:
     rois, batch = given
     input = feature_maps(2, 1, 7, 9)
     size = (high, wide)
@@ -95,7 +97,7 @@ def test_resample(given: tuple[Array, Array], high: int, wide: int, method: str)
 @pytest.mark.parametrize(
     ("method", "aligned"), [("symmetric", False), ("aligned", True), ("asymmetric", None)]
 )
-def test_resample_of_everything_is_upsampling(method: str, aligned: bool | None) -> None:
+def test_resampling_the_whole_map_is_upsampling(method: str, aligned: bool | None) -> None:
     input = feature_maps(1, 3, 4, 5)
     rois, batch = np.array([[0.0, 0.0, 4.0, 5.0]]), np.array([[0]])
     result = reference("roi_resample", input, rois, batch, output_size=(8, 15), method=method)
@@ -112,7 +114,7 @@ def test_resample_of_everything_is_upsampling(method: str, aligned: bool | None)
 
 
 @given(regions(), counts, counts)
-def test_align(given: tuple[Array, Array], high: int, wide: int) -> None:
+def test_align_pools_resampled_cells(given: tuple[Array, Array], high: int, wide: int) -> None:
     rois, batch = given
     input = feature_maps(2, 2, 7, 9)
     fine = reference(
@@ -132,8 +134,8 @@ def test_align(given: tuple[Array, Array], high: int, wide: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["avg_roi_pool", "max_roi_pool", "roi_resample"])
-def test_invalid_regions(name: str) -> None:
-    """No region makes trouble: the result is finite, and a batch index is held to the batch."""
+def test_invalid_regions_give_finite_results(name: str) -> None:
+    """Coordinates may be NaN, infinite or inverted; batch indices are clamped to the batch."""
     input = feature_maps(2, 1, 4, 4)
     nan, inf = math.nan, math.inf
     rois = np.array([[nan, 0, 4, 4], [0, 0, inf, 4], [-inf, -inf, inf, inf], [1e30, 0, -1e30, 0]])

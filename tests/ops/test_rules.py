@@ -1,4 +1,4 @@
-"""Argument validity: each rule of the specification, and what the messages say."""
+"""Each rule of the specification on arguments, and its message."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -166,7 +166,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "shapes", "attributes", "message"), WRONG)
-def test_violation(
+def test_each_violation_has_its_message(
     name: str, shapes: tuple[Any, ...], attributes: dict[str, Any], message: str
 ) -> None:
     types, problems = invoke(name, *shapes, **attributes)
@@ -194,7 +194,7 @@ def test_all_violations_are_reported() -> None:
 def test_unknown_attributes_hide_no_violation(
     name: str, attributes: dict[str, Any], message: str
 ) -> None:
-    """Neither operands nor all attributes are known, as in a fragment that nobody invokes."""
+    """Operands and some attributes are unknown, as in a fragment that is never invoked."""
     operands = [None] * len(interface(operations()[name]).tensors)
     _, problems = invoke(name, *operands, **attributes)
     assert any(message in problem for problem in problems), problems
@@ -238,7 +238,7 @@ RIGHT: list[tuple[str, tuple[Any, ...], dict[str, Any], list[tuple[int, ...]]]] 
 
 
 @pytest.mark.parametrize(("name", "shapes", "attributes", "expected"), RIGHT)
-def test_shapes(
+def test_results_have_the_expected_shapes(
     name: str,
     shapes: tuple[Any, ...],
     attributes: dict[str, Any],
@@ -264,7 +264,7 @@ def test_shapes(
         ("gather", ((2,), (2,)), {}, DType.FLOAT32),
     ],
 )
-def test_item_types(
+def test_results_have_the_expected_item_types(
     name: str, shapes: tuple[Any, ...], attributes: dict[str, Any], dtype: DType
 ) -> None:
     types, _ = invoke(name, *shapes, **attributes)

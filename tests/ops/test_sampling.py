@@ -1,4 +1,4 @@
-"""Up and down-sampling against torch, and against the deconvolutions that the text shows."""
+"""Up and down-sampling against PyTorch, and against the deconvolutions of the specification."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def data(factor: tuple[int, ...], multiple: int = 1) -> Array:
 
 
 @pytest.mark.parametrize("factor", FACTORS)
-def test_nearest_upsample(factor: tuple[int, ...]) -> None:
+def test_nearest_upsampling_matches_pytorch(factor: tuple[int, ...]) -> None:
     x = data(factor)
     expected = interpolate(torch.tensor(x), scale_factor=factor, mode="nearest")
     np.testing.assert_array_equal(reference("nearest_upsample", x, factor=factor), expected.numpy())
 
 
 @pytest.mark.parametrize("factor", FACTORS)
-def test_downsample(factor: tuple[int, ...]) -> None:
+def test_downsampling_matches_pytorch(factor: tuple[int, ...]) -> None:
     x = data(factor, 2)
     size = [extent // f for extent, f in zip(x.shape[2:], factor, strict=True)]
     nearest = interpolate(torch.tensor(x), size=size, mode="nearest")
@@ -60,7 +60,7 @@ def test_multilinear_matches_torch(factor: tuple[int, ...], method: str, aligned
 
 
 def triangle(f: int, method: str) -> tuple[list[float], int]:
-    """(weights, padding that precedes) of the deconvolution that interpolates by a factor."""
+    """(weights, leading padding) of the deconvolution that interpolates by a factor."""
     if method == "asymmetric":
         return [1 - abs(i) / f for i in range(-f + 1, f)], f - 1
     length = 2 * f if f % 2 == 0 else 2 * f - 1

@@ -1,4 +1,4 @@
-"""What holds for every operation of the table."""
+"""Properties of every operation in the table: entry, samples, reference, expansion and flags."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -77,14 +77,14 @@ def test_all_standard_operations_exist() -> None:
 
 def test_operations_without_expansion_have_a_lowering() -> None:
     load_lowerings()
-    read = {"external", "variable"}  # which the graph itself lists
+    read = {"external", "variable"}  # lowered from the lists of the graph
     whole = {n for n in NAMES if declared()[n].expand is None} - read
     assert len(whole) > 100
     assert {name for name in whole if not has_lowering(name)} == set()
 
 
 @every_operation
-def test_entry(name: str) -> None:
+def test_entries_are_consistent(name: str) -> None:
     spec = declared()[name]
     face = interface(spec)
     assert spec.name == name == spec.declaration.name
@@ -135,7 +135,7 @@ def test_expansion_computes_the_same(name: str) -> None:
 
 
 @every_sampled_operation
-def test_flags(name: str) -> None:
+def test_views_commutative_and_elementwise_operations_are_so(name: str) -> None:
     spec = declared()[name]
     for made in instances(name):
         op = operation(made, name)
@@ -149,7 +149,7 @@ def test_flags(name: str) -> None:
                 other = evaluate(made.graph, swapped).outputs
                 np.testing.assert_array_equal(other["y0"], first)
         if spec.elementwise:
-            # backwards in, backwards out
+            # reversed operands give the reversed result
             assert not rest
             whole = np.broadcast_arrays(*align(*arrays))
             flipped = {

@@ -68,7 +68,7 @@ UNARY: dict[str, Callable[[float], float]] = {
 @pytest.mark.parametrize("name", UNARY)
 @SETTINGS
 @given(items=st.lists(st.integers(-300, 300).map(lambda i: i / 16), min_size=1, max_size=6))
-def test_unary(name: str, items: list[float]) -> None:
+def test_unary_operations_match_python(name: str, items: list[float]) -> None:
     ours = compute(name, np.asarray(items))
     for x, y in zip(items, ours, strict=True):
         try:
@@ -113,7 +113,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def at(array: Array, index: tuple[int, ...]) -> Any:
-    """The item that broadcasting puts at an index: aligned at dimension 0, singular repeats."""
+    """The item at an index after broadcasting (aligned at dimension 0)."""
     return array[tuple(0 if n == 1 else i for i, n in zip(index, array.shape))]
 
 
@@ -139,7 +139,7 @@ def broadcastable(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("name", BINARY)
 @SETTINGS
 @given(shapes=broadcastable(2))
-def test_binary(name: str, shapes: list[tuple[int, ...]]) -> None:
+def test_binary_operations_match_python(name: str, shapes: list[tuple[int, ...]]) -> None:
     x, y = (random(*s, seed=i) for i, s in enumerate(shapes))
     if name == "pow":
         x, y = np.abs(x) + 0.25, np.round(y)
@@ -150,20 +150,20 @@ def test_binary(name: str, shapes: list[tuple[int, ...]]) -> None:
 
 @SETTINGS
 @given(shapes=broadcastable(3))
-def test_select_and_clamp(shapes: list[tuple[int, ...]]) -> None:
+def test_select_and_clamp_match_their_formulas(shapes: list[tuple[int, ...]]) -> None:
     x, y, z = (random(*s, seed=i) for i, s in enumerate(shapes))
     same(compute("select", x > 0, y, z), by_item(lambda c, a, b: a if c > 0 else b, x, y, z))
     same(compute("clamp", x, y, z), by_item(lambda v, a, b: max(min(v, b), a), x, y, z))
 
 
-def test_logical() -> None:
+def test_logical_operations_match_truth_tables() -> None:
     x, y = np.asarray([False, False, True, True]), np.asarray([False, True, False, True])
     assert compute("and", x, y).tolist() == [False, False, False, True]
     assert compute("or", x, y).tolist() == [False, True, True, True]
     assert compute("not", x).tolist() == [True, True, False, False]
 
 
-def test_power_of_negative_bases() -> None:
+def test_powers_of_negative_bases_are_exact() -> None:
     x = np.asarray([-2.0, -2.0, -0.5, 0.0])
     y = np.asarray([3.0, -2.0, 2.0, 0.0])
     assert compute("pow", x, y).tolist() == [-8, 0.25, 0.25, 1]
@@ -181,7 +181,7 @@ def test_power_of_negative_bases() -> None:
         ([3, -4], DType.FLOAT32, [3.0, -4.0]),
     ],
 )
-def test_cast(values: list[Any], dtype: DType, expected: list[Any]) -> None:
+def test_cast_truncates_and_saturates(values: list[Any], dtype: DType, expected: list[Any]) -> None:
     result = compute("cast", np.asarray(values), dtype=dtype)
     assert result.tolist() == expected
     assert result.dtype.kind == np.asarray(expected).dtype.kind
@@ -204,7 +204,9 @@ def test_cast(values: list[Any], dtype: DType, expected: list[Any]) -> None:
         ("softmax", {"axes": (2, 1)}, lambda t: t.flatten(1).softmax(1).reshape(t.shape)),
     ],
 )
-def test_activation(name: str, attributes: dict[str, Any], theirs: Callable[[Any], Any]) -> None:
+def test_activations_match_pytorch(
+    name: str, attributes: dict[str, Any], theirs: Callable[[Any], Any]
+) -> None:
     x = random(2, 3, 4)
     np.testing.assert_allclose(
         compute(name, x, **attributes), theirs(torch.from_numpy(x)).numpy(), rtol=1e-8, atol=1e-9
@@ -226,7 +228,9 @@ def test_selu() -> None:
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize("batches", [((), ()), ((2,), (2,)), ((1,), (3,)), ((2, 1), (1, 3))])
-def test_matmul(transpose_a: bool, transpose_b: bool, batches: tuple[Any, Any]) -> None:
+def test_matmul_matches_einsum(
+    transpose_a: bool, transpose_b: bool, batches: tuple[Any, Any]
+) -> None:
     a = random(*batches[0], *((4, 3) if transpose_a else (3, 4)))
     b = random(*batches[1], *((2, 4) if transpose_b else (4, 2)), seed=1)
     rows = f"...{'li' if transpose_a else 'il'},...{'jl' if transpose_b else 'lj'}->...ij"
@@ -234,7 +238,7 @@ def test_matmul(transpose_a: bool, transpose_b: bool, batches: tuple[Any, Any]) 
     same(compute("matmul", a, b, transposeA=transpose_a, transposeB=transpose_b), theirs)
 
 
-def test_linear() -> None:
+def test_linear_matches_pytorch() -> None:
     x, w, b = random(3, 4), random(5, 4, seed=1), random(1, 5, seed=2)
     theirs = torch.nn.functional.linear(*map(torch.from_numpy, (x, w, b[0])))
     same(compute("linear", x, w, b), theirs)
@@ -244,12 +248,12 @@ def test_linear() -> None:
 
 
 def levels(x: float, low: float, high: float, steps: int) -> float:
-    """4.9.5 for one item."""
+    """One item quantized by the formula of 4.9.5."""
     z = max(min(x, high), low)
     return math.floor((z - low) / (high - low) * steps + 0.5) / steps * (high - low) + low
 
 
-def test_linear_quantize() -> None:
+def test_linear_quantize_matches_its_formula() -> None:
     x, low, high = random(4, 3), np.asarray(-1.0), random(4) + 4.0
     for bits in (1, 3, 8, 16):
         ours = compute("linear_quantize", x, low, high, bits=bits)
@@ -261,7 +265,7 @@ def test_linear_quantize() -> None:
         same(ours, by_item(lambda v, a, b, s=steps: levels(v, a, b, s), x, low, high))
 
 
-def test_range_without_extent_has_one_level() -> None:
+def test_an_empty_range_has_one_level() -> None:
     x, one = np.asarray([-1.0, 1.0, 5.0]), np.asarray(1.0)
     assert compute("linear_quantize", x, one, one, bits=8).tolist() == [1, 1, 1]
     assert compute("linear_quantize", x, one, -one, bits=8).tolist() == [1, 1, 1]
@@ -276,7 +280,9 @@ def test_range_without_extent_has_one_level() -> None:
     [(True, False, -8, 7), (True, True, -7, 7), (False, False, 0, 15), (False, True, 0, 15)],
 )
 @pytest.mark.parametrize("zero_point", [0, 3])
-def test_zero_point(signed: bool, symmetric: bool, low: int, high: int, zero_point: int) -> None:
+def test_zero_point_quantize_matches_pytorch(
+    signed: bool, symmetric: bool, low: int, high: int, zero_point: int
+) -> None:
     x = random(4, 5) + 1 / 64  # no ties, which PyTorch rounds to even
     theirs = torch.fake_quantize_per_tensor_affine(
         torch.from_numpy(x).float(), 0.25, zero_point, low, high
@@ -287,7 +293,7 @@ def test_zero_point(signed: bool, symmetric: bool, low: int, high: int, zero_poi
     same(ours, theirs)
 
 
-def test_logarithmic_quantize() -> None:
+def test_logarithmic_quantize_matches_its_formula() -> None:
     x = np.asarray([0.0, 0.01, -0.3, 0.75, 1.0, 3.0, -100.0])
 
     def item(v: float) -> float:

@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 @pytest.mark.parametrize("axes", [(), (0,), (1,), (2, 0), (0, 1, 2)])
-def test_reduce(axes: tuple[int, ...]) -> None:
+def test_reductions_match_pytorch(axes: tuple[int, ...]) -> None:
     x = random(3, 4, 5)
     rest = [d for d in range(3) if d not in axes]
     moved = x.transpose(*rest, *sorted(axes)).reshape(*(x.shape[d] for d in rest), -1)
@@ -52,7 +52,7 @@ def test_reduce(axes: tuple[int, ...]) -> None:
         assert compute(name, x, axes=axes).ravel().tolist() == first
 
 
-def test_first_of_equal_items_wins() -> None:
+def test_indices_are_those_of_the_first_of_equal_items() -> None:
     x = np.asarray([[1.0, 3.0, 3.0, 1.0]])
     assert compute("argmax_reduce", x, axes=(1,)).tolist() == [[1]]
     assert compute("argmin_reduce", x, axes=(1,)).tolist() == [[0]]
@@ -61,7 +61,7 @@ def test_first_of_equal_items_wins() -> None:
 # -- shapes and parts
 
 
-def test_reshape() -> None:
+def test_reshapes_match_numpy() -> None:
     x = random(2, 3, 4)
     same(compute("reshape", x, shape=(0, -1), axis_start=0, axis_count=-1), x.reshape(2, 12))
     same(compute("reshape", x, shape=(2, 2), axis_start=2, axis_count=1), x.reshape(2, 3, 2, 2))
@@ -72,7 +72,7 @@ def test_reshape() -> None:
 
 
 @given(axes=st.integers(0, 4).flatmap(lambda n: st.permutations(range(n))))
-def test_transpose(axes: list[int]) -> None:
+def test_transpose_matches_its_definition(axes: list[int]) -> None:
     x = random(2, 3, 4, 5)
     full = [*axes, *range(len(axes), 4)]
     y = compute("transpose", x, axes=tuple(axes))
@@ -81,7 +81,7 @@ def test_transpose(axes: list[int]) -> None:
         assert y[tuple(index[d] for d in full)] == x[index]
 
 
-def test_split_concat_stack_unstack() -> None:
+def test_split_concat_stack_and_unstack_match_pytorch() -> None:
     x = random(2, 6, 3)
     t = torch.from_numpy(x)
     parts = compute("split", x, axis=1, ratios=(1, 2))
@@ -98,7 +98,7 @@ def test_split_concat_stack_unstack() -> None:
     same(compute("add_n", []), 0.0)
 
 
-def test_slice() -> None:
+def test_slices_match_numpy() -> None:
     x = random(5, 7)
     same(compute("slice", x, axes=(1,), begin=(2,), end=(0,)), x[:, 2:])
     same(compute("slice", x, axes=(1, 0), begin=(-6, 1), end=(-1, 5)), x[1:5, 1:6])
@@ -115,7 +115,7 @@ def test_slice() -> None:
     padding=st.tuples(st.integers(-1, 3), st.integers(-1, 3)),
     rows=st.tuples(st.integers(-1, 2), st.integers(-1, 2)),
 )
-def test_pad(border: str, padding: tuple[int, int], rows: tuple[int, int]) -> None:
+def test_pad_matches_pytorch(border: str, padding: tuple[int, int], rows: tuple[int, int]) -> None:
     x = random(1, 4, 5)
     mode = {"constant": "constant", "replicate": "replicate", "reflect": "reflect"}[border]
     theirs = torch.nn.functional.pad(
@@ -135,8 +135,8 @@ def test_pad_of_an_empty_tensor_is_the_value() -> None:
 
 
 @given(padding=st.tuples(st.integers(0, 4), st.integers(0, 4)))
-def test_pad_reflect_even(padding: tuple[int, int]) -> None:
-    """By the formula of "Border Modes"."""
+def test_reflect_even_padding_matches_its_formula(padding: tuple[int, int]) -> None:
+    """The formula is that of section "Border Modes"."""
     x, z = random(4), 4
     extended = [
         x[-i - 1] if i < 0 else x[i] if i < z else x[z - 1 - (i - z)]
@@ -153,7 +153,7 @@ def test_pad_reflects_again_beyond_the_extent(padding: tuple[int, int]) -> None:
         same(ours, np.pad(x, padding, mode=mode))  # type: ignore[call-overload]
 
 
-def test_gather() -> None:
+def test_gather_matches_pytorch() -> None:
     x = random(2, 4, 3)
     i = np.asarray([[3, 0], [1, 1]])
     theirs = torch.from_numpy(x).index_select(1, torch.from_numpy(i.ravel()))

@@ -1,4 +1,4 @@
-"""Operations over windows against the formulas of the text, item by item, and against torch."""
+"""Window operations against the formulas of the specification and against PyTorch."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Case:
         return {**found, "output_shape": ()} if self.reverse else found
 
     def terms(self, index: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """(position in the window, position in the extended input) of what an output sees."""
+        """(position in the window, position in the extended input) of the terms of an output."""
         for number, tap in enumerate(itertools.product(*map(range, self.size))):
             at: list[int] = []
             rows = zip(index, tap, self.padding, self.stride, self.dilation, strict=True)
@@ -122,7 +122,7 @@ def values(case: Case, index: tuple[int, ...]) -> list[float]:
 
 @SETTINGS
 @given(windows() | windows(reverse=True), st.booleans())
-def test_box(case: Case, normalize: bool) -> None:
+def test_box_and_debox_match_their_formulas(case: Case, normalize: bool) -> None:
     def item(index: tuple[int, ...]) -> float:
         terms = values(case, index)
         count = len(terms) if case.border == "ignore" else math.prod(case.size)
@@ -135,7 +135,7 @@ def test_box(case: Case, normalize: bool) -> None:
 
 @SETTINGS
 @given(windows())
-def test_pools(case: Case) -> None:
+def test_max_pooling_matches_its_formula(case: Case) -> None:
     maximum = case.compute(lambda index: max(values(case, index), default=-math.inf))
 
     def first(index: tuple[int, ...]) -> float:
@@ -156,14 +156,14 @@ def test_pools(case: Case) -> None:
 
 
 def some_positions(seed: int, volume: int, shape: tuple[int, ...]) -> Array:
-    """Positions in a window, and some that are not."""
+    """Random positions in a window; some are invalid."""
     made: Array = np.random.default_rng(seed).integers(-1, volume + 1, shape)
     return made
 
 
 @SETTINGS
 @given(windows(), st.integers(0, 2**32 - 1))
-def test_sample(case: Case, seed: int) -> None:
+def test_sample_matches_its_formula(case: Case, seed: int) -> None:
     volume = math.prod(case.size)
     positions = some_positions(seed, volume, case.output)
 
@@ -177,7 +177,7 @@ def test_sample(case: Case, seed: int) -> None:
 
 @SETTINGS
 @given(windows(reverse=True, borders=("constant",)), st.integers(0, 2**32 - 1))
-def test_desample(case: Case, seed: int) -> None:
+def test_desample_matches_its_formula(case: Case, seed: int) -> None:
     volume = math.prod(case.size)
     positions = some_positions(seed, volume, case.input.shape)
 
@@ -198,7 +198,7 @@ def test_desample(case: Case, seed: int) -> None:
     windows(borders=BORDERS[1:], most=2) | windows(reverse=True, borders=BORDERS[1:], most=2),
     st.integers(0, 2**32 - 1),
 )
-def test_convolutions_of_one_channel(case: Case, seed: int) -> None:
+def test_convolutions_of_one_channel_match_their_formulas(case: Case, seed: int) -> None:
     filter = np.random.default_rng(seed).integers(-6, 7, case.size) / 4
     flat = filter.ravel()
 
@@ -218,7 +218,7 @@ def test_convolutions_of_one_channel(case: Case, seed: int) -> None:
     np.testing.assert_allclose(result[0, 0], case.compute(item), rtol=1e-12, atol=1e-12)
 
 
-def test_not_a_number() -> None:
+def test_maxima_of_nan_are_nan() -> None:
     plain = {"border": "constant", "padding": (), "stride": (), "dilation": ()}
     x = np.array([1.0, np.nan, 3.0, np.nan])
     maximum, index = reference("max_pool_with_index", x, size=(3,), **plain)
@@ -230,7 +230,7 @@ def test_not_a_number() -> None:
     np.testing.assert_array_equal(reference("max_pool", x, size=(2,), **narrow), wide[0])
 
 
-def test_windows_on_ignored_borders() -> None:
+def test_windows_within_an_ignored_border_are_empty() -> None:
     far = {"border": "ignore", "padding": ((5, 0),), "stride": (4,), "dilation": ()}
     x = np.array([-2.0, -4.0])
     assert reference("max_pool", x, size=(2,), **far).tolist() == [-math.inf, -2.0]
@@ -247,7 +247,7 @@ def test_windows_on_ignored_borders() -> None:
 
 @dataclass(frozen=True)
 class Steps:
-    """What torch can do: the same padding on both sides."""
+    """Window parameters that PyTorch supports: equal padding on both sides."""
 
     size: tuple[int, ...]
     padding: tuple[int, ...]
@@ -336,7 +336,7 @@ def test_pools_match_torch(data: st.DataObject, rank: int) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_depthwise_with_a_multiplier(reverse: bool) -> None:
+def test_depthwise_convolution_with_a_multiplier_matches_pytorch(reverse: bool) -> None:
     steps: dict[str, Any] = {"border": "constant", "padding": ((1, 1),), "dilation": ()}
     up, down, filter = random(1, 1, 3, 5), random(2, 1, 6, 5), random(3, 6, 1, 3)
     functional: Any = torch.nn.functional
@@ -354,7 +354,7 @@ def test_depthwise_with_a_multiplier(reverse: bool) -> None:
     np.testing.assert_allclose(result, expected.numpy(), rtol=1e-9, atol=1e-12)
 
 
-def test_max_unpool_of_torch() -> None:
+def test_desample_matches_max_unpool() -> None:
     x = random(1, 2, 3, 6, 8)
     functional: Any = torch.nn.functional
     window = {"size": (1, 1, 2, 2), "stride": (1, 1, 2, 2), "border": "constant"}
@@ -368,7 +368,7 @@ def test_max_unpool_of_torch() -> None:
     assert not result[:, :, 6].any()
 
 
-def test_separable() -> None:
+def test_separable_convolutions_match_pytorch() -> None:
     functional: Any = torch.nn.functional
     x, plane, point, bias = random(1, 1, 4, 6, 5), random(2, 4, 1, 3, 3), random(3, 6, 2, 1, 1), 0.5
     steps: dict[str, Any] = {"border": "constant", "stride": (2, 1), "dilation": ()}

@@ -46,7 +46,7 @@ def test_borders_match_numpy(border: str, mode: str, extent: int) -> None:
 
 
 @pytest.mark.parametrize("border", BORDERS)
-def test_one_reflection_follows_the_text(border: str) -> None:
+def test_a_single_reflection_matches_the_formula(border: str) -> None:
     z = 4
     expected = {
         "constant": (OUTSIDE, OUTSIDE),
@@ -59,7 +59,7 @@ def test_one_reflection_follows_the_text(border: str) -> None:
     assert [source_index(i, z, border) for i in range(z)] == list(range(z))
 
 
-def test_unknown_names() -> None:
+def test_unknown_borders_and_methods_are_errors() -> None:
     with pytest.raises(ValueError, match="mirror"):
         source_index(0, 1, "mirror")
     with pytest.raises(ValueError, match="cubic"):
@@ -67,7 +67,7 @@ def test_unknown_names() -> None:
 
 
 @given(extents, steps, steps, steps)
-def test_automatic_padding(x: int, size: int, stride: int, dilation: int) -> None:
+def test_automatic_padding_covers_the_input(x: int, size: int, stride: int, dilation: int) -> None:
     window = resolve((x,), (size,), (), (stride,), (dilation,))
     ((p, q),) = window.padding
     (dilated,) = window.dilated
@@ -80,7 +80,9 @@ def test_automatic_padding(x: int, size: int, stride: int, dilation: int) -> Non
 
 
 @given(extents, steps, paddings, paddings, steps, steps)
-def test_reverse_extent(x: int, size: int, p: int, q: int, stride: int, dilation: int) -> None:
+def test_reverse_extents_invert_forward_extents(
+    x: int, size: int, p: int, q: int, stride: int, dilation: int
+) -> None:
     window = resolve_reverse((x,), (size,), ((p, q),), (stride,), (dilation,))
     assert window.up == ((x - 1) * stride + window.dilated[0] - (p + q),)
     assert resolve(window.up, (size,), ((p, q),), (stride,), (dilation,)).down == (x,)
@@ -93,7 +95,7 @@ def test_reverse_extent(x: int, size: int, p: int, q: int, stride: int, dilation
 
 
 @given(extents, steps, extents, paddings, steps, steps, borders)
-def test_taps(
+def test_tables_of_taps_match_their_formulas(
     outputs: int, taps: int, extent: int, p: int, stride: int, dilation: int, border: str
 ) -> None:
     forward = forward_taps(outputs, taps, extent, p, stride, dilation, border)
@@ -132,7 +134,9 @@ def test_tables_are_bounded(make: Callable[..., object]) -> None:
 
 
 @given(extents, steps, st.sampled_from(METHODS), borders)
-def test_interpolation(extent: int, factor: int, method: str, border: str) -> None:
+def test_interpolation_matches_its_formula(
+    extent: int, factor: int, method: str, border: str
+) -> None:
     made = interpolation(extent, factor, method, border)
     for i in range(extent * factor):
         match method:
