@@ -1,4 +1,4 @@
-"""Front ends know neither each other nor who uses them."""
+"""Front ends import neither each other nor the packages that use them."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_errors_are_limited() -> None:
     assert caught.value.errors[-1].rule == "limit/errors"
 
 
-def test_messages() -> None:
+def test_messages_name_the_expected_and_the_actual_token() -> None:
     with pytest.raises(NnefError) as caught:
         parse(EXTENSIONS + "graph g( x ) -> ( y ) { y = x\n z = f(a b); }", "net.nnef")
     first, second = map(str, caught.value.errors)

@@ -108,7 +108,7 @@ def test_extensions_of_khronos_that_do_not_exist() -> None:
 
 
 @pytest.mark.parametrize("separator", [" ", ", ", ",", ";\nextension "])
-def test_several_extensions(separator: str) -> None:
+def test_one_line_may_enable_several_extensions(separator: str) -> None:
     line = f"KHR_enable_fragment_definitions{separator}KHR_enable_operator_expressions"
     body = "fragment f( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { y = x + 1.0; }\n"
     assert warnings(f"{VERSION}extension {line};\n{body}{GRAPH}") == []
@@ -122,5 +122,5 @@ def test_several_extensions(separator: str) -> None:
         ("version 1.2;", [(1, 9, "version/newer")]),
     ],
 )
-def test_versions(version: str, found: list[tuple[int, int, str]]) -> None:
+def test_newer_minor_versions_are_warnings(version: str, found: list[tuple[int, int, str]]) -> None:
     assert warnings(version + GRAPH) == found

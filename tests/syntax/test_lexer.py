@@ -1,4 +1,4 @@
-"""Bytes to text, text to tokens."""
+"""The lexer: decoding of bytes, tokens, literals and lexical errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def texts(text: str) -> list[str]:
     return [t for t in tokens.texts if t]
 
 
-def test_tokens() -> None:
+def test_text_is_split_into_tokens() -> None:
     operators = "a <= b >= c == d != e && f || ! g -> h"
     assert " ".join(texts(operators.replace(" ", ""))) == operators
     assert texts("x=-1.5e-3+2E+5^01") == ["x", "=", "-", "1.5e-3", "+", "2E+5", "^", "01"]
@@ -44,7 +44,7 @@ def test_tokens() -> None:
     assert texts("") == []
 
 
-def test_offsets() -> None:
+def test_tokens_have_their_offsets() -> None:
     text = " abc  12.5# comment\n'it' "
     tokens = tokenize(text)
     assert tokens.starts[:3] == [1, 6, 20]
@@ -54,7 +54,7 @@ def test_offsets() -> None:
 
 @given(st.text(st.sampled_from("a1_.e+-'\"\\/*#&|=<>![$é\n\r\f 2E"), max_size=60))
 @examples(3)
-def test_every_text_has_tokens(text: str) -> None:
+def test_tokens_of_any_text_are_in_order_and_match_it(text: str) -> None:
     tokens = tokenize(text)
     at = 0
     for start, piece in zip(tokens.starts, tokens.texts, strict=True):
@@ -65,7 +65,7 @@ def test_every_text_has_tokens(text: str) -> None:
 
 
 @given(st.from_regex(r"\A[0-9]{1,4}(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,2})?\Z"))
-def test_numbers(text: str) -> None:
+def test_numbers_have_their_values_and_types(text: str) -> None:
     assert texts(f"[{text}]") == ["[", text, "]"]
     assert is_number(text)
     value = number_value(text)
@@ -73,7 +73,7 @@ def test_numbers(text: str) -> None:
     assert isinstance(value, int) == text.isdigit()
 
 
-def test_ranges_of_numbers() -> None:
+def test_numbers_out_of_range_raise_overflow_errors() -> None:
     assert number_value("9223372036854775807") == 2**63 - 1
     assert number_value("-9223372036854775808") == -(2**63)
     assert number_value("0" * 10_000 + "7") == 7
@@ -83,11 +83,11 @@ def test_ranges_of_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1.", ".5", "1e", "1e+", "0x1", "-1", "1 ", "1.0.0", "١"])
-def test_invalid_numbers(text: str) -> None:
+def test_invalid_numbers_are_rejected(text: str) -> None:
     assert not is_number(text)
 
 
-def test_identifiers() -> None:
+def test_keywords_and_other_text_are_not_identifiers() -> None:
     assert all(map(is_identifier, ("a", "_", "X9_", "True", "int")))
     assert not any(map(is_identifier, ("", "9a", "a-b", "true", "integer", "in", "é", "a\n")))
 
@@ -104,7 +104,7 @@ def test_identifiers() -> None:
         (r"'\\n'", "\\n"),
     ],
 )
-def test_strings(literal: str, value: str) -> None:
+def test_strings_are_unescaped(literal: str, value: str) -> None:
     assert tokenize(f"({literal})").texts[:3] == ["(", literal, ")"]
     assert string_value(literal) == value
 
@@ -143,19 +143,19 @@ def test_strings(literal: str, value: str) -> None:
         ("x /* comment", 2, "syntax/comment"),
     ],
 )
-def test_lexical_errors(text: str, at: int, rule: str) -> None:
+def test_lexical_errors_have_rules_and_offsets(text: str, at: int, rule: str) -> None:
     tokens = tokenize(text)
     assert [(p.at, p.rule, p.severity) for p in tokens.problems] == [(at, rule, "error")]
 
 
 @pytest.mark.parametrize(("text", "at"), [("'a\\b'", 2), ("'caf\xe9'", 4)])
-def test_lexical_warnings(text: str, at: int) -> None:
+def test_odd_strings_are_warnings(text: str, at: int) -> None:
     tokens = tokenize(text)
     assert [(p.at, p.severity) for p in tokens.problems] == [(at, "warning")]
     assert tokens.kinds[0] == "string literal"
 
 
-def test_lines_and_columns() -> None:
+def test_offsets_convert_to_lines_and_columns() -> None:
     text = "a\nbb\r\nc\rd\f\ve"
     places = {c: SourceText(text, "f").place(text.index(c)) for c in "abcde"}
     assert {c: (p.line, p.column) for c, p in places.items()} == {
@@ -167,7 +167,7 @@ def test_lines_and_columns() -> None:
     }
 
 
-def test_decode() -> None:
+def test_decoding_accepts_utf_8_and_warns_of_a_byte_order_mark() -> None:
     assert decode(b"version 1.0;\r\n", "f") == "version 1.0;\r\n"
     assert decode("# é".encode(), "f") == "# é"
     diagnostics = Diagnostics()
@@ -184,13 +184,15 @@ def test_decode() -> None:
         ("version".encode("utf-16"), 1, 1, "UTF-16"),
     ],
 )
-def test_decode_refuses(data: bytes, line: int, column: int, message: str) -> None:
+def test_decoding_reports_the_position_of_invalid_bytes(
+    data: bytes, line: int, column: int, message: str
+) -> None:
     with pytest.raises(NnefError, match=re.escape(message)) as caught:
         decode(data, "f")
     (error,) = caught.value.errors
     assert (error.rule, error.line, error.column) == ("syntax/encoding", line, column)
 
 
-def test_decode_has_a_limit() -> None:
+def test_decoding_has_a_limit() -> None:
     with pytest.raises(NnefError, match="11 bytes, more than 10"):
         decode(b"x" * 11, "f", limits=Limits(document_bytes=10))

@@ -36,7 +36,7 @@ LEVELS = [(operator, level) for level, group in enumerate(PRECEDENCE) for operat
 
 
 @pytest.mark.parametrize(("first", "low"), LEVELS)
-def test_precedence(first: str, low: int) -> None:
+def test_operators_have_their_precedence(first: str, low: int) -> None:
     for second, high in LEVELS:
         left_first = low >= high
         expected = f"((a {first} b) {second} c)" if left_first else f"(a {first} (b {second} c))"
@@ -65,11 +65,11 @@ def test_precedence(first: str, low: int) -> None:
         ("i in [2, 4] && j in k", "((i in ([2, 4] && j)) in k)"),
     ],
 )
-def test_grouping(text: str, expected: str) -> None:
+def test_expressions_group_by_precedence(text: str, expected: str) -> None:
     assert grouped(expression(text)) == expected
 
 
-def test_literals() -> None:
+def test_literals_have_their_values_and_types() -> None:
     e = expression("[1, 1.0, 1e2, 01, true, false, 'a', \"b\", -2]")
     assert isinstance(e, ast.Array)
     values = [i.value if isinstance(i, ast.Literal_) else i for i in e.items]
@@ -88,7 +88,7 @@ def test_literals() -> None:
     assert expression("-9223372036854775808") is not None
 
 
-def test_comprehension() -> None:
+def test_comprehensions_have_iterators_condition_and_item() -> None:
     e = expression("[for i in a, j in b + c if i in d && e if f else g yield [i] + [j]]")
     assert isinstance(e, ast.Comprehension)
     assert [(n.name, print_expression(a)) for n, a in e.iterators] == [("i", "a"), ("j", "b + c")]
@@ -101,7 +101,7 @@ def test_comprehension() -> None:
     assert isinstance(e.item, ast.IfElse)
 
 
-def test_subscripts() -> None:
+def test_subscripts_are_indices_or_ranges() -> None:
     for text, begin, end in (("a[:]", 0, 0), ("a[b:]", 1, 0), ("a[:c]", 0, 1), ("a[b:c]", 1, 1)):
         e = expression(text)
         assert isinstance(e, ast.Subscript)
@@ -112,7 +112,7 @@ def test_subscripts() -> None:
     assert not e.is_range
 
 
-def test_invocations() -> None:
+def test_invocations_have_type_and_named_arguments() -> None:
     e = expression("f<?>(x, [y], a = 1, b = g<integer>(z), c = (1, 2))")
     assert isinstance(e, ast.Invocation)
     assert (e.name, e.dtype) == ("f", "?")
@@ -124,14 +124,14 @@ def test_invocations() -> None:
     assert isinstance(expression("string('a')"), ast.Builtin)
 
 
-def test_targets() -> None:
+def test_targets_are_identifiers_tuples_and_arrays() -> None:
     text = "a = f(x); b, c = f(x); (d, e) = f(x); [h] = f(x); i, [j, (k, l)] = f(x); [] = f(x);"
     body = parse(VERSION + f"graph g( x ) -> ( y ) {{ {text} }}").graph.body
     kinds = [type(a.target).__name__ for a in body]
     assert kinds == ["Identifier", "Tuple", "Tuple", "Array", "Tuple", "Array"]
 
 
-def test_fragment() -> None:
+def test_fragments_have_typed_parameters_and_defaults() -> None:
     text = """fragment f<? = scalar>( x: tensor<?>, u: tensor<>, a: integer[][] = [[1], []],
         b: (scalar, (logical, string)[])[] = [(-1.0, [(true, 'a')])], c: ? = -3,
         d: tensor<scalar>= 1.0 ) -> ( y: tensor<?>, z: (tensor<scalar>, tensor<integer>[]) );"""
@@ -149,7 +149,7 @@ def test_fragment() -> None:
     assert parse_declaration("f( x: tensor<scalar> ) -> ( y: tensor<scalar> )").name == "f"
 
 
-def test_positions() -> None:
+def test_nodes_have_their_positions() -> None:
     text = EXTENSIONS + "\ngraph g( x ) -> ( y )\r\n{\r\n  y = f(a + b,\r\n  c[0]);\n}"
     document = parse(text, "file")
     invocation = document.graph.body[0].value
@@ -201,7 +201,7 @@ REFUSED = ("syntax", "extension", "version")
 
 
 @needs_conformance
-def test_conformance_accepted() -> None:
+def test_valid_conformance_documents_parse() -> None:
     for path in cases("valid/*.nnef") + cases("numeric*/*/graph.nnef"):
         diagnostics = Diagnostics()
         parse(path.read_bytes().decode(), str(path), diagnostics=diagnostics)
@@ -215,7 +215,7 @@ def test_conformance_accepted() -> None:
 
 @needs_conformance
 @pytest.mark.parametrize("kind", REFUSED)
-def test_conformance_refused(kind: str) -> None:
+def test_invalid_conformance_documents_are_errors(kind: str) -> None:
     paths = cases(f"invalid/{kind}__*.nnef")
     assert paths
     for path in paths:

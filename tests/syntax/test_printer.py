@@ -127,7 +127,9 @@ def test_canonical_expressions_stay_as_they_are(text: str) -> None:
         ("a\\b", "'a\\\\b'"),
     ],
 )
-def test_literals(value: bool | int | float | str, text: str) -> None:
+def test_printed_literals_parse_to_the_same_value(
+    value: bool | int | float | str, text: str
+) -> None:
     assert print_literal(value) == text
     if not text.startswith("-"):
         parsed = expression(text)
@@ -136,7 +138,7 @@ def test_literals(value: bool | int | float | str, text: str) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=0.0) | st.integers(0, 2**63 - 1))
-def test_numbers_survive(value: float | int) -> None:
+def test_printed_numbers_parse_to_the_same_value(value: float | int) -> None:
     parsed = expression(print_literal(value))
     assert isinstance(parsed, ast.Literal_)
     assert type(parsed.value) is type(value)
@@ -144,14 +146,14 @@ def test_numbers_survive(value: float | int) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))
-def test_strings_survive(value: str) -> None:
+def test_printed_strings_parse_to_the_same_value(value: str) -> None:
     parsed = expression(print_literal(value))
     assert isinstance(parsed, ast.Literal_)
     assert parsed.value == value
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), "a\nb", "\0"])
-def test_values_without_a_literal(value: float | str) -> None:
+def test_values_without_a_literal_are_errors(value: float | str) -> None:
     with pytest.raises(ValueError, match="no literal"):
         print_literal(value)
 
@@ -172,7 +174,7 @@ def test_long_lines_are_wrapped() -> None:
     assert "\n            1" in printed
 
 
-def test_layout() -> None:
+def test_a_document_in_canonical_layout_is_printed_unchanged() -> None:
     text = """version 1.0;
 extension KHR_enable_fragment_definitions;
 extension KHR_enable_operator_expressions;

@@ -68,7 +68,7 @@ def test_refusals_of_khronos_in_plain_documents(random: Random) -> None:
 
 
 def work_of(text: str) -> int:
-    """Calls that it takes to parse a text, wrong ones too."""
+    """The number of calls to parse a text, valid or not."""
 
     def read() -> None:
         with contextlib.suppress(NnefError):
@@ -79,7 +79,7 @@ def work_of(text: str) -> int:
 
 @given(RANDOMS, st.booleans())
 @examples(1.5)
-def test_mutated_documents(random: Random, plain: bool) -> None:
+def test_mutated_documents_parse_or_are_errors_in_linear_time(random: Random, plain: bool) -> None:
     text = plain_document(random) if plain else print_document(Trees(random).document())
     text = mutate(random, text)
     try:
@@ -96,7 +96,7 @@ def test_mutated_documents(random: Random, plain: bool) -> None:
 
 
 @given(st.binary(max_size=200) | RANDOMS.map(lambda r: mutate(r, plain_document(r)).encode()))
-def test_bytes(data: bytes) -> None:
+def test_any_bytes_parse_or_are_errors(data: bytes) -> None:
     try:
         text = decode(data, "f")
         parse(text)
@@ -105,7 +105,7 @@ def test_bytes(data: bytes) -> None:
 
 
 @given(RANDOMS)
-def test_mutated_quantization_files(random: Random) -> None:
+def test_mutated_quantization_files_parse_or_are_errors(random: Random) -> None:
     text = '"x": linear_quantize(min = -1.0, max = [1.0, 2.0], bits = 8);\n' * 2
     try:
         parse_quantization(mutate(random, text))
@@ -188,7 +188,7 @@ def test_deep_types_and_defaults(declaration: str) -> None:
     assert [e.rule for e in caught.value.errors] == ["limit/nesting"]
 
 
-def test_deep_targets() -> None:
+def test_deeply_nested_targets_are_an_error() -> None:
     text = f"{EXTENSIONS}graph g( x ) -> ( y ) {{ {'[' * 10_000} = f(x); }}"
     with pytest.raises(NnefError) as caught:
         parse(text)
@@ -272,7 +272,7 @@ def test_warnings_hide_no_error() -> None:
 
 
 @pytest.mark.slow
-def test_long_chains() -> None:
+def test_long_chains_of_operators_parse_and_print() -> None:
     operators = ["+", "-", "*", "&&", "==", "in"]
     value = "x" + "".join(f" {operators[i % 6]} x" for i in range(20_000))
     document = parse(with_value(value))

@@ -70,7 +70,7 @@ def test_invalid_documents_are_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NUMERIC, ids=_name)
-def test_numeric_cases(path: Path) -> None:
+def test_numeric_cases_match_their_results(path: Path) -> None:
     case: dict[str, Any] = json.loads((path / "case.json").read_text())
     graph = read_graph(path)
     arrays = np.load(path / "io.npz")
@@ -109,6 +109,6 @@ def test_flattened_documents_are_the_same_graph(path: Path) -> None:
     assert flatten(again) == text
 
 
-def test_there_are_cases() -> None:
+def test_conformance_cases_exist() -> None:
     assert CONFORMANCE is not None
     assert VALID and TOLERATED and INVALID and NUMERIC

@@ -40,7 +40,7 @@ def fragment(body: str) -> str:
         ("fragment f(x: T) -> (y: T);\nfragment f(z: T) -> (y: T);", "definition/duplicate"),
     ],
 )  # fmt: skip
-def test_declarations(declaration: str, rule: str) -> None:
+def test_wrong_declarations_are_errors(declaration: str, rule: str) -> None:
     declaration = declaration.replace("T", "tensor<scalar>")
     errors = errors_of(document("y = relu(x);", declaration))
     assert [e.rule for e in errors] == [rule]
@@ -214,7 +214,9 @@ def test_an_untaken_branch_of_the_graph_is_checked_for_certain_errors() -> None:
         ("x = external(shape = [1]);\nx = copy(x);\ny = x;", "x", "y", "identifier/assigned-twice"),
     ],
 )  # fmt: skip
-def test_graph_identifiers(body: str, parameters: str, results: str, rule: str) -> None:
+def test_wrong_identifiers_of_the_graph_are_errors(
+    body: str, parameters: str, results: str, rule: str
+) -> None:
     found = rules_of(document(body, parameters=parameters, results=results))
     assert found[0] == rule
 
@@ -283,7 +285,7 @@ def test_left_sides_of_the_graph_that_do_not_fit(statement: str, rule: str) -> N
     assert [e.rule for e in errors_of(document(statement))] == [rule]
 
 
-def test_hints() -> None:
+def test_hints_name_the_likely_correction() -> None:
     def hint(text: str) -> str:
         return errors_of(text)[0].hint
 

@@ -60,7 +60,7 @@ def test_results_of_several_structures() -> None:
     assert rules_of(document("s, a = f(x, n = 1);\ny = s;", fragments)) == ["invocation/structure"]
 
 
-def test_generic_fragments() -> None:
+def test_generic_fragments_are_instantiated_by_type() -> None:
     fragments = """fragment zero<? = scalar>( shape: integer[] ) -> ( y: tensor<?> )
 { y = variable_like<?>(1.0, shape = shape); }
 fragment variable_like<? = scalar>( x: tensor<scalar>, shape: integer[] ) -> ( y: tensor<?> )
@@ -73,7 +73,7 @@ fragment variable_like<? = scalar>( x: tensor<scalar>, shape: integer[] ) -> ( y
     assert casts == [DType.INT32, DType.FLOAT32]
 
 
-def test_names_are_those_of_the_graph() -> None:
+def test_only_the_body_of_the_graph_names_values() -> None:
     fragments = (
         "fragment f( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { t = relu(x); y = neg(t); }\n"
     )
@@ -101,7 +101,7 @@ def test_inputs_are_in_the_order_of_the_parameters() -> None:
     assert str(wide.outputs[0].type) == "int64[3]"
 
 
-def test_dtypes() -> None:
+def test_scalar_sets_the_item_type_and_integers_must_fit() -> None:
     graph = load("y = x * 2.0;", scalar=DType.FLOAT64)
     assert all(v.type.dtype is DType.FLOAT64 for op in graph.ops for v in op.outputs)
     (error,) = errors_of(
@@ -131,7 +131,7 @@ def test_shapes_of_known_tensors_are_values() -> None:
     assert graph.outputs[0].type.shape == (2, 12)
 
 
-def test_variables() -> None:
+def test_variables_of_one_label_are_shared() -> None:
     body = "a = variable(shape = [2], label = 'W');\n"
     body += "b = variable(shape = [2], label = 'w');\ny = a + b;"
     graph = load(body)
@@ -181,7 +181,7 @@ def test_a_document_may_declare_operations_of_later_versions() -> None:
 RECURSIVE = "fragment f( x: tensor<scalar>, n: integer ) -> ( y: tensor<scalar> )\n{ y = %s; }\n"
 
 
-def test_deep_recursion() -> None:
+def test_deep_recursion_expands_and_endless_recursion_is_an_error() -> None:
     graph = load("y = f(x, n = 900);", RECURSIVE % "x + f(x, n = n - 1) if n > 0 else x")
     assert names(graph) == ["add"] * 900
     (error,) = errors_of(document("y = f(x, n = 0);", RECURSIVE % "f(x, n = n + 1)"))

@@ -1,4 +1,4 @@
-"""Flattened documents say the same in a fixed form (chapter 6)."""
+"""Flattened documents are the same graph in a canonical form (chapter 6)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FRAGMENTS = """fragment f( x: tensor<scalar>, k: integer[] ) -> ( y: tensor<scal
 """
 
 
-def test_flattened() -> None:
+def test_flattened_text_is_canonical() -> None:
     graph = load("y = f(x, k = [0,1]);\nz = copy(1.0 + x);", FRAGMENTS, results="y, z")
     assert (
         flatten(graph)
@@ -69,7 +69,7 @@ graph g( x ) -> ( y, z )
         "version_ = x; y = copy(version_);",
     ],
 )  # fmt: skip
-def test_round_trip(statement: str) -> None:
+def test_flattened_documents_give_the_same_graph(statement: str) -> None:
     text = document(statement)
     if "external" in statement:
         text = document(statement, parameters="y")

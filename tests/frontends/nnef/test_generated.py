@@ -95,7 +95,7 @@ graph g( x ) -> ( y )
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_fragments(seed: int) -> None:
+def test_random_fragments_give_a_valid_graph_or_an_error(seed: int) -> None:
     accepted = 0
     for number in range(80):
         text = document(random.Random(1000 * seed + number))

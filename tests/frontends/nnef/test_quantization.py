@@ -86,7 +86,7 @@ graph G( x ) -> ( y )
     assert "update(v_raw, y)" in flat
 
 
-def test_channels(tmp_path: Path) -> None:
+def test_parameters_per_channel_broadcast(tmp_path: Path) -> None:
     text = """"v": min_max_linear_quantize(min = [-1.0,-2.0], max = [1.0,2.0],
     bits = 8, signed = true, symmetric = false);
 "z": zero_point_linear_quantize(zero_point = [1,2], scale = [[0.5,0.25]], bits = 4 * 2,
@@ -134,7 +134,7 @@ def test_stored_codes_are_decoded(tmp_path: Path) -> None:
         ("'x': q<scalar>(min = 0.0, max = 1.0, bits = 8);", "invocation/generic"),
     ],
 )  # fmt: skip
-def test_errors(tmp_path: Path, text: str, rule: str) -> None:
+def test_errors_have_file_line_and_rule(tmp_path: Path, text: str, rule: str) -> None:
     with pytest.raises(NnefError) as caught:
         quantized(tmp_path, "# first line\n" + text.replace(" q", " linear_quantize"))
     (error,) = caught.value.errors
@@ -158,7 +158,9 @@ def _cases() -> list[Any]:
 
 @needs_conformance
 @pytest.mark.parametrize(("graph", "case"), _cases())
-def test_conformance(tmp_path: Path, graph: str, case: dict[str, str]) -> None:
+def test_conformance_cases_are_accepted_or_refused(
+    tmp_path: Path, graph: str, case: dict[str, str]
+) -> None:
     if case["kind"] in ("invalid", "debatable"):
         with pytest.raises(NnefError) as caught:
             quantized(tmp_path, case["quant"], graph)

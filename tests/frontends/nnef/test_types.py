@@ -48,7 +48,7 @@ def type_of(text: str) -> Type:
         ("(integer[],scalar)[]", "(integer[],scalar)[]"),
     ],
 )
-def test_allowed_casts(source: str, target: str) -> None:
+def test_allowed_casts_give_the_common_type(source: str, target: str) -> None:
     assert castable(type_of(source), type_of(target))
     assert common(type_of(source), type_of(target)) == type_of(target)
     assert common(type_of(target), type_of(source)) == type_of(target)
@@ -81,7 +81,7 @@ def test_other_casts_are_not_allowed(source: str, target: str) -> None:
     ("left", "right"),
     [("integer", "scalar"), ("string", "logical"), ("integer[]", "integer"), ("?", "tensor<>[]")],
 )
-def test_no_common_type(left: str, right: str) -> None:
+def test_incompatible_types_have_no_common_type(left: str, right: str) -> None:
     assert common(type_of(left), type_of(right)) is None
 
 
@@ -104,18 +104,20 @@ def test_the_common_type_is_more_specific_than_the_empty_array() -> None:
         ("integer", "integer", []),
     ],
 )
-def test_deduction(declared: str, actual: str, candidates: list[str]) -> None:
+def test_generic_types_are_deduced_from_operands(
+    declared: str, actual: str, candidates: list[str]
+) -> None:
     found: dict[str, None] = {}
     deduce(type_of(declared), type_of(actual), found)
     assert list(found) == candidates
 
 
-def test_instantiation() -> None:
+def test_instantiation_replaces_the_generic_type() -> None:
     type_ = instantiate(type_of("(tensor<?>[],?,integer)"), "logical")
     assert str(type_) == "(tensor<logical>[],logical,integer)"
 
 
-def test_mixed_tuples() -> None:
+def test_tuples_of_tensors_and_attributes_are_detected() -> None:
     assert mixes(type_of("(integer,tensor<scalar>)"))
     assert mixes(type_of("((integer,tensor<scalar>),integer)[]"))
     assert not mixes(type_of("(tensor<integer>,tensor<scalar>[])"))

@@ -85,7 +85,7 @@ def detections(batch: int, classes: int, count: int, seed: int) -> tuple[Array, 
     ("batch", "classes", "most", "overlap", "least"),
     [(1, 1, 4, 0.5, None), (2, 3, 5, 0.3, 0.4), (1, 2, 100, 0.0, 0.1), (3, 1, 1, 0.7, None)],
 )
-def test_remaining_boxes(
+def test_remaining_boxes_match_the_reference(
     tmp_path: Path,
     batch: int,
     classes: int,

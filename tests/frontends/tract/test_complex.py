@@ -93,7 +93,7 @@ CASES: list[tuple[str, Callable[[Array, Array, Array], Array]]] = [
 
 
 @pytest.mark.parametrize(("value", "expected"), CASES)
-def test_against_numpy(
+def test_operators_match_numpy(
     value: str, expected: Callable[[Array, Array, Array], Array], tmp_path: Path
 ) -> None:
     model = compiled(tmp_path, f"    y = tract_core_complex_to_inner_dim({value});")
@@ -105,7 +105,7 @@ def test_against_numpy(
     np.testing.assert_allclose(numbers(y), right, rtol=1e-5, atol=1e-5)
 
 
-def test_stft(tmp_path: Path) -> None:
+def test_stft_matches_numpy(tmp_path: Path) -> None:
     value = "tract_core_stft(a, axis = 0, frame = 4, stride = 2)"
     x, z = inputs(8)
     y = compiled(tmp_path, f"    y = tract_core_complex_to_inner_dim({value});")(x, z)
@@ -113,8 +113,8 @@ def test_stft(tmp_path: Path) -> None:
     np.testing.assert_allclose(numbers(y), frames, rtol=1e-5, atol=1e-5)
 
 
-def test_results_and_fragments(tmp_path: Path) -> None:
-    """A complex result of a graph has its parts in a last dimension."""
+def test_results_and_fragments_may_be_complex(tmp_path: Path) -> None:
+    """A complex result of a graph has its real and imaginary parts in a last dimension."""
     path = tmp_path / "graph.nnef"
     compiled(tmp_path, "    y = twice(a);\n    w = b;", "y, w")
     text = path.read_text()
@@ -127,7 +127,7 @@ def test_results_and_fragments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])
-def test_files(dtype: str, tmp_path: Path) -> None:
+def test_tensor_files_may_be_complex(dtype: str, tmp_path: Path) -> None:
     parts = np.random.default_rng(0).integers(-9, 9, (3, 2)).astype(dtype)
     code, bits = (0 if dtype.startswith("f") else 4), 16 * parts.itemsize
     content = tensor_file((3,), bits, code, vendor=VENDOR, data=parts.tobytes())
@@ -142,7 +142,7 @@ def test_files(dtype: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("archive", [False, True])
-def test_files_whose_data_is_not_read(archive: bool, tmp_path: Path) -> None:
+def test_files_are_known_to_be_complex_by_their_header(archive: bool, tmp_path: Path) -> None:
     """The header of a tensor file tells whether its items are complex."""
     folder = tmp_path / "net"
     folder.mkdir()
@@ -201,7 +201,7 @@ def test_operators_that_reject_complex_tensors(value: str, tmp_path: Path) -> No
         ("a[0]", "type/subscript", "not a tensor"),
     ],
 )  # fmt: skip
-def test_errors(value: str, rule: str, message: str, tmp_path: Path) -> None:
+def test_wrong_arguments_are_errors(value: str, rule: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(NnefError, match=message) as error:
         compiled(tmp_path, f"    y = {value};")(*inputs())
     assert error.value.errors[0].rule == rule

@@ -87,7 +87,7 @@ FORMULAS: dict[str, Any] = {"parallel-bin": _bin, "parallel-ops": _ops, "paralle
 
 
 @pytest.mark.parametrize(("folder", "case"), harness())
-def test_harness(folder: Path, case: dict[str, Any]) -> None:
+def test_cases_of_tract_give_its_results(folder: Path, case: dict[str, Any]) -> None:
     if case["kind"] == "load":
         nnefc.import_model(model(folder), dialect="tract")
         return
@@ -110,7 +110,9 @@ def test_harness(folder: Path, case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("folder", "meta", "run"), exports())
-def test_exports(folder: Path, meta: dict[str, Any], run: int) -> None:
+def test_exported_modules_give_the_results_of_pytorch(
+    folder: Path, meta: dict[str, Any], run: int
+) -> None:
     arrays = np.load(folder / "io.npz")
     prefix = f"run{run}/" if run else ""
     inputs, outputs = ([name_of(x) for x in meta[key]] for key in ("inputs", "outputs"))

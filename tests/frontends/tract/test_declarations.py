@@ -143,7 +143,7 @@ def test_all_errors_are_reported(tmp_path: Path) -> None:
     assert [each.line for each in error.value.errors] == [4, 5, 6, 9, 9, 10]
 
 
-def test_undeclared_symbols(tmp_path: Path) -> None:
+def test_undeclared_symbols_are_warnings(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(declared())
     diagnostics = Diagnostics()
     found = read_model(tmp_path, diagnostics=diagnostics)

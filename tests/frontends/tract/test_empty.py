@@ -65,7 +65,9 @@ def run(folder: Path, value: str) -> Array:
          "output = [('r', 'full', 1, 1)])", EMPTY.cumsum(1)),
     ],
 )  # fmt: skip
-def test_empty_batch(tmp_path: Path, value: str, theirs: Tensor) -> None:
+def test_empty_batches_give_the_results_of_pytorch(
+    tmp_path: Path, value: str, theirs: Tensor
+) -> None:
     ours = run(tmp_path, value)
     assert ours.shape == theirs.shape
     np.testing.assert_array_equal(ours, theirs.numpy())

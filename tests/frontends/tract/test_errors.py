@@ -94,7 +94,7 @@ def test_unsupported_operators_give_a_reason(tmp_path: Path) -> None:
     assert "tract has removed this operator" in found.hint
 
 
-def test_unknown_registries(tmp_path: Path) -> None:
+def test_unknown_registries_are_reported_at_their_name(tmp_path: Path) -> None:
     found = errors(tmp_path, "version 1.0;\nextension tract_registry tract_foo;\n" + Y % "x")
     assert rules(found)[0] == "tract/registry"
     assert (found[0].line, found[0].column) == (2, 26)
@@ -131,7 +131,7 @@ graph net( x, z ) -> ( y )
         ({"x": (4, 8), "z": (2, 9)}, "input/shape", "axis 0 has to be 1, not 2"),
     ],
 )
-def test_symbols(
+def test_symbols_without_values_and_contradictory_shapes_are_reported(
     tmp_path: Path, shapes: dict[str, tuple[int, ...]] | None, rule: str, words: str
 ) -> None:
     found = errors(tmp_path, SYMBOLS, shapes=shapes)
@@ -195,7 +195,7 @@ def test_blocks_in_another_shape(tmp_path: Path, shape: list[int]) -> None:
         ("tract_core_submodel([x], label = 'none')", "tract/submodel"),
     ],
 )
-def test_files(tmp_path: Path, value: str, rule: str) -> None:
+def test_missing_and_invalid_files_are_reported(tmp_path: Path, value: str, rule: str) -> None:
     found = errors(tmp_path, HEAD + Y % value, files={"w.dat": tensor_file((3,))})
     assert rules(found) == [rule]
 
@@ -276,7 +276,7 @@ def test_files(tmp_path: Path, value: str, rule: str) -> None:
         ("matmul(x, x, transposeB = [true, true])", "tract/attribute"),
     ],
 )
-def test_arguments(tmp_path: Path, value: str, rule: str) -> None:
+def test_wrong_arguments_are_reported(tmp_path: Path, value: str, rule: str) -> None:
     found = errors(tmp_path, HEAD + Y % value)
     assert rule in rules(found), found
     assert all(e.line >= 4 for e in found)
@@ -307,7 +307,7 @@ def test_messages_name_the_value_and_the_expectation(tmp_path: Path) -> None:
         "copy_n(x, times = 100000000000)",
     ],
 )
-def test_too_large_tensors(tmp_path: Path, value: str) -> None:
+def test_too_large_tensors_are_reported(tmp_path: Path, value: str) -> None:
     (found,) = errors(tmp_path, HEAD + Y % value)
     assert found.rule.startswith("limit/") or found.rule in ("tract/attribute", "argument/mul")
 
@@ -332,7 +332,7 @@ def test_too_large_tensors(tmp_path: Path, value: str) -> None:
         ),
     ],
 )
-def test_endless_recursion(tmp_path: Path, text: str, rule: str) -> None:
+def test_endless_recursion_is_an_error(tmp_path: Path, text: str, rule: str) -> None:
     found = errors(tmp_path, HEAD + text + Y % "f(x)", limits=Limits(steps=20_000))
     assert rules(found) == [f"limit/{rule}"]
 
@@ -340,7 +340,7 @@ def test_endless_recursion(tmp_path: Path, text: str, rule: str) -> None:
 @pytest.mark.parametrize(
     "value", ["softmax(x, axes = [1], axes = [0])", "f(x, k = 1, k = 2)", "f(x, 1, k = 2)"]
 )
-def test_duplicate_arguments(tmp_path: Path, value: str) -> None:
+def test_duplicate_arguments_are_errors(tmp_path: Path, value: str) -> None:
     text = "fragment f( a: tensor<scalar>, k: integer ) -> ( b: tensor<scalar> ) { b = a * k; }\n"
     (found,) = errors(tmp_path, HEAD + text + Y % value)
     assert found.rule == "invocation/arguments"
@@ -348,7 +348,7 @@ def test_duplicate_arguments(tmp_path: Path, value: str) -> None:
 
 
 @pytest.mark.slow
-def test_recursive_loop(tmp_path: Path) -> None:
+def test_a_recursive_loop_is_an_error(tmp_path: Path) -> None:
     body = STEP.replace("tanh(a + h)", SCAN.replace("x", "a"))
     found = errors(tmp_path, HEAD + body + Y % SCAN)
     assert all(each.line for each in found)
@@ -374,14 +374,14 @@ def test_recursive_loop(tmp_path: Path) -> None:
         ("[[0.0, 0.0, 0.0]]", "[0.0, 0.0]"),
     ],
 )
-def test_loops(tmp_path: Path, old: str, new: str) -> None:
+def test_wrong_loops_are_errors(tmp_path: Path, old: str, new: str) -> None:
     call = SCAN.replace(old, new)
     assert call != SCAN
     found = errors(tmp_path, HEAD + STEP + Y % call)
     assert not any(each.rule.startswith("internal") for each in found)
 
 
-def test_recursive_submodels(tmp_path: Path) -> None:
+def test_recursive_submodels_are_errors(tmp_path: Path) -> None:
     inner = HEAD + Y % "tract_core_submodel([x], label = 'inner')"
     files = {f"{'inner/' * (n + 1)}graph.nnef": inner for n in range(12)}
     (found,) = errors(tmp_path, inner, files=files)

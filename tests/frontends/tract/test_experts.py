@@ -119,7 +119,7 @@ CASES: list[tuple[dict[str, Any], bool, bool]] = [
 
 
 @pytest.mark.parametrize(("attributes", "gated", "biased"), CASES)
-def test_against_the_formula(
+def test_mixtures_match_the_formula(
     attributes: dict[str, Any], gated: bool, biased: bool, tmp_path: Path
 ) -> None:
     linear = attributes.get("expert_layout") == "linear"
@@ -139,7 +139,9 @@ def test_against_the_formula(
         ({"k": 2, "activation": "tanh"}, "activation = 'tanh' is none of"),
     ],
 )
-def test_errors(attributes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_wrong_attributes_are_errors(
+    attributes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     given = operands(gated=True, biased=False, linear=False)
     with pytest.raises(NnefError, match=message):
         written(tmp_path, given, attributes)(np.ones((2, WIDTH), np.float32), *given.values())

@@ -121,7 +121,7 @@ def test_nan_and_infinite_keys(tmp_path: Path) -> None:
     assert model(x).tolist() == [[-1, 2], [4, 5], [3, -1]]
 
 
-def test_few_keys(tmp_path: Path) -> None:
+def test_keys_may_be_one_number_or_an_empty_array(tmp_path: Path) -> None:
     x = np.array([[3, 4]], np.int32)
     assert compiled(tmp_path, "tract_onnx_ml_reverse_lookup(x, 4, 8)")(x).tolist() == [[8, 0]]
     assert compiled(tmp_path, "tract_onnx_ml_reverse_lookup(x, [], 8)")(x).tolist() == [[8, 8]]
@@ -159,7 +159,7 @@ def test_strings_are_looked_up_while_the_model_is_read(tmp_path: Path) -> None:
         ("reverse_lookup(x, ['a', 1], 0)", "tract/argument", "'a' is no tensor"),
     ],
 )  # fmt: skip
-def test_errors(value: str, rule: str, message: str, tmp_path: Path) -> None:
+def test_wrong_arguments_are_errors(value: str, rule: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(NnefError, match=message) as error:
         texts = strings_file((2,), b"a", b"b")
         compiled(tmp_path, f"tract_onnx_ml_{value}", s=texts)(np.zeros((1, 2), np.int32))

@@ -82,7 +82,7 @@ def sums(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     reverse=st.booleans(),
     dtype=st.sampled_from(["float32", "int8", "int64"]),
 )
-def test_cumsum(
+def test_cumsum_matches_numpy(
     tmp_path_factory: pytest.TempPathFactory,
     shape: list[int],
     at: int,
@@ -173,7 +173,7 @@ def test_scaled_rms_norm(tmp_path: Path, axis: int, dtype: str, types: str) -> N
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_clamped_swiglu(tmp_path: Path, dtype: str) -> None:
+def test_clamped_swiglu_matches_its_formula_and_tract(tmp_path: Path, dtype: str) -> None:
     given = {"g": (reals(5, 9) * 4).astype(dtype), "u": (reals(5, 9, seed=1) * 4).astype(dtype)}
     (y,) = outputs(tmp_path, "tract_core_clamped_swiglu(g, u, alpha = 1.702, limit = 3.0)", given)
     gate, up = (x.astype(float) for x in given.values())
@@ -184,7 +184,7 @@ def test_clamped_swiglu(tmp_path: Path, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["1.0, -1.0", "1.0, 0.0", "inf, 1.0", "1.0, inf"])
-def test_limits_of_clamped_swiglu(tmp_path: Path, arguments: str) -> None:
+def test_clamped_swiglu_requires_a_positive_finite_limit(tmp_path: Path, arguments: str) -> None:
     with pytest.raises(NnefError) as caught:
         outputs(tmp_path, f"tract_core_clamped_swiglu(x, x, {arguments})", {"x": reals(3)})
     assert caught.value.errors[0].rule == "argument/clamped_swiglu"
@@ -196,7 +196,7 @@ def test_limits_of_clamped_swiglu(tmp_path: Path, arguments: str) -> None:
 @pytest.mark.parametrize("steps", [1, 5])
 @pytest.mark.parametrize("chunk", [1, -1])
 @pytest.mark.parametrize("bias", [False, True])
-def test_gru_seq(tmp_path: Path, steps: int, chunk: int, bias: bool) -> None:
+def test_gru_seq_matches_its_formula(tmp_path: Path, steps: int, chunk: int, bias: bool) -> None:
     n, width, hidden = 3, 4, 5
     given = {
         "x": reals(n, steps, width),

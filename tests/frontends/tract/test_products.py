@@ -1,4 +1,4 @@
-"""Item types of products are those of tract."""
+"""Products have the item types that tract gives them."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_a_symbol_has_the_least_value_that_an_extent_allows(value: int, extent: 
 
 @SETTINGS
 @given(shapes_of_symbols(), st.integers(1, 5))
-def test_inconsistent_extents(
+def test_inconsistent_extents_are_reported(
     how: tuple[dict[str, list[str]], dict[str, list[int]]], more: int
 ) -> None:
     written, shapes = how
@@ -194,7 +194,7 @@ def einsums(draw: st.DrawFn) -> tuple[str, list[Array]]:
 
 @SETTINGS
 @given(einsums())
-def test_einsum(case: tuple[str, list[Array]]) -> None:
+def test_einsum_matches_numpy(case: tuple[str, list[Array]]) -> None:
     expression, arrays = case
     inputs = {f"x{i}": (array.shape, "f32") for i, array in enumerate(arrays)}
     graph = read(

@@ -98,13 +98,15 @@ def test_words_match_splitmix64(seed: int, tmp_path: Path) -> None:
     ("dtype", "low", "high"),
     [("f32", -2.0, 3.0), ("f64", 0.25, 0.75), ("f16", -1.0, 1.0), ("f32", 1e8, 3e8)],
 )
-def test_uniform_numbers(dtype: str, low: float, high: float, tmp_path: Path) -> None:
+def test_uniform_numbers_have_their_distribution(
+    dtype: str, low: float, high: float, tmp_path: Path
+) -> None:
     model = compiled(tmp_path, numbers("uniform", f"{low}, {high}", dtype))
     sample = model(rows(4000))
     assert sample.dtype == {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
     assert sample.min() >= low
     assert sample.max() < high
-    if dtype != "f16":  # of which each number stands for many
+    if dtype != "f16":  # float16 has too few values for this test
         assert distance(sample, lambda x: (x - low) / (high - low)) < 1.95
     wide = sample.astype(np.float64)
     sigmas = (wide.mean() - (low + high) / 2) / (high - low) * math.sqrt(12 * sample.size)
@@ -130,7 +132,9 @@ def test_rounding_does_not_give_the_upper_bound(
     ("dtype", "mean", "deviation"),
     [("f32", 0.0, 1.0), ("f64", -3.0, 0.5), ("f16", 1.0, 2.0), ("f32", 4.0, 0.0)],
 )
-def test_normal_numbers(dtype: str, mean: float, deviation: float, tmp_path: Path) -> None:
+def test_normal_numbers_have_their_distribution(
+    dtype: str, mean: float, deviation: float, tmp_path: Path
+) -> None:
     sample = compiled(tmp_path, numbers("normal", f"{mean}, {deviation}", dtype))(rows(8000))
     if deviation == 0:
         assert (sample == mean).all()
@@ -172,7 +176,7 @@ def test_sessions_are_independent(dist: str, tmp_path: Path) -> None:
     assert (one(rows(6)) == first).all()
 
 
-def test_seeds(tmp_path: Path) -> None:
+def test_seeds_determine_the_sequence(tmp_path: Path) -> None:
     """Equal seeds give equal sequences; other seeds, and none, unrelated ones."""
     values = [
         numbers("uniform", "0.0, 1.0", seed=seed) for seed in ("7", "7.0", "8", "7.5", "", "")
@@ -315,7 +319,9 @@ ARGUMENTS = "datum_type = '{}', shape = {}, dist = '{}', parameters = {}"
         ("x, seed = 'a'", "tract/attribute", "'a'"),
     ],
 )  # fmt: skip
-def test_errors(value: str | tuple[str, ...], rule: str, message: str, tmp_path: Path) -> None:
+def test_wrong_arguments_are_errors(
+    value: str | tuple[str, ...], rule: str, message: str, tmp_path: Path
+) -> None:
     if isinstance(value, str):
         value = f"tract_onnx_multinomial({value})"
     else:

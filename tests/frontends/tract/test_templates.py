@@ -79,7 +79,7 @@ def fault(folder: Path, template: str, **limits: int) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("form", ["folder", "tar", "tgz"])
-def test_a_document(tmp_path: Path, form: str) -> None:
+def test_a_template_renders_to_a_model(tmp_path: Path, form: str) -> None:
     path = folder = write(tmp_path / "net")
     random = np.random.default_rng(0)
     w0, w1 = (random.standard_normal(s).astype(np.float32) for s in ((5, 4), (2, 5)))
@@ -192,7 +192,9 @@ def test_later_errors_name_the_rendered_text(tmp_path: Path) -> None:
         ("a\n{%- if true %}\n b\n{% endif -%}\nc\n", "a\n b\nc"),
     ],
 )  # fmt: skip
-def test_rendered_text(tmp_path: Path, template: str, expected: str) -> None:
+def test_templates_render_to_the_expected_text(
+    tmp_path: Path, template: str, expected: str
+) -> None:
     assert rendered(tmp_path, template) == expected
 
 
@@ -228,7 +230,7 @@ def printed(value: Any) -> Any:
     template=st.recursive(PART.map(lambda part: f"<{{{{ {part} }}}}>"), statement, max_leaves=6),
     xs=st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
-def test_against_jinja2(
+def test_random_templates_render_as_by_jinja2(
     tmp_path_factory: pytest.TempPathFactory, template: str, xs: list[int]
 ) -> None:
     values: dict[str, Any] = {"xs": xs, "n": 3, "s": "qu", "d": {"k": 2}}
@@ -312,9 +314,9 @@ def test_faults_say_what_is_wrong(tmp_path: Path, expression: str, said: str) ->
     assert said in caught.value.errors[0].message
 
 
-def test_invalid_json(tmp_path: Path) -> None:
+def test_invalid_json_is_an_error_where_it_is_used(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
-    assert rendered(tmp_path, "{{ net.layers }}") == "3"  # which needs no other file
+    assert rendered(tmp_path, "{{ net.layers }}") == "3"  # reads no other file
     assert fault(tmp_path, "\n{{ bad.x }}") == ("tract/resource", 2)
 
 
@@ -375,7 +377,7 @@ def test_limits_can_be_raised(tmp_path: Path) -> None:
     assert len(rendered(tmp_path, template, Limits(steps=10_000))) == 2890
 
 
-def test_damaged_templates(tmp_path: Path) -> None:
+def test_damaged_templates_render_or_are_errors(tmp_path: Path) -> None:
     random = Random(3)
     source = GRAPH.encode()
     write(tmp_path)

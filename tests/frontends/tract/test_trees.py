@@ -148,7 +148,7 @@ def features(seed: int, count: int) -> Array:
     most=st.integers(1, 3),
     aggregate=st.sampled_from(AGGREGATES),
 )
-def test_random_trees(
+def test_random_trees_match_the_reference(
     seed: int, trees: int, depth: int, classes: int, most: int, aggregate: str, tmp_path: Path
 ) -> None:
     forest = grown(
@@ -168,7 +168,7 @@ def test_random_trees(
 
 @pytest.mark.parametrize("kind", range(EQUAL, AT_LEAST + 1))
 def test_comparisons_are_exact(kind: int, tmp_path: Path) -> None:
-    """Each special number compared with all others and with its neighbours."""
+    """Each special number is compared with all others and with its neighbours."""
     forest = Forest([], [[0, 1, 0, 0, 0], [1, 2, 0, 0, 0]], [[0, bits(1)], [1, bits(1)]])
     for threshold in SPECIAL:
         for nan_holds in (0, NAN_HOLDS):
@@ -182,8 +182,8 @@ def test_comparisons_are_exact(kind: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("most", [1, 3])
-def test_against_tract(aggregate: str, most: int, tmp_path: Path) -> None:
-    """Except comparison 6, "at least", which tract takes for a leaf."""
+def test_random_trees_match_tract(aggregate: str, most: int, tmp_path: Path) -> None:
+    """Comparison 6, "at least", is left out, because tract takes it for a leaf."""
     pytest.importorskip("tract")
     tract: Any = import_module("tract")
     forest = grown(5, trees=9, depth=5, classes=3, most=most, kinds=(1, 2, 3, 4, 5))
@@ -216,7 +216,7 @@ def test_branches_and_leaves_may_be_shared(tmp_path: Path) -> None:
     assert y.tolist() == expected(x, forest, 2, "SUM").tolist()
 
 
-def test_literal_arrays(tmp_path: Path) -> None:
+def test_arrays_may_be_literals(tmp_path: Path) -> None:
     nodes = [[0, 1, 2, bits(0.5), AT_MOST], [0, 1, 0, 0, 0], [1, 2, 0, 0, 0]]
     text = written(tmp_path, Forest([0], nodes, [[0, 0]]), classes=2) / "graph.nnef"
     values = {"t": [0], "n": nodes, "v": [[0, bits(1)], [1, bits(3)]]}
@@ -259,7 +259,9 @@ def branch(holds: int, fails: int, feature: int = 0, kind: int = AT_MOST) -> lis
         (Forest([0], [LEAF], [[0, 0, 0]]), {}, "rows of 2"),
     ],
 )  # fmt: skip
-def test_errors(forest: Forest, options: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_invalid_ensembles_are_errors(
+    forest: Forest, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     given: dict[str, Any] = {"classes": 2, **options}
     folder = written(tmp_path, forest, **given)
     shape = (3, 2, 2) if "shape" in options else (3, 4)
@@ -269,8 +271,8 @@ def test_errors(forest: Forest, options: dict[str, Any], message: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_limits(tmp_path: Path) -> None:
-    """The steps and items that a small file can demand are limited."""
+def test_steps_and_items_are_limited(tmp_path: Path) -> None:
+    """A small file can demand many steps and items."""
     chain = [branch(i + 1, min(i + 2, 5000)) for i in range(5000)]
     with pytest.raises(NnefError, match="limit/steps"):
         written(tmp_path, Forest([0], [*chain, LEAF], VOTES), classes=2)
