@@ -10,12 +10,9 @@ import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
 from nnefc.ir.stages import Stage
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import operations, traits_of
 
 Number = bool | int | float
-
-RESHAPES: Final = tuple(name for name, spec in operations().items() if spec.view)
-"""Operations that change only the shape: items and their order stay."""
 
 LOOPS: Final = frozenset(name for name, spec in operations().items() if spec.repeats)
 """Operations with bodies."""
@@ -51,16 +48,24 @@ def replace(graph: Graph, op: Op, values: Sequence[Value]) -> None:
     graph.erase(op)
 
 
-def only_user(graph: Graph, value: Value) -> Op | None:
-    """The operation that uses `value` once, if nothing else uses it; None otherwise."""
+def producer(value: Value, *names: str) -> Op | None:
+    """The operation that computes `value`, if its name is among `names`."""
+    return value.op if value.op is not None and value.op.name in names else None
+
+
+def only_user(graph: Graph, value: Value, *names: str) -> Op | None:
+    """The operation that uses `value` once, if nothing else uses it; None otherwise.
+
+    With `names`, the name of the operation must be among them.
+    """
     if len(value.users) != 1 or graph.is_output(value):
         return None
     ((user, count),) = value.users.items()
-    return user if count == 1 else None
+    return user if count == 1 and (not names or user.name in names) else None
 
 
 def is_constant(value: Value) -> bool:
-    return value.op is not None and value.op.name == "constant"
+    return producer(value, "constant") is not None
 
 
 def splat(value: Value) -> Number | None:
@@ -86,6 +91,16 @@ def is_elementwise(op: Op) -> bool:
     """Whether `op` may become a step of an expression."""
     spec = operations().get(op.name)
     return spec is not None and spec.elementwise and spec.expand is None
+
+
+def is_elementwise_or_fused(op: Op) -> bool:
+    """Whether `op` is element-wise, or several element-wise operations that were fused."""
+    return op.name == "fused" or is_elementwise(op)
+
+
+def is_view(op: Op) -> bool:
+    """Whether `op` only changes the shape of its operand: items and their order stay."""
+    return traits_of(op).view
 
 
 def is_pure(op: Op) -> bool:

@@ -144,16 +144,12 @@ def compare_models(
     appear again as outputs.
     """
     from nnefc.ops.custom import spec
+    from nnefc.ops.tools.cost import is_data
     from nnefc.ops.tools.reference import evaluate
 
     instrumented = graph.clone()
     results = list(zip(instrumented.output_names, instrumented.outputs, strict=True))
-    tensors = [
-        (op, value)
-        for op in instrumented.ops
-        if op.name not in ("constant", "variable")
-        for value in op.outputs
-    ]
+    tensors = [(op, value) for op in instrumented.ops if not is_data(op) for value in op.outputs]
     output_values = set(instrumented.outputs)
     instrumented.outputs = [value for _, value in tensors]
     instrumented.output_names = [f"#{i}" for i in range(len(tensors))]

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnefc.ir import DType, Graph, TensorType, Value, Variable
 from nnefc.ops.tools.build import build, constant
+from nnefc.ops.tools.cost import is_data
 
 
 class Sketch:
@@ -93,6 +94,6 @@ class Sketch:
     def finish(self) -> Graph:
         for op in list(self.graph.ops):
             for value in op.outputs:
-                if not value.users and op.name not in ("variable", "constant"):
+                if not value.users and not is_data(op):
                     self.graph.add_output(value, f"y{len(self.graph.outputs)}")
         return self.graph

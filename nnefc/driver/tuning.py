@@ -140,7 +140,7 @@ class _Network:
 
     def _record_convolutions(self, graph: Graph, ran: Ran) -> None:
         """Record the convolutions, and name their results so that launches can be identified."""
-        from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
+        from nnefc.ops.tools.convolution import is_blocked_convolution
         from nnefc.passes.cost.convolution import algorithms, operation_key
         from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
         from nnefc.passes.pipeline import STAGES

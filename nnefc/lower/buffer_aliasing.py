@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.ops.core.traits import Slices
 from nnefc.ops.standard.slicing import slice_ranges
-from nnefc.ops.tools.cost import is_stored, largest_live_bytes
+from nnefc.ops.tools.cost import is_data, is_stored, largest_live_bytes
 from nnefc.ops.tools.table import traits_of
 from nnefc.symbolic.integers import hint
 
@@ -35,7 +36,7 @@ def find_aliases(graph: Graph, excluded: Container[Value]) -> dict[Value, Buffer
     """
     aliases: dict[Value, BufferAlias] = {}
     for op in graph.ops:
-        if op.name not in ("concat", "stack"):
+        if traits_of(op).slices is not Slices.OPERANDS:
             continue
         for index, operand in enumerate(op.inputs):
             value, offset = underlying(operand), concat_offset(op, index)
@@ -59,7 +60,7 @@ def underlying(value: Value) -> Value:
 def _is_computed(value: Value) -> bool:
     """Whether launches write the value to memory of our choice."""
     op = value.op
-    if op is None or op.name in ("constant", "variable"):
+    if op is None or is_data(op):
         return False
     return view_offset(op, value.index) is None
 
@@ -69,16 +70,20 @@ def _is_computed(value: Value) -> bool:
 
 def concat_offset(op: Op, index: int) -> int | None:
     """Byte offset of operand `index` in the result of a concatenation; None if not contiguous."""
-    if op.name not in ("concat", "stack"):
+    if traits_of(op).slices is not Slices.OPERANDS:
         return None
     return _chunk_offset(op.output, op.inputs, index, op.attributes["axis"])
 
 
 def view_offset(op: Op, index: int) -> int | None:
     """Byte offset of result `index` in the operand of a slice or split; None if not contiguous."""
-    if op.name in ("split", "unstack"):
-        return _chunk_offset(op.inputs[0], op.outputs, index, op.attributes["axis"])
-    return _slice_offset(op) if op.name == "slice" else None
+    match traits_of(op).slices:
+        case Slices.RESULTS:
+            return _chunk_offset(op.inputs[0], op.outputs, index, op.attributes["axis"])
+        case Slices.RANGES:
+            return _slice_offset(op)
+        case _:
+            return None
 
 
 def _chunk_offset(whole: Value, chunks: tuple[Value, ...], index: int, axis: int) -> int | None:

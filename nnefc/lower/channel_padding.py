@@ -19,6 +19,7 @@ from nnefc.ir.convolution_algorithm import Depthwise, Direct, Grouped
 from nnefc.ir.stages import BatchTensor, Stage
 from nnefc.lower.blocked.tensors import layout_of
 from nnefc.lower.context import Lowering
+from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.reference import evaluate_expression
 from nnefc.program.program import Ref
 
@@ -51,7 +52,7 @@ def _operands_read_with_padding(op: Op, values: Container[Value]) -> tuple[Value
 
     `values`: those already known to be read with their padding.
     """
-    if op.name in ("fused_conv", "fused_deconv") and not has_independent_lanes(op):
+    if is_blocked_convolution(op) and not has_independent_lanes(op):
         # the padding of other operands only reaches the result, which gets zeros of its own
         return op.inputs[:1]
     if op.name == "layout" and op.output.type.layout is None:

@@ -11,6 +11,7 @@ from nnefc.ir import Graph, Op, Value
 from nnefc.lower.buffer_aliasing import find_aliases, underlying
 from nnefc.lower.context import Lowering, find_lowering
 from nnefc.lower.launch_work import count_work
+from nnefc.ops.tools.cost import is_data
 from nnefc.program.program import Buffer, Ref
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -84,7 +85,7 @@ def _release_constants(context: Lowering, op: Op, remaining_users: Counter[Value
         if remaining_users[value] or context.graph.is_output(value):
             continue
         context.drop_data(value)
-        if value.op is not None and value.op.name in ("constant", "variable"):
+        if value.op is not None and is_data(value.op):
             value.op.attributes.pop("value", None)
             dropped += value.type.nbytes
     return dropped
@@ -109,7 +110,7 @@ def _direct_outputs(graph: Graph, refs: Sequence[Ref | None]) -> Iterator[tuple[
 
 def is_computed(value: Value) -> bool:
     """Whether launches write the items of a value."""
-    return value.op is not None and value.op.name not in ("constant", "variable")
+    return value.op is not None and not is_data(value.op)
 
 
 def _lower_variable(context: Lowering, op: Op) -> None:

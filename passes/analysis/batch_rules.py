@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nnefc.ir import Attribute, Op
 from nnefc.ops.core.batch import Rows
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import operations, traits_of
 
 
 def separable(op: Op, rows: Rows, batch: int) -> int:
@@ -22,12 +22,5 @@ def separable(op: Op, rows: Rows, batch: int) -> int:
 
 def resized(op: Op, rows: int, items: int) -> dict[str, Attribute]:
     """The attributes of a separable operation for `items` items, with `rows` rows each."""
-    attributes = dict(op.attributes)
-    first = rows * items
-    if op.name == "reshape":
-        shape = (first, *op.output.type.dims[1:])
-        return {**attributes, "shape": shape, "axis_start": 0, "axis_count": -1}
-    for name in ("output_shape", "scores", "extents", "sizes"):
-        if attributes.get(name):
-            attributes[name] = (first, *attributes[name][1:])
-    return attributes
+    rule = traits_of(op).resized
+    return dict(op.attributes) if rule is None else rule(op, rows * items)

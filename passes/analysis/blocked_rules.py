@@ -12,8 +12,8 @@ from typing import Final
 from nnefc.ir import Blocked, Op, Shape, TensorType, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked import has_blocked_kernels
-from nnefc.ops.core.traits import Convolution
-from nnefc.ops.core.window_arithmetic import Padding, convolution_window
+from nnefc.ops.core.window_arithmetic import Padding
+from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_elementwise
@@ -29,12 +29,6 @@ MAX_RANK: Final = 8
 """Most dimensions of a blocked tensor: kernels have loops for no more."""
 CACHED: Final = 8 << 20
 """Most bytes of an operand that stays in the caches during a change of layout and back."""
-
-
-def is_blocked_convolution(op: Op) -> bool:
-    """Whether `op` is a convolution with an expression, which computes on blocked tensors only."""
-    spec = operations().get(op.name)
-    return spec is not None and spec.traits.convolution is not None and spec.expression is not None
 
 
 def can_be_blocked(type_: TensorType) -> bool:
@@ -60,7 +54,7 @@ def _has_rule(op: Op, known: Known) -> bool:
 
 def gains(op: Op, block: int, known: Known) -> bool:
     """Whether `op` is so much faster on blocked tensors that layout conversions pay off."""
-    if op.name not in ("max_pool", "box") or math.prod(op.attributes["size"]) == 1:
+    if not traits_of(op).prefers_blocked or math.prod(op.attributes["size"]) == 1:
         return False
     if hint(op.inputs[0].type.nbytes) > CACHED:
         return False
@@ -90,10 +84,7 @@ def _first_broadcast(op: Op) -> int | None:
 def halo_needed(op: Op, index: int) -> Padding:
     """Pixels around operand `index` that a blocked operation reads."""
     if is_blocked_convolution(op) and index == 0:
-        x, filter_ = op.inputs[:2]
-        reverse = traits_of(op).convolution is Convolution.REVERSE
-        window = convolution_window(x.type.dims, filter_.type.dims, op.attributes, reverse=reverse)
-        return window.reach()
+        return window_of(op).reach()
     return ((0, 0),) * (op.inputs[index].type.rank - 2)
 
 

@@ -12,7 +12,7 @@ from nnefc.ir import Expression, Op, Shape, Step, TensorType, Value
 from nnefc.ops.core.arrays import widen
 from nnefc.ops.tools.reference import apply, evaluate_expression
 from nnefc.passes.analysis.known_data import Known
-from nnefc.passes.base import RESHAPES, is_elementwise, splat
+from nnefc.passes.base import is_elementwise, is_view, splat
 from nnefc.symbolic.integers import specialized
 
 Array = np.ndarray[Any, Any]
@@ -140,7 +140,7 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
     if len(sources) != 1 or (found := _triangle(sources[0])) is None:
         return None
     triangle, items = found
-    if op.name in RESHAPES:
+    if is_view(op):
         same = op.output.type.dims[-2:] == triangle.output.type.dims[-2:]
         return found if same else None
     if op.output.type.rank != sources[0].type.rank:  # rows and columns must stay last

@@ -6,12 +6,19 @@ from dataclasses import replace
 
 from nnefc.ir import Expression, Graph, Op, Value
 from nnefc.ir.expression import expression_of
+from nnefc.ops.internal.fused import PREFIX
+from nnefc.ops.tools.table import operations
 
 
-def producer(value: Value) -> Op:
+def defining_op(value: Value) -> Op:
     """The operation that computes `value`."""
     assert value.op is not None
     return value.op
+
+
+def takes_epilogue(op: Op) -> bool:
+    """Whether some operation computes `op` and applies an expression to its result."""
+    return PREFIX + op.name in operations()
 
 
 def only_used_by(graph: Graph, value: Value, user: Op) -> bool:
@@ -31,12 +38,12 @@ def joined(op: Op, product: Value) -> tuple[Expression, list[Value]]:
     return _renumbered(expression_of(op), numbers, [product, *others]), others
 
 
-def absorb(graph: Graph, op: Op, product: Value, name: str) -> Op:
-    """Replace element-wise `op` and the producer of `product` by one operation called `name`."""
-    before = producer(product)
+def absorb(graph: Graph, op: Op, product: Value) -> Op:
+    """Replace element-wise `op` and the operation that computes `product` by one operation."""
+    before = defining_op(product)
     expression, others = joined(op, product)
     fused = Op(
-        name,
+        PREFIX + before.name,
         (*before.inputs, *others),
         {**before.attributes, "expression": expression},
         [op.output.type],

@@ -8,8 +8,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
 from nnefc.ops.standard.introduce import constant
-from nnefc.ops.tools.table import operations
-from nnefc.passes.base import splat_op
+from nnefc.passes.base import is_view, splat_op
 from nnefc.symbolic.integers import is_symbolic
 
 Array = np.ndarray[Any, Any]
@@ -66,8 +65,7 @@ def _passes_on(op: Op) -> bool:
     """Whether `op` is a widening conversion, or a view with a known shape."""
     if is_widening(op):
         return True
-    spec = operations().get(op.name)
-    return spec is not None and spec.view and not is_symbolic(op.output.type.shape or ())
+    return is_view(op) and not is_symbolic(op.output.type.shape or ())
 
 
 def is_widening(op: Op) -> bool:

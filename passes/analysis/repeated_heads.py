@@ -13,7 +13,9 @@ import math
 from typing import Final
 
 from nnefc.ir import Graph, Op, Shape, TensorType, Value
-from nnefc.passes.analysis.strided import StridedView, reshaped
+from nnefc.ops.core.strided import reshaped
+from nnefc.passes.analysis.strided import StridedView
+from nnefc.passes.base import producer
 
 BATCH: Final = 6
 """Most dimensions of a batch in attention kernels."""
@@ -33,12 +35,11 @@ def before(value: Value) -> Value:
 
 def _finer_batch(value: Value) -> Shape | None:
     """The batch before the reshape of a tiled value; None for other values."""
-    op = value.op
-    if op is None or op.name != "reshape":
+    reshape = producer(value, "reshape")
+    if reshape is None:
         return None
-    inner = op.inputs[0]
-    is_tile = inner.op is not None and inner.op.name == "tile"
-    if not is_tile or inner.type.dims[-2:] != value.type.dims[-2:]:
+    inner = reshape.inputs[0]
+    if producer(inner, "tile") is None or inner.type.dims[-2:] != value.type.dims[-2:]:
         return None
     batch = inner.type.dims[:-2]
     return None if _split(value.type.dims[:-2], batch) is None else batch

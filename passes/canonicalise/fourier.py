@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnefc.ir import Op
 from nnefc.ops.standard.slicing import slice_ranges
-from nnefc.passes.base import is_zero
-from nnefc.passes.canonicalise.rules import New, Result, producer, rule
+from nnefc.passes.base import is_zero, producer
+from nnefc.passes.canonicalise.rules import New, Result, rule
 
 _NAMES = ("fft", "stft")
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from nnefc.ir import Op, Value
 from nnefc.ops.standard.shape import permutation
 from nnefc.ops.standard.slicing import Indices, slice_ranges
 from nnefc.ops.standard.splitting import split_sizes
 from nnefc.ops.tools.table import operations
-from nnefc.passes.base import RESHAPES
-from nnefc.passes.canonicalise.rules import New, Result, producer, rule, same_type
+from nnefc.passes.base import is_view, producer
+from nnefc.passes.canonicalise.rules import New, Result, rule, same_type
 
 # -- reshapes
 
+_VIEWS: Final = [name for name, spec in operations().items() if spec.traits.view]
 
-@rule(*RESHAPES)
+
+@rule(*_VIEWS)
 def _view(op: Op) -> Result:
     """Remove reshapes to the same shape; merge consecutive views."""
     source = op.inputs[0]
     if source.type == op.output.type:
         return [source]
     inner = source.op
-    if inner is not None and inner.name in operations() and operations()[inner.name].view:
+    if inner is not None and is_view(inner):
         return _reshape(inner.inputs[0], op)
     return None
 
@@ -87,12 +89,14 @@ class _Piece(NamedTuple):
 
 def _piece(value: Value, axis: int) -> _Piece:
     """The piece that a split or slice takes along `axis`; else all of `value`."""
-    op = value.op
-    if op is not None and op.name == "split" and op.attributes["axis"] == axis:
+    op = producer(value, "split", "slice")
+    if op is None:
+        return _Piece(value, 0, value.type.dims[axis])
+    if op.name == "split" and op.attributes["axis"] == axis:
         sizes = split_sizes(op.inputs[0].type.dims[axis], op.attributes["ratios"])
         start = sum(sizes[: value.index])
         return _Piece(op.inputs[0], start, start + sizes[value.index])
-    if op is not None and op.name == "slice":
+    if op.name == "slice":
         taken = _ranges(op)
         dims = op.inputs[0].type.dims
         others = all(r.take_all(n) for d, (r, n) in enumerate(zip(taken, dims)) if d != axis)

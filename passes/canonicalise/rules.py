@@ -14,7 +14,7 @@ from nnefc.ir import Op, Value
 from nnefc.ir.graph import Attribute
 from nnefc.ops.core.traits import Sign
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.base import Number, is_one, is_power_of_two, is_zero, splat
+from nnefc.passes.base import Number, is_one, is_power_of_two, is_zero, producer, splat
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 def same_type(op: Op, value: Value) -> Result:
     """`value` if it has the type of the output of `op`, which broadcasting may have enlarged."""
     return [value] if value.type == op.output.type else None
-
-
-def producer(value: Value, *names: str) -> Op | None:
-    """The operation that computes `value`, if its name is among `names`."""
-    return value.op if value.op is not None and value.op.name in names else None
 
 
 # -- copies

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nnefc.ir import Op, Value
-from nnefc.passes.base import RESHAPES
+from nnefc.passes.base import is_view
 from nnefc.passes.canonicalise.rules import New, Result, rule
 
 
@@ -19,7 +19,7 @@ class _Line(NamedTuple):
 def _line(value: Value) -> _Line | None:
     """`value` as a `_Line` if it is a reshaped `iota` of step 1."""
     dims, op = value.type.dims, value.op
-    while op is not None and op.name in RESHAPES:
+    while op is not None and is_view(op):
         op = op.inputs[0].op
     if op is None or op.name != "iota" or op.attributes["step"] != 1:
         return None

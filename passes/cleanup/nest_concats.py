@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.passes.base import only_user, replace
+from nnefc.passes.base import only_user, producer, replace
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class NestConcats:
 
 def _inside(graph: Graph, op: Op) -> Op | None:
     """The only user of `op`, if it is a concatenation along the same axis."""
-    user = only_user(graph, op.output)
-    if user is None or user.name != "concat":
+    user = only_user(graph, op.output, "concat")
+    if user is None:
         return None
     return user if user.attributes["axis"] == op.attributes["axis"] else None
 
@@ -58,9 +58,10 @@ def _flatten(graph: Graph, op: Op) -> bool:
     stack = list(reversed(op.inputs))
     while stack:
         value = stack.pop()
-        if value.op is not None and value.op.name == "concat" and _inside(graph, value.op):
-            inner.append(value.op)
-            stack += reversed(value.op.inputs)
+        concat = producer(value, "concat")
+        if concat is not None and _inside(graph, concat):
+            inner.append(concat)
+            stack += reversed(concat.inputs)
         else:
             leaves.append(value)
     if not inner:

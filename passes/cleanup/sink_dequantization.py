@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ops.tools.build import build
-from nnefc.passes.base import RESHAPES
+from nnefc.passes.base import is_view
 from nnefc.support.block_formats import BLOCK_ITEMS
 
 NAME: Final = "dequantize_blocks"
@@ -44,7 +44,7 @@ class SinkDequantization:
             if source is None or op.inputs[0] in op.inputs[1:]:
                 continue
             result = None
-            if source.name == NAME and op.name in RESHAPES:
+            if source.name == NAME and is_view(op):
                 result = _view(graph, op, source)
             elif source.name == NAME and op.name == "gather" and op.attributes["axis"] == 0:
                 result = _rows(graph, op, source)

@@ -11,7 +11,7 @@ from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ops.standard.shape import permutation
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.known_data import Known, constant_op
-from nnefc.passes.base import is_elementwise, only_user, replace, splat, splat_op
+from nnefc.passes.base import is_elementwise, only_user, producer, replace, splat, splat_op
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.symbolic.integers import hint
@@ -77,8 +77,8 @@ def _sink(graph: Graph, *, shared: bool) -> bool:
 
 def _join(graph: Graph, op: Op) -> bool:
     """Merge a transpose with the transpose before it, or remove both."""
-    inner = op.inputs[0].op
-    if inner is None or inner.name != "transpose":
+    inner = producer(op.inputs[0], "transpose")
+    if inner is None:
         return False
     first = _axes(inner)
     axes = tuple(first[axis] for axis in _axes(op))
@@ -124,8 +124,8 @@ def _axes(op: Op) -> tuple[int, ...]:
 
 def _order(value: Value) -> tuple[int, ...] | None:
     """The axes of the transpose that computes `value`; None for other values."""
-    op = value.op
-    return _axes(op) if op is not None and op.name == "transpose" else None
+    transpose = producer(value, "transpose")
+    return None if transpose is None else _axes(transpose)
 
 
 def _common_order(op: Op) -> tuple[int, ...] | None:

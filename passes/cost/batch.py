@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Final
 
 from nnefc.ir import Op, Value
+from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.cost import flops, macs
-from nnefc.ops.tools.table import operations, traits_of
-from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
+from nnefc.ops.tools.table import traits_of
 from nnefc.passes.cost.convolution import products
 from nnefc.support.machine_model import (
     COPY_NS,
@@ -66,8 +66,7 @@ class BatchWork:
 
 def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
     """The cost factors of an operation.  `rows`: rows of dimension 0 per item, by value."""
-    spec = operations().get(op.name)
-    if spec is not None and spec.view:
+    if traits_of(op).view:
         return BatchWork(batch, 0, 0, 0, is_joined=False, rows=0)
     values = dict.fromkeys((*op.inputs, *op.outputs))
     moved = sum(v.type.nbytes for v in values if rows.get(v))
@@ -79,7 +78,12 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
         shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
     most = max((hint(rows.get(v, 0)) for v in op.outputs), default=0)
     return BatchWork(
-        batch, hint(moved), hint(shared), hint(multiplied), traits_of(op).slices, hint(most)
+        batch,
+        hint(moved),
+        hint(shared),
+        hint(multiplied),
+        traits_of(op).slices is not None,
+        hint(most),
     )
 
 
@@ -117,7 +121,7 @@ class Costs:
         the other side of the cut are also copied.
         """
         around = (value.op, *value.users)
-        joined = any(op is not None and traits_of(op).slices for op in around)
+        joined = any(op is not None and traits_of(op).slices is not None for op in around)
         nbytes = hint(value.type.nbytes)
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 

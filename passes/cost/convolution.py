@@ -14,11 +14,10 @@ from nnefc.ir.convolution_algorithm import (
     Grouped,
     Winograd,
 )
-from nnefc.ops.core.traits import Convolution
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
+from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.ops.tools.cost import macs
-from nnefc.ops.tools.table import traits_of
 from nnefc.support.machine_model import L3_CACHE_NS, MEMORY_NS, PEAK_MACS_PER_NS
 from nnefc.symbolic.integers import hint, mark_degraded
 
@@ -52,7 +51,7 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
         return (Depthwise(),)
     if groups > 1 and channels // groups < block:
         return (Grouped(),)
-    if traits_of(op).convolution is Convolution.REVERSE:
+    if is_reversed(op):
         return (Direct(),)
     return (Direct(), *winograd_algorithms(op))
 
@@ -60,8 +59,7 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
 def operation_key(op: Op) -> str:
     """A text with everything that the time of a convolution depends on."""
     x, filter_, attributes = op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes
-    reverse = traits_of(op).convolution is Convolution.REVERSE
-    window = convolution_window(x, filter_, attributes, reverse=reverse)
+    window = window_of(op)
     steps = ",".join(step.op for step in attributes["expression"].steps)
     fields: list[tuple[str, Sequence[int]]] = [
         (op.name, x),
@@ -97,8 +95,7 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
     Each has another cut of the output into tiles.  Tiles fill the output exactly, so they read no
     more halo than plain sums.
     """
-    x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
-    window = convolution_window(x, filter_, op.attributes)
+    x, window = op.inputs[0].type.dims, window_of(op)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
         return []
     plane = slice(-2, None)  # further dimensions are summed over
@@ -124,7 +121,7 @@ def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) 
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     if not isinstance(algorithm, Winograd):
         return products_nanoseconds(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
-    window = convolution_window(x, filter_, op.attributes)
+    window = window_of(op)
     tiles, points, elements = _winograd_counts(window, algorithm.tile, hint(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
     inputs = x[1] * math.prod(window.size[:-2])
@@ -152,7 +149,7 @@ def products(op: Op) -> tuple[int, int]:
     algorithm = op.attributes["algorithm"]
     if not isinstance(algorithm, Winograd):
         return macs(op), math.prod(filter_)
-    window = convolution_window(x, filter_, op.attributes)
+    window = window_of(op)
     _, points, elements = _winograd_counts(window, algorithm.tile, x[0])
     channels = x[1] * math.prod(window.size[:-2]) * filter_[0]
     return elements * channels, points * channels

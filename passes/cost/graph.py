@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from nnefc.ir import Graph, Op
+from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.cost import computes, is_stored, macs, repeats, traffic_bytes
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
 from nnefc.passes.cost import convolution
 from nnefc.passes.cost.convolution import products, products_nanoseconds
 from nnefc.support.machine_model import COPY_NS, DOT_MACS_PER_NS, LAUNCH_NS, PEAK_MACS_PER_NS

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnefc.ir import Graph, Op, Shape, TensorType, Value
-from nnefc.ops.core.window_arithmetic import convolution_groups, convolution_window
+from nnefc.ops.core.window_arithmetic import convolution_groups
+from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed, window_of
 from nnefc.passes.analysis.affine import Affine, chain_after, chain_before, per_channel
 from nnefc.passes.analysis.known_data import Known, constant_op
 from nnefc.passes.base import only_user, replace
 
 Array = np.ndarray[Any, Any]
-
-_CONVOLUTIONS = ("conv", "deconv")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,9 @@ class FoldAffine:
     def run(self, graph: Graph) -> bool:
         known = Known(graph)
         # a list, because folding erases operations behind the current one
-        candidates = [op for op in graph.ops if op.name in (*_CONVOLUTIONS, "concat", "matmul")]
+        candidates = [
+            op for op in graph.ops if is_plain_convolution(op) or op.name in ("concat", "matmul")
+        ]
         with np.errstate(all="ignore"):
             return sum(_fold(graph, op, known) for op in candidates) > 0
 
@@ -67,7 +68,7 @@ def _fold(graph: Graph, op: Op, known: Known) -> bool:
 
 def _has_weights(op: Op, known: Known) -> bool:
     """Whether `op` is a convolution with known filter and bias."""
-    return op.name in _CONVOLUTIONS and op.inputs[1] in known and op.inputs[2] in known
+    return is_plain_convolution(op) and op.inputs[1] in known and op.inputs[2] in known
 
 
 # -- after convolutions
@@ -131,7 +132,7 @@ def _scaled_outputs(op: Op, map_: Affine, known: Known) -> _Weights:
     if not map_.scales:
         return _Weights(None, bias)
     filter_ = _filter(op, known)
-    if op.name == "conv":
+    if not is_reversed(op):
         return _Weights(_product(filter_, _along(scale, 0, filter_.ndim), op), bias)
     groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
     grouped = filter_.reshape(groups, filter_.shape[0] // groups, filter_.shape[1], -1)
@@ -161,11 +162,11 @@ def _fold_before(graph: Graph, op: Op, known: Known) -> Op:
 
 def _reads_zeros(op: Op) -> bool:
     """Whether taps read a border of zeros; true for deconv, where taps may read no item."""
-    if op.name == "deconv":
+    if is_reversed(op):
         return True
     if op.attributes["border"] != "constant":
         return False
-    window = convolution_window(op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes)
+    window = window_of(op)
     return any(
         p > 0 or (down - 1) * s + f - p > up
         for (p, _), down, s, f, up in zip(
@@ -178,7 +179,7 @@ def _scaled_inputs(op: Op, map_: Affine, known: Known) -> _Weights:
     """The weights with which the convolution `op` computes for x its output for `map_` of x."""
     filter_, bias = _filter(op, known), _bias(op, known)
     scale, shift = map_.scale.reshape(-1), map_.shift.reshape(-1)
-    if op.name == "deconv":
+    if is_reversed(op):
         return _Weights(_product(filter_, _along(scale, 0, filter_.ndim), op), bias)
     groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
     outputs, inputs = filter_.shape[:2]

@@ -16,44 +16,6 @@ from nnefc.passes.analysis.known_data import Known, constant_op, is_widening
 from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op
 from nnefc.symbolic.integers import is_symbolic
 
-LINEAR = frozenset(
-    {
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "transpose",
-        "split",
-        "concat",
-        "stack",
-        "unstack",
-        "slice",
-        "pad",
-        "tile",
-        "gather",
-        "gather_elements",
-        "gather_nd",
-        "scatter_elements",
-        "scatter_nd",
-        "copy_n",
-        "sum_reduce",
-        "max_reduce",
-        "min_reduce",
-        "argmax_reduce",
-        "argmin_reduce",
-        "all_reduce",
-        "any_reduce",
-        "product_reduce",
-        "argmax_reduce_last",
-        "argmin_reduce_last",
-        "topk",
-        "resize",
-    }
-)
-"""Operations, besides element-wise ones, whose time is linear in the size of their operands."""
-
-INFLATING = frozenset({"dequantize_blocks"})
-"""Operations that expand weights which are stored in few bits to save memory."""
-
 
 @dataclass(frozen=True)
 class FoldConstants:
@@ -106,7 +68,7 @@ class FoldConstants:
             return True
         if is_widening(op) and op.output.type.volume > self.small:
             return False
-        if spec.view and not is_constant(op.inputs[0]):
+        if spec.traits.view and not is_constant(op.inputs[0]):
             return False
         repeated = sum(v.type.volume for v in op.inputs if splat(v) is not None)
         stored = sum(1 if splat(v) is not None else v.type.volume for v in op.inputs)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from nnefc.ir import Expression, Graph, Op, Shape, TensorType, Value
+from nnefc.ops.core.strided import reshaped
 from nnefc.passes.analysis import repeated_heads
 from nnefc.passes.analysis.causal_masks import CausalMasks
 from nnefc.passes.analysis.known_data import Known
-from nnefc.passes.analysis.strided import StridedView, reshaped, strided_pieces, strided_source
-from nnefc.passes.base import only_user
+from nnefc.passes.analysis.strided import StridedView, strided_pieces, strided_source
+from nnefc.passes.base import only_user, producer
 
 
 @dataclass(frozen=True)
@@ -123,15 +124,14 @@ def _products(graph: Graph, softmax: Op, guards: tuple[Op, ...]) -> tuple[Op, Op
     """The matrix products before and after the softmax of an attention; None if it is not one."""
     scores = softmax.inputs[0]
     weights = guards[0].output if guards else softmax.output
-    first, second = scores.op, only_user(graph, weights)
+    first = producer(scores, "matmul", "fused_matmul")
+    second = only_user(graph, weights, "matmul")
     if (
         first is None
-        or first.name not in ("matmul", "fused_matmul")
         or len(scores.users) != (2 if guards else 1)
         or graph.is_output(scores)
         or softmax.attributes["axes"] != (scores.type.rank - 1,)
         or second is None
-        or second.name != "matmul"
         or second.inputs[0] is not weights
         or second.attributes["transposeA"]
         or second.output.type.dims[:-2] != scores.type.dims[:-2]
@@ -153,10 +153,9 @@ def _guards(graph: Graph, softmax: Op) -> tuple[Op, ...]:
     compared = None if visible is None else _with_literal(visible, "gt", -math.inf)
     if visible is None or not compared or only_user(graph, visible.output) is not select:
         return ()
-    maximum = compared[0].op
+    maximum = producer(compared[0], "max_reduce")
     if (
         maximum is None
-        or maximum.name != "max_reduce"
         or only_user(graph, maximum.output) is not visible
         or maximum.inputs[0] is not softmax.inputs[0]
         or maximum.attributes["axes"] != softmax.attributes["axes"]
@@ -190,11 +189,11 @@ def _target(graph: Graph, result: Value, batch: Shape) -> tuple[Value, tuple[int
     """
     dims = (*batch, *result.type.dims[-2:])
     value, after = result, list[Op]()
-    user = only_user(graph, value)
-    if user is not None and user.name == "reshape":
-        value, after = user.output, [user]
-        user = only_user(graph, value)
-    if user is not None and user.name == "transpose":
+    reshape = only_user(graph, value, "reshape")
+    if reshape is not None:
+        value, after = reshape.output, [reshape]
+    user = only_user(graph, value, "transpose")
+    if user is not None:
         rank = value.type.rank
         order = (*user.attributes["axes"], *range(len(user.attributes["axes"]), rank))
         along = StridedView.dense(user.output).strides

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nnefc.ir import Blocked, DType, Expression, Graph, Op, Value
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.epilogue import simple_epilogue
+from nnefc.ops.internal.fused import PREFIX
+from nnefc.ops.tools.convolution import is_blocked_convolution, is_plain_convolution, window_of
 from nnefc.passes.analysis.blocked_rules import MAX_PLANE, can_be_blocked, elementwise, in_reach
-from nnefc.passes.analysis.epilogues import absorb, joined, only_used_by, producer
+from nnefc.passes.analysis.epilogues import absorb, defining_op, joined, only_used_by
 from nnefc.passes.analysis.known_data import Known
-from nnefc.passes.base import is_elementwise
+from nnefc.passes.base import is_elementwise_or_fused
 from nnefc.symbolic.integers import largest, mark_degraded
 
 MOST_PARTS: Final = 4
@@ -48,7 +50,7 @@ class FuseConvolution:
         known = Known(graph)
         fusible = {op: i for i, op in enumerate(graph.ops) if self._fits(op, known)}
         for op in list(graph.ops):
-            if not (op.name == "fused" or is_elementwise(op)):
+            if not is_elementwise_or_fused(op):
                 continue
             results = [
                 v
@@ -56,29 +58,26 @@ class FuseConvolution:
                 if v.op in fusible and self._absorbs(graph, op, v, known)
             ]
             if results:
-                last = max(results, key=lambda v: fusible[producer(v)])
-                convolution = producer(last)
-                absorb(graph, op, last, f"fused_{convolution.name}")
+                last = max(results, key=lambda v: fusible[defining_op(v)])
+                convolution = defining_op(last)
+                absorb(graph, op, last)
                 del fusible[convolution]
         for op in fusible:
             _rename(graph, op)
-        return any(op.name in ("fused_conv", "fused_deconv") for op in graph.ops)
+        return any(map(is_blocked_convolution, graph.ops))
 
     def _fits(self, op: Op, known: Known) -> bool:
         """Whether kernels on blocked tensors can compute `op`, if it is a convolution."""
-        if op.name not in ("conv", "deconv") or op.attributes["border"] != "constant":
+        if not is_plain_convolution(op) or op.attributes["border"] != "constant":
             return False
         x, filter_, bias = op.inputs
         if not can_be_blocked(x.type):
             return False
         if filter_ not in known or bias not in known:
             return False
-        window = convolution_window(
-            x.type.dims, filter_.type.dims, op.attributes, reverse=op.name == "deconv"
-        )
         groups = convolution_groups(x.type.dims, op.attributes)
         inputs, outputs = x.type.dims[1], op.output.type.dims[1]
-        if not self._in_reach(x, window, inputs // groups):
+        if not self._in_reach(x, window_of(op), inputs // groups):
             return False
         return groups == 1 or self._splits(inputs // groups, outputs // groups)
 
@@ -110,7 +109,9 @@ class FuseConvolution:
             return False
         if _is_simple(op, value):
             return True
-        return not (self._share_blocks(producer(value)) or any(map(mark_degraded, value.type.dims)))
+        return not (
+            self._share_blocks(defining_op(value)) or any(map(mark_degraded, value.type.dims))
+        )
 
     def _share_blocks(self, convolution: Op) -> bool:
         """Whether tiles of different groups write to one block."""
@@ -132,7 +133,7 @@ def _rename(graph: Graph, op: Op) -> None:
     """Replace a convolution by a fused one with the identity as expression."""
     plain = Expression((DType.FLOAT32,), (), (0,))
     fused = Op(
-        f"fused_{op.name}",
+        PREFIX + op.name,
         op.inputs,
         {**op.attributes, "expression": plain},
         [op.output.type],

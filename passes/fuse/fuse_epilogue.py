@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.ops.internal import mean_variance
-from nnefc.passes.analysis.epilogues import absorb, only_used_by, producer
-from nnefc.passes.base import is_elementwise
-
-_FUSIBLE: Final = (mean_variance.NAME, "matmul")
-"""Operations that take an epilogue, in ascending order of preference."""
+from nnefc.ops.tools.convolution import is_plain_convolution
+from nnefc.ops.tools.table import traits_of
+from nnefc.passes.analysis.epilogues import absorb, defining_op, only_used_by, takes_epilogue
+from nnefc.passes.base import is_elementwise_or_fused
 
 
 @dataclass(frozen=True)
@@ -38,22 +36,27 @@ class FuseEpilogue:
         position = {op: i for i, op in enumerate(graph.ops)}
         changed = False
         for op in list(graph.ops):
-            if not (op.name == "fused" or is_elementwise(op)):
+            if not is_elementwise_or_fused(op):
                 continue
             candidates = [v for v in dict.fromkeys(op.inputs) if _is_fusible(graph, v, op)]
             if candidates:
-                last = max(candidates, key=lambda v: (_rank(v), position[producer(v)]))
-                absorb(graph, op, last, f"fused_{producer(last).name}")
+                last = max(candidates, key=lambda v: (_is_product(v), position[defining_op(v)]))
+                absorb(graph, op, last)
                 changed = True
         return changed
 
 
-def _rank(value: Value) -> int:
-    """The preference of the operation that computes `value`: its index in `_FUSIBLE`."""
-    return _FUSIBLE.index(producer(value).name)
+def _is_product(value: Value) -> bool:
+    """Whether the operation that computes `value` multiplies."""
+    return traits_of(defining_op(value)).cost.multiply_adds is not None
 
 
 def _is_fusible(graph: Graph, value: Value, user: Op) -> bool:
-    """Whether an operation of `_FUSIBLE` computes `value` and only `user` needs it."""
-    fusible = value.op is not None and value.op.name in _FUSIBLE and value.type.dtype.is_float
-    return fusible and only_used_by(graph, value, user)
+    """Whether an operation that takes an epilogue computes `value`, and only `user` needs it.
+
+    Convolutions get their epilogues from `fuse_convolution`.
+    """
+    op = value.op
+    if op is None or not takes_epilogue(op) or is_plain_convolution(op):
+        return False
+    return value.type.dtype.is_float and only_used_by(graph, value, user)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.internal.mean_variance import NAME
 from nnefc.ops.tools.build import build
-from nnefc.passes.base import is_one, only_user, splat
+from nnefc.passes.base import is_one, only_user, producer, splat
 
 DEPTH: Final = 2
 """Levels of nested products that are searched for factors."""
@@ -70,7 +70,7 @@ class _Root:
         """Whether `value` is x - mean, or x without a mean."""
         if self.mean is None:
             return value is self.x
-        op = _producer(value, "sub")
+        op = producer(value, "sub")
         return op is not None and op.inputs == (self.x, self.mean)
 
 
@@ -147,8 +147,8 @@ def _affine(graph: Graph, op: Op) -> _Normalisation | None:
     if op.name != "add":
         return None
     for product, rest in _orders(op):
-        first, difference = _producer(product, "mul"), _producer(rest, "sub")
-        second = _producer(difference.inputs[1], "mul") if difference is not None else None
+        first, difference = producer(product, "mul"), producer(rest, "sub")
+        second = producer(difference.inputs[1], "mul") if difference is not None else None
         if first is None or difference is None or second is None:
             continue
         for x, factor in _orders(first):
@@ -190,7 +190,7 @@ def _factors(graph: Graph, op: Op, inner: set[Op], depth: int = DEPTH) -> list[t
 
 def _root(value: Value, *, inverted: bool) -> _Root | None:
     """Match `value` as a root (`inverted`: as a divisor) or as the reciprocal of a root."""
-    op = _producer(value, "sqrt" if inverted else "rsqrt")
+    op = producer(value, "sqrt" if inverted else "rsqrt")
     if op is None:
         return None
     variance, epsilon, inner = _shifted(op.inputs[0])
@@ -203,7 +203,7 @@ def _root(value: Value, *, inverted: bool) -> _Root | None:
 
 def _shifted(value: Value) -> tuple[Value, float, set[Op]]:
     """(x, number, {addition}) if `value` is x + number with number >= 0; else (value, 0, {})."""
-    op = _producer(value, "add")
+    op = producer(value, "add")
     for x, other in _orders(op) if op is not None else ():
         number = splat(other)
         if op is not None and number is not None and number >= 0 and x.type == value.type:
@@ -214,12 +214,12 @@ def _shifted(value: Value) -> tuple[Value, float, set[Op]]:
 def _mean_of_square(variance: Value, inner: set[Op]) -> _Root | None:
     """Match mean((x - mean(x))^2) or mean(x^2)."""
     mean = _mean(variance)
-    square = _producer(mean.inputs[0], "sqr") if mean is not None else None
+    square = producer(mean.inputs[0], "sqr") if mean is not None else None
     if mean is None or square is None:
         return None
     base, axes = square.inputs[0], mean.attributes["axes"]
     inner = inner | {mean, square}
-    difference = _producer(base, "sub")
+    difference = producer(base, "sub")
     if difference is not None:
         x, subtracted = difference.inputs
         center = _mean(subtracted)
@@ -230,17 +230,17 @@ def _mean_of_square(variance: Value, inner: set[Op]) -> _Root | None:
 
 def _difference_of_means(variance: Value, inner: set[Op]) -> _Root | None:
     """Match mean(x^2) - mean(x)^2, or its maximum with 0."""
-    positive = _producer(variance, "relu", "max")
+    positive = producer(variance, "relu", "max")
     if positive is not None:
         rest = [v for v in positive.inputs if splat(v) != 0]
         if len(rest) != 1 or rest[0].type != variance.type:
             return None
         variance, inner = rest[0], inner | {positive}
-    difference = _producer(variance, "sub")
+    difference = producer(variance, "sub")
     if difference is None:
         return None
-    mean, squared = _mean(difference.inputs[0]), _producer(difference.inputs[1], "sqr")
-    square = _producer(mean.inputs[0], "sqr") if mean is not None else None
+    mean, squared = _mean(difference.inputs[0]), producer(difference.inputs[1], "sqr")
+    square = producer(mean.inputs[0], "sqr") if mean is not None else None
     center = _mean(squared.inputs[0]) if squared is not None else None
     if mean is None or squared is None or square is None or center is None:
         return None
@@ -253,17 +253,12 @@ def _difference_of_means(variance: Value, inner: set[Op]) -> _Root | None:
 
 def _mean(value: Value) -> Op | None:
     """The operation that computes `value`, if it is a mean along axes."""
-    op = _producer(value, "sum_reduce")
+    op = producer(value, "sum_reduce")
     return op if op is not None and op.attributes["normalize"] and op.attributes["axes"] else None
 
 
 def _axes(op: Op) -> set[int]:
     return set(op.attributes["axes"])
-
-
-def _producer(value: Value, *names: str) -> Op | None:
-    """The operation that computes `value`, if its name is among `names`."""
-    return value.op if value.op is not None and value.op.name in names else None
 
 
 def _orders(op: Op) -> tuple[tuple[Value, ...], tuple[Value, ...]]:

@@ -10,9 +10,7 @@ from nnefc.ir.expression import expression_of
 from nnefc.ops.core.views import View
 from nnefc.ops.internal.fused_views import NAME
 from nnefc.passes.analysis.strided import StridedView, strided_source
-from nnefc.passes.base import RESHAPES, is_elementwise, only_user
-
-_LOOKED_THROUGH = (*RESHAPES, "transpose")
+from nnefc.passes.base import is_elementwise_or_fused, is_view, only_user, producer
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class FuseViews:
         erased: set[Op] = set()
         changed = False
         for op in list(graph.ops):
-            if op not in erased and (op.name == "fused" or is_elementwise(op)):
+            if op not in erased and is_elementwise_or_fused(op):
                 changed |= self._fuse_user(graph, op, erased)
         for op in list(graph.ops):
             if op not in erased and op.name == "concat" and _computes(graph, op):
@@ -191,14 +189,19 @@ def _inner(graph: Graph, value: Value, concat: Op) -> Op | None:
     op = value.op
     if op is None or only_user(graph, value) is not concat:
         return None
-    return op if op.name == "fused" or is_elementwise(op) else None
+    return op if is_elementwise_or_fused(op) else None
 
 
 def _is_cut(value: Value) -> bool:
     """Whether `value` is a slice of another tensor."""
-    while value.op is not None and value.op.name in _LOOKED_THROUGH:
+    while value.op is not None and _rearranges(value.op):
         value = value.op.inputs[0]
-    return value.op is not None and value.op.name in ("slice", "split")
+    return producer(value, "slice", "split") is not None
+
+
+def _rearranges(op: Op) -> bool:
+    """Whether the result of `op` has the items of its operand, in another shape."""
+    return is_view(op) or op.name == "transpose"
 
 
 def _erase_unused(graph: Graph, op: Op, erased: set[Op]) -> None:
@@ -216,5 +219,6 @@ def _erase_unused(graph: Graph, op: Op, erased: set[Op]) -> None:
 
 def _may_be_fused(op: Op) -> bool:
     """Whether the pattern contains such operations."""
-    names = ("fused", "concat", "slice", "split", *_LOOKED_THROUGH)
-    return op.name in names or is_elementwise(op)
+    if op.name in ("concat", "slice", "split"):
+        return True
+    return _rearranges(op) or is_elementwise_or_fused(op)

@@ -10,7 +10,7 @@ from nnefc.ops.internal.scan import whole_of
 from nnefc.ops.tools.cost import macs
 from nnefc.passes.analysis.batch_rules import resized, separable
 from nnefc.passes.analysis.loop import Loop, loops
-from nnefc.passes.base import RESHAPES, is_constant, is_pure
+from nnefc.passes.base import is_constant, is_pure, is_view
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class _Hoist:
             return None
         turns = self._loop.turns
         types = [whole_of(v.type, turns) for v in op.outputs]
-        if op.name in RESHAPES:
+        if is_view(op):
             attributes = {"shape": types[0].dims, "axis_start": 0, "axis_count": -1}
             return Op("reshape", op.inputs, attributes, types, location=op.location)
         rows = [self._rows(v) for v in op.inputs]

@@ -13,7 +13,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.analysis.loop import Loop, loops
-from nnefc.passes.base import RESHAPES, is_constant
+from nnefc.passes.base import is_constant, is_view
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
 
 def _stored(matrix: Value) -> Value:
     """The matrix before reshapes that only add or remove leading singular dimensions."""
-    while (op := matrix.op) is not None and op.name in RESHAPES:
+    while (op := matrix.op) is not None and is_view(op):
         (source,) = op.inputs
         if source.type.dims[-2:] != matrix.type.dims[-2:]:
             break
@@ -82,7 +82,7 @@ def _is_data(value: Value, known: Known) -> bool:
     if value in known or op is None:
         return value in known
     spec = operations().get(op.name)
-    if spec is None or spec.view or spec.elementwise or spec.traits.folding is not Folding.LINEAR:
+    if spec is None or is_view(op) or spec.elementwise or spec.traits.folding is not Folding.LINEAR:
         return False
     return all(_is_data(operand, known) for operand in op.inputs)
 

@@ -8,13 +8,13 @@ from typing import ClassVar
 from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
+from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.blocked_rules import (
     accepts,
     gains,
     halo_needed,
     in_reach,
-    is_blocked_convolution,
     tensors,
 )
 from nnefc.passes.analysis.known_data import Known
@@ -100,7 +100,7 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
     for op in chosen:
         for index in tensors(op, known):
             widen(op.inputs[index], halo_needed(op, index))
-    slices = [op for op in chosen if traits_of(op).slices]
+    slices = [op for op in chosen if traits_of(op).slices is not None]
     changed = True
     while changed:
         changed = False

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nnefc.ir import Graph, Op
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
-from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
+from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.passes.cost.convolution import algorithms, fastest, operation_key
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.blocked import has_blocked_kernels
-from nnefc.passes.base import only_user
+from nnefc.passes.base import only_user, producer
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def _rewrite(graph: Graph, op: Op) -> bool:
 
 def _shuffle(op: Op) -> tuple[Value, tuple[int, ...]] | None:
     """(operand, source of each channel of the result) of the shuffle that ends with `op`."""
-    transpose = op.inputs[0].op
-    grouped = transpose.inputs[0].op if transpose and transpose.name == "transpose" else None
-    if transpose is None or grouped is None or grouped.name != "reshape":
+    transpose = producer(op.inputs[0], "transpose")
+    grouped = None if transpose is None else producer(transpose.inputs[0], "reshape")
+    if transpose is None or grouped is None:
         return None
     x, groups = grouped.inputs[0], grouped.output.type.dims
     if x.type != op.output.type or not has_blocked_kernels(x.type.dtype) or x.type.rank < 3:
@@ -72,16 +72,16 @@ def _shuffle(op: Op) -> tuple[Value, tuple[int, ...]] | None:
 
 def _pieces(graph: Graph, x: Value) -> tuple[Value, ...]:
     """The operands of the concatenation `x` if only the shuffle uses it; else `x` itself."""
-    concat = x.op
-    if concat is None or concat.name != "concat" or only_user(graph, x) is None:
+    concat = producer(x, "concat")
+    if concat is None or only_user(graph, x) is None:
         return (x,)
     return concat.inputs if concat.attributes["axis"] == 1 else (x,)
 
 
 def _split(graph: Graph, value: Value) -> list[Value]:
     """The results of the only user of `value`, if it splits the channels; else empty."""
-    split = only_user(graph, value)
-    if split is None or split.name != "split" or split.attributes["axis"] != 1:
+    split = only_user(graph, value, "split")
+    if split is None or split.attributes["axis"] != 1:
         return []
     return list(split.outputs)
 

@@ -58,7 +58,7 @@ def missing(spec: OpSpec) -> list[str]:
             f'add a function with @blocked_lowering("{spec.name}") to a module under '
             f"nnefc/lower/blocked/, or `blocked=None` to {entry}"
         )
-    if spec.view and spec.traits.aliased != 0:
+    if spec.traits.view and spec.traits.aliased != 0:
         lacks.append(f"`traits=VIEW` in {entry}: its result shares the memory of its operand")
     if spec.traits.cheap and not spec.elementwise:
         lacks.append(f"`cheap=False` in {entry}: only element-wise operations are fused")

@@ -141,7 +141,7 @@ def test_views_commutative_and_elementwise_operations_are_so(name: str) -> None:
         op = operation(made, name)
         (first, *rest) = evaluate(made.graph, made.inputs, keep="all").outputs.values()
         arrays = list(made.inputs.values())
-        if spec.view:
+        if spec.traits.view:
             np.testing.assert_array_equal(first.ravel(), arrays[0].ravel())
         if spec.commutative:
             swapped = dict(zip(made.inputs, reversed(arrays), strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nnefc.ops.core.traits import Folding, ItemTypes, Sign, Traits
+from nnefc.ops.core.traits import Folding, ItemTypes, Sign, Slices, Traits
 from nnefc.ops.tools.table import operations
 
 CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
@@ -14,7 +14,23 @@ CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
         lambda traits: traits.convolution is not None,
         "conv deconv fused_conv fused_deconv",
     ),
-    "slices": (lambda traits: traits.slices, "concat slice split stack unstack"),
+    "preferably blocked": (lambda traits: traits.prefers_blocked, "box max_pool"),
+    "views": (lambda traits: traits.view, "reshape squeeze unsqueeze"),
+    "joins slices": (lambda traits: traits.slices is Slices.OPERANDS, "concat stack"),
+    "cuts slices": (lambda traits: traits.slices is Slices.RESULTS, "split unstack"),
+    "slices ranges": (lambda traits: traits.slices is Slices.RANGES, "slice"),
+    "strided": (
+        lambda traits: traits.strided is not None,
+        "reshape slice split squeeze tile transpose unsqueeze",
+    ),
+    "follows dimensions": (
+        lambda traits: traits.strided is not None and traits.strided.axis is not None,
+        "reshape squeeze tile transpose unsqueeze",
+    ),
+    "attributes depend on the batch": (
+        lambda traits: traits.resized is not None,
+        "attention debox deconv desample fused_deconv fused_views reshape resize",
+    ),
     "stored items": (
         lambda traits: traits.item_types is ItemTypes.STORED,
         "append constant external scan update variable",
@@ -53,4 +69,4 @@ def test_operations_with_a_trait(case: str) -> None:
 
 def test_views_share_the_memory_of_their_only_operand() -> None:
     for spec in operations().values():
-        assert not spec.view or spec.traits.aliased == 0, spec.name
+        assert not spec.traits.view or spec.traits.aliased == 0, spec.name

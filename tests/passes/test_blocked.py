@@ -14,10 +14,11 @@ from hypothesis import given
 from nnefc.ir import Blocked, Graph, print_graph
 from nnefc.ir.verify import check
 from nnefc.ops.core.window_arithmetic import Padding
+from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import operations
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.analysis.blocked_rules import halo_needed, is_blocked_convolution, tensors
+from nnefc.passes.analysis.blocked_rules import halo_needed, tensors
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.pipeline import DEFAULT, Phase, Ran, for_machine, run_pipeline
 from tests.helpers.examples import examples

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 def describe(graph: Graph) -> dict[str, Any]:
     """Inputs, outputs, operations and sizes of a graph."""
-    from nnefc.ops.tools.cost import largest_live_bytes, parameter_bytes, parameters
+    from nnefc.ops.tools.cost import is_data, largest_live_bytes, parameter_bytes, parameters
 
     known = all(v.type.shape is not None for op in graph.ops for v in op.outputs)
-    operations = [_operation(op) for op in graph.ops if op.name not in ("constant", "variable")]
+    operations = [_operation(op) for op in graph.ops if not is_data(op)]
     return {
         "name": graph.name,
         "inputs": [_tensor(v.name, v.type) for v in graph.inputs],

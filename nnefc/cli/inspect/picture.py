@@ -117,6 +117,8 @@ def draw_svg(graph: Graph) -> str:
 
 def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Hashable]]]:
     """Boxes in topological order, and the edges between them."""
+    from nnefc.ops.tools.cost import is_data
+
     boxes: dict[Hashable, _Box] = {}
     producer: dict[Value, Hashable] = {}
     edges: list[tuple[Hashable, Hashable]] = []
@@ -130,7 +132,7 @@ def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Has
         if op.name == "update" and (label := _label(op.inputs[0]))
     }
     for op in graph.ops:
-        stored = op.name in ("constant", "variable")
+        stored = is_data(op)
         if stored and not graph.is_output(op.output) and not _is_state(op, updated):
             continue
         boxes[op] = _stored_box(op, updated) if stored else _op_box(op, set(producer))

@@ -21,7 +21,8 @@ from nnefc.lower.convolution.direct import by_groups, read_bias
 from nnefc.lower.convolution.epilogue import read_register_epilogue, read_tile_epilogue
 from nnefc.lower.convolution.phases import Tap, axis_phases, axis_taps
 from nnefc.lower.partition import ceil_div
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.traced_array import traced_call
 
@@ -33,10 +34,9 @@ MAX_WEIGHTS: Final = 40
 
 
 def lower_depthwise(lower: Lowering, op: Op) -> None:
-    """A `fused_conv` or `fused_deconv` with groups of one or several channels of a block."""
+    """A blocked convolution with groups of one or several channels of a block."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    reverse = op.name == "fused_deconv"
-    window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes, reverse=reverse)
+    reverse, window = is_reversed(op), window_of(op)
     groups = convolution_groups(x.shape, op.attributes)
     inputs, outputs = x.channels // groups, y.channels // groups
     row = _row(window, inputs)
@@ -81,7 +81,7 @@ def _read_weights(
     data = lower.data(op.inputs[1])
     assert data is not None
     bias, block = read_bias(lower, op.inputs[2], y.channels), y.layout.block
-    reverse = op.name == "fused_deconv"
+    reverse = is_reversed(op)
     how = ("depthwise", block, groups, reverse, order)
 
     def make() -> Array:

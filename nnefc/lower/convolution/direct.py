@@ -35,7 +35,8 @@ from nnefc.lower.partition import (
     partition_threads,
     per_tile,
 )
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.integers import hint
@@ -90,15 +91,13 @@ def by_groups(filter_: Array, groups: int, *, reverse: bool) -> Array:
 
 
 def lower_direct(lower: Lowering, op: Op) -> None:
-    """A `fused_conv` or `fused_deconv` with channels summed by the register tile."""
-    reverse = op.name == "fused_deconv"
+    """A blocked convolution with channels summed by the register tile."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    kernel = op.inputs[1].type.dims
-    window = convolution_window(x.shape, kernel, op.attributes, reverse=reverse)
+    window = window_of(op)
     groups = convolution_groups(x.shape, op.attributes)
     data = lower.stored_data(op.inputs[1])
     assert data is not None
-    filter_ = by_groups(data, groups, reverse=reverse)
+    filter_ = by_groups(data, groups, reverse=is_reversed(op))
     bias = read_bias(lower, op.inputs[2], groups * filter_.shape[1])
     in_registers = read_register_epilogue(lower, op)
     epilogue = read_tile_epilogue(lower, op, y)

@@ -25,7 +25,8 @@ from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.product.matmul import Matrix, dots
 from nnefc.lower.window import sliding, taps
 from nnefc.lower.window.taps import Dimension, dimensions_of
-from nnefc.ops.core.window_arithmetic import convolution_groups, convolution_window
+from nnefc.ops.core.window_arithmetic import convolution_groups
+from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import DOT_MACS_PER_NS
 from nnefc.symbolic.integers import hint, smallest
@@ -72,9 +73,9 @@ class _Convolution:
 @lowering("conv", "deconv")
 def convolution(lower: Lowering, op: Op) -> None:
     input_, filter_, bias = op.inputs
-    reverse = op.name == "deconv"
+    reverse = is_reversed(op)
     shape, kernel = input_.type.dims, filter_.type.dims
-    moves = convolution_window(shape, kernel, op.attributes, reverse=reverse)
+    moves = window_of(op)
     groups = convolution_groups(shape, op.attributes)
     down, up = kernel[0] // groups, kernel[1]
     dtype = op.output.type.dtype

@@ -34,8 +34,8 @@ from nnefc.lower.convolution.winograd_parameters import (
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.elementwise.expression import copy_bytes
 from nnefc.lower.partition import block_sizes, ceil_div, makespan, partition_threads, per_tile
-from nnefc.ops.core.window_arithmetic import convolution_window
 from nnefc.ops.core.winograd_tiles import largest_tile
+from nnefc.ops.tools.convolution import window_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import L2_CACHE_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
 from nnefc.symbolic.integers import hint, mark_degraded, smallest
@@ -64,9 +64,9 @@ TRANSFORM_NS: Final = 4.0
 
 
 def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
-    """A `fused_conv` by tiles of at most `most` outputs along a dimension."""
+    """A blocked convolution by tiles of at most `most` outputs along a dimension."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes)
+    window = window_of(op)
     filter_ = lower.stored_data(op.inputs[1])
     assert filter_ is not None
     taps = rows_and_columns(window.size, 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnefc.ir import Op, Value
+from nnefc.ir import Attribute, Op, Value
 from nnefc.ops.core.views import TensorView
 
 Rows = Sequence[int]
@@ -18,6 +18,9 @@ Rows = Sequence[int]
 
 BatchRule = Callable[[Op, Rows, int], int]
 """`rule(op, rows of the operands, batch)` returns the rows of the results, 0 if not separable."""
+
+ResizeRule = Callable[[Op, int], dict[str, Attribute]]
+"""`rule(op, rows)` returns the attributes of `op` for `rows` rows in all of the results."""
 
 
 def first(op: Op, rows: Rows, batch: int) -> int:
@@ -107,3 +110,15 @@ def strided(tensors: Sequence[TensorView], rows: Rows, batch: int) -> int:
         if strides[0] * count != size or reach >= size:
             return 0
     return count
+
+
+def shape_attribute(name: str) -> ResizeRule:
+    """The rule of an operation whose attribute `name`, if not empty, is a shape of the results."""
+
+    def rule(op: Op, rows: int) -> dict[str, Attribute]:
+        attributes = dict(op.attributes)
+        if shape := attributes.get(name):
+            attributes[name] = (rows, *shape[1:])
+        return attributes
+
+    return rule

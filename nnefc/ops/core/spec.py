@@ -204,11 +204,10 @@ class OpSpec:
     `infer`, `reference`, `expand`: see their types.  An operation has either an `expand`, which
     rewrites it into simpler operations before lowering, or a lowering of its own.
     `verify`, `evaluate`: replace `infer` and `reference` where these need the operation itself.
-    `traits`: the facts that passes use.
+    `traits`: the facts that passes and lowering use.
     `elementwise`: each output item depends only on the input items at the same index, so the
     operation may be a Step of an Expression.
     `commutative`: the two operands may be exchanged.
-    `view`: the output has the bytes of the only operand.
     `integers`: in a graph, the scalar operands may be integers of one type, and scalar results are
     then integers, too, and wrap around.  Documents cannot have such operands.
     `pure`: the only effect is to compute the outputs.
@@ -230,7 +229,6 @@ class OpSpec:
     expand: Expand | None = None
     elementwise: bool = False
     commutative: bool = False
-    view: bool = False
     integers: bool = False
     pure: bool = True
     expression: ExpressionUse | None = None

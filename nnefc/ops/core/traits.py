@@ -1,4 +1,4 @@
-"""`Traits`: the facts about an operation that passes use.
+"""`Traits`: the facts about an operation that passes and lowering use.
 
 No field has a default.  An entry starts from the constant below that describes its kind of
 operation, which answers for every field, and replaces the answers that differ.
@@ -11,11 +11,12 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from nnefc.ir import DType, Op
-from nnefc.ops.core import batch, blocked, cost, permute
-from nnefc.ops.core.batch import BatchRule
+from nnefc.ops.core import batch, blocked, cost, permute, strided
+from nnefc.ops.core.batch import BatchRule, ResizeRule
 from nnefc.ops.core.blocked import BlockedRule
 from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.permute import PermuteRule
+from nnefc.ops.core.strided import StridedRule
 
 Accumulator = Callable[[Op], DType]
 """`accumulator(op)` returns the item type in which `op` sums products."""
@@ -52,6 +53,17 @@ class Sign(Enum):
     """Results are not negative if no operand is."""
 
 
+class Slices(Enum):
+    """Which tensors of an operation are slices of another one."""
+
+    OPERANDS = auto()
+    """The operands follow each other in the result along the attribute `axis`."""
+    RESULTS = auto()
+    """The results follow each other in the operand along the attribute `axis`."""
+    RANGES = auto()
+    """The result is a range of the operand by the attributes `axes`, `begin`, `end`, `stride`."""
+
+
 class Convolution(Enum):
     """The direction of a convolution of (input, filter, bias)."""
 
@@ -64,16 +76,21 @@ class Traits(NamedTuple):
 
     `cost`: arithmetic of one execution.
     `batch`: rule for computing the items of a batch separately; None if that is never possible.
+    `resized`: rule for the attributes for another batch; None if none depends on the batch.
     `blocked`: rule for computing on channel-blocked tensors; None if that is never possible.
+    `prefers_blocked`: whether blocked kernels are so much faster that layout conversions pay off
+    for this operation alone.
     `accumulator`: item type of the sums that an expression may be applied to; None if the
     operation has no such sums.
     `folding`: whether it is computed on constants at compile time.
     `item_types`: whether it computes, moves or stores items of 16-bit floats.
     `sign`: a guarantee about the signs of its results; None for no guarantee.
     `permuted`: rule for computing on transposed operands; None if that is not possible.
+    `strided`: rule for its results as strided views of the first operand; None if they are not.
     `convolution`: the direction of a convolution; None for other operations.
-    `slices`: whether operands and results are slices of each other, which are not copied where
-    they are contiguous.
+    `view`: whether it only changes the shape of its only operand: items and their order stay.
+    `slices`: which tensors are slices of another one, which are not copied where they are
+    contiguous; None without slices.
     `cheap`: whether it is unary and costs less than writing and reading its result.
     `reads`: how often its kernels read activations, about.
     `aliased`: index of the operand whose memory the results share; None if they have their own.
@@ -81,14 +98,18 @@ class Traits(NamedTuple):
 
     cost: Cost
     batch: BatchRule | None
+    resized: ResizeRule | None
     blocked: BlockedRule | None
+    prefers_blocked: bool
     accumulator: Accumulator | None
     folding: Folding
     item_types: ItemTypes
     sign: Sign | None
     permuted: PermuteRule | None
+    strided: StridedRule | None
     convolution: Convolution | None
-    slices: bool
+    view: bool
+    slices: Slices | None
     cheap: bool
     reads: int
     aliased: int | None
@@ -102,14 +123,18 @@ def first_operand(op: Op) -> DType:
 OPAQUE: Final = Traits(
     cost=cost.FREE,
     batch=None,
+    resized=None,
     blocked=None,
+    prefers_blocked=False,
     accumulator=None,
     folding=Folding.BOUNDED,
     item_types=ItemTypes.COMPUTED,
     sign=None,
     permuted=None,
+    strided=None,
     convolution=None,
-    slices=False,
+    view=False,
+    slices=None,
     cheap=False,
     reads=1,
     aliased=None,
@@ -139,11 +164,14 @@ MOVEMENT: Final = OPAQUE._replace(
 )
 """Operations that only move items."""
 
-VIEW: Final = MOVEMENT._replace(aliased=0)
-"""Operations whose results share the memory of the first operand."""
+VIEW: Final = MOVEMENT._replace(strided=strided.RESHAPE, view=True, aliased=0)
+"""Operations that only change the shape, so the result shares the memory of the operand."""
 
-SLICES: Final = MOVEMENT._replace(batch=batch.axis, slices=True)
-"""Operations that cut or join tensors along the attribute `axis`."""
+JOIN: Final = MOVEMENT._replace(batch=batch.axis, slices=Slices.OPERANDS)
+"""Operations that join their operands along the attribute `axis`."""
+
+CUT: Final = MOVEMENT._replace(batch=batch.axis, slices=Slices.RESULTS)
+"""Operations that cut their operand along the attribute `axis`."""
 
 INDEXING: Final = MOVEMENT._replace(sign=None)
 """Operations that read or write items at run-time indices."""
@@ -154,7 +182,7 @@ REDUCTION: Final = OPAQUE._replace(cost=cost.REDUCTION, batch=batch.axes, foldin
 WINDOW: Final = OPAQUE._replace(cost=cost.WINDOW, batch=batch.window(batch.first))
 """Operations on sliding windows of the attribute `size`."""
 
-POOLING: Final = WINDOW._replace(blocked=blocked.pooling, sign=Sign.KEPT)
+POOLING: Final = WINDOW._replace(blocked=blocked.pooling, prefers_blocked=True, sign=Sign.KEPT)
 """Sums and maxima of sliding windows, which kernels compute on channel blocks, too."""
 
 WINDOW_POSITIONS: Final = OPAQUE._replace(batch=batch.window(batch.every))

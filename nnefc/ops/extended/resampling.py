@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op, Shape, TensorType
+from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import extents_allowed, fits, length, listing, one_of
@@ -233,7 +234,9 @@ SPECS: tuple[OpSpec, ...] = (
         "sizes.",
         infer=_resize,
         reference=resize,
-        traits=OPAQUE._replace(batch=_batch, folding=Folding.LINEAR),
+        traits=OPAQUE._replace(
+            batch=_batch, resized=batch.shape_attribute("sizes"), folding=Folding.LINEAR
+        ),
         samples=(
             *(
                 _sample((1, 2, 3, 4), (1, 2, 5, 7), coordinates, interpolator)

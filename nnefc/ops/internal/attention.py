@@ -114,6 +114,7 @@ SPECS: tuple[OpSpec, ...] = (
         traits=ACCUMULATION._replace(
             cost=Cost(_multiply_adds, _operations),
             batch=batch.then_expression(_batch, expression_start),
+            resized=batch.shape_attribute("scores"),
         ),
         expression=ExpressionUse(expression_start),
     ),

@@ -81,7 +81,11 @@ SPECS: tuple[OpSpec, ...] = (
         summary="An expression of items of views.",
         verify=_problems,
         evaluate=_evaluate,
-        traits=OPAQUE._replace(cost=Cost(multiply_adds=None, other=_operations), batch=_batch),
+        traits=OPAQUE._replace(
+            cost=Cost(multiply_adds=None, other=_operations),
+            batch=_batch,
+            resized=batch.shape_attribute("extents"),
+        ),
         expression=ExpressionUse(_first_operand, results=False),
     ),
 )

@@ -250,7 +250,10 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_single(reverse=True),
         reference=deconv,
         traits=ACCUMULATION._replace(
-            cost=Cost(_deconv_products, None), batch=batch.first, convolution=Convolution.REVERSE
+            cost=Cost(_deconv_products, None),
+            batch=batch.first,
+            resized=batch.shape_attribute("output_shape"),
+            convolution=Convolution.REVERSE,
         ),
         samples=_DECONV_SAMPLES,
     ),

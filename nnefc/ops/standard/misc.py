@@ -11,7 +11,7 @@ from nnefc.ops.core import batch
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import MAX_RESULTS, align, broadcast_shapes
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, VIEW
+from nnefc.ops.core.traits import COMPOUND, MOVEMENT
 from nnefc.ops.standard.reduce import reduced_shape
 
 
@@ -75,7 +75,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The same tensor several times.",
         infer=_copy_n,
         reference=copy_n,
-        traits=VIEW._replace(batch=batch.every, sign=None),
+        traits=MOVEMENT._replace(batch=batch.every, sign=None, aliased=0),
         samples=(
             Sample(inputs=((2, 3),), attributes={"times": 3}),
             Sample(inputs=((2, 3),), attributes={"times": 1}),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch
+from nnefc.ir import Attribute, Op, Shape, TensorType
+from nnefc.ops.core import batch, strided
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import (
@@ -174,6 +174,11 @@ def _batch_of_reshape(op: Op, rows: Rows, size: int) -> int:
     return first[0] // size if first and first[0] % size == 0 else 0
 
 
+def _resized_reshape(op: Op, rows: int) -> dict[str, Attribute]:
+    shape = (rows, *op.output.type.dims[1:])
+    return {**op.attributes, "shape": shape, "axis_start": 0, "axis_count": -1}
+
+
 def _batch_of_transpose(op: Op, rows: Rows, size: int) -> int:
     """Separable if dimension 0 stays first."""
     del size
@@ -190,8 +195,7 @@ SPECS: tuple[OpSpec, ...] = (
         "-1 is what remains.",
         infer=_reshape,
         reference=reshape,
-        traits=VIEW._replace(batch=_batch_of_reshape),
-        view=True,
+        traits=VIEW._replace(batch=_batch_of_reshape, resized=_resized_reshape),
         samples=(
             Sample(inputs=((2, 3, 4),), attributes={"shape": (6, 4)}),
             Sample(inputs=((2, 3, 4),), attributes={"shape": (0, -1)}),
@@ -221,7 +225,6 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_squeeze,
         reference=squeeze,
         traits=VIEW._replace(batch=batch.axes),
-        view=True,
         samples=(
             Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (1, 3)}),
             Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (3,)}),
@@ -241,7 +244,6 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_unsqueeze,
         reference=unsqueeze,
         traits=VIEW._replace(batch=batch.axes),
-        view=True,
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (0,)}),
             Sample(inputs=((2, 3),), attributes={"axes": (2,)}),
@@ -260,7 +262,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Dimension k of the result is dimension axes[k] of the input; the rest stays.",
         infer=_transpose,
         reference=transpose,
-        traits=MOVEMENT._replace(batch=_batch_of_transpose),
+        traits=MOVEMENT._replace(batch=_batch_of_transpose, strided=strided.TRANSPOSE),
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (1, 0)}),
             Sample(inputs=((2, 3, 4),), attributes={"axes": (2, 0, 1)}),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch, blocked, permute
+from nnefc.ops.core import batch, blocked, permute, strided
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import (
@@ -28,7 +28,7 @@ from nnefc.ops.core.common import (
     within,
 )
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
-from nnefc.ops.core.traits import INDEXING, MOVEMENT, SLICES
+from nnefc.ops.core.traits import INDEXING, MOVEMENT, Slices
 from nnefc.ops.core.window_arithmetic import BORDERS, OUTSIDE, source_indices
 
 # -- slice
@@ -274,8 +274,12 @@ SPECS: tuple[OpSpec, ...] = (
         summary="A range of indices along each of some axes (stride is beyond 1.0.2).",
         infer=_slice,
         reference=slice_,
-        traits=SLICES._replace(
-            batch=batch.axes, blocked=blocked.slice_channels, permuted=permute.axes
+        traits=MOVEMENT._replace(
+            batch=batch.axes,
+            blocked=blocked.slice_channels,
+            permuted=permute.axes,
+            strided=strided.SLICE,
+            slices=Slices.RANGES,
         ),
         samples=(
             _slice_sample((2, 5, 3), (1,), (1,), (3,)),
@@ -333,7 +337,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input repeated along each dimension.",
         infer=_tile,
         reference=tile,
-        traits=MOVEMENT._replace(batch=_batch_of_tile),
+        traits=MOVEMENT._replace(batch=_batch_of_tile, strided=strided.TILE),
         samples=(
             Sample(inputs=((2, 3),), attributes={"repeats": (2, 2)}),
             Sample(inputs=((2, 3),), attributes={"repeats": (1, 3)}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
-from nnefc.ops.core import blocked, permute
+from nnefc.ops.core import blocked, permute, strided
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import (
     MAX_RESULTS,
@@ -17,7 +17,7 @@ from nnefc.ops.core.common import (
     rank_allowed,
 )
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
-from nnefc.ops.core.traits import SLICES
+from nnefc.ops.core.traits import CUT, JOIN
 
 # -- split and concat, stack and unstack
 
@@ -146,7 +146,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Chunks of a tensor along an axis, sized as ratios.",
         infer=_split,
         reference=split,
-        traits=SLICES._replace(blocked=blocked.split_channels),
+        traits=CUT._replace(blocked=blocked.split_channels, strided=strided.SPLIT),
         samples=(
             Sample(inputs=((2, 6, 2),), attributes={"axis": 1, "ratios": (1, 2)}),
             Sample(inputs=((4, 3),), attributes={"axis": 0, "ratios": (1, 1)}),
@@ -166,7 +166,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Tensors one after the other along an axis.",
         infer=_concat,
         reference=concat,
-        traits=SLICES._replace(blocked=blocked.concat_channels, permuted=permute.axis),
+        traits=JOIN._replace(blocked=blocked.concat_channels, permuted=permute.axis),
         samples=(
             Sample(inputs=([(2, 1, 3), (2, 4, 3), (2, 2, 3)],), attributes={"axis": 1}),
             Sample(inputs=([(1, 2), (2, 2)],), attributes={"axis": 0}),
@@ -189,7 +189,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Tensors along a new dimension.",
         infer=_stack,
         reference=stack,
-        traits=SLICES,
+        traits=JOIN,
         samples=(
             Sample(inputs=([(2, 3), (2, 3)],), attributes={"axis": 0}),
             Sample(inputs=([(2, 3), (2, 3), (2, 3)],), attributes={"axis": 1}),
@@ -208,7 +208,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The slices of a tensor along an axis, without that dimension.",
         infer=_unstack,
         reference=unstack,
-        traits=SLICES,
+        traits=CUT,
         samples=(
             Sample(inputs=((2, 3),), attributes={"axis": 0}),
             Sample(inputs=((2, 3),), attributes={"axis": 1}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import operations, traits_of
 from nnefc.symbolic.integers import hint
 
 
@@ -59,13 +59,17 @@ def traffic_bytes(graph: Graph) -> int:
 
 def computes(op: Op) -> bool:
     """Whether an operation needs a kernel: stored data and views do not."""
-    spec = operations().get(op.name)
-    return op.name not in ("constant", "variable") and not (spec is not None and spec.view)
+    return not (is_data(op) or traits_of(op).view)
+
+
+def is_data(op: Op) -> bool:
+    """Whether an operation is a constant or a variable."""
+    return op.name in ("constant", "variable")
 
 
 def is_stored(value: Value) -> bool:
     """Whether a value is a constant or a variable."""
-    return value.op is not None and value.op.name in ("constant", "variable")
+    return value.op is not None and is_data(value.op)
 
 
 def parameters(graph: Graph) -> int:
@@ -93,7 +97,7 @@ def largest_live_bytes(graph: Graph) -> int:
         last_use[value] = end
     largest = live = 0
     for position, op in enumerate(graph.ops):
-        if op.name in ("constant", "variable"):
+        if is_data(op):
             continue
         live += sum(hint(v.type.nbytes) for v in op.outputs if v in last_use)
         largest = max(largest, live + max(map(largest_live_bytes, op.bodies), default=0))

@@ -39,7 +39,7 @@ def _how(spec: OpSpec) -> str:
         return "expanded"
     if spec.elementwise:
         return "fused"
-    return "view" if spec.view else "kernel"
+    return "view" if spec.traits.view else "kernel"
 
 
 def document() -> str:

@@ -70,7 +70,7 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     """(how, program): lowered as it is, compiled, item by item, by every method of convolutions."""
     from nnefc.kernels.vector.builder import lanes_of
     from nnefc.lower import lower
-    from nnefc.passes.analysis.blocked_rules import is_blocked_convolution
+    from nnefc.ops.tools.convolution import is_blocked_convolution
     from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
     from nnefc.passes.cost.convolution import algorithms, operation_key
     from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms

@@ -1,0 +1,33 @@
+"""Convolutions, whatever their name: operations with the trait `convolution`."""
+
+from __future__ import annotations
+
+from nnefc.ir import Op
+from nnefc.ops.core.traits import Convolution
+from nnefc.ops.core.window_arithmetic import Window, convolution_window
+from nnefc.ops.tools.table import operations, traits_of
+
+
+def is_plain_convolution(op: Op) -> bool:
+    """Whether `op` is a convolution without an expression, which computes on row-major tensors."""
+    return traits_of(op).convolution is not None and not _has_expression(op)
+
+
+def is_blocked_convolution(op: Op) -> bool:
+    """Whether `op` is a convolution with an expression, which computes on blocked tensors only."""
+    return traits_of(op).convolution is not None and _has_expression(op)
+
+
+def _has_expression(op: Op) -> bool:
+    return operations()[op.name].expression is not None
+
+
+def is_reversed(op: Op) -> bool:
+    """Whether the convolution `op` is a deconvolution."""
+    return traits_of(op).convolution is Convolution.REVERSE
+
+
+def window_of(op: Op) -> Window:
+    """The window of a convolution."""
+    input_, filter_ = (value.type.dims for value in op.inputs[:2])
+    return convolution_window(input_, filter_, op.attributes, reverse=is_reversed(op))
