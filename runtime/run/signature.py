@@ -84,13 +84,22 @@ class Signature:
 def out_arrays(out: Any) -> list[Any]:
     """The arrays in the argument `out` of a call: one array, or several in an iterable.
 
-    Raises NnefError `input/out` for a mapping.
+    Raises NnefError `input/out` for a mapping, and `input/array` for an object that has a shape but
+    whose memory cannot be written: its items are no arrays.
     """
     if isinstance(out, Mapping):
         raise NnefError.of("input/out", "out names arrays, expected them in order", hint=BY_NAME)
     if is_array(out) or not isinstance(out, Iterable):
         return [out]
-    return list(cast(Iterable[Any], out))
+    given = cast(Iterable[Any], out)
+    if hasattr(given, "shape"):
+        raise NnefError.of(
+            "input/array",
+            f"out is a {type(given).__name__}, which has neither __array_interface__ nor "
+            "__dlpack__; expected an array, or several in a sequence",
+            hint="make it: numpy.empty(shape, dtype)",
+        )
+    return list(given)
 
 
 def check_out_count(out: Sequence[Any], outputs: Sequence[object]) -> None:

@@ -81,6 +81,29 @@ def test_results_that_do_not_fit_leave_states_unchanged(
     np.testing.assert_array_equal(targets[0], np.concatenate([rows(3), rows(1)])[None])
 
 
+class _Frame:
+    """It has a shape and items, as a table has, but its memory cannot be written."""
+
+    def __init__(self, *arrays: Array) -> None:
+        self.shape = (len(arrays),)
+        self._arrays = arrays
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self._arrays)
+
+
+def test_results_are_not_written_to_the_items_of_an_object_with_a_shape(
+    cache: DynamicModel,
+) -> None:
+    session, x = cache.session(), rows(3)[None]
+    for out in (_Frame(*session(x)), _Frame()):
+        before = session.shapes
+        with pytest.raises(NnefError, match="out is a _Frame, which has neither") as caught:
+            session(x, out=out)
+        assert caught.value.errors[0].rule == "input/array"
+        assert session.shapes == before
+
+
 def test_states_can_be_assigned(cache: DynamicModel) -> None:
     session = cache.session()
     session.states["kept"] = rows(6)[None]

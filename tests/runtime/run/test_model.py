@@ -246,6 +246,16 @@ def test_hints_tell_how_to_create_an_output_array(model: CompiledModel) -> None:
         assert caught.value.errors[0].hint == "make it: numpy.empty((2, 3), numpy.float32)"
 
 
+class _Frame(list[np.ndarray[Any, Any]]):
+    shape = (2,)
+
+
+def test_an_object_with_a_shape_is_no_sequence_of_targets(model: CompiledModel) -> None:
+    out = _Frame([np.empty((2, 3), np.float32), np.empty((2, 3), bool)])
+    with pytest.raises(NnefError, match="out is a _Frame, which has neither"):
+        model(A, B, out=out)
+
+
 def test_results_may_overwrite_inputs(model: CompiledModel) -> None:
     """Kernels may write outputs before they read inputs for the last time."""
     a = A.copy()
