@@ -46,7 +46,7 @@ def compile_graph(
     from nnefc.runtime.run.model import CompiledModel
 
     check_environment()
-    program = lower_graph(graph, config, hook=hook, growing=shared is not None)
+    program = lower_graph(graph, config, hook=hook, dynamic_shapes=shared is not None)
     with memory_errors("compile the model"), expecting_usual_kernels(config):
         return CompiledModel.of(
             program,

@@ -38,16 +38,18 @@ def _methods(config: CompileConfig) -> Mapping[str, str]:
 
 
 def lower_graph(
-    graph: Graph, config: CompileConfig, *, hook: Hook | None = None, growing: bool = False
+    graph: Graph, config: CompileConfig, *, hook: Hook | None = None, dynamic_shapes: bool = False
 ) -> Program:
     """The program of a graph for this machine; `graph` is not modified.
 
-    `hook` is called after every pass.  `growing`: plans for other shapes will share weights and
-    kernels.
+    `hook` is called after every pass.  `dynamic_shapes`: plans for other shapes will share weights
+    and kernels.
     """
     prepared = prepare(graph, hook)
     with memory_errors("compile the model"):
-        return lower_prepared(prepared, config, hook=hook, keep_sources=growing, growing=growing)
+        return lower_prepared(
+            prepared, config, hook=hook, keep_sources=dynamic_shapes, dynamic_shapes=dynamic_shapes
+        )
 
 
 def prepare(graph: Graph, hook: Hook | None = None) -> Graph:
@@ -70,11 +72,11 @@ def lower_prepared(
     *,
     hook: Hook | None = None,
     keep_sources: bool = False,
-    growing: bool = False,
+    dynamic_shapes: bool = False,
 ) -> Program:
     """The program of a prepared graph for this machine; the graph is consumed.
 
-    `keep_sources`, `growing`: see `nnefc.lower.lower`.
+    `keep_sources`, `dynamic_shapes`: see `nnefc.lower.lower`.
     """
     from nnefc.formats.files import release_pages
     from nnefc.ir.convolution_algorithm import parse_algorithms
@@ -108,7 +110,7 @@ def lower_prepared(
         cache_bytes=cache,
         release=release,
         keep_sources=keep_sources,
-        growing=growing,
+        dynamic_shapes=dynamic_shapes,
     )
     release_pages()
     return program

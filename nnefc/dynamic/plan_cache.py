@@ -142,7 +142,7 @@ class PlanCache:
         self._failed_traces = 0
         self._previous: Shapes = {}
         """Shapes of states in the previous call."""
-        self._growing: dict[str, set[int]] = {}
+        self._dynamic_axes: dict[str, set[int]] = {}
         """Axes of states whose extents have changed between calls."""
         self._lock = threading.RLock()
         renew_after_fork(self)
@@ -216,7 +216,7 @@ class PlanCache:
             other = previous.get(name, shape)
             if other != shape and len(other) == len(shape):
                 changed = {i for i, pair in enumerate(zip(other, shape)) if pair[0] != pair[1]}
-                self._growing.setdefault(name, set()).update(changed)
+                self._dynamic_axes.setdefault(name, set()).update(changed)
 
     # -- symbolic plans
 
@@ -232,10 +232,10 @@ class PlanCache:
                 self._symbolic_plans.insert(0, symbolic)
                 return _CachedPlan(model, symbolic.is_degraded)
         self._record_growth(previous, states)
-        for name, axis in self._source.growing.items():
-            self._growing.setdefault(name, set()).add(axis)
-        growing = any(name in self._growing for name in states)
-        may_trace = (bool(symbols) or growing) and self._failed_traces < MAX_FAILED_TRACES
+        for name, axis in self._source.growing_axes.items():
+            self._dynamic_axes.setdefault(name, set()).add(axis)
+        is_dynamic = bool(symbols) or any(name in self._dynamic_axes for name in states)
+        may_trace = is_dynamic and self._failed_traces < MAX_FAILED_TRACES
         if may_trace:
             with suppress(Untraceable, NnefError):  # the concrete plan reports the error
                 symbolic = self._trace(symbols, shapes, states)
@@ -272,22 +272,22 @@ class PlanCache:
 
         trace = Trace(must_vary=True)  # for a single shape, a concrete plan takes less time
         inputs = {name: trace.symbol(value) for name, value in symbols.items()}
-        growing = {
+        dynamic_extents = {
             shape[axis]
             for name, shape in states.items()
-            for axis in self._growing.get(name, ())
+            for axis in self._dynamic_axes.get(name, ())
             if axis < len(shape)  # the graph reports a changed rank
         }
-        extents = {value: trace.symbol(value) for value in sorted(growing)}
+        extents = {value: trace.symbol(value) for value in sorted(dynamic_extents)}
         lifted = {
             name: tuple(
-                extents[extent] if axis in self._growing.get(name, ()) else extent
+                extents[extent] if axis in self._dynamic_axes.get(name, ()) else extent
                 for axis, extent in enumerate(shape)
             )
             for name, shape in states.items()
         }
         graph = self._source.graph(shapes, states=lifted, lifted=inputs)
-        program = lower_graph(graph, self._config, growing=True)
+        program = lower_graph(graph, self._config, dynamic_shapes=True)
         threads = self._config.threads
         with memory_errors("compile the model"), expecting_usual_kernels(self._config):
             model = SymbolicExecutable(

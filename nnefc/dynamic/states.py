@@ -145,7 +145,9 @@ class States(MutableMapping[str, Array]):
     def store(self, arrays: Mapping[str, Array], appended: Iterable[AppendedInput]) -> None:
         """Store the states that a graph returned, and the new shapes of states it appended to."""
         before = self._snapshot
-        changed = {name: _grown(before.shapes[name], axis, more) for name, axis, more in appended}
+        changed = {
+            name: _grown(before.shapes[name], axis, extent) for name, axis, extent in appended
+        }
         changed |= {name: array.shape for name, array in arrays.items()}
         if changed:
             every = {**before.arrays, **arrays} if arrays else before.arrays
@@ -192,9 +194,9 @@ def _leading_items(memory: Array, shape: Shape) -> Array:
 
 
 @lru_cache(64)  # most states of a decoder have the same shape
-def _grown(shape: Shape, axis: int, more: int) -> Shape:
-    """A shape with `more` items along an axis."""
-    return (*shape[:axis], shape[axis] + more, *shape[axis + 1 :])
+def _grown(shape: Shape, axis: int, extent: int) -> Shape:
+    """A shape with `extent` more items along an axis."""
+    return (*shape[:axis], shape[axis] + extent, *shape[axis + 1 :])
 
 
 def split_outputs(

@@ -69,7 +69,7 @@ def lower(
     cache_bytes: int = L3_CACHE_BYTES,
     release: Callable[[], None] | None = None,
     keep_sources: bool = False,
-    growing: bool = False,
+    dynamic_shapes: bool = False,
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
@@ -85,7 +85,7 @@ def lower(
     `release`: the graph is consumed: constants are dropped after their last use, and this is called
     whenever many bytes were dropped.
     `keep_sources`: packed weights stay `PackedWeight` descriptions, to be written to a file.
-    `growing`: programs for other shapes follow, and should use the same kernels.
+    `dynamic_shapes`: programs for other shapes follow, and should use the same kernels.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
@@ -102,7 +102,7 @@ def lower(
         threads,
         cache_bytes,
         live_bytes,
-        growing,
+        dynamic_shapes,
         release,
     )
     for stage in stages:

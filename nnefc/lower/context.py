@@ -95,7 +95,7 @@ class ProgramContext:
     """Bytes of the largest cache: larger results bypass it."""
     live_bytes: int
     """Lower bound on the size of the arena: the most bytes of values alive at one time."""
-    growing: bool = False
+    dynamic_shapes: bool = False
     """Shapes change from call to call, so kernels must suit many shapes."""
     release: Callable[[], None] | None = None
     """Called after reading much data whose pages need not stay in memory."""
@@ -114,7 +114,7 @@ class Lowering:
         self.program = program_context.program
         self.threads = program_context.threads
         self.cache_bytes = program_context.cache_bytes
-        self.growing = program_context.growing
+        self.dynamic_shapes = program_context.dynamic_shapes
         self.release = program_context.release
         self._program_context = program_context
         self._constants = program_context.constants

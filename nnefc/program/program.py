@@ -95,8 +95,8 @@ class AppendedInput(NamedTuple):
     name: str
     """The input, or for a `SessionLayout` the state that it takes."""
     axis: int
-    more: int
-    """Items along the axis."""
+    extent: int
+    """Appended items along the axis."""
 
 
 class RepeatedLaunches(NamedTuple):

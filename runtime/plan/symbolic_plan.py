@@ -91,7 +91,7 @@ class SymbolicExecutable:
             [draft.arena_bytes],
             self._inputs.extents,
             self._outputs.extents,
-            [each.more for each in compiled.session.appended],
+            [each.extent for each in compiled.session.appended],
             list(tables.values()),
         ]
         self._counts = list(map(len, groups))
@@ -117,9 +117,9 @@ class SymbolicExecutable:
             patch = self._patch(params, tiles, steps, nbytes, tables)
         except (ArithmeticError, ValueError):
             return None
-        if counts != [more for _, _, more in self._session.appended]:
+        if counts != [extent for _, _, extent in self._session.appended]:
             pairs = zip(self._appended, counts, strict=True)
-            grown = tuple(AppendedInput(name, axis, more) for (name, axis, _), more in pairs)
+            grown = tuple(AppendedInput(name, axis, extent) for (name, axis, _), extent in pairs)
             self._session = self._session._replace(appended=grown)
         inputs, outputs = self._inputs.at(input_extents), self._outputs.at(output_extents)
         return Executable(self._runner, inputs, outputs, self._session, patch)

@@ -82,7 +82,7 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     trace = Trace()
     try:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
-        program = lower_graph(traced, CompileConfig(1), growing=True)
+        program = lower_graph(traced, CompileConfig(1), dynamic_shapes=True)
         model = SymbolicExecutable(trace, program, traced, None, WeightPool(), threads=1)
     except (NnefError, Untraceable):
         return 0  # it needs a plain number

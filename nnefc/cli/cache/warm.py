@@ -29,10 +29,10 @@ class WarmReport:
 
 @dataclass(frozen=True, slots=True)
 class GraphToWarm:
-    """A graph whose kernels to compile; `growing`: plans for other shapes follow its own."""
+    """A graph whose kernels to compile; `dynamic_shapes`: plans for other shapes follow its own."""
 
     graph: Graph
-    growing: bool = False
+    dynamic_shapes: bool = False
 
 
 def graphs_to_warm(models: Sequence[str], config: ImportConfig) -> Iterator[GraphToWarm]:
@@ -72,9 +72,9 @@ def _graphs_of_source(model: str, source: GraphSource, shapes: Shapes) -> Iterat
             diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
     yield GraphToWarm(sample.graph)
     if source.free or sample.graph.needs_session:
-        yield GraphToWarm(sample.graph, growing=True)
+        yield GraphToWarm(sample.graph, dynamic_shapes=True)
     if states := sample.graph.state_shapes:
-        yield GraphToWarm(source.graph(sample.shapes, states=states), growing=True)
+        yield GraphToWarm(source.graph(sample.shapes, states=states), dynamic_shapes=True)
 
 
 def kernels_of(graphs: Iterable[GraphToWarm], threads: int | None) -> list[Kernel]:
@@ -85,7 +85,9 @@ def kernels_of(graphs: Iterable[GraphToWarm], threads: int | None) -> list[Kerne
     kernels: dict[Kernel, None] = {}
     for each in graphs:
         for count in dict.fromkeys([threads, 1]):
-            program = lower_graph(each.graph, CompileConfig(count), growing=each.growing)
+            program = lower_graph(
+                each.graph, CompileConfig(count), dynamic_shapes=each.dynamic_shapes
+            )
             kernels.update(dict.fromkeys(program.kernels))
     return list(kernels)
 

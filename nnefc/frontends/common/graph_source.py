@@ -45,7 +45,7 @@ class GraphSource(Protocol):
     """Symbols in the shapes of inputs that have no value before a call."""
 
     @property
-    def growing(self) -> Mapping[str, int]:
+    def growing_axes(self) -> Mapping[str, int]:
         """The axis along which a state grows, by name, for states of graphs built so far."""
         ...
 

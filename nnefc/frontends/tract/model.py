@@ -38,7 +38,7 @@ class SourceState:
 
     entropy: int = 0
     """The seed of random number generators without one."""
-    growing: dict[str, int] = field(default_factory=dict[str, int])
+    growing_axes: dict[str, int] = field(default_factory=dict[str, int])
     """The axis along which each growing state grows, by name."""
 
 

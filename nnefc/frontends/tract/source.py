@@ -60,9 +60,9 @@ class TractSource:
         return declared
 
     @property
-    def growing(self) -> Mapping[str, int]:
+    def growing_axes(self) -> Mapping[str, int]:
         """The axes along which the states of the graphs so far grow, by name."""
-        return self._source_state.growing
+        return self._source_state.growing_axes
 
     def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
         """Types of the inputs by name; extents that `values` do not determine are -1."""

@@ -32,8 +32,8 @@ MAX_PATTERNS = 24
 """With more distinct shuffles than this, items are moved one by one."""
 RUN_PIXELS = 128
 """Maximum pixels of a run, which stay in the first cache from step to step."""
-UNIT_PIXELS = 512
-"""Approximate pixels of a unit."""
+SHUFFLE_UNIT_PIXELS = 512
+"""Approximate pixels of a unit of a shuffle."""
 
 Channel = tuple[int, int]
 """(index of a source, channel of the source)"""
@@ -174,7 +174,7 @@ class _LaneShuffle:
         pixels = math.prod(y.spatial)
         parts = band_count(hint(pixels), lower.threads)
         (runs,) = traced_call(_runs, tuple(each.plane for each in (y, *self.sources)), parts)
-        parts *= max(hint(pixels) // (parts * UNIT_PIXELS), 1)
+        parts *= max(hint(pixels) // (parts * SHUFFLE_UNIT_PIXELS), 1)
         run_count = length(runs)
         run_block = ceil_div(run_count, parts)
         units = y.batch * len(self.numbers) * ceil_div(run_count, run_block)

@@ -48,8 +48,8 @@ PANEL_BYTES: Final = 20 << 10
 """Weights of a block of the depth, which stay in the first cache for all pixels of a unit."""
 INPUT_BYTES: Final = 256 << 10
 """Up to this size an input stays in the second cache, and a unit may cover all of its pixels."""
-UNIT_PIXELS: Final = 200
-"""Pixels of a unit of a larger input."""
+DIRECT_UNIT_PIXELS: Final = 200
+"""Pixels of a unit of a direct convolution whose input is larger."""
 MIN_UNIT_TILES: Final = 4
 """Minimum tiles of pixels of a unit, to amortise the switch to other weights."""
 REREAD_NS: Final = 0.005
@@ -295,7 +295,7 @@ def _unit_size(
     input_bytes = hint(conv.x.plane_bytes) * conv.x.blocks // conv.groups
     fewest = band_count(pixels, threads)
     if input_bytes > INPUT_BYTES:
-        fewest = max(ceil_div(pixels, UNIT_PIXELS), fewest)
+        fewest = max(ceil_div(pixels, DIRECT_UNIT_PIXELS), fewest)
     rows = ceil_div(ceil_div(pixels, fewest), height)
     blocks = [height * n for n in block_sizes(rows) if n >= min(rows, MIN_UNIT_TILES)]
 

@@ -15,8 +15,8 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, partition_threads
 from nnefc.program.program import Ref
 
-TILES_PER_THREAD = 4
-"""Few, because every tile has scratch memory of its own."""
+TRANSFORM_TILES_PER_THREAD = 4
+"""Tiles of a launch per thread: few, because every tile has scratch memory of its own."""
 
 
 @lowering("fft")
@@ -56,7 +56,7 @@ def _launch(
     units = math.prod(shape[:axis]) * frames * inner
     lanes, real = lanes_of(str(dtype)), kind == "real"
     groups = ceil_div(units, lanes * (1 + real))
-    group_block = ceil_div(groups, TILES_PER_THREAD * partition_threads(lower.threads))
+    group_block = ceil_div(groups, TRANSFORM_TILES_PER_THREAD * partition_threads(lower.threads))
     tiles = ceil_div(groups, group_block)
     # buffers of whole vectors
     weights_bytes = ceil_div(length * (2 - real), lanes) * lanes * dtype.itemsize

@@ -195,7 +195,7 @@ def _heads_as_rows(problem: AttentionProblem) -> AttentionProblem:
 def _choose_tiling(lower: Lowering, problem: AttentionProblem) -> _Tiling:
     lanes, item = lanes_of(str(problem.dtype)), problem.dtype.itemsize
     m_parts = ceil_div(problem.rows, tile_rows())
-    if not lower.growing:
+    if not lower.dynamic_shapes:
         heights = balanced_sizes(problem.rows, m_parts)
     elif problem.rows < min_rows():
         m_parts, heights = problem.rows, (1,)
@@ -204,7 +204,7 @@ def _choose_tiling(lower: Lowering, problem: AttentionProblem) -> _Tiling:
     columns = tile_width(heights[-1])
     vectors = [ceil_div(n, lanes) for n in (problem.width, *(s[0] for s in problem.segments))]
     widths = range(1, columns + 1)
-    if not lower.growing:
+    if not lower.dynamic_shapes:
         widths = {size for n in vectors for size in balanced_sizes(n, ceil_div(n, columns))}
     few, step = problem.has_few_rows, problem.q.step
     in_rows = all(v.step == item for _, _, v in problem.segments)

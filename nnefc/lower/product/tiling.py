@@ -60,10 +60,10 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
     lanes = lanes_of(str(product.dtype))
     threads, vectors = partition_threads(lower.threads), ceil_div(product.n, lanes)
     m_parts = ceil_div(product.m, tile_rows())
-    if lower.growing and product.m < min_rows():
+    if lower.dynamic_shapes and product.m < min_rows():
         m_parts = product.m
     heights = balanced_sizes(hint(product.m), hint(m_parts))
-    widest = tile_width(tile_rows() if lower.growing else heights[-1])
+    widest = tile_width(tile_rows() if lower.dynamic_shapes else heights[-1])
     n_parts = ceil_div(vectors, widest)
     widths = _widths(vectors, n_parts, widest)
     # nanoseconds of one part, and of a column of parts
@@ -78,7 +78,7 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
     units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
     unit_block = units_per_tile(units, column * n_block)
     tiles = tile_sizes(heights, widths)
-    if lower.growing and heights != (1,):
+    if lower.dynamic_shapes and heights != (1,):
         tiles = tuple(range(min_rows(), tile_rows() + 1)), tiles[1]
     return ProductTiling(
         m_parts, n_parts, heights, widths, tiles, m_block, n_block, units, unit_block
@@ -92,7 +92,7 @@ def tile_direct(product: Product, weights: Compressed, lower: Lowering) -> Produ
     heights = balanced_sizes(hint(product.m), hint(m_parts))
     m_block = balanced_block(m_parts, FIXED_PARTS) if fixed else m_parts
     m_blocks = ceil_div(m_parts, m_block)
-    highest = compressed_rows() if lower.growing else heights[-1]
+    highest = compressed_rows() if lower.dynamic_shapes else heights[-1]
     rows = smallest([m_block * highest, product.m])
     lanes = lanes_of(str(product.dtype))
     vectors = ceil_div(product.n, lanes)
@@ -123,7 +123,7 @@ def tile_direct(product: Product, weights: Compressed, lower: Lowering) -> Produ
 def _direct_heights(product: Product, heights: tuple[int, ...], lower: Lowering) -> tuple[int, ...]:
     """Heights that the kernel is specialised for; few combinations, which networks share."""
     most = compressed_rows()
-    if lower.growing and product.m > 1:
+    if lower.dynamic_shapes and product.m > 1:
         return tuple(range(1, most + 1))
     return (most - 1, most) if set(heights) <= {most - 1, most} else heights
 

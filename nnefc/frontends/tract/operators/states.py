@@ -28,7 +28,7 @@ def _cached(
     is_empty = 0 in _others(x.type.dims, axis)  # no items to append
     in_place = window is None and model.in_place and not is_empty
     if window is None:
-        model.source_state.growing[name] = axis
+        model.source_state.growing_axes[name] = axis
     room = (axis, x.type.dims[axis]) if in_place else None
     before = model.prior_state(name, x.type.dtype, x.type.rank, room)
     after = x
