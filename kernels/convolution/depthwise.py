@@ -22,6 +22,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import clamp
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights, pieces_kernel
+from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lanes import fma, shuffle
 
 
@@ -48,17 +49,28 @@ SINGLE: Final = Group()
 
 
 def _relatives(
-    lanes: int, stride: int, taps: int, residual: bool, spacing: int, group: Group
+    item: str,
+    accumulator: str,
+    lanes: int,
+    stride: int,
+    taps: int,
+    residual: bool,
+    spacing: int,
+    group: Group,
 ) -> list[Kernel]:
     """The kernels for strides 1 and 2, because most networks use both."""
     return [
-        convolution(lanes, each, taps, residual=False, spacing=spacing, group=group)
+        convolution(
+            item, accumulator, lanes, each, taps, residual=False, spacing=spacing, group=group
+        )
         for each in ((1, 2) if spacing == 1 else (stride,))
     ]
 
 
 @family(_relatives)
 def convolution(
+    item: str,
+    accumulator: str,
     lanes: int,
     stride: int,
     taps: int,
@@ -68,17 +80,21 @@ def convolution(
 ) -> KernelFunction:
     """Pieces whose kind is their number of outputs.
 
+    `item`: type of x and of the weights; `accumulator`: type of the sums, the bias, the bounds, the
+    residual and y, of at most 4 bytes.
+
     Neighbouring outputs are `stride` pixels apart in x, and `spacing` pixels in y and the residual.
     Taps come in rows of `taps` neighbouring pixels; the table has the offset of the weights, then
     an entry per row.  Weights of a channel block: bias, then for each row and each input channel
     of a group one vector per tap.
     """
+    assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
     orders = _orders(lanes, *group)
     emits = {
         height: _convolve(height, stride, taps, residual, spacing, orders)
         for height in depthwise_heights(taps)
     }
-    return pieces_kernel(lanes, emits)
+    return pieces_kernel(item, accumulator, lanes, emits)
 
 
 def _orders(block: int, inputs: int, outputs: int, part: int) -> list[list[int]]:
@@ -94,14 +110,14 @@ def _convolve(
     height: int, step: int, row: int, residual: bool, apart: int, orders: list[list[int]]
 ) -> Emit:
     def emit(piece: Piece) -> None:
-        v = piece.v
-        bias = v.load(piece.weights)
+        v, totals = piece.items, piece.sums
+        bias = totals.load(piece.weights)
         weights_at = v.at(piece.weights, piece.tap(0))
         with v.loop(1, piece.count, 1, [weights_at, *[bias] * height]) as turn:
             at, *sums = turn.values
             source = v.at(piece.x, piece.tap(turn.index))
             for order in orders:
-                weights = [v.load(at, k * v.nbytes) for k in range(row)]
+                weights = [piece.load(at, k * v.nbytes) for k in range(row)]
                 at = v.at(at, row * v.nbytes)
                 # every pixel is loaded once, for all outputs that read it
                 for column in range((height - 1) * step + row):
@@ -111,15 +127,15 @@ def _convolve(
                         if 0 <= column - i * step < row
                     ]
                     if met:
-                        x = shuffle(v.load(source, column * v.nbytes), v, order)
+                        x = shuffle(piece.load(source, column * v.nbytes), totals, order)
                         for i, k in met:
                             sums[i] = fma(x, weights[k], sums[i])
             turn.next = [at, *sums]
-        low, high = (v.load_splat(piece.clamp, 4 * i) for i in range(2))
+        low, high = (totals.load_splat(piece.clamp, totals.itemsize * i) for i in range(2))
         for i, total in enumerate(turn.values[1:]):
-            at = i * apart * v.nbytes
+            at = i * apart * totals.nbytes
             if residual:
-                total = total + v.load(piece.other, at)
+                total = total + totals.load(piece.other, at)
             clamp(total, low, high).store(piece.y, at)
 
     return emit

@@ -89,7 +89,7 @@ def _relatives(item: str, vectors: int, channels: int, half: Half) -> Iterator[K
     if host().halves:
         yield convolution(item, 2, min(lanes, 8), half="filled")
     for stride in (1, 2):
-        yield depthwise.convolution(lanes, stride, taps=3)
+        yield depthwise.convolution(item, item, lanes, stride, taps=3)
     yield layout.unblock(item, lanes)
     yield chain.tiles()
 

@@ -6,8 +6,8 @@ their taps.  Position and taps are data, one record per piece:
     int32 [FIELDS]: kind, x, y, other, first tap, taps, number
 
 `kind` selects the code.  `x`, `y`, `other` are byte offsets from the start of a plane, `first tap`
-and `taps` a range of a table of byte offsets, `number` the bits of a float32.  All planes of a
-tensor have the same pieces.
+and `taps` a range of a table of byte offsets.  `number` is a number in the type of the accumulator,
+which then has at most 4 bytes.  All planes of a tensor have the same pieces.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -27,6 +27,8 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import Isa
 from nnefc.kernels.template import KernelFunction
 from nnefc.kernels.tile.blocked import table_offset
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
@@ -43,8 +45,9 @@ PIECES = Layout(
 
 x, y, other: blocked tensors with the bytes between batch items and planes.  pieces: `count`
 records; taps: int32.  weights: `weights_plane` bytes for each of the `blocks` channel blocks.
-clamp: the lowest and the highest result, two float32 in a word.  A unit is `band` pieces of a
-plane; units of neighbouring planes follow each other.  A tile is `unit_block` of `units`.
+clamp: the lowest and the highest result, two numbers in the type of the accumulator in a word.  A
+unit is `band` pieces of a plane; units of neighbouring planes follow each other.  A tile is
+`unit_block` of `units`.
 """
 (
     X,
@@ -76,7 +79,10 @@ Emit = Callable[["Piece"], None]
 class Piece:
     """The operands of a piece's code: pointers and words."""
 
-    v: Vector
+    items: Vector
+    """Vectors of items of x."""
+    sums: Vector
+    """Vectors of the accumulator."""
     x: Any
     y: Any
     other: Any
@@ -86,12 +92,20 @@ class Piece:
     count: Any
     """Number of taps."""
     number: Any
-    """Pointer to a float32."""
+    """Pointer to a number in the type of the accumulator."""
     clamp: Any
 
     def tap(self, index: Any) -> Any:
         """Item `index` of the taps, a byte offset."""
-        return table_offset(self.v, self.taps, index)
+        return table_offset(self.items, self.taps, index)
+
+    def load(self, pointer: Any, offset: Any = 0) -> Lanes:
+        """Contiguous items, in the type of the accumulator."""
+        return convert(self.items.load(pointer, offset), self.sums.dtype)
+
+    def store(self, x: Lanes, pointer: Any, offset: Any = 0) -> None:
+        """Store a vector of the accumulator as items."""
+        convert(x, self.items.dtype).store(pointer, offset)
 
 
 def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[int]:
@@ -103,10 +117,10 @@ def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[
     return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= isa.registers - others]
 
 
-def pieces_kernel(block: int, kinds: Mapping[int, Emit]) -> KernelFunction:
-    """A kernel over blocks of `block` channels, with the code for each kind of piece."""
+def _run_pieces(item: str, accumulator: str, block: int, kinds: Mapping[int, Emit]) -> Any:
+    """Intrinsic `run(pieces, count, x, y, other, weights, taps, clamp)` over pieces of a plane."""
 
-    @vector_intrinsic("float32", block, 8, apart=True)
+    @vector_intrinsic(item, block, 8, apart=True)
     def run(v: Vector, pieces, count, x, y, other, weights, taps, clamp):
         builder = v.builder
         x, y, other, weights, taps = (v.pointer(p) for p in (x, y, other, weights, taps))
@@ -118,6 +132,7 @@ def pieces_kernel(block: int, kinds: Mapping[int, Emit]) -> KernelFunction:
             words = [builder.sext(field, I64) for field in fields[1:]]
             piece = Piece(
                 v,
+                v.of(accumulator),
                 v.at(x, words[0]),
                 v.at(y, words[1]),
                 v.at(other, words[2]),
@@ -136,6 +151,18 @@ def pieces_kernel(block: int, kinds: Mapping[int, Emit]) -> KernelFunction:
                 emit(piece)
                 builder.branch(out)
             builder.position_at_end(out)
+
+    return run
+
+
+def pieces_kernel(
+    item: str, accumulator: str, block: int, kinds: Mapping[int, Emit]
+) -> KernelFunction:
+    """A kernel over blocks of `block` channels, with the code for each kind of piece.
+
+    `item`: type of x; `accumulator`: type that the code computes in.
+    """
+    run = _run_pieces(item, accumulator, block, kinds)
 
     def kernel(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

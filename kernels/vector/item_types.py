@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, Literal, NamedTuple
 
 Kind = Literal["float", "half", "signed", "unsigned", "bool"]
@@ -48,3 +49,14 @@ BITS: Final = {row.name: row.bits for row in _ROWS}
 """Size of an item in memory in bits."""
 ITEMSIZE: Final = {row.name: row.nbytes for row in _ROWS}
 """Size of an item in memory in bytes."""
+
+
+def limits(item: str) -> tuple[float, float]:
+    """The lowest and the highest number of a type; infinite for floats."""
+    row = ITEM_TYPES[item]
+    if row.kind in ("float", "half"):
+        return -math.inf, math.inf
+    if row.kind == "bool":
+        return 0, 1
+    lowest = -(1 << row.bits - 1) if row.kind == "signed" else 0
+    return lowest, lowest + (1 << row.bits) - 1

@@ -14,35 +14,44 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import pieces_kernel
 from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 from nnefc.kernels.window import pooling_line, pooling_tile
-from nnefc.kernels.window.pooling_combine import COMBINE
+from nnefc.kernels.window.pooling_combine import COMBINE, neutral
 from nnefc.kernels.window.pooling_tile import WINDOWS, RowWindow, every_tile
 
 STRIP: Final = 0
 """Kind of a piece that is a strip."""
 
 
-def _relatives(kind: str, lanes: int, usual: RowWindow | None) -> list[Kernel]:
+def _relatives(
+    kind: str, item: str, accumulator: str, lanes: int, usual: RowWindow | None
+) -> list[Kernel]:
     """Windows with a stride greater than 1, which most networks use."""
-    return [window(kind, lanes, usual=each) for each in WINDOWS if each.stride > 1]
+    windows = [each for each in WINDOWS if each.stride > 1]
+    return [window(kind, item, accumulator, lanes, usual=each) for each in windows]
 
 
 @family(_relatives)
-def window(kind: str, lanes: int, usual: RowWindow | None) -> KernelFunction:
+def window(
+    kind: str, item: str, accumulator: str, lanes: int, usual: RowWindow | None
+) -> KernelFunction:
     """`kind`: sum or max; `usual`: one of `WINDOWS`, with pieces that are tiles, or None.
 
-    `number` of a piece is the start value of a maximum or the factor of a sum.  The table has the
-    offsets of all rows of x that are read, preceded by a `Strip` if `usual` is None.  If outputs of
-    a piece have different numbers of taps, the table ends with a float32 factor per output.
+    `item`: type of x and y; `accumulator`: type in which items are added and compared, of at most 4
+    bytes.  `number` of a piece is the start value of a maximum or the factor of a sum.  The table
+    has the offsets of all rows of x that are read, preceded by a `Strip` if `usual` is None.  If
+    outputs of a piece have different numbers of taps, the table ends with a factor per output.
     """
+    assert ITEMSIZE[accumulator] <= 4, "numbers of pieces and factors are words of 4 bytes"
     if usual is None:
         line = pooling_line.sums if kind == "sum" else pooling_line.maxima
-        return pieces_kernel(lanes, {STRIP: line})
+        return pieces_kernel(item, accumulator, lanes, {STRIP: line})
     tile = pooling_tile.sums if kind == "sum" else pooling_tile.maxima
-    return pieces_kernel(lanes, {each.kind: tile(each) for each in every_tile(*usual)})
+    kinds = {each.kind: tile(each) for each in every_tile(*usual)}
+    return pieces_kernel(item, accumulator, lanes, kinds)
 
 
 PLANES = Layout(
@@ -72,19 +81,19 @@ one pixel per plane.  A tile is `plane_block` of `planes` (batch x blocks).
 CHAINS: Final = 4
 """Number of independent chains of sums."""
 CHUNK: Final = 32
-"""Pixels that are summed in float32; sums of chunks are added in float64."""
+"""Pixels that are summed in the accumulator; sums of chunks are added in float64."""
 
 
 @cache
-def reduce_plane(kind: str, block: int) -> Any:
+def reduce_plane(kind: str, item: str, accumulator: str, block: int) -> Any:
     """Intrinsic `reduce(plane, runs, run_count, y, divisor)`; `divisor`: address of a float64."""
-    combine, nothing = COMBINE[kind]
+    combine = COMBINE[kind]
 
-    @vector_intrinsic("float32", block, 5, apart=True)
+    @vector_intrinsic(item, block, 5, apart=True)
     def reduce(v: Vector, plane, runs, run_count, y, divisor):
         builder = v.builder
         plane, runs, y, divisor = (v.pointer(p) for p in (plane, runs, y, divisor))
-        wide, start = v.of("float64"), v.constant(nothing)
+        wide, start = v.of("float64"), v.of(accumulator).constant(neutral(kind, accumulator))
         first = wide.zero() if kind == "sum" else start
 
         def field(run, number):
@@ -101,14 +110,14 @@ def reduce_plane(kind: str, block: int) -> Any:
                 with v.loop(chunk.index, whole, CHAINS, [start] * CHAINS) as turn:
                     at = v.at(source, builder.mul(turn.index, v.word(v.nbytes)))
                     turn.next = [
-                        combine(v.load(at, i * v.nbytes), held)
+                        combine(convert(v.load(at, i * v.nbytes), accumulator), held)
                         for i, held in enumerate(turn.values)
                     ]
                 with v.loop(turn.index, end, 1, turn.values) as rest:
                     at = v.at(source, builder.mul(rest.index, v.word(v.nbytes)))
                     last, *others = rest.values
                     # the oldest chain is ready first
-                    rest.next = [*others, combine(v.load(at), last)]
+                    rest.next = [*others, combine(convert(v.load(at), accumulator), last)]
                 parts = rest.values
                 while len(parts) > 1:
                     parts = [combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
@@ -119,16 +128,19 @@ def reduce_plane(kind: str, block: int) -> Any:
             each.next = chunk.values
         result = each.values[0]
         if kind == "sum":
-            result = convert(result / wide.load_splat(divisor), "float32")
-        result.store(y)
+            result = result / wide.load_splat(divisor)
+        convert(result, item).store(y)
 
     return reduce
 
 
 @family()
-def plane(kind: str, lanes: int) -> KernelFunction:
-    """Sum (divided by `divisor`), maximum or minimum of all pixels of every plane."""
-    reduce = reduce_plane(kind, lanes)
+def plane(kind: str, item: str, accumulator: str, lanes: int) -> KernelFunction:
+    """Sum (divided by `divisor`), maximum or minimum of all pixels of every plane.
+
+    `item`: type of x and y; `accumulator`: type in which items are added and compared.
+    """
+    reduce = reduce_plane(kind, item, accumulator, lanes)
 
     def reduce_planes(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

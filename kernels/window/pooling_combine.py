@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from llvmlite import ir
 
+from nnefc.kernels.vector.item_types import limits
 from nnefc.kernels.vector.lanes import Lanes, select
+from nnefc.kernels.vector.scalar import Number
 
 Combine = Callable[[Lanes, Lanes], Lanes]
 
@@ -35,18 +36,22 @@ def extreme(sign: Literal["<", ">"]) -> Combine:
     quick = number(sign)
 
     def combine(x: Lanes, held: Lanes) -> Lanes:
+        if not x.is_float:
+            return quick(x, held)
         missing = x.is_nan()
         return select(missing, x, quick(x, held))
 
     return combine
 
 
-COMBINE: Final[dict[str, tuple[Combine, float]]] = {
-    "sum": (add, 0.0),
-    "max": (extreme(">"), -math.inf),
-    "min": (extreme("<"), math.inf),
-}
-"""The combination of two vectors and its neutral value by reduction."""
+COMBINE: Final[dict[str, Combine]] = {"sum": add, "max": extreme(">"), "min": extreme("<")}
+"""The combination of two vectors by reduction."""
+
+
+def neutral(kind: str, item: str) -> Number:
+    """The number of a type that the reduction `kind` starts from."""
+    lowest, highest = limits(item)
+    return {"sum": 0, "max": lowest, "min": highest}[kind]
 
 
 def has_nan(x: Lanes) -> Any:

@@ -18,6 +18,7 @@ from llvmlite import ir
 from nnefc.kernels.tile.blocked import table_offset
 from nnefc.kernels.tile.plane_pieces import Piece
 from nnefc.kernels.vector.builder import like, llvm_value
+from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.vector import Vector, separate_function
 from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
 
@@ -31,8 +32,9 @@ class Strip(NamedTuple):
     """Neighbouring outputs of a row, as integers; distances are in bytes.
 
     A row of x is read at `columns` pixels, `column_bytes` apart.  In the line they are padded with
-    `before` and `after` pixels of `fill`, the bits of a float32.  Output i of `outputs` reads
-    `taps` pixels of the line, `tap_bytes` apart, from i * `stride_bytes` on.
+    `before` and `after` pixels of `fill`, the bits of a number.  Output i of `outputs` reads `taps`
+    pixels of the line, `tap_bytes` apart, from i * `stride_bytes` on.  The line is in the type of
+    the accumulator.
     """
 
     columns: Any
@@ -53,11 +55,10 @@ class _Row:
     """A piece with its strip, and pointers to the offsets of rows in the table and to the line."""
 
     def __init__(self, piece: Piece) -> None:
-        v = self.v = piece.v
+        v = self.v = piece.sums
         self.piece = piece
         self.strip = Strip(*(piece.tap(i) for i in range(WORDS)))
-        fill = v.builder.trunc(self.strip.fill, ir.IntType(32))
-        self.fill = v.splat(v.builder.bitcast(fill, v.item))
+        self.fill = _fill(v, self.strip)
         self.rows = v.at(piece.taps, 4 * WORDS)
         self.line = v.local(ir.ArrayType(v.type, LINE))
 
@@ -81,7 +82,7 @@ class _Row:
                 source = v.at(source, skipped)
                 held, sums = turn.values[:height], turn.values[height:]
                 for i in range(height):
-                    x = v.load(source, builder.mul(strip.column_bytes, v.word(i)))
+                    x = self.piece.load(source, builder.mul(strip.column_bytes, v.word(i)))
                     held[i] = combine(x, held[i])
                     if sums:
                         sums[i % len(sums)] = sums[i % len(sums)] + x
@@ -99,6 +100,7 @@ class _Row:
     ) -> None:
         """Reduce neighbours in the line and store `finish(output, total)`."""
         v, builder, strip = self.v, self.v.builder, self.strip
+        pixel = self.piece.items.nbytes
 
         def tile(height: int, first: Any, carried: Sequence[Any]) -> Sequence[Any]:
             source = v.at(self.line, builder.mul(first, strip.stride_bytes))
@@ -111,9 +113,10 @@ class _Row:
             with v.loop(1, strip.taps, 1, items(v.word(0))) as turn:
                 pairs = zip(items(turn.index), turn.values, strict=True)
                 turn.next = [combine(x, held) for x, held in pairs]
-            target = v.at(self.piece.y, self._bytes(first))
+            target = v.at(self.piece.y, builder.mul(first, v.word(pixel)))
             for i, total in enumerate(turn.values):
-                finish(builder.add(first, v.word(i)), total).store(target, i * v.nbytes)
+                result = finish(builder.add(first, v.word(i)), total)
+                self.piece.store(result, target, i * pixel)
             return carried
 
         _in_tiles(v, strip.outputs, tile, [])
@@ -125,8 +128,14 @@ class _Row:
         return self.v.at(self.line, self._bytes(index))
 
 
+def _fill(v: Vector, strip: Strip) -> Any:
+    """The number `strip.fill` in every lane."""
+    bits = v.builder.trunc(strip.fill, ir.IntType(8 * v.itemsize))
+    return v.splat(v.builder.bitcast(bits, v.item))
+
+
 def sums(piece: Piece) -> None:
-    v, row = piece.v, _Row(piece)
+    v, row = piece.sums, _Row(piece)
     row.fill_line(v.zero(), add)
     factors = v.at(row.rows, v.builder.mul(piece.count, v.word(4)))
 
@@ -139,8 +148,12 @@ def sums(piece: Piece) -> None:
 
 def maxima(piece: Piece) -> None:
     """Uses a faster maximum, which is correct unless an item is NaN."""
-    v, row = piece.v, _Row(piece)
+    v, row = piece.sums, _Row(piece)
     quick, least = number(">"), v.load_splat(piece.number)
+    if not least.is_float:
+        row.fill_line(least, quick)
+        row.take_windows(quick)
+        return
     failed = has_nan(row.fill_line(least, quick, checked=True))
     with v.builder.if_else(failed, likely=False) as (slow, fast):
         with slow:
@@ -151,34 +164,43 @@ def maxima(piece: Piece) -> None:
 
 def maxima_with_nan(piece: Piece, rows: Any, strip: Strip) -> None:
     """The maximum with NaN, in little code: loops over outputs, rows and taps, without a line."""
-    v = piece.v
+    v = piece.items
     pointers = (piece.x, piece.y, rows, piece.number)
     words = [v.builder.ptrtoint(p, v.word(0).type) for p in pointers] + [piece.count]
     words += [v.word(n) if isinstance(n, int) else n for n in strip]
-    name = f"nnefc_{_one_by_one.__name__}"
-    known = v.builder.module.globals.get(name)
-    function = known or separate_function(v.builder, _one_by_one, "float32", v.lanes, len(words))
+    emit = _one_by_one(piece.sums.dtype)
+    known = v.builder.module.globals.get(f"nnefc_{emit.__name__}")
+    function = known or separate_function(v.builder, emit, v.dtype, v.lanes, len(words))
     v.builder.call(function, words)
 
 
-def _one_by_one(v: Vector, x: Any, y: Any, rows: Any, least: Any, count: Any, *words: Any) -> None:
-    builder, combine, strip = v.builder, extreme(">"), Strip(*words)
-    x, y, rows, least = (v.pointer(p) for p in (x, y, rows, least))
-    start = v.load_splat(least)
-    fill = v.splat(builder.bitcast(builder.trunc(strip.fill, ir.IntType(32)), v.item))
-    with v.loop(0, strip.outputs, 1) as output:
-        first = builder.mul(output.index, strip.stride_bytes)
-        with v.loop(0, count, 1, [start]) as turn:
-            row = v.at(x, table_offset(v, rows, turn.index))
-            with v.loop(0, strip.taps, 1, turn.values) as tap:
-                place = builder.add(first, builder.mul(tap.index, strip.tap_bytes))
-                column = builder.sub(builder.udiv(place, v.word(v.nbytes)), strip.before)
-                there = builder.icmp_unsigned("<", column, strip.columns)
-                at = builder.mul(builder.select(there, column, v.word(0)), strip.column_bytes)
-                item = fill.same(builder.select(there, v.load(row, at).value, fill.value))
-                tap.next = [combine(item, tap.values[0])]
-            turn.next = tap.values
-        turn.values[0].store(y, builder.mul(output.index, v.word(v.nbytes)))
+def _one_by_one(accumulator: str) -> Callable[..., None]:
+    """The code of `maxima_with_nan` for vectors of items."""
+
+    def one_by_one(
+        items: Vector, x: Any, y: Any, rows: Any, least: Any, count: Any, *words: Any
+    ) -> None:
+        v, combine, strip = items.of(accumulator), extreme(">"), Strip(*words)
+        builder = v.builder
+        x, y, rows, least = (v.pointer(p) for p in (x, y, rows, least))
+        start, fill = v.load_splat(least), _fill(v, strip)
+        with v.loop(0, strip.outputs, 1) as output:
+            first = builder.mul(output.index, strip.stride_bytes)
+            with v.loop(0, count, 1, [start]) as turn:
+                row = v.at(x, table_offset(v, rows, turn.index))
+                with v.loop(0, strip.taps, 1, turn.values) as tap:
+                    place = builder.add(first, builder.mul(tap.index, strip.tap_bytes))
+                    column = builder.sub(builder.udiv(place, v.word(v.nbytes)), strip.before)
+                    there = builder.icmp_unsigned("<", column, strip.columns)
+                    at = builder.mul(builder.select(there, column, v.word(0)), strip.column_bytes)
+                    found = convert(items.load(row, at), accumulator)
+                    item = fill.same(builder.select(there, found.value, fill.value))
+                    tap.next = [combine(item, tap.values[0])]
+                turn.next = tap.values
+            target = v.at(y, builder.mul(output.index, v.word(items.nbytes)))
+            convert(turn.values[0], items.dtype).store(target)
+
+    return one_by_one
 
 
 def _in_tiles(

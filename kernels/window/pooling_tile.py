@@ -68,15 +68,15 @@ class Tile:
         starts = [i * self.stride - self.before for i in range(self.height)]
         return [range(max(n, 0), min(n + self.taps, self.columns)) for n in starts]
 
-    def strip(self, pixel: int) -> Strip:
-        """The tile as a `Strip` of `pooling_line`, with pixels of `pixel` bytes."""
-        lowest = int(np.float32(-math.inf).view(np.int32))
+    def strip(self, piece: Piece) -> Strip:
+        """The tile of a piece as a `Strip` of `pooling_line`, filled with the lowest float."""
+        pixel = piece.sums.nbytes
         return Strip(
             columns=self.columns,
-            column_bytes=pixel,
+            column_bytes=piece.items.nbytes,
             before=self.before,
             after=self.after,
-            fill=lowest,
+            fill=int(np.array(-math.inf, piece.sums.dtype).view(np.int32)),
             outputs=self.height,
             stride_bytes=self.stride * pixel,
             taps=self.taps,
@@ -101,10 +101,10 @@ def every_tile(stride: int, taps: int) -> list[Tile]:
 
 
 def sums(tile: Tile) -> Emit:
-    """`piece.taps`: offsets of rows, followed at an edge by a float32 factor per output."""
+    """`piece.taps`: offsets of rows, followed at an edge by a factor per output."""
 
     def emit(piece: Piece) -> None:
-        v = piece.v
+        v = piece.sums
         columns, _ = _columns(piece, tile, v.zero(), add)
         factors = v.at(piece.taps, v.builder.mul(piece.count, v.word(4)))
         scales = [v.load_splat(piece.number)] * tile.height
@@ -119,13 +119,17 @@ def maxima(tile: Tile) -> Emit:
     """`piece.taps`: offsets of rows; `piece.number`: lower bound of results."""
 
     def emit(piece: Piece) -> None:
-        v, quick = piece.v, number(">")
+        v, quick = piece.sums, number(">")
         least = v.load_splat(piece.number)
+        if not least.is_float:
+            columns, _ = _columns(piece, tile, least, quick)
+            _finish(piece, tile, columns, quick)
+            return
         # The reduction is correct unless an item is NaN, which the sum tells.
         columns, total = _columns(piece, tile, least, quick, checked=True)
         with v.builder.if_else(has_nan(total), likely=False) as (slow, fast):
             with slow:
-                maxima_with_nan(piece, piece.taps, tile.strip(v.nbytes))
+                maxima_with_nan(piece, piece.taps, tile.strip(piece))
             with fast:
                 _finish(piece, tile, columns, quick)
 
@@ -136,12 +140,12 @@ def _columns(
     piece: Piece, tile: Tile, start: Any, combine: Combine, *, checked: bool = False
 ) -> tuple[list[Any], Any]:
     """The reduction of each column of pixels, and the sum of all items if `checked`."""
-    v, n = piece.v, tile.columns
+    v, n = piece.sums, tile.columns
     with v.loop(0, piece.count, 1, [*[start] * n, *[v.zero()] * (CHAINS * checked)]) as turn:
         source = v.at(piece.x, piece.tap(turn.index))
         columns, sums = turn.values[:n], turn.values[n:]
         for i in range(n):
-            x = v.load(source, i * v.nbytes)
+            x = piece.load(source, i * piece.items.nbytes)
             columns[i] = combine(x, columns[i])
             if sums:
                 sums[i % CHAINS] = sums[i % CHAINS] + x
@@ -153,11 +157,10 @@ def _finish(
     piece: Piece, tile: Tile, columns: Sequence[Any], combine: Combine, scales: Sequence[Any] = ()
 ) -> None:
     """Reduce the columns of every window and store the results."""
-    v = piece.v
     for i, (first, *others) in enumerate(tile.meets):
         result = columns[first]
         for pixel in others:
             result = combine(columns[pixel], result)
         if scales:
             result = result * scales[i]
-        result.store(piece.y, i * v.nbytes)
+        piece.store(result, piece.y, i * piece.items.nbytes)

@@ -10,6 +10,7 @@ from typing import Final
 
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
+from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE
 from nnefc.kernels.vector.lanes import Lanes, fma
 
 ONE_ROW, TWO_ROWS = 1, 2
@@ -19,11 +20,11 @@ COLUMN: Final = 3
 
 
 @family()
-def nearest(block: int, factor: int) -> KernelFunction:
+def nearest(item: str, block: int, factor: int) -> KernelFunction:
     """A piece is `count` pixels of an input row; each is stored `factor` times."""
 
     def emit(piece: Piece) -> None:
-        v = piece.v
+        v = piece.items
         size = v.nbytes
         with v.loop(0, piece.count, 1) as turn:
             x = v.load(piece.x, v.builder.mul(turn.index, v.word(size)))
@@ -31,22 +32,25 @@ def nearest(block: int, factor: int) -> KernelFunction:
             for i in range(factor):
                 x.store(target, size * i)
 
-    return pieces_kernel(block, {ONE_ROW: emit})
+    return pieces_kernel(item, item, block, {ONE_ROW: emit})
 
 
 @family()
-def linear(block: int) -> KernelFunction:
+def linear(item: str, accumulator: str, block: int) -> KernelFunction:
     """A piece is an output row: of a row of x, or for `TWO_ROWS` between rows of x and `other`.
 
     `number` is the weight of the row of `other`.  A table entry describes an output: byte offsets
-    of two pixels in a row, and the weight of the second, a float32.
+    of two pixels in a row, and the weight of the second.
+    `item`: type of x, `other` and y; `accumulator`: type of the weights, a float of 4 bytes.
     """
-    return pieces_kernel(block, {ONE_ROW: _interpolate(False), TWO_ROWS: _interpolate(True)})
+    assert accumulator in FLOATS and ITEMSIZE[accumulator] == 4, "weights are words of a table"
+    kinds = {ONE_ROW: _interpolate(False), TWO_ROWS: _interpolate(True)}
+    return pieces_kernel(item, accumulator, block, kinds)
 
 
 def _interpolate(two: bool) -> Emit:
     def emit(piece: Piece) -> None:
-        v = piece.v
+        v = piece.sums
         builder = v.builder
         down = v.load_splat(piece.number)
         with v.loop(0, piece.count, 1) as turn:
@@ -59,11 +63,12 @@ def _interpolate(two: bool) -> Emit:
             alone = builder.fcmp_ordered("==", weight, v.item(0.0))
             rows: list[Lanes] = []
             for row in (piece.x, piece.other)[: 1 + two]:
-                x = v.load(v.at(row, first))
-                mixed = _between(x, v.load(v.at(row, second)), across)
+                x = piece.load(v.at(row, first))
+                mixed = _between(x, piece.load(v.at(row, second)), across)
                 rows.append(x.same(builder.select(alone, x.value, mixed.value)))
             result = _between(rows[0], rows[1], down) if two else rows[0]
-            result.store(piece.y, builder.mul(turn.index, v.word(v.nbytes)))
+            place = builder.mul(turn.index, v.word(piece.items.nbytes))
+            piece.store(result, piece.y, place)
 
     return emit
 

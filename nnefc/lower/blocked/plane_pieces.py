@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import TracedArray, length
 
 Records = npt.NDArray[np.int32]
+
+NO_NUMBER: Final = np.zeros((), np.int32)
+"""For pieces whose code reads no number."""
 
 BAND_NS = 10_000
 """Nanoseconds of a unit: planes are divided into bands only if they take longer."""
@@ -73,13 +76,16 @@ def records(
     other: npt.NDArray[np.int64],
     first_tap: int | npt.NDArray[np.int64],
     taps: int | npt.NDArray[np.int64],
-    number: float | npt.NDArray[np.float32] = 0.0,
+    number: npt.NDArray[Any] = NO_NUMBER,
 ) -> Records:
-    """int32 [pieces, FIELDS], see `nnefc.kernels.tile.plane_pieces`."""
+    """int32 [pieces, FIELDS], see `nnefc.kernels.tile.plane_pieces`.
+
+    `number`: in the type of the accumulator, of 4 bytes.
+    """
     table = np.empty((x.size, FIELDS), np.int32)
     for i, column in enumerate((kind, x, y, other, first_tap, taps)):
         table[:, i] = np.ravel(column)
-    table[:, 6] = np.asarray(number, np.float32).view(np.int32)
+    table[:, 6] = number.view(np.int32)
     return table
 
 

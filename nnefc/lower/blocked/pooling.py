@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Op, TensorType
+from nnefc.ir import DType, Op, TensorType
 from nnefc.kernels.window import pooling
 from nnefc.kernels.window.pooling import PLANES
 from nnefc.kernels.window.pooling_tile import RowWindow
@@ -28,20 +28,22 @@ from nnefc.symbolic.traced_array import length, traced_call
 class Pool:
     """The function of a window.
 
-    `kind`: "sum" or "max".  `zeros`: a maximum includes zeros for items outside the input.
-    `divided`: dimensions whose numbers of terms divide sums.
+    `kind`: "sum" or "max".  `accumulator`: type of sums, factors and maxima.  `zeros`: a maximum
+    includes zeros for items outside the input.  `divided`: dimensions whose numbers of terms divide
+    sums.
     """
 
     kind: str
+    accumulator: DType
     zeros: bool = False
     divided: tuple[_Windowed, ...] = ()
 
-    def factors(self, shape: Sequence[int]) -> npt.NDArray[np.float32]:
-        """float32 [*outputs]: factors of the sums."""
+    def factors(self, shape: Sequence[int]) -> npt.NDArray[Any]:
+        """[*outputs]: factors of the sums."""
         terms = np.ones((1,) * len(shape))
         for i, along in enumerate(self.divided):
             terms = terms * np.expand_dims(along.terms, [d for d in range(len(shape)) if d != i])
-        return np.broadcast_to(1 / np.maximum(terms, 1), shape).astype(np.float32)
+        return np.broadcast_to(1 / np.maximum(terms, 1), shape).astype(self.accumulator.numpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,15 @@ _Dimension = _Windowed | _Unchanged
 
 @blocked_lowering("max_pool")
 def max_pool(lower: Lowering, op: Op) -> None:
-    _pool(lower, op, Pool("max", zeros=op.attributes["border"] != "ignore"))
+    accumulator = op.inputs[0].type.dtype
+    _pool(lower, op, Pool("max", accumulator, zeros=op.attributes["border"] != "ignore"))
 
 
 @blocked_lowering("box")
 def box(lower: Lowering, op: Op) -> None:
-    _pool(lower, op, Pool("sum", divided=_along(op) if op.attributes["normalize"] else ()))
+    accumulator = op.inputs[0].type.dtype
+    divided = _along(op) if op.attributes["normalize"] else ()
+    _pool(lower, op, Pool("sum", accumulator, divided=divided))
 
 
 def _along(op: Op) -> tuple[_Windowed, ...]:
@@ -114,7 +119,7 @@ def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
     sizes = [axis.taps for axis in axes if axis.taps > 1]
     rest: list[_Dimension] = list(axes)
     if math.prod(sizes) > 4 * sum(sizes):
-        plain = Pool("max", pool.zeros) if pool.kind == "max" else Pool("sum")
+        plain = replace(pool, divided=())
         for i, axis in enumerate(axes[:-1]):
             if axis.taps == 1:
                 continue
@@ -140,7 +145,7 @@ def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_D
     taps_ns = math.prod(axis.taps for axis in axes) + 2
     plane_pieces.launch(
         lower,
-        pooling.window(pool.kind, x.layout.block, usual),
+        pooling.window(pool.kind, str(x.dtype), str(pool.accumulator), x.layout.block, usual),
         x,
         y,
         pieces,
@@ -156,7 +161,8 @@ def _pieces(
     *outer, across = (each.window_axis() for each in dimensions)
     # where a maximum includes zeros, outputs of a tile would start from different values
     fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
-    row = row_pieces(across, x, fill, clipped=not pool.zeros)
+    outside = np.array(fill, pool.accumulator.numpy)
+    row = row_pieces(across, x, int(outside.view(np.int32)), clipped=not pool.zeros)
     tap_distances = [axis.tap_distances() for axis in outer]
     factors = pool.factors([each.outputs for each in dimensions])
     table = _TapTable(x.pitches)
@@ -185,7 +191,7 @@ def _pieces(
         np.zeros(len(entries), np.int64),
         first,
         count,
-        np.array(numbers, np.float32),
+        np.array(numbers, pool.accumulator.numpy),
     )
     return pieces, np.array(table.words, np.int32), row[0].strip is None
 
@@ -242,7 +248,8 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
         planes=planes,
         plane_block=plane_block,
     )
-    kernel = pooling.plane(op.name.removesuffix("_reduce"), x.layout.block)
+    kind, item = op.name.removesuffix("_reduce"), str(x.dtype)
+    kernel = pooling.plane(kind, item, item, x.layout.block)
     lower.launch(kernel, words, ceil_div(planes, plane_block))
 
 

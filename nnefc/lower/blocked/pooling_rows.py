@@ -85,16 +85,16 @@ class RowPiece:
     """Whether all taps are inside the input."""
 
 
-def row_pieces(axis: WindowAxis, x: Plane, fill: float, *, clipped: bool) -> list[RowPiece]:
+def row_pieces(axis: WindowAxis, x: Plane, fill: int, *, clipped: bool) -> list[RowPiece]:
     """The pieces of a row: tiles if the kernels have some for the window, else strips.
 
-    `fill`: the value of items outside the input; `clipped`: whether tiles may skip them instead.
+    `fill`: the bits of items outside the input; `clipped`: whether tiles may skip them instead.
     """
     extent = x.spatial[-1]
     padding = axis.padding(extent)
     if axis.dilation == 1 and (clipped or not any(padding)) and (pieces := _tiles(axis, *padding)):
         return pieces
-    return _strips(axis, extent, x.pixel_bytes, int(np.float32(fill).view(np.int32)))
+    return _strips(axis, extent, x.pixel_bytes, fill)
 
 
 def _tiles(axis: WindowAxis, before: int, after: int) -> list[RowPiece] | None:

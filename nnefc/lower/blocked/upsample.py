@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Op
+from nnefc.ir import DType, Op
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.window import upsample
 from nnefc.kernels.window.upsample import COLUMN, ONE_ROW, TWO_ROWS
@@ -27,7 +27,7 @@ def nearest(lower: Lowering, op: Op) -> None:
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     factors = tuple(map(int, op.attributes["size"][2:]))  # quotients of extents
     (rows,) = traced_call(_repeated_rows, x.plane, y.plane, factors[:-1])
-    kernel = upsample.nearest(x.layout.block, factors[-1])
+    kernel = upsample.nearest(str(x.dtype), x.layout.block, factors[-1])
     _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
 
 
@@ -49,14 +49,15 @@ def linear(lower: Lowering, op: Op) -> None:
     """Interpolation of the last two dimensions; the other factors are 1."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     how = tuple(op.attributes[name] for name in ("factor", "method", "border"))
-    rows, columns = traced_call(_between, x.plane, y.plane, *how)
-    _launch(lower, upsample.linear(x.layout.block), x, y, rows, columns)
+    rows, columns = traced_call(_between, x.plane, y.plane, x.dtype, *how)
+    item = str(x.dtype)
+    _launch(lower, upsample.linear(item, item, x.layout.block), x, y, rows, columns)
 
 
 def _between(
-    x: Plane, y: Plane, factors: tuple[int, ...], method: str, border: str
+    x: Plane, y: Plane, weight: DType, factors: tuple[int, ...], method: str, border: str
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32]]:
-    """(pieces, row by row; the table of `upsample.linear`)."""
+    """(pieces, row by row; the table of `upsample.linear`); `weight`: type of the weights."""
     *rows, across = [
         interpolation(n, f, method, border) for n, f in zip(x.spatial, factors, strict=True)
     ]
@@ -72,17 +73,17 @@ def _between(
         x.offsets(*high, [0]).astype(np.int64),
         0,
         y.spatial[-1],
-        every.astype(np.float32),
+        every.astype(weight.numpy),
     )
-    return pieces, _columns(across, x.pixel_bytes)
+    return pieces, _columns(across, x.pixel_bytes, weight)
 
 
-def _columns(across: Interpolation, pixel_bytes: int) -> npt.NDArray[np.int32]:
+def _columns(across: Interpolation, pixel_bytes: int, weight: DType) -> npt.NDArray[np.int32]:
     """[outputs, COLUMN]: the table of `upsample.linear`."""
     table = np.empty((across.low.size, COLUMN), np.int32)
     table[:, 0] = across.low * pixel_bytes
     table[:, 1] = across.high * pixel_bytes
-    table[:, 2] = across.weight.astype(np.float32).view(np.int32)
+    table[:, 2] = across.weight.astype(weight.numpy).view(np.int32)
     return table
 
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.traced_array import traced_call
 
-Array = npt.NDArray[np.float32]
-
+Array = npt.NDArray[Any]
 
 MAX_WEIGHTS: Final = 40
 """Maximum weights of a row of taps of several channels, which the code unrolls per output."""
@@ -51,6 +50,8 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     parts = outputs // inputs
     for part in range(min(parts, y.blocks)):
         kernel = depthwise.convolution(
+            str(x.dtype),
+            str(in_registers.accumulator),
             x.layout.block,
             stride=step,
             taps=row,
@@ -125,16 +126,23 @@ def _row(window: Window, inputs: int) -> int:
     return row if fits and whole and all(distances) else 1
 
 
-def _pack(
-    filter_: npt.NDArray[np.generic], bias: Array, block: int, order: tuple[int, ...]
-) -> Array:
-    """Pack [groups, outputs, inputs, *taps] and bias [channels] to [blocks, 1 + weights, block]."""
+def _pack(filter_: Array, bias: Array, block: int, order: tuple[int, ...]) -> Array:
+    """Pack [groups, outputs, inputs, *taps] and bias [channels] to [blocks, items of a block].
+
+    A block has the bytes of its bias, then a vector per weight.
+    """
     channels = len(bias)
     blocks = ceil_div(channels, block)
-    packed = np.zeros((blocks * block, 1 + len(order)), np.float32)
-    packed[:channels, 0] = bias
-    packed[:channels, 1:] = filter_.reshape(channels, -1)[:, order]
-    return np.ascontiguousarray(packed.reshape(blocks, block, -1).swapaxes(1, 2))
+
+    def by_block(rows: Array) -> Array:
+        """[channels, n] as [blocks, n * block]."""
+        padded = np.zeros((blocks * block, rows.shape[1]), rows.dtype)
+        padded[:channels] = rows
+        vectors = padded.reshape(blocks, block, -1).swapaxes(1, 2)
+        return vectors.reshape(blocks, -1)
+
+    weights = by_block(filter_.reshape(channels, -1)[:, order])
+    return np.concatenate([by_block(bias[:, None]).view(weights.dtype), weights], 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +191,7 @@ def _pieces(
     numbers = [[each.phase for each in stretches] for stretches in along]
     counts = [len(axis_taps(window, axis)) for axis in range(window.rank)]
     phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
-    tables = _tables(window, row, inputs, x)
+    tables = _tables(window, row, inputs, x, y)
     lengths = np.array([len(table) for table in tables])
     pieces = plane_pieces.records(
         np.tile([each.count for each in along[-1]], len(phase) // len(along[-1])),
@@ -196,15 +204,15 @@ def _pieces(
     return pieces, np.concatenate(tables).astype(np.int32)
 
 
-def _tables(window: Window, row: int, inputs: int, x: Plane) -> list[list[int]]:
+def _tables(window: Window, row: int, inputs: int, x: Plane, y: Plane) -> list[list[int]]:
     """For each phase: byte offset of its weights, then offsets of its rows of taps."""
     tables: list[list[int]] = []
-    done = 1  # the bias
+    at = y.pixel_bytes  # after the bias
     for taps in _phases(window):
         offsets = [
             sum(distance * pitch for (_, distance), pitch in zip(tap, x.pitches, strict=True))
             for tap in taps[::row]
         ]
-        tables.append([done * x.pixel_bytes, *offsets])
-        done += len(taps) * inputs
+        tables.append([at, *offsets])
+        at += len(taps) * inputs * x.pixel_bytes
     return tables

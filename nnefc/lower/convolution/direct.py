@@ -42,7 +42,7 @@ from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 
 PANEL_BYTES: Final = 20 << 10
 """Weights of a block of the depth, which stay in the first cache for all pixels of a unit."""
@@ -75,10 +75,10 @@ class DirectConvolution:
 
 
 def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
-    """The known bias of a convolution, as float32 [channels]."""
+    """The known bias of a convolution, as [channels]."""
     data = lower.data(value)
     assert data is not None
-    return np.broadcast_to(np.asarray(data, np.float32).reshape(-1), channels)
+    return np.broadcast_to(data.reshape(-1), channels)
 
 
 def by_groups(filter_: Array, groups: int, *, reverse: bool) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -42,12 +41,14 @@ class RegisterEpilogue:
     residual: Tensor | None
     low: float
     high: float
-    """Bounds, exact in float32."""
+    """Bounds, exact in the type of the accumulator."""
+    accumulator: DType
 
     @property
     def clamp(self) -> int:
-        """Both bounds as float32, packed into one word."""
-        return int.from_bytes(struct.pack("<ff", self.low, self.high), "little", signed=True)
+        """Both bounds in the type of the accumulator, packed into one word."""
+        bounds = np.array([self.low, self.high], self.accumulator.numpy)
+        return int.from_bytes(bounds.tobytes(), "little", signed=True)
 
     @property
     def mode(self) -> int:
@@ -69,9 +70,10 @@ def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
     residual = None
     if epilogue.residual is not None:
         residual = read_blocked(lower, op.inputs[2 + epilogue.residual])
-    with np.errstate(over="ignore"):  # a bound beyond float32 is infinite
-        low, high = (float(np.float32(bound)) for bound in (epilogue.low, epilogue.high))
-    return RegisterEpilogue(residual, low, high)
+    accumulator = op.attributes["expression"].inputs[0]
+    with np.errstate(over="ignore"):  # a bound beyond the type is infinite
+        low, high = np.array([epilogue.low, epilogue.high], accumulator.numpy).tolist()
+    return RegisterEpilogue(residual, low, high, accumulator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | Non
     if simple:
         if not fill:
             return None
-        expression, blocks = Expression((DType.FLOAT32,), (), (0,)), blocks[-1:]
+        expression, blocks = Expression((y.dtype,), (), (0,)), blocks[-1:]
     else:
         operands += [_operand(lower, value, y) for value in values[1:]]
     if fill:

@@ -108,9 +108,9 @@ def test_relatives_of_all_families_are_kernels() -> None:
     lanes = lanes_of("float32")
     kernels = [
         direct.convolution("float32", 3, channels=1),
-        depthwise.convolution(lanes, 1, taps=5, residual=True),
+        depthwise.convolution("float32", "float32", lanes, 1, taps=5, residual=True),
         strided.copy(4),
-        pooling.window("sum", lanes, None),
+        pooling.window("sum", "float32", "float32", lanes, None),
         winograd.transform_input((1, 7), 4),
         winograd.transform_output((1, 7), 4),
     ]
