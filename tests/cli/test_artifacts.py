@@ -66,7 +66,7 @@ def test_artifacts_are_recognised_by_content(cli: Cli, net: Path) -> None:
     assert json.loads(inspected(cli, renamed))["artifact"]["digest"]
 
 
-def test_compare(cli: Cli, made: Path) -> None:
+def test_compare_accepts_artifacts(cli: Cli, made: Path) -> None:
     facts = json.loads(cli("compare", made / "mixed.nnefc", "--threads", 1, "--json").out)
     assert facts["first_divergence"] is None
     named = {row["tensor"] for row in facts["tensors"] if row["kind"] == "output"}
@@ -74,7 +74,7 @@ def test_compare(cli: Cli, made: Path) -> None:
     assert len(facts["tensors"]) > 10
 
 
-def test_compare_finds_code_that_is_wrong(
+def test_compare_detects_wrong_code(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The code in the file is compared, not newly compiled code of its graph."""
@@ -96,7 +96,7 @@ def test_compare_finds_code_that_is_wrong(
     assert [row["kind"] for row in facts["tensors"] if row["error"] > 1e-4] == ["output"]
 
 
-def test_bench(cli: Cli, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_accepts_artifacts(cli: Cli, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stages = dict.fromkeys((*ARTIFACT_STAGES, "total"), 0.25)
     monkeypatch.setattr("nnefc.cli.bench.cold_start.cold_start_of_artifact", lambda *_: stages)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     arguments = ("bench", made / "mixed.nnefc", "--duration", 0.02, "--warmup", 0)
@@ -110,7 +110,7 @@ def test_bench(cli: Cli, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "compile" not in shown
 
 
-def test_a_fresh_process_loads(made: Path) -> None:
+def test_cold_starts_of_artifacts_are_measured(made: Path) -> None:
     found = cold_start_of_artifact(str(made / "tiny.nnefc"), 1)
     assert list(found) == [*ARTIFACT_STAGES, "total"]
     assert min(found.values()) > 0
@@ -118,7 +118,7 @@ def test_a_fresh_process_loads(made: Path) -> None:
         cold_start_of_artifact("/nowhere.nnefc", None)
 
 
-def test_profile(cli: Cli, made: Path) -> None:
+def test_profile_accepts_artifacts(cli: Cli, made: Path) -> None:
     arguments = ("profile", made / "mixed.nnefc", "--duration", 0.02, "--threads", 1, "--json")
     facts = json.loads(cli(*arguments, "--sort", "order").out)
     model = nnefc.load(made / "mixed.nnefc")
@@ -191,7 +191,7 @@ def test_the_hint_repeats_all_compile_options(cli: Cli, made: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--strict", "--tune"])
-def test_unknown_options(cli: Cli, made: Path, option: str) -> None:
+def test_unknown_options_are_refused(cli: Cli, made: Path, option: str) -> None:
     assert cli("run", made / "tiny.nnefc", option).status == 2
 
 

@@ -36,7 +36,7 @@ def quick(tmp_path: Path) -> Path:
     return path
 
 
-def test_bench(cli: Cli, small: Path) -> None:
+def test_times_and_throughput_are_consistent(cli: Cli, small: Path) -> None:
     facts = json.loads(cli("bench", small, *QUICK, "--threads", "1,2,1", "--json").out)
     assert [result["threads"] for result in facts["results"]] in ([1, 2], [1, 1])
     for result in facts["results"]:
@@ -163,7 +163,7 @@ def test_only_results_in_both_files_are_compared() -> None:
 
 
 @pytest.mark.parametrize(("what", "before", "now"), [("model", "m", "n"), ("batch", 1, 2)])
-def test_no_verdict_on_different_workloads(what: str, before: object, now: object) -> None:
+def test_different_workloads_get_no_verdict(what: str, before: object, now: object) -> None:
     old, new = ({what: value, "results": [measured(1, [2.0] * 9)]} for value in (before, now))
     found = compare_facts(old, new)
     assert [row["verdict"] for row in found["rows"]] == [None]
@@ -185,14 +185,14 @@ def test_intervals_hold_the_true_ratio() -> None:
     assert ratio_interval([1.0], [2.0]) == (2.0, 2.0, 2.0)
 
 
-def test_verdicts() -> None:
+def test_a_verdict_needs_a_clear_interval() -> None:
     assert judge(0.8, 0.75, 0.85) == "faster"
     assert judge(1.2, 1.1, 1.3) == "slower"
     assert judge(0.9, 0.7, 1.1) == "same"
     assert judge(0.995, 0.994, 0.996) == "same"
 
 
-def test_percentiles_and_text() -> None:
+def test_percentiles_are_nearest_ranks_and_durations_have_units() -> None:
     ordered = [float(i) for i in range(1, 101)]
     assert percentile(ordered, 50) == 51
     assert percentile(ordered, 100) == 100
@@ -204,13 +204,13 @@ def test_percentiles_and_text() -> None:
     ]
 
 
-def test_histograms() -> None:
+def test_histograms_scale_with_the_counts() -> None:
     assert histogram([1, 1, 1, 1, 3, 3, 2.1], 4, "utf-8") == "█ ▂▄"
     assert histogram([1, 1, 3, 3], 2, "ascii") == "##"
     assert histogram([5.0], 3, "utf-8") == "█  "
 
 
-def test_streams_run_at_the_same_time() -> None:
+def test_streams_run_concurrently() -> None:
     """Each action has its own thread; otherwise the first run would wait forever."""
     meet = threading.Barrier(2, timeout=10)
     runs = [0, 0]

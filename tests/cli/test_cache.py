@@ -24,7 +24,7 @@ from tests.helpers.command_line import Cli
 
 
 @pytest.mark.parametrize("command", ["path", "list", "explain", "verify", "clear", "warm"])
-def test_help(cli: Cli, command: str) -> None:
+def test_every_sub_command_has_help_with_examples(cli: Cli, command: str) -> None:
     assert command in cli("cache", "--help").out
     shown = cli("cache", command, "--help")
     assert shown.status == 0
@@ -32,7 +32,9 @@ def test_help(cli: Cli, command: str) -> None:
     assert "--json" in shown.out
 
 
-def test_path(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_shows_folder_and_limit(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert cli("cache", "path") == (0, f"{folder}\n", "")
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", "3 MB")
     shown = json.loads(cli("cache", "path", "--json").out)
@@ -50,7 +52,9 @@ def test_a_missing_folder_is_empty(cli: Cli, folder: Path, command: str) -> None
 
 
 @pytest.mark.parametrize("command", ["path", "list", "verify", "clear", "warm"])
-def test_without_a_cache(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_sub_commands_fail_without_a_cache(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     monkeypatch.setenv("NNEFC_CACHE", "off")
     result = cli("cache", command)
     assert result.status == 1
@@ -61,10 +65,10 @@ def test_without_a_cache(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
 
 @pytest.mark.parametrize("command", ["list", "verify", "clear"])
 @pytest.mark.parametrize("reason", ["Not a directory", "cannot be written to"])
-def test_a_folder_that_cannot_be_created(
+def test_a_folder_that_cannot_be_created_is_an_error(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, reason: str
 ) -> None:
-    """It is not treated like an empty one."""
+    """Such a folder does not count as empty."""
     parent = tmp_path / "parent"
     if reason == "Not a directory":
         parent.write_text("")
@@ -79,7 +83,7 @@ def test_a_folder_that_cannot_be_created(
     assert f"{reason} [internal/cache]" in result.err
 
 
-def test_a_folder_that_is_refused(cli: Cli, folder: Path) -> None:
+def test_a_folder_that_others_can_write_to_is_an_error(cli: Cli, folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     result = cli("cache", "list")
@@ -87,7 +91,7 @@ def test_a_folder_that_is_refused(cli: Cli, folder: Path) -> None:
     assert "chmod go-w" in result.err
 
 
-def test_list(cli: Cli, folder: Path) -> None:
+def test_list_shows_whole_and_damaged_entries(cli: Cli, folder: Path) -> None:
     assert cli("cache", "list").out == f"0 entries, 0 B of at most 953.7 MiB in {folder}\n"
     kernel_cache.store_kernel(key("('a long', 'argument')"), bytes(5000))
     kernel_cache.store_kernel(key("(2,)"), b"code")
@@ -162,7 +166,7 @@ def test_listing_does_not_count_as_a_use(cli: Cli, folder: Path) -> None:
     assert time.time() - entry(folder).stat().st_mtime > 2 * 86400
 
 
-def test_verify(cli: Cli, folder: Path) -> None:
+def test_verify_reports_and_repairs_damaged_entries(cli: Cli, folder: Path) -> None:
     for number in range(4):
         kernel_cache.store_kernel(key(f"({number},)"), b"code")
     assert cli("cache", "verify") == (0, "4 entries: 4 whole\n", "")
@@ -184,7 +188,7 @@ def test_verify(cli: Cli, folder: Path) -> None:
     assert cli("cache", "verify").status == 0
 
 
-def test_clear(cli: Cli, folder: Path) -> None:
+def test_clear_removes_old_or_all_entries(cli: Cli, folder: Path) -> None:
     for number in range(3):
         kernel_cache.store_kernel(key(f"({number},)"), b"code")
     (folder / "methods-1.json").write_text("{}")
@@ -221,7 +225,7 @@ def test_wrong_ages_are_refused(cli: Cli, folder: Path, text: str) -> None:
     assert kernel_cache.load_kernel(key()) == b"code"
 
 
-def test_ages() -> None:
+def test_ages_are_parsed_and_printed_with_units() -> None:
     texts = ("30s", "90 m", "1.5h", "2D", "1w")
     assert [parse_age(text) for text in texts] == [30, 5400, 5400, 172800, 604800]
     assert [age(s) for s in (-5, 0, 59, 61, 7200, 90000)] == [

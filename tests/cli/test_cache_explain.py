@@ -68,7 +68,7 @@ def wanted(cli: Cli, net: Path, folder: Path) -> Key:
     return found
 
 
-def test_a_hit(cli: Cli, net: Path, wanted: Key) -> None:
+def test_hits_are_explained(cli: Cli, net: Path, wanted: Key) -> None:
     kernel_cache.store_kernel(wanted, b"code")
     row = explained(cli, net)
     assert row["hit"]
@@ -76,7 +76,9 @@ def test_a_hit(cli: Cli, net: Path, wanted: Key) -> None:
     assert " yes" in cli("cache", "explain", net).out
 
 
-def test_a_kernel_that_was_never_compiled(cli: Cli, net: Path, folder: Path, wanted: Key) -> None:
+def test_kernels_that_were_never_compiled_are_explained(
+    cli: Cli, net: Path, folder: Path, wanted: Key
+) -> None:
     assert not folder.exists()
     row = explained(cli, net)
     assert not row["hit"]
@@ -88,7 +90,7 @@ def test_a_kernel_that_was_never_compiled(cli: Cli, net: Path, folder: Path, wan
     assert "kernels in the cache" in shown.out
 
 
-def test_a_damaged_entry(cli: Cli, net: Path, folder: Path, wanted: Key) -> None:
+def test_damaged_entries_are_explained(cli: Cli, net: Path, folder: Path, wanted: Key) -> None:
     folder.mkdir()
     (folder / f"{wanted.name}.kernel").write_bytes(b"nonsense")
     assert explained(cli, net)["reasons"] == ["the entry is damaged"]
@@ -119,7 +121,7 @@ NUMBERS = "instruction set: vector_bits"
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,  # pyright: ignore
 )
-def test_differences_to_the_nearest_entry(
+def test_differences_to_the_nearest_entry_are_explained(
     cli: Cli, net: Path, folder: Path, wanted: Key, changes: dict[str, str], reasons: list[str]
 ) -> None:
     store_changed(folder, wanted, changes)
@@ -144,7 +146,7 @@ def test_the_nearest_entry_is_compared(cli: Cli, net: Path, folder: Path, wanted
     assert explained(cli, net)["reasons"] == expected
 
 
-def test_a_changed_source(
+def test_changed_sources_are_explained(
     cli: Cli, net: Path, wanted: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel is stored, then a source changes."""

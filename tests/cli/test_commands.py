@@ -1,4 +1,4 @@
-"""The commands, as typed by a user."""
+"""`nnefc check`, `inspect`, `flatten`, `compare` and others, run as a user types them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_help_lists_commands_and_examples(cli: Cli) -> None:
         assert "Examples:" in cli(command, "--help").out
 
 
-def test_version(cli: Cli) -> None:
+def test_version_is_printed(cli: Cli) -> None:
     assert cli("--version").out == f"nnefc {nnefc.__version__}\n"
 
 
@@ -63,7 +63,7 @@ def test_check_continues_after_an_unreadable_file(
     assert "write it to a file" in cli("inspect", "-").err
 
 
-def test_check_json(cli: Cli, small: Path, tmp_path: Path) -> None:
+def test_check_reports_json(cli: Cli, small: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.nnef"
     broken.write_text(SMALL.replace("relu(conv1)", "relu(conv2)"))
     result = cli("check", small, broken, "--json")
@@ -77,7 +77,7 @@ def test_check_json(cli: Cli, small: Path, tmp_path: Path) -> None:
     assert error["rule"].startswith("identifier")
 
 
-def test_inspect(cli: Cli, small: Path) -> None:
+def test_inspect_counts_operations_parameters_and_macs(cli: Cli, small: Path) -> None:
     result = cli("inspect", small)
     assert result.status == 0
     assert "conv1" in result.out
@@ -88,14 +88,14 @@ def test_inspect(cli: Cli, small: Path) -> None:
     assert [row["operation"] for row in facts["operations"]] == ["conv", "relu", "mean_reduce"]
 
 
-def test_inspect_weights(cli: Cli) -> None:
+def test_inspect_describes_weights(cli: Cli) -> None:
     facts = json.loads(cli("inspect", DIGITS, "--weights", "--json").out)
     by_name = {row["name"]: row for row in facts["variables"]}
     assert by_name["conv1/filter"]["shape"] == [32, 1, 3, 3]
     assert by_name["conv1/filter"]["std"] > 0
 
 
-def test_inspect_pictures(cli: Cli, small: Path, tmp_path: Path) -> None:
+def test_inspect_draws_svg_and_html(cli: Cli, small: Path, tmp_path: Path) -> None:
     import xml.etree.ElementTree as ElementTree
 
     svg, html = tmp_path / "net.svg", tmp_path / "net.html"
@@ -108,14 +108,14 @@ def test_inspect_pictures(cli: Cli, small: Path, tmp_path: Path) -> None:
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_flatten_reads_back(cli: Cli, small: Path, tmp_path: Path) -> None:
+def test_flattened_documents_are_valid_and_stable(cli: Cli, small: Path, tmp_path: Path) -> None:
     flat = tmp_path / "flat.nnef"
     assert cli("flatten", small, "-o", flat).status == 0
     assert cli("check", flat) == (0, "", "")
     assert cli("flatten", flat).out == flat.read_text()
 
 
-def test_compare(cli: Cli, small: Path) -> None:
+def test_compare_finds_the_first_divergence(cli: Cli, small: Path) -> None:
     result = cli("compare", small, "--random-weights", 1, "--json")
     assert result.status == 0
     facts = json.loads(result.out)
@@ -160,7 +160,7 @@ def test_names_and_shapes_are_printed_verbatim(cli: Cli, tmp_path: Path) -> None
     assert "1 operation," in shown
 
 
-def test_batch(cli: Cli, small: Path) -> None:
+def test_batch_changes_the_first_extents(cli: Cli, small: Path) -> None:
     batch = ("--random-weights", 3, "--batch", 5, "--json")
     rows = json.loads(cli("compare", small, *batch, "--all").out)["tensors"]
     assert {row["shape"][0] for row in rows} == {5}
@@ -182,8 +182,8 @@ def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "compare", "compile", "bench", "profile"])
-def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
-    """By default this convolution uses Winograd; with --accuracy strict it does not."""
+def test_commands_compile_with_the_chosen_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
+    """This convolution uses Winograd by default, but not with `--accuracy strict`."""
     path = tmp_path / "graph.nnef"
     path.write_text(
         "version 1.0;\ngraph net( x ) -> ( y )\n{\n x = external(shape = [1, 64, 28, 28]);\n"
@@ -220,7 +220,7 @@ def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
 
 
 @pytest.mark.slow
-def test_demo(cli: Cli) -> None:
+def test_the_demo_recognises_digits(cli: Cli) -> None:
     facts = json.loads(cli("demo", "--json").out)
     assert facts["accuracy"] > 0.97
     assert all(row["digit"] == row["prediction"] for row in facts["images"])

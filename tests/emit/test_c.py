@@ -40,14 +40,14 @@ def test_the_example_gives_the_results_of_python(emitted: Emitted, threads: int)
 
 
 @of("sliced")
-def test_a_batch_is_run_part_by_part(emitted: Emitted) -> None:
+def test_the_sliced_document_has_slices(emitted: Emitted) -> None:
     table = emitted.model.plan.table
     assert table.size > table.slices, "another document is needed"
 
 
 @needs_compiler
 @of("mixed")
-def test_older_instruction_sets(emitted: Emitted, tmp_path: Path) -> None:
+def test_code_for_older_instruction_sets_runs(emitted: Emitted, tmp_path: Path) -> None:
     emitted.model.emit_c(tmp_path / "c", target="x86-64-v2")
     program = tmp_path / "c" / "example"
     compile_c("main.c", "mixed.o", "-o", program, *LIBRARIES)
@@ -62,8 +62,8 @@ EMULATOR = next(filter(None, map(shutil.which, ("qemu-aarch64", "qemu-aarch64-st
 
 @pytest.mark.skipif(not CROSS or not EMULATOR, reason="no compiler and emulator for aarch64")
 @of("mixed", "counter", "kinds")
-def test_another_architecture(emitted: Emitted, tmp_path: Path) -> None:
-    """Needs Debian's gcc-aarch64-linux-gnu and qemu-user."""
+def test_code_for_another_architecture_runs(emitted: Emitted, tmp_path: Path) -> None:
+    """The test needs Debian's gcc-aarch64-linux-gnu and qemu-user."""
     assert CROSS and EMULATOR
     folder = tmp_path / "c"
     emitted.model.reset()
@@ -79,7 +79,7 @@ def test_another_architecture(emitted: Emitted, tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_loaded_model(tmp_path: Path) -> None:
+def test_a_loaded_model_gives_the_results_of_python(tmp_path: Path) -> None:
     model = compiled(tmp_path, MIXED)
     model.save(tmp_path / "net.nnefc")
     nnefc.load(tmp_path / "net.nnefc").emit_c(tmp_path / "c", name="Other_1")
@@ -110,12 +110,12 @@ syscall pthread_mutex_lock pthread_mutex_unlock pthread_create pthread_join pthr
 acos acosh asin asinh atan atanh cos cosh erf exp fmod log log1p log2 pow sin sinh tan tanh
 """
 ALLOWED = set(_LIBRARY.split())
-"""Of the C library."""
+"""Functions of the C library that objects may refer to."""
 
 
 @pytest.mark.parametrize("target", ["native", "x86-64-v3", "aarch64"])
 @pytest.mark.parametrize("document", ["mixed", "counter"])
-def test_symbols(tmp_path: Path, target: str, document: str) -> None:
+def test_only_documented_symbols_are_visible(tmp_path: Path, target: str, document: str) -> None:
     made = compiled(tmp_path, DOCUMENTS[document]).emit_c(tmp_path / "c", target=target)
     data = (tmp_path / "c" / f"{document}.o").read_bytes()
     symbols = elf.symbols(data)
@@ -156,7 +156,7 @@ def test_headers_are_c_and_cpp(emitted: Emitted) -> None:
 
 @needs_compiler
 @of("mixed")
-def test_shared_library(emitted: Emitted) -> None:
+def test_the_shared_library_can_be_loaded(emitted: Emitted) -> None:
     assert "libmixed.so" in emitted.files
     program = emitted.folder / "dynamic"
     compile_c("main.c", "-o", program, "-L.", "-lmixed", "-Wl,-rpath,$ORIGIN")
@@ -168,14 +168,14 @@ def test_shared_library(emitted: Emitted) -> None:
 @needs_compiler
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake")
 @of("counter")
-def test_cmake(emitted: Emitted, tmp_path: Path) -> None:
+def test_the_cmake_file_builds_the_example(emitted: Emitted, tmp_path: Path) -> None:
     for arguments in (["-S", emitted.folder, "-B", tmp_path], ["--build", tmp_path]):
         subprocess.run(["cmake", *arguments], check=True, capture_output=True)
     assert "first result" in run(tmp_path / "counter-example", "-t", "1")
 
 
 @needs_compiler
-def test_two_models_in_one_program(tmp_path: Path) -> None:
+def test_two_models_link_into_one_program(tmp_path: Path) -> None:
     model = compiled(tmp_path, TINY)
     source = '#include "one.h"\n#include "two.h"\nint main(void) { return 0; }\n'
     for name in ("one", "two"):

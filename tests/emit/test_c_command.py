@@ -52,7 +52,7 @@ def test_compile_emits_c(cli: Cli, tmp_path: Path) -> None:
         (["--emit", "c", "-o", "c", "--target", "vax"], "unknown instruction set 'vax'"),
     ],
 )
-def test_wrong_options(
+def test_wrong_options_are_refused(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -67,7 +67,7 @@ def test_wrong_options(
 # -- names
 
 
-def test_identifiers() -> None:
+def test_identifiers_are_valid_and_unique() -> None:
     names = ["x", "X", "int", "a/b.c", "a_b_c", "7", "äh", "", "class"]
     found = ["x", "X_2", "int_", "a_b_c", "a_b_c_2", "x7", "h", "x_3", "class_"]
     assert identifiers(names) == found

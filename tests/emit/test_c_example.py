@@ -19,7 +19,7 @@ BOTH = of("mixed", "counter")
 
 @needs_compiler
 @BOTH
-def test_usage(emitted: Emitted) -> None:
+def test_help_and_missing_arguments_print_the_usage(emitted: Emitted) -> None:
     program = emitted.build("main.c", "example")
     shown = run(program, "--help")
     assert shown.startswith(f"usage: {program} [-t THREADS] ")
@@ -33,7 +33,7 @@ def test_usage(emitted: Emitted) -> None:
 
 @needs_compiler
 @BOTH
-def test_threads(emitted: Emitted) -> None:
+def test_the_number_of_threads_is_checked_and_used(emitted: Emitted) -> None:
     program = emitted.build("main.c", "example")
     for text in ("abc", "", "2x", "-1", "1e3", "99999999999999999999"):
         shown = run(program, "-t", text, status=1)

@@ -248,7 +248,7 @@ NUMBER = {name: number for number, name in enumerate(STATUS)}
 
 @needs_compiler
 @of("mixed")
-def test_status(emitted: Emitted, tmp_path: Path) -> None:
+def test_every_status_is_returned(emitted: Emitted, tmp_path: Path) -> None:
     (emitted.folder / "status.c").write_text(_STATUS)
     program = emitted.build("status.c", "status")
     good = (emitted.folder / "mixed.weights").read_bytes()
@@ -281,8 +281,10 @@ def test_status(emitted: Emitted, tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each word of features is checked; required bits that no processor has are reported."""
+def test_a_processor_without_required_features_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each word of features is checked; a model that requires an unknown feature is refused."""
     import nnefc.emit.embedding
 
     model = compiled(tmp_path, TINY)

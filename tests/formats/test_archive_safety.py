@@ -34,7 +34,7 @@ from tests.helpers.nnef.hostile import (
 
 
 @pytest.mark.parametrize("name", hostile_archives())
-def test_hostile_archives(name: str, tmp_path: Path) -> None:
+def test_hostile_archives_are_refused_in_bounded_memory(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(hostile_archives()[name])
     tracemalloc.start()
     try:
@@ -99,7 +99,7 @@ def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     text.encode()
 
 
-def test_truncation_anywhere(tmp_path: Path) -> None:
+def test_truncated_archives_are_refused(tmp_path: Path) -> None:
     content = tar([("graph.nnef", GRAPH), ("w.dat", tensor_file())])[: 512 * 5]
     path = tmp_path / "t.tar"
     for size in [*range(0, 512 * 4, 37), *range(1, 512 * 4, 511)]:

@@ -201,7 +201,7 @@ def test_mean_and_deviation(tmp_path: Path) -> None:
     np.testing.assert_allclose(array[0, :, 0, 0], [0.1, 0.05, 0.0], atol=1e-7)
 
 
-def test_resizing(tmp_path: Path) -> None:
+def test_pictures_are_resized_to_the_shape(tmp_path: Path) -> None:
     path = _save(tmp_path / "a.png", [[0, 0, 200, 200]] * 4)
     array = read_image(path, (1, 1, 2, 2), np.dtype(np.float64)) * 255
     assert array[0, 0, 0, 0] < 40 and array[0, 0, 0, 1] > 160
@@ -238,7 +238,7 @@ def test_jpeg_is_turned_upright(tmp_path: Path) -> None:
         ((1, 3, 4, 4), "float32", {"std": 0.0}),
     ],
 )
-def test_pictures_that_do_not_fit(
+def test_shapes_and_types_that_pictures_cannot_have_are_refused(
     shape: tuple[int, ...], dtype: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     path = _save(tmp_path / "a.png", np.zeros((4, 4)))
@@ -246,7 +246,7 @@ def test_pictures_that_do_not_fit(
         read_image(path, shape, np.dtype(dtype), **options)
 
 
-def test_hostile_pictures(tmp_path: Path) -> None:
+def test_hostile_pictures_are_refused(tmp_path: Path) -> None:
     out = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(out, "PNG")
     content = out.getvalue()

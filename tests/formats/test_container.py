@@ -102,7 +102,7 @@ def test_a_document_and_its_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["net", "net.tar", "net.tgz"])
-def test_labels(name: str, tmp_path: Path) -> None:
+def test_labels_ignore_case_and_stay_inside_the_container(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     write_container(path, graph_text=TEXT, tensors=TENSORS)
     write_tensor(tmp_path / "secret.dat", np.zeros(1))
@@ -126,7 +126,7 @@ def test_labels(name: str, tmp_path: Path) -> None:
             assert container.tensor(label) is None, label
 
 
-def test_ambiguous_labels(tmp_path: Path) -> None:
+def test_labels_that_match_several_files_are_errors(tmp_path: Path) -> None:
     for name in ("W.dat", "w.dat"):
         write_tensor(tmp_path / name, np.zeros(1))
     (tmp_path / "graph.nnef").write_bytes(GRAPH)
@@ -205,7 +205,7 @@ def test_a_broken_tensor_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", cases("../tract/exports/*/model.nnef.tgz"), ids=lambda p: p.parent.name
 )
-def test_real_archives(path: Path) -> None:
+def test_exported_archives_agree_with_tarfile(path: Path) -> None:
     with open_container(path) as container, tarfile.open(path) as theirs:
         document = theirs.extractfile("graph.nnef")
         assert document is not None and container.graph_text() == document.read()

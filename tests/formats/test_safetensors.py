@@ -99,8 +99,8 @@ def test_files_of_the_package(kinds: list[tuple[str, list[int]]], seed: int) -> 
 
 
 @pytest.mark.parametrize("code", sorted(DTYPES))
-def test_unaligned_tensors(code: str) -> None:
-    """The format does not say that items are aligned."""
+def test_unaligned_tensors_are_copied(code: str) -> None:
+    """The format does not require aligned items."""
     dtype = DTYPES[code]
     data = np.random.default_rng(2).integers(0, 2, 6 * dtype.itemsize, np.uint8)
     end = 1 + data.size
@@ -168,7 +168,7 @@ def test_all_errors_are_reported() -> None:
     assert rules(file(header)) == {"data/header", "data/length"}
 
 
-def test_limits() -> None:
+def test_sizes_beyond_the_limits_are_refused() -> None:
     content = file({"a": entry("U8", [100], 0, 100)}, bytes(100))
     assert rules(content, tensor_bytes=99) == {"limit/tensor"}
     assert rules(content, document_bytes=10) == {"limit/size"}

@@ -38,7 +38,7 @@ def _rules(content: bytes) -> set[str]:
 @needs_conformance
 @pytest.mark.filterwarnings("ignore::nnefc.support.errors.NnefWarning")
 @pytest.mark.parametrize("name", _index("index.json"))
-def test_conformance_values(name: str) -> None:
+def test_conformance_files_have_the_expected_values(name: str) -> None:
     case = _index("index.json")[name]
     order = case.get("bit_order")
     actual = read_tensor(DAT / f"{name}.dat", bit_order=order if order in ("lsb", "msb") else None)
@@ -50,7 +50,7 @@ def test_conformance_values(name: str) -> None:
 
 @needs_conformance
 @pytest.mark.parametrize("name", _index("malformed.json"))
-def test_conformance_malformed(name: str) -> None:
+def test_malformed_conformance_files_are_refused(name: str) -> None:
     path = DAT / "malformed" / f"{name}.dat"
     with pytest.raises(NnefError) as caught:
         read_tensor(path)
@@ -80,7 +80,7 @@ def test_conformance_malformed(name: str) -> None:
         (b"version 1.0;", {"data/magic"}),
     ],
 )
-def test_refused(content: bytes, rules: set[str]) -> None:
+def test_invalid_files_are_refused_with_a_rule(content: bytes, rules: set[str]) -> None:
     assert _rules(content) == rules
 
 
@@ -202,7 +202,7 @@ def test_pipes_and_folders_are_refused(tmp_path: Path) -> None:
         read_tensor(tmp_path / "other.dat")
 
 
-def test_existing_permissions_and_links_stay(tmp_path: Path) -> None:
+def test_writing_keeps_existing_permissions_and_links(tmp_path: Path) -> None:
     target = tmp_path / "t.dat"
     target.write_bytes(b"")
     target.chmod(0o640)
@@ -213,14 +213,14 @@ def test_existing_permissions_and_links_stay(tmp_path: Path) -> None:
     assert read_tensor(target).tolist() == [0.0]
 
 
-def test_the_limit_of_a_tensor() -> None:
+def test_tensors_beyond_the_limit_are_refused() -> None:
     content = tensor_file((1024,), 1, 0x10, struct.pack("<2f", 0, 1))
     with pytest.raises(NnefError, match="limit/tensor"):
         read_tensor(io.BytesIO(content), limits=Limits(tensor_bytes=4095))
     assert read_tensor(io.BytesIO(content), limits=Limits(tensor_bytes=4096)).shape == (1024,)
 
 
-def test_truncation_anywhere() -> None:
+def test_truncated_files_are_refused() -> None:
     content = tensor_file((2, 3), 11, 4, data=b"123456789")
     for size in range(len(content)):
         assert _rules(content[:size]) <= {"data/truncated", "data/size"}, size

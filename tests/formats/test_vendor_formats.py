@@ -63,7 +63,7 @@ def test_items_keep_their_type(code: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 8])
-def test_logicals_of_one_bit_and_of_eight(bits: int) -> None:
+def test_logicals_may_have_one_bit_or_eight(bits: int) -> None:
     items = np.array([1, 0, 0, 1, 1, 0, 1, 0, 1, 1], np.uint8)
     data = np.packbits(items) if bits == 1 else items
     stored = decode_stored(tensor_file((10,), bits, 5, data=data.tobytes()), "b")
@@ -91,13 +91,13 @@ def test_blocks_stay_quantized(name: str, shape: tuple[int, ...], tmp_path: Path
         read_tensor(path)
 
 
-def test_both_codes_of_q8_1() -> None:
+def test_q8_1_has_two_codes() -> None:
     data = bytes(2 * 36)
     for code in (0x3080, 0x3081):
         assert decode_stored(blocks_file((2, 32), data, code), "w").blocks == "q8_1"
 
 
-def test_strings() -> None:
+def test_strings_are_decoded() -> None:
     stored = decode_stored(strings_file((2, 2), b"one", b"", "dreißig".encode(), b"x"), "s")
     assert stored.array.tolist() == [["one", ""], ["dreißig", "x"]]
     assert decode_stored(strings_file((), b"alone"), "s").array.tolist() == "alone"
@@ -144,7 +144,7 @@ def test_complex_items_have_a_last_dimension_of_two(dtype: str) -> None:
         (blocks_file((0, 32), b""), "data/extent", "0"),
     ],
 )
-def test_refused(content: bytes, rule: str, values: str) -> None:
+def test_invalid_files_are_refused_with_a_rule(content: bytes, rule: str, values: str) -> None:
     with pytest.raises(NnefError) as caught:
         decode_stored(content, "net.tgz/w.dat")
     (error,) = caught.value.errors

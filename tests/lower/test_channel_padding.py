@@ -49,7 +49,7 @@ def test_expressions_that_map_zeros_to_zeros(steps: list[Step], expected: bool) 
     assert maps_zeros_to_zeros(Expression((FLOAT,), tuple(steps), (len(steps),))) == expected
 
 
-def test_mask() -> None:
+def test_masked_expressions_are_zero_where_the_mask_is() -> None:
     expression = Expression((FLOAT,), (Step("rcp", (0,), FLOAT), Step("neg", (1,), FLOAT)), (2, 1))
     x, mask = np.array([0.0, 2.0]), np.array([0.0, 1.0])
     type_ = TensorType(FLOAT, (2,))

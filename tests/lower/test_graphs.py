@@ -192,7 +192,7 @@ def test_a_lowering_cannot_be_registered_twice() -> None:
         lowering("exp")(lambda lower, op: None)
 
 
-def test_rank_zero() -> None:
+def test_tensors_of_rank_zero_are_computed() -> None:
     b = Build()
     x = b.graph.add_input(TensorType(F32, ()), "x")
     y = b.graph.insert(Op("exp", [x], {}, [TensorType(F32, ())])).output

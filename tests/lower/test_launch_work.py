@@ -46,7 +46,7 @@ def graph_of(name: str, *shapes: Sequence[int], **attributes: Any) -> tuple[Grap
         ("softmax", [(3, 5)], {"axes": [1]}, 75),
     ],
 )
-def test_flops(name: str, shapes: Any, attributes: Any, expected: int) -> None:
+def test_flops_of_each_operation(name: str, shapes: Any, attributes: Any, expected: int) -> None:
     _, op = graph_of(name, *shapes, **attributes)
     assert flops(op) == expected
 

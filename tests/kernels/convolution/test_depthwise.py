@@ -97,7 +97,7 @@ def _close(got: Array, want: Array) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_matches_pytorch(data: st.DataObject) -> None:
+def test_depthwise_convolution_matches_pytorch(data: st.DataObject) -> None:
     dims = data.draw(
         st.lists(
             st.tuples(
@@ -139,7 +139,7 @@ def test_maps_of_networks(extent: int, size: int, stride: int, threads: int) -> 
     _close(got, want)
 
 
-def test_nan_propagates() -> None:
+def test_nan_propagates_through_bounds() -> None:
     x, w, b = normal(1, 1, 4, 3, 3), normal(2, 4, 1, 1, 1), normal(3, 1, 4)
     x[0, 1, 1, 1] = np.nan
     got, _ = _run(

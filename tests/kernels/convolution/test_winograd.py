@@ -124,7 +124,7 @@ SAME = ((1, 1), (1, 1))
 
 @pytest.mark.parametrize("size", [7, 13, 14, 28, 57])
 @pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 6])
-def test_square_maps(outputs: int, size: int) -> None:
+def test_square_maps_match_pytorch(outputs: int, size: int) -> None:
     x, w, b = _case((1, 24, size, size), 40, (3, 3))
     _check(_convolve(f"winograd{outputs}", x, w, b, SAME), _reference(x, w, b, SAME))
 
@@ -144,7 +144,7 @@ def test_square_maps(outputs: int, size: int) -> None:
         ((3, 20, 19), 21, (3,), ((1, 1),)),
     ],
 )
-def test_shapes(
+def test_other_shapes_match_pytorch(
     shape: tuple[int, ...],
     outputs: int,
     taps: tuple[int, ...],
@@ -168,7 +168,7 @@ def test_shapes(
         ((1, 17, 8, 13, 8), 16, (4, 7, 1), ((3, 3), (3, 3), (0, 0)), 1, 2),
     ],
 )
-def test_volumes(
+def test_volumes_match_pytorch(
     shape: tuple[int, ...],
     outputs: int,
     taps: tuple[int, ...],
@@ -252,7 +252,9 @@ def test_epilogue_in_every_division(
 
 
 @pytest.mark.parametrize(("apart", "capacity"), [(True, 7), (False, 7), (False, 60)])
-def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_expression_may_be_the_epilogue(
+    apart: bool, capacity: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """y * sigmoid(y) + residual, applied once to the outputs of every tile."""
     monkeypatch.setattr(lowering, "block_size", lambda *_: (apart, capacity))  # pyright: ignore
     x, w, b = _case((3, 40, 14, 11), 24, (3, 3))
@@ -279,7 +281,7 @@ def test_bounds_pass_nan() -> None:
     assert np.isfinite(got[0, :, 8:, 8:]).all()
 
 
-def test_error() -> None:
+def test_errors_stay_within_the_bounds_of_each_tile_size() -> None:
     """The error relative to the largest output, for inputs like those after an activation."""
     x, w, b = _case((1, 256, 30, 30), 32, (3, 3))
     x = np.maximum(x, 0)

@@ -59,7 +59,7 @@ def test_tiles_of_all_sizes_share_transformed_filters() -> None:
 
 @SETTINGS
 @given(st.integers(1, 300), st.integers(1, 6))
-def test_balanced(extent: int, most: int) -> None:
+def test_balanced_sizes_are_few_and_nearly_equal(extent: int, most: int) -> None:
     sizes = balanced(extent, most)
     assert sum(sizes) == extent
     assert len(sizes) == -(-extent // most)
@@ -70,7 +70,7 @@ def test_balanced(extent: int, most: int) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_tiling(data: st.DataObject) -> None:
+def test_tiles_cover_every_output_once(data: st.DataObject) -> None:
     extent = st.integers(1, 20)
     outputs = data.draw(st.tuples(st.integers(1, 3), extent, extent))
     most = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))

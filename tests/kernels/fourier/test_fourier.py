@@ -38,7 +38,7 @@ def complexes(x: Array) -> Array:
     return x[..., 0].astype(np.float64) + 1j * x[..., 1]
 
 
-def test_factors() -> None:
+def test_factors_are_fours_and_primes() -> None:
     for n in range(1, 3000):
         found = factors(n)
         assert math.prod(found) == n
@@ -57,7 +57,7 @@ def test_against_the_definition(length: int, inverse: bool) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_any_axis(data: st.DataObject) -> None:
+def test_transforms_along_any_axis_match_numpy(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=3)))
     axis = data.draw(st.integers(0, len(shape) - 1))
     shape = (*shape[:axis], data.draw(st.integers(1, 70)), *shape[axis + 1 :])
@@ -101,8 +101,8 @@ def test_frames_along_an_inner_axis() -> None:
 
 @SETTINGS
 @given(st.data())
-def test_real_signals(data: st.DataObject) -> None:
-    """Half of the results determines the others."""
+def test_transforms_of_real_signals_match_numpy(data: st.DataObject) -> None:
+    """Two real frames are transformed as one complex frame."""
     frame = data.draw(st.integers(1, 40))
     x = normal(data.draw(st.integers(0, 9)), data.draw(st.integers(1, 40)), frame + 23, 1)
     bins = data.draw(st.integers(0, frame))

@@ -19,7 +19,7 @@ SETTINGS = examples(0.25)
 
 @SETTINGS
 @given(st.data())
-def test_concat(data: st.DataObject) -> None:
+def test_concatenated_channels_match_numpy(data: st.DataObject) -> None:
     spatial = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
     batch = data.draw(st.integers(1, 2))
     channels = data.draw(st.lists(st.integers(1, 21), min_size=1, max_size=4))
@@ -61,7 +61,7 @@ def test_split_and_slice(data: st.DataObject) -> None:
 @pytest.mark.parametrize("block", [4, 8, 16])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("order", ["groups", "two", "any"])
-def test_shuffle(block: int, threads: int, order: str) -> None:
+def test_shuffled_channels_match_numpy(block: int, threads: int, order: str) -> None:
     xs = [normal(1, 2, 58, 14, 14), normal(2, 2, 58, 14, 14)]
     if order == "any":
         source = np.random.default_rng(3).permutation(116)

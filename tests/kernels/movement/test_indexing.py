@@ -61,7 +61,7 @@ def drawn_elements(data: st.DataObject, dtype: str) -> tuple[Array, Array, int]:
 
 @SETTINGS
 @given(st.data())
-def test_gather_elements(data: st.DataObject) -> None:
+def test_gather_elements_matches_its_definition(data: st.DataObject) -> None:
     x, indices, axis = drawn_elements(data, data.draw(ITEMS))
     want = np.empty(indices.shape, x.dtype)
     for place in np.ndindex(*indices.shape):
@@ -74,7 +74,7 @@ def test_gather_elements(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_scatter_elements(data: st.DataObject) -> None:
+def test_scatter_elements_matches_its_definition(data: st.DataObject) -> None:
     reduction = data.draw(st.sampled_from(sorted(REDUCTIONS)))
     x, indices, axis = drawn_elements(data, data.draw(ITEMS if reduction == "none" else NUMBERS))
     updates = items(2, indices.shape, x.dtype.name)
@@ -117,7 +117,7 @@ def drawn_slices(data: st.DataObject, shape: tuple[int, ...], batch_dims: int) -
 
 @SETTINGS
 @given(st.data())
-def test_gather_nd(data: st.DataObject) -> None:
+def test_gather_nd_matches_its_definition(data: st.DataObject) -> None:
     x = items(1, data.draw(SHAPES), data.draw(ITEMS))
     batch_dims = data.draw(st.integers(0, x.ndim - 1))
     indices = drawn_slices(data, x.shape, batch_dims)
@@ -133,7 +133,7 @@ def test_gather_nd(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_scatter_nd(data: st.DataObject) -> None:
+def test_scatter_nd_matches_its_definition(data: st.DataObject) -> None:
     reduction = data.draw(st.sampled_from(sorted(REDUCTIONS)))
     combine = np.vectorize(REDUCTIONS[reduction][0])
     x = items(1, data.draw(SHAPES), data.draw(ITEMS if reduction == "none" else NUMBERS))

@@ -20,7 +20,7 @@ BLOCKS = (4, 8, 16)
 
 @SETTINGS
 @given(st.data())
-def test_round_trip(data: st.DataObject) -> None:
+def test_items_survive_changes_of_layout_and_halo(data: st.DataObject) -> None:
     block = data.draw(st.sampled_from((1, *BLOCKS)))
     spatial = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
     x = normal(1, data.draw(st.integers(1, 2)), data.draw(st.integers(1, 35)), *spatial)
@@ -36,7 +36,7 @@ def test_round_trip(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("block", BLOCKS)
-def test_large_maps(block: int, threads: int) -> None:
+def test_items_of_large_maps_survive_with_threads(block: int, threads: int) -> None:
     x = normal(1, 2, 37, 61, 67)
     g = BlockedGraph(block)
     (got,) = g.run(g.input(x, halo(4, 1)), threads=threads)

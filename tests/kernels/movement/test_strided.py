@@ -40,7 +40,9 @@ def test_transpose_matches_numpy(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_transposes_match_numpy(
+    dtype: str, streams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if streams:  # stored past the caches: rows of the result start at cache lines
         monkeypatch.setattr(strided, "STREAM_BYTES", 0)
         monkeypatch.setattr(one_op, "lower", partial(lower, cache_bytes=0))
@@ -64,8 +66,8 @@ def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
 @pytest.mark.parametrize("planes", [1, 2, 3, 4, 5])
-def test_planes(planes: int, dtype: str) -> None:
-    """Interleaved planes, such as colours, to separate planes and back; whole and sliced."""
+def test_interleaved_planes_are_separated_and_joined(planes: int, dtype: str) -> None:
+    """Interleaved planes are, for example, the colours of an image."""
     for count in (1, 2, 15, 16, 17, 50, 640):
         pixels = np.arange(2 * count * planes).astype(dtype).reshape(2, count, planes)
         apart = np.ascontiguousarray(pixels.swapaxes(1, 2))

@@ -66,7 +66,7 @@ def test_long_sums_are_exact(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["max_reduce", "min_reduce"])
-def test_nan_wins(kind: str) -> None:
+def test_nan_propagates_to_extrema(kind: str) -> None:
     x = normal(1, 3, 100)
     x[1, 50] = np.nan
     for axes in ((0,), (1,)):

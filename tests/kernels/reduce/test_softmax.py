@@ -32,7 +32,7 @@ def test_softmax_matches_the_formula(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_long_sums(axis: int) -> None:
+def test_long_sums_are_accurate(axis: int) -> None:
     """Sums of 100,000 exponentials are as accurate as short ones."""
     x = normal(3, 100_000, 3) if axis == 0 else normal(3, 3, 100_000)
     got = run("softmax", x, axes=(axis,), threads=2)

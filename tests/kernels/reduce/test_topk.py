@@ -50,7 +50,7 @@ def test_topk_is_a_stable_sort(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 5, 20_000])
-def test_long_rows(k: int) -> None:
+def test_long_rows_match_a_stable_sort(k: int) -> None:
     x = normal(1, 3, 20_000)
     got = run("topk", x, k=k, axis=1, largest=True, threads=2)
     for ours, theirs in zip(got, expected(x, k, 1, True), strict=True):
@@ -59,7 +59,7 @@ def test_long_rows(k: int) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_the_last_of_equal_extremes(data: st.DataObject) -> None:
+def test_last_indices_of_equal_extremes_match_their_definition(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
     axis = data.draw(st.integers(0, len(shape) - 1))
     x = np.random.default_rng(data.draw(st.integers(0, 9))).integers(-2, 3, shape)
@@ -79,7 +79,7 @@ def test_the_last_of_equal_extremes(data: st.DataObject) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_products(data: st.DataObject) -> None:
+def test_products_match_numpy(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
     axes = tuple(data.draw(st.sets(st.integers(0, len(shape) - 1))))
     x = normal(data.draw(st.integers(0, 9)), *shape)

@@ -63,7 +63,9 @@ def test_other_instruction_sets(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avx2", "x86-64", "AARCH64", " "])
-def test_unknown_names(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_names_of_instruction_sets_are_errors(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     best = isa.host.__wrapped__().name
     monkeypatch.setenv("NNEFC_ISA", name)
     with pytest.raises(NnefError) as caught:

@@ -17,7 +17,7 @@ from tests.helpers.kernels.raw_kernel import items, run
 @pytest.mark.parametrize("item", ["float32", "float64", "int8", "int16", "int32", "int64"])
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize(("channels", "pixels"), [(21, 37), (16, 16), (3, 2)])
-def test_layouts(item: str, lanes: int, channels: int, pixels: int) -> None:
+def test_changes_of_layout_match_numpy(item: str, lanes: int, channels: int, pixels: int) -> None:
     x = items(item, 2, channels, pixels)
     blocks, plane = -(-channels // lanes), 2 * pixels + 1
     padded = np.zeros((2, blocks * lanes, pixels), item)
@@ -49,7 +49,7 @@ def test_layouts(item: str, lanes: int, channels: int, pixels: int) -> None:
 
 
 @pytest.mark.parametrize("item", ["float32", "float64", "int32", "int8"])
-def test_expressions(item: str) -> None:
+def test_expressions_over_runs_match_numpy(item: str) -> None:
     lanes = lanes_of(item)
     x, z, w = items(item, 23, lanes), items(item, 31, lanes), items(item, 2, lanes)
     expected = x.copy()
@@ -72,7 +72,7 @@ def test_expressions(item: str) -> None:
 
 @pytest.mark.parametrize("item", ["float32", "int32"])
 @pytest.mark.parametrize("pixels", [1, 13, 50])
-def test_products(item: str, pixels: int) -> None:
+def test_products_match_numpy(item: str, pixels: int) -> None:
     lanes, vectors = lanes_of(item), 2
     channels = min(lanes, 8)
     x, w = items(item, pixels, lanes), items(item, lanes, vectors * lanes)

@@ -193,7 +193,7 @@ def _pairs(dtype: str) -> tuple[Array, Array]:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
-def test_binary(dtype: str) -> None:
+def test_binary_operations_match_numpy(dtype: str) -> None:
     x, y = _pairs(dtype)
     names = [name for name in BINARY if dtype in INSTRUCTIONS[name].types]
     if not dtype.startswith("float"):
@@ -203,7 +203,7 @@ def test_binary(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
-def test_comparisons(dtype: str) -> None:
+def test_comparisons_match_numpy(dtype: str) -> None:
     x, y = _pairs(dtype)
     for name, got in zip(COMPARISONS, together([(name, "bool") for name in COMPARISONS], x, y)):
         np.testing.assert_array_equal(got, COMPARISONS[name](x, y), name)

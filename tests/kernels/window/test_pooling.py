@@ -88,7 +88,7 @@ def _check(
 
 @SETTINGS
 @given(st.data())
-def test_windows(data: st.DataObject) -> None:
+def test_windows_match_the_formulas(data: st.DataObject) -> None:
     dims = data.draw(
         st.lists(
             st.tuples(
@@ -178,7 +178,7 @@ def test_maximum_of_nan_is_nan(size: int) -> None:
 
 @pytest.mark.parametrize("spatial", [(1, 1), (7, 7), (5, 3, 6), (131,), (40, 37)])
 @pytest.mark.parametrize("around", [0, 1])
-def test_planes(spatial: tuple[int, ...], around: int) -> None:
+def test_reductions_of_planes_match_numpy(spatial: tuple[int, ...], around: int) -> None:
     x = normal(1, 2, 21, *spatial) + np.float32(3)
     axes = tuple(range(2, x.ndim))
     shape = (2, 21, *(1,) * len(spatial))

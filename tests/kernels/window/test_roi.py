@@ -52,7 +52,7 @@ def _sample(x: Array, at: tuple[float, float]) -> Array:
 
 
 @pytest.mark.parametrize("method", ["symmetric", "asymmetric", "aligned"])
-def test_resampling(method: str) -> None:
+def test_resampling_matches_the_formula(method: str) -> None:
     random = np.random.default_rng(0)
     x = normal(1, 2, 3, 8, 9)
     rois = np.hstack([random.uniform(-2, 5, (7, 2)), random.uniform(5, 11, (7, 2))])

@@ -21,7 +21,7 @@ def _factor(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nearest(shape: tuple[int, ...], threads: int) -> None:
+def test_nearest_upsampling_matches_numpy(shape: tuple[int, ...], threads: int) -> None:
     x, factor = normal(1, *shape), tuple(reversed(_factor(shape)))
     want = x
     for axis, f in enumerate(factor, 2):
@@ -73,7 +73,7 @@ def _between(x: Array, axis: int, factor: int) -> Array:
     return x.take(low, axis) * (1 - weight) + x.take(high, axis) * weight
 
 
-def test_linear_asymmetric() -> None:
+def test_asymmetric_upsampling_matches_its_formula() -> None:
     x = normal(1, 1, 8, 3, 4)
     want = _between(_between(x, 2, 2), 3, 3)
     got = _linear(x, "asymmetric", (2, 3))
