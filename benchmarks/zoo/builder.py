@@ -96,7 +96,7 @@ class Builder(ABC):
 
     @abstractmethod
     def make(self, op: str, operands: Sequence[Any], attributes: dict[str, Any], count: int) -> Any:
-        """The result of an operation of NNEF, or with `count` a sequence of so many results.
+        """The result of an NNEF operation; with `count`, a sequence of `count` results.
 
         Operands are values, numbers, or a list of values (a tensor array).  Attributes include all
         whose defaults depend on shapes.

@@ -10,26 +10,26 @@ from typing import Any
 import numpy as np
 
 
-def difference(found: Any, wanted: Any) -> float:
-    """The largest difference of items, by the largest item."""
-    wanted = wanted.numpy()
-    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+def difference(actual: Any, expected: Any) -> float:
+    """The largest difference of items, relative to the largest expected item."""
+    expected = expected.numpy()
+    return float(np.abs(actual - expected).max() / np.abs(expected).max())
 
 
 def milliseconds(*functions: Callable[[], Any], seconds: float = 1.0) -> list[float]:
-    """The median times of functions that are called by turns for so many seconds."""
+    """The median times of functions, which are called alternately for `seconds` seconds."""
     for function in functions:
         function()
     times: list[list[float]] = [[] for _ in functions]
     end = time.perf_counter() + seconds
     while not times[0] or time.perf_counter() < end:
-        for function, kept in zip(functions, times, strict=True):
+        for function, samples in zip(functions, times, strict=True):
             start = time.perf_counter()
             function()
-            kept.append(time.perf_counter() - start)
-    return [1e3 * median(kept) for kept in times]
+            samples.append(time.perf_counter() - start)
+    return [1e3 * median(samples) for samples in times]
 
 
-def report(what: str, found: Any, wanted: Any, ours: float, theirs: float) -> None:
-    far = difference(found, wanted)
+def report(what: str, actual: Any, expected: Any, ours: float, theirs: float) -> None:
+    far = difference(actual, expected)
     print(f"{what}: difference {far:.1e}; nnefc {ours:.2f} ms, PyTorch {theirs:.2f} ms")

@@ -2,7 +2,7 @@
 
 Kernels are generic in shape: which ones a network needs depends on its operations, on sizes of
 windows, on whether channels fill blocks, and little else.  Shapes are as in real networks, because
-the choice between methods looks at them; nothing is computed.
+the choice between methods depends on them; nothing is computed.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ def _lstm() -> Graph:
     i, f, o, g = (
         s.op("slice", gates, axes=(1,), begin=(at,), end=(at + 128,)) for at in range(0, 512, 128)
     )
-    kept = s.op("mul", s.op("sigmoid", f), cell)
-    new = s.op("add", kept, s.op("mul", s.op("sigmoid", i), s.op("tanh", g)))
+    carried = s.op("mul", s.op("sigmoid", f), cell)
+    new = s.op("add", carried, s.op("mul", s.op("sigmoid", i), s.op("tanh", g)))
     s.op("mul", s.op("sigmoid", o), s.op("tanh", new))
     s.graph.add_output(new, "cell")
     return s.finish()

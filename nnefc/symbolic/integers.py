@@ -64,12 +64,12 @@ class Trace(Recording):
 
     def make(self, text: str, value: Number, *uses: Any, probe: Number | None = None) -> SymInt:
         """The SymInt of an expression; equal texts give the same object."""
-        found = self._expressions.get(text)
-        if found is None:
+        number = self._expressions.get(text)
+        if number is None:
             name = f"v{len(self._expressions)}"
-            found = self._expressions[text] = SymInt(self, value, name, probe)
+            number = self._expressions[text] = SymInt(self, value, name, probe)
             self.assign(text, *uses, name=name)
-        return found
+        return number
 
     def specialize(self, number: SymInt) -> None:
         """Guard that a SymInt equals its hint."""

@@ -54,13 +54,13 @@ def traced_call(function: TupleFunction, *arguments: Any) -> Any:
 def _traced(trace: Trace, function: TupleFunction, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     uses: list[SymInt] = []
     text = f"{trace.capture(function)}{_argument(trace, arguments, uses)}"
-    found = trace.calls.get(text)
-    if found is None:
+    results = trace.calls.get(text)
+    if results is None:
         call = trace.assign(text, *uses)
-        results = function(*hints_within(arguments))
-        found = tuple(_result(trace, f"{call}[{i}]", call, x) for i, x in enumerate(results))
-        trace.calls[text] = found
-    return found
+        hints = function(*hints_within(arguments))
+        results = tuple(_result(trace, f"{call}[{i}]", call, x) for i, x in enumerate(hints))
+        trace.calls[text] = results
+    return results
 
 
 def _argument(trace: Trace, value: Any, uses: list[SymInt]) -> str:

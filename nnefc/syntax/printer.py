@@ -44,7 +44,7 @@ WIDTH: Final = 100
 _INDENT: Final = "    "
 _CONTINUED: Final = "        "
 _UNBROKEN: Final = 40
-"""Arrays and tuples of up to so many characters stay on one line."""
+"""Longest arrays and tuples, in characters, that are never split over lines."""
 
 # precedence of the other kinds of expressions, on the scale of PRECEDENCE
 _LOWEST: Final = 0

@@ -137,12 +137,12 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
     if op.name == "tri":
         return op, np.array([True, False])
     sources = [v for v in op.inputs if splat(v) is None]
-    if len(sources) != 1 or (found := _triangle(sources[0])) is None:
+    if len(sources) != 1 or (inner := _triangle(sources[0])) is None:
         return None
-    triangle, items = found
+    triangle, items = inner
     if is_view(op):
         same = op.output.type.dims[-2:] == triangle.output.type.dims[-2:]
-        return found if same else None
+        return inner if same else None
     if op.output.type.rank != sources[0].type.rank:  # rows and columns must stay last
         return None
     operands = [items if v is sources[0] else widen(splat(v), v.type.dtype) for v in op.inputs]

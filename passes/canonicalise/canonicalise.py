@@ -32,7 +32,7 @@ class Canonicalise:
         %y: float32[2,3] = mul(%c, %0)
 
     becomes %x, except for dead operations.  The rules are in `rules` and the other modules of this
-    package.  A rule looks at an operation and its producers, and makes the operation simpler.  One
+    package.  A rule reads an operation and its producers, and returns a simpler operation.  One
     sweep in order is therefore enough, if new operations are simplified again.
     """
 

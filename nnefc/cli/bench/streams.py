@@ -50,7 +50,7 @@ def run_streams(
     """(seconds of all runs, in the order of each action; seconds from the first start to the last
     end).
 
-    Each action is repeated by a thread of its own; all begin to measure at the same time.
+    Each action is repeated by a separate thread; all begin to measure at the same time.
     """
     if len(actions) == 1:
         repeat(actions[0], warmup)

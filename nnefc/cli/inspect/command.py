@@ -57,8 +57,8 @@ def inspect(
     """Show the operations of a model: shapes, parameters, multiply-accumulates, memory.
 
     For a document in the dialect of tract, also its registries, symbols, assertions, declared
-    shapes, states of operators, and the operations that mean something else there than in the
-    standard. Symbols without a value in --shape get small ones.
+    shapes, states of operators, and the operations whose semantics differ from the standard.
+    Symbols without a value in --shape get small ones.
 
     For an artifact, also its digest, targets, sizes, and the variables that the graph updates. The
     operations are those after the passes. None of its code runs.

@@ -26,7 +26,7 @@ def sample_shapes(
     raises NnefError `tract/symbol` if no combination satisfies the assertions.
     """
     free = [name for name in assumptions.free_symbols(document) if name not in (given or {})]
-    found = False
+    is_possible = False
     for tried in _combinations(free):
         values = {**tried, **(given or {})}
         shapes = shapes_for(document, values)
@@ -36,9 +36,9 @@ def sample_shapes(
             bound = symbols.bind(document, shapes)
         except NnefError:
             continue
-        found = True
+        is_possible = True
         yield shapes, {**values, **bound}
-    if not found:
+    if not is_possible:
         raise NnefError([_impossible(document, free, given or {})])
 
 

@@ -7,7 +7,7 @@
     leaves [v, 2]  a vote: class, bits of its float32 weight
 
 The normalized branch has three targets, for x <= threshold, x > threshold and NaN.  All nodes are
-then evaluated by the same operations, whatever comparison the file names.
+then evaluated by the same operations, for all kinds of comparisons.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def to_blocked(items: Array, layout: Blocked) -> Array:
 
 
 def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:
-    """Copy the items of x to y, between any layouts; leaves the halo of y as it is."""
+    """Copy the items of x to y, between any layouts; leaves the halo of y unchanged."""
     if x.layout.block == y.layout.block:
         copy(lower, x, y)
     elif x.layout.block == 1 and not x.layout.has_halo:

@@ -1,6 +1,6 @@
 """Blocked rules: operations that compute on channel-blocked tensors.
 
-A rule looks at attributes and shapes.  Every operation with a rule has a `@blocked_lowering`.
+A rule reads attributes and shapes.  Every operation with a rule has a `@blocked_lowering`.
 Blocked layouts: NeoCPU, Liu et al. 2019.
 """
 

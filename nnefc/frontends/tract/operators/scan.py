@@ -166,17 +166,17 @@ class _FragmentNames:
 
     def parameter(self, name: Any) -> str:
         """The parameter of this name."""
-        found = self._parameters.get(_escaped(str(name)))
-        if found is None:
+        parameter = self._parameters.get(_escaped(str(name)))
+        if parameter is None:
             raise OperatorError("argument/scan", f"'{self._fragment}' has no parameter '{name}'")
-        return found
+        return parameter
 
     def result(self, name: Any) -> int:
         """The index of the result of this name."""
-        found = self._results.get(_escaped(str(name)))
-        if found is None:
+        index = self._results.get(_escaped(str(name)))
+        if index is None:
             raise OperatorError("argument/scan", f"'{self._fragment}' has no result '{name}'")
-        return found
+        return index
 
     def require(self, assigned: set[str]) -> None:
         """Raise OperatorError for a parameter that is not assigned."""

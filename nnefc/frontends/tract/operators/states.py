@@ -81,7 +81,7 @@ def tract_transformers_quantized_dyn_kv_cache(
     past_sequence_shape: Any = (),
     input_sequence_shape: Any = (),
 ) -> Any:
-    """`tract_transformers_dyn_kv_cache`; the cache is not quantized, whatever `bits` says."""
+    """`tract_transformers_dyn_kv_cache`; the cache is not quantized, for any `bits`."""
     if not 1 <= bits <= 16:
         raise OperatorError(
             "argument/quantized_dyn_kv_cache", f"bits = {bits}; 1 to 16 are possible"
