@@ -21,7 +21,7 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset
 from nnefc.kernels.vector.llvm_types import I32
-from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.permute import permute
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
@@ -81,10 +81,10 @@ def channels_layout(sources: int) -> Layout:
 
 
 @cache
-def shuffle_run(block: int) -> Any:
+def shuffle_run(item: str, block: int) -> Any:
     """Intrinsic `run(pattern, target, first, second, pixels)`; `pattern` is an address."""
 
-    @vector_intrinsic("float32", block, 5, apart=True)
+    @vector_intrinsic(item, block, 5, apart=True)
     def run(v: Vector, pattern, target, first, second, pixels):
         builder = v.builder
         target, first, second = (v.pointer(p) for p in (target, first, second))
@@ -136,8 +136,8 @@ def _kernel(make: Any) -> KernelFunction:
 
 
 @family()
-def shuffle(block: int) -> KernelFunction:
-    run, run_of = shuffle_run(block), _run_of
+def shuffle(item: str, block: int) -> KernelFunction:
+    run, run_of = shuffle_run(item, block), _run_of
     size = 8 * STEP_WORDS
 
     @helper
@@ -160,8 +160,8 @@ def shuffle(block: int) -> KernelFunction:
 
 
 @family()
-def lanes(block: int) -> KernelFunction:
-    load, store, run_of = LOAD["float32"], STORE["float32"], _run_of
+def lanes(item: str, block: int) -> KernelFunction:
+    load, store, zero, run_of = LOAD[item], STORE[item], NUMBER[item](0), _run_of
     size = 8 * LANE_WORDS
 
     @helper
@@ -177,6 +177,6 @@ def lanes(block: int) -> KernelFunction:
                     store(to, p * block + lane, load(source, p * block))
             else:
                 for p in range(pixels):
-                    store(to, p * block + lane, 0.0)
+                    store(to, p * block + lane, zero)
 
     return _kernel(make)

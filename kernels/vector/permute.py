@@ -12,7 +12,8 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.lanes import Lanes
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lanes import Lanes, vector_type
 from nnefc.kernels.vector.llvm_types import I8, I32, I64
 from nnefc.kernels.vector.vector import Vector
 
@@ -21,12 +22,12 @@ Permute = Callable[[Lanes, Lanes], Lanes]
 
 
 def permute(v: Vector, order: Any) -> Permute:
-    """A permutation of float32 vectors; `order` is an LLVM vector of int32 below 2 * lanes.
+    """A permutation of vectors; `order` is an LLVM vector of int32 below 2 * lanes.
 
-    Vectors that are not as long as the machine's are permuted through memory.
+    Only whole vectors of items of 4 bytes are permuted in registers, others through memory.
     """
     isa = host()
-    if v.lanes != isa.float32_lanes:
+    if v.itemsize != 4 or v.lanes != lanes_of(v.dtype):
         return _in_memory(v, order)
     name = isa.permute
     if "pshuf" in name or "tbl" in name:
@@ -37,9 +38,9 @@ def permute(v: Vector, order: Any) -> Permute:
 def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
     """A permutation by an instruction on the lanes of two vectors, or of one.
 
-    The instruction reads only the low bits of an index.
+    The instruction takes float32 items, and reads only the low bits of an index.
     """
-    builder = v.builder
+    builder, floats = v.builder, vector_type(v, "float32")
 
     def at_least(number: int) -> Any:
         return builder.icmp_signed(">=", order, ir.Constant(order.type, [number] * v.lanes))
@@ -47,12 +48,13 @@ def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
     there, second = at_least(0), at_least(v.lanes)
 
     def permuted(x: Lanes, y: Lanes) -> Lanes:
+        low, high = (builder.bitcast(each.value, floats) for each in (x, y))
         if "permi2var" in name:
-            mixed = v.call(name, v.type, x.value, order, y.value)
+            mixed = v.call(name, floats, low, order, high)
         else:
-            low, high = (v.call(name, v.type, each.value, order) for each in (x, y))
+            low, high = (v.call(name, floats, each, order) for each in (low, high))
             mixed = builder.select(second, high, low)
-        return v.value(builder.select(there, mixed, v.zero().value))
+        return v.value(builder.select(there, builder.bitcast(mixed, v.type), v.zero().value))
 
     return permuted
 
@@ -94,7 +96,7 @@ def _in_memory(v: Vector, order: Any) -> Permute:
         number = builder.sext(builder.extract_element(order, I32(lane)), I64)
         there = builder.icmp_signed(">=", number, v.word(0))
         place = builder.mul(builder.select(there, number, v.word(0)), v.word(v.itemsize))
-        return builder.select(there, v.load_item(memory, place), v.item(0.0))
+        return builder.select(there, v.load_item(memory, place), v.item(0))
 
     def permuted(x: Lanes, y: Lanes) -> Lanes:
         x.store(memory)

@@ -164,13 +164,13 @@ class _LaneShuffle:
 
     def launch(self, lower: Lowering) -> None:
         y, count = self.y, len(self.sources)
-        size = y.layout.block
+        item, size = str(y.dtype), y.layout.block
         patterns: dict[Pattern, int] = {}
         steps = [self._shuffles(some, patterns) for some in self.lanes]
-        table, kernel = np.array(list(patterns), np.int32), kernels.shuffle(size)
+        table, kernel = np.array(list(patterns), np.int32), kernels.shuffle(item, size)
         if len(patterns) > MAX_PATTERNS:
             steps = [[self._item(lane) for lane in some] for some in self.lanes]
-            table, kernel = table[:1], kernels.lanes(size)
+            table, kernel = table[:1], kernels.lanes(item, size)
         pixels = math.prod(y.spatial)
         parts = band_count(hint(pixels), lower.threads)
         (runs,) = traced_call(_runs, tuple(each.plane for each in (y, *self.sources)), parts)

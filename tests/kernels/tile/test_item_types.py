@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
 from nnefc.kernels.convolution import direct
-from nnefc.kernels.movement import layout
+from nnefc.kernels.movement import channels, layout
+from nnefc.kernels.template import Family
 from nnefc.kernels.tile import pixel_runs
 from nnefc.kernels.tile.blocked_tile import BOUNDED
 from nnefc.kernels.vector.builder import lanes_of
@@ -46,6 +49,64 @@ def test_changes_of_layout_match_numpy(item: str, lanes: int, channels: int, pix
         )
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(back, x)
+
+
+SINGLE = ["float32", "float64", "int8", "int32", "int64"]
+"""Types of items that are moved one by one."""
+
+
+@pytest.mark.parametrize(
+    ("family", "item"),
+    [
+        *((channels.shuffle, item) for item in ("float16", *SINGLE)),
+        *((channels.lanes, item) for item in SINGLE),
+    ],
+)
+@pytest.mark.parametrize("lanes", [8, lanes_of("float32")])
+def test_channels(family: Family[str, int], item: str, lanes: int) -> None:
+    pixels = 5
+    x, z = items(item, 2, pixels, lanes), items(item, 1, pixels, lanes)
+    y = np.ones((2, pixels, lanes), item)
+    # for each lane of block 1 of y: a block of x and z with one of its lanes, or None for zero
+    places = [None if i % 6 == 5 else (i % 3, (5 * i + 2) % lanes) for i in range(lanes)]
+    expected, sources = y.copy(), np.concatenate([x, z])
+    for i, place in enumerate(places):
+        expected[1, :, i] = 0 if place is None else sources[place[0]][:, place[1]]
+    of_x = [-1 if p is None or p[0] == 2 else p[0] * lanes + p[1] for p in places]
+    of_z = [i if p is None or p[0] < 2 else lanes + p[1] for i, p in enumerate(places)]
+    whole, size = x[0].nbytes, x.itemsize
+    steps: list[tuple[int, ...]] = [
+        (0, 0, 0, 0, whole),
+        (4 * lanes, channels.NO_SOURCE, 0, 1, 0),
+    ]
+    if family is channels.lanes:
+        steps = [
+            (channels.NO_SOURCE, 0) if p is None else (p[0] // 2, p[0] % 2 * whole + size * p[1])
+            for p in places
+        ]
+    run(
+        family(item, lanes),
+        channels.channels_layout(2),
+        tiles=1,
+        x0=x,
+        x1=z,
+        y=y,
+        runs=np.array([[2, 0, 0, 0], [pixels - 2, *[2 * y[0, 0].nbytes] * 3]], np.int32),
+        patterns=np.array([of_x, of_z], np.int32),
+        y_batch=0,
+        y_plane=y[0].nbytes,
+        batches=[0, 0],
+        run_count=2,
+        run_block=1,
+        count=1,
+        blocks=[1],
+        starts=[0, len(steps)],
+        steps=list(chain.from_iterable(steps)),
+        units=2,
+        unit_block=2,
+        sources=2,
+    )
+    np.testing.assert_array_equal(y, expected)
 
 
 @pytest.mark.parametrize("item", ["float32", "float64", "int32", "int8"])
