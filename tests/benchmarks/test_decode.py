@@ -15,7 +15,7 @@ from benchmarks.language.model import Call
 
 @pytest.mark.parametrize("call", [Call(1), Call(6), Call(0, 9)])
 def test_all_types_of_weights_are_the_same_model(call: Call, tmp_path: Path) -> None:
-    """Also keys and values, and the results of onnxruntime."""
+    """Keys, values and the results of onnxruntime agree too."""
     ort = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     from benchmarks.language import onnx_file

@@ -172,7 +172,7 @@ def test_different_workloads_get_no_verdict(what: str, before: object, now: obje
 
 
 def test_intervals_hold_the_true_ratio() -> None:
-    """In nearly all of many comparisons, also of drifting times."""
+    """Nearly all of many intervals contain the true ratio, even if times drift."""
     generator = np.random.default_rng(5)
     outside = 0
     for _ in range(30):

@@ -48,7 +48,7 @@ def test_check_reports_every_error_of_every_file(cli: Cli, tmp_path: Path, small
 def test_check_continues_after_an_unreadable_file(
     cli: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a file without permission; root may read it, so `os.access` is patched for typer."""
+    """One file lacks permission; root may read it, so `os.access` is patched for typer."""
     first = tmp_path / "first.nnef"
     first.write_text(SMALL)
     broken = tmp_path / "broken.nnef"

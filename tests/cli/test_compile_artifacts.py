@@ -112,7 +112,7 @@ def test_artifacts_are_written_atomically(
 def test_progress_names_the_kernels_of_each_target(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, targets: list[str]
 ) -> None:
-    """Also the kernels that another process compiles."""
+    """Kernels that another process compiles are named too."""
     model = nnefc.compile(made / "tiny", random_weights=3)
     monkeypatch.setenv("NNEFC_CACHE", "off")
     calls: list[tuple[int, int, str]] = []

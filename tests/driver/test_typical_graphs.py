@@ -91,7 +91,7 @@ def test_the_usual_graphs_are_few() -> None:
 def test_networks_need_few_kernels_beside_those_of_the_usual_graphs(
     name: str, options: dict[str, int], tmp_path: Path
 ) -> None:
-    """At most a fifth, here a quarter: the three functions that are no kernels are left out."""
+    """A quarter of the kernels at most; the three functions that are not kernels are left out."""
     document = nnef_document(partial(ZOO[name].network(), **options), name)
     (tmp_path / "graph.nnef").write_text(document.text)
     graph = import_model(tmp_path / "graph.nnef", random_weights=1)

@@ -81,7 +81,7 @@ def test_arrays_by_name_are_checked(
 
 
 def test_results_may_repeat_a_name(tmp_path: Path) -> None:
-    """In dictionaries the later ones get a number."""
+    """In dictionaries, later results of the same name get a number."""
     twice = model(
         tmp_path,
         """graph g(x) -> (y, y) {

@@ -146,7 +146,7 @@ def test_similar_lengths_share_symbolic_plans(body: str, tmp_path: Path) -> None
 
 
 def test_all_lengths_share_the_kernels_of_a_few(tmp_path: Path) -> None:
-    """Including those of a mask that several rows share."""
+    """The model has a mask that several rows share."""
     body = """graph g(m, x) -> (y, t) {
       m = tract_core_external(shape = [1, 1, P], datum_type = 'bool');
       x = tract_core_external(shape = [1, 4, P], datum_type = 'f32');

@@ -94,7 +94,7 @@ TURNED = """graph g(x) -> (y) {
 
 
 def test_slices_without_items(tmp_path: Path) -> None:
-    """Such as channels without rotary positions, if all channels have them."""
+    """An example is the channels without rotary positions, if all channels have them."""
     model = symbolic_model(tmp_path, TURNED)
     for length in (40, 41, 63):
         x = items(2, length, 8)

@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 class Slow(BaseException):
-    """Not an Exception, so that no handler catches it."""
+    """Raised after too much CPU time; a BaseException, so that no handler catches it."""
 
 
 def _alarm(signum: int, frame: FrameType | None) -> None:

@@ -59,7 +59,7 @@ def test_masked_expressions_are_zero_where_the_mask_is() -> None:
 
 
 def test_padding_analysis_takes_linear_time() -> None:
-    """In the number of operations."""
+    """The time is linear in the number of operations."""
 
     def work(count: int) -> int:
         g = BlockedGraph(8)
@@ -106,7 +106,7 @@ def test_sums_in_other_stages_are_considered(method: str, channels: int) -> None
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])
 @pytest.mark.parametrize("groups", [3, 5, 9])
 def test_groups_within_blocks_read_no_infinity(groups: int, inputs: int, outputs: int) -> None:
-    """Although a later sum reads the padding of their results."""
+    """A later sum reads the padding of the results of such groups."""
     rcp = Expression((FLOAT,), (Step("rcp", (0,), FLOAT),), (1,))
     x = np.abs(normal(0, 1, 5, 9, 9)) + 1
     shapes = [(groups * inputs, 5, 1, 1), (groups * outputs, inputs, 3, 3)]
@@ -160,7 +160,7 @@ RAISED = Expression(
 @pytest.mark.parametrize("channels", range(1, 41))
 @pytest.mark.parametrize("expression", [CLAMPED, SCALED, RAISED], ids=["relu", "tanh", "max"])
 def test_residuals_may_have_infinite_padding(expression: Expression, channels: int) -> None:
-    """If sums read the result, tiles write zeros after adding a residual."""
+    """Tiles write zeros after adding a residual if sums read the result."""
     x, r = normal(0, 1, 5, 6, 7), np.abs(normal(1, 1, channels, 6, 7))
     w = normal(2, channels, 5, 1, 1)
     g = BlockedGraph(lanes_of("float32"))

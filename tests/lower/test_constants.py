@@ -79,7 +79,7 @@ def test_equal_bytes_are_stored_once() -> None:
 
 
 def test_small_views_of_files_are_copied(tmp_path: Path) -> None:
-    """So that their pages, with all the weights around them, can be released."""
+    """A view would keep its pages, with all the weights around it, in memory."""
     path = tmp_path / "weights"
     path.write_bytes(bytes(2 * MAX_COPIED_BYTES))
     with path.open("rb") as file:

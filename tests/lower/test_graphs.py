@@ -90,8 +90,8 @@ def test_an_output_through_a_view_is_computed_in_place() -> None:
     )
 
 
-def test_outputs_that_nothing_computes() -> None:
-    """An input, a constant, a variable, and the same value twice."""
+def test_outputs_may_be_inputs_constants_or_variables() -> None:
+    """The same value may also be an output twice."""
     b = Build()
     x = b.input(2)
     c = b.op("constant", shape=(2,), value=(2.5,))

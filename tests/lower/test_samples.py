@@ -74,7 +74,7 @@ def test_every_operation_can_be_lowered() -> None:
     "statement",
     ["y = copy('a')", "y = cast<string>(x)", "y = constant<string>(shape = [1], value = ['a'])"],
 )
-def test_there_is_no_code_for_strings(statement: str) -> None:
+def test_strings_cannot_be_lowered(statement: str) -> None:
     graph = import_text(
         f"version 1.0; graph g( x ) -> ( y ) {{ x = external(shape = [1]); {statement}; }}"
     )

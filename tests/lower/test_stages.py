@@ -204,8 +204,8 @@ def test_stages_share_data() -> None:
     assert max(map(nbytes, cuts)) == whole
 
 
-def test_outputs_that_nothing_computes() -> None:
-    """An input, a weight, and the same result twice."""
+def test_outputs_may_be_inputs_weights_or_repeated() -> None:
+    """No stage computes these outputs; a stage copies them."""
     graph = network("x = external(shape = [4, 3]); y0 = relu(x) + W(1, 3);")
     weights = next(op.output for op in graph.ops if op.name == "variable")
     for name, value in (("again", graph.outputs[0]), ("given", graph.inputs[0]), ("w", weights)):

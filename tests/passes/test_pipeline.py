@@ -178,7 +178,7 @@ def test_custom_operation_expands() -> None:
     np.testing.assert_array_equal(outputs["y"], [0.75, -1.0])
 
 
-def test_unknown_operation_stays() -> None:
+def test_unknown_operations_are_not_expanded() -> None:
     graph = _graph()
     run_pipeline(graph)
     assert [op.name for op in graph.ops] == ["theirs"]

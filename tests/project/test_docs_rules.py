@@ -48,7 +48,7 @@ def nodes() -> list[tuple[Path, ast.Constant | ast.Call]]:
 
 
 def families() -> list[str]:
-    """As the docstring of `Diagnostic` lists them."""
+    """The families of rules that the docstring of `Diagnostic` lists, in order."""
     assert Diagnostic.__doc__
     found = re.search(r"families are\s+(.*?)\.", Diagnostic.__doc__, re.DOTALL)
     assert found

@@ -244,13 +244,13 @@ def test_tensors_within_inputs_are_named_after_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["net", "net.tgz", "net.nnef", "net.nnef.tar"])
-def test_archives_have_one_ending(tmp_path: Path, name: str) -> None:
+def test_other_suffixes_than_nnef_tgz_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(NnefError, match=r"for example net\.nnef\.tgz"):
         nnefc.pytorch.export(Sum(), (X, Y), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
-def test_no_folder_is_made(tmp_path: Path) -> None:
+def test_a_failed_export_creates_no_folder(tmp_path: Path) -> None:
     with pytest.raises(NnefError, match="data/write"):
         nnefc.pytorch.export(Sum(), (X, Y), tmp_path / "none" / "net.nnef.tgz")
     assert not list(tmp_path.iterdir())

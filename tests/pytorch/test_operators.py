@@ -31,7 +31,7 @@ CASES = [pytest.param(case, id=case.name) for module in MODULES for case in modu
 
 @pytest.mark.filterwarnings("ignore::nnefc.NnefWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("case", CASES)
-def test_compiled_as_exported(case: Case, tmp_path: Path) -> None:
+def test_compiled_exports_match_pytorch(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 

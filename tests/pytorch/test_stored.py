@@ -15,12 +15,12 @@ FOLDER = Path(__file__).parent / "data"
 ARCHIVES = sorted(FOLDER.glob("*.nnef.tgz"))
 
 
-def test_there_are_archives() -> None:
+def test_stored_archives_exist() -> None:
     assert ARCHIVES
 
 
 @pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.name.split(".")[0])
-def test_compiled_as_stored(path: Path) -> None:
+def test_compiled_archives_give_the_stored_results(path: Path) -> None:
     arrays = dict(np.load(path.with_name(path.name.replace(".nnef.tgz", ".npz"))))
     tolerance = float(arrays.pop("tolerance"))
     model = nnefc.compile(path)
@@ -34,6 +34,6 @@ def test_compiled_as_stored(path: Path) -> None:
 
 
 def numbered(arrays: dict[str, Array], prefix: str) -> list[Array]:
-    """The arrays of a prefix and a number, by number."""
+    """The arrays whose names are `prefix` and a number, in the order of the numbers."""
     count = sum(name.startswith(prefix) for name in arrays)
     return [arrays[f"{prefix}{i}"] for i in range(count)]

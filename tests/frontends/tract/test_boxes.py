@@ -107,7 +107,7 @@ def test_remaining_boxes_match_the_reference(
 
 
 def test_equal_scores_and_empty_boxes(tmp_path: Path) -> None:
-    """Of equal scores the first box is better; a box without area overlaps nothing."""
+    """The first of boxes with equal scores wins; a box without area overlaps nothing."""
     suppress = model(tmp_path, 1, 1, 10, 0.5)
     box, point = [0.0, 0.0, 1.0, 1.0], [0.5, 0.5, 0.5, 0.5]
     boxes = np.array([[box, box, point, point]], np.float32)

@@ -48,7 +48,7 @@ class _Generator:
         return self.graph
 
     def pick(self, *fitting: Value) -> Value:
-        """Some value, mostly a recent one, of those that are fitting or of all."""
+        """A random value among `fitting`, or among all values; mostly a recent one."""
         values = fitting or tuple(self.values)
         return values[-1] if self.rng.random() < 0.5 else self.rng.choice(values)
 

@@ -187,8 +187,8 @@ def test_callees_cannot_be_called_from_python() -> None:
     assert same.__name__ == "same"
 
 
-def test_nothing_of_numpy_is_loaded_into_the_compiler() -> None:
-    """Importing them takes longer than compiling a small kernel."""
+def test_declarations_for_numpy_are_not_loaded() -> None:
+    """Loading them takes longer than compiling a small kernel."""
     program = """
         import sys
         from nnefc.kernels.codegen.object_code import emit

@@ -267,7 +267,7 @@ def test_any_expression_may_be_the_epilogue(
 
 
 def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More threads than pieces of memory."""
+    """The launch has more threads than pieces of scratch memory."""
     monkeypatch.setattr(blocked_op, "lower", partial(lower, threads=1))
     x, w, b = _case((1, 16, 60, 60), 16, (3, 3))
     _check(_convolve("winograd2", x, w, b, SAME, threads=3), _reference(x, w, b, SAME))

@@ -106,7 +106,7 @@ def test_attention_matches_the_formula(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("keys", [700, 2000])
 def test_many_keys(keys: int) -> None:
-    """More scores than a block holds: the maximum moves from block to block."""
+    """Scores exceed a block, so sums are rescaled when the maximum grows."""
     q, k, v = normal(1, 2, 130, 16), normal(2, 2, keys, 16), normal(3, 2, keys, 24)
     k *= np.linspace(0.1, 8, keys, dtype=np.float32)[:, None]
     mask = np.zeros((1, 1, keys), np.float32)

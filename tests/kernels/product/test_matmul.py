@@ -137,7 +137,7 @@ def test_a_large_product_has_as_many_tiles_as_a_launch_may_have() -> None:
 
 
 def test_many_small_products_are_few_tiles() -> None:
-    """More products than a launch may have tiles."""
+    """The number of products exceeds the maximal number of tiles."""
     a, b = normal(1, 1500, 1000, 1, 1), normal(2, 1, 1000, 1, 2)
     np.testing.assert_allclose(run("matmul", a, b), a @ b, rtol=1e-6)
 

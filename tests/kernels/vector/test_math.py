@@ -81,8 +81,8 @@ def test_exponential_of_nonpositive_numbers() -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 32])
-def test_any_number_of_lanes_gives_the_same(width: int) -> None:
-    """Also if only some lanes need the slow path."""
+def test_results_do_not_depend_on_the_number_of_lanes(width: int) -> None:
+    """Some vectors have only a few lanes that need the slow path."""
     x = np.concatenate([np.linspace(-9, 9, 999), [1e30, np.nan, np.inf]]).astype(np.float32)
     for name in ("exp", "sin", "tan"):
         function = getattr(vector_math, name)

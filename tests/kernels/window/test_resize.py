@@ -168,7 +168,7 @@ def test_whole_factors_are_operations_of_nnef(
     np.testing.assert_allclose(run_graph(graph, x)[0], want, rtol=1e-5, atol=1e-6)
 
 
-def test_resizing_to_the_same_shape_is_nothing() -> None:
+def test_resizing_to_the_same_shape_is_removed() -> None:
     graph = graph_of((2, 3), {"sizes": (2, 3), "interpolator": "cubic"})
     Canonicalise().run(graph)
     assert graph.outputs == graph.inputs

@@ -82,7 +82,7 @@ HOSTILE = [np.nan, np.inf, -np.inf, 3e38, -3e38, 2.0**31, -(2.0**31), 0.0, -0.4,
 
 @pytest.mark.parametrize("name", ["avg_roi_pool", "max_roi_pool", "roi_resample"])
 def test_no_data_reads_outside(name: str) -> None:
-    """Between guard pages: a read outside the feature map would end the process."""
+    """Guard pages end the process at a read outside the feature map."""
     random = np.random.default_rng(0)
     x = normal(1, 2, 2, 5, 6)
     rois = random.choice(HOSTILE, (200, 4)).astype(np.float32)

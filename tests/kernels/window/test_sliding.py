@@ -169,7 +169,7 @@ def test_pooling_matches_pytorch(
     np.testing.assert_allclose(back.sum(), values.sum(dtype=np.float64), rtol=1e-4)
 
 
-def test_sample_with_hostile_indices_reads_nothing_else() -> None:
+def test_sample_with_hostile_indices_reads_only_the_input() -> None:
     x = normal(1, 1, 1, 4, 4)
     index = np.full((1, 1, 2, 2), 2**31 - 1, np.int32)
     index[0, 0, 0] = -(2**31), 4
