@@ -277,3 +277,12 @@ def test_rule_accepts_only_what_the_reference_computes(name: str) -> None:
         ]
 
     check()
+
+
+def test_deviations_from_the_specification_are_in_the_entries() -> None:
+    entries = standard()
+    added = {(name, attribute) for name, entry in entries.items() for attribute in entry.beyond}
+    assert added == {("elu", "alpha"), ("slice", "stride")}
+    assert all(attribute in entries[name].signature for name, attribute in added)
+    lenient = {name for name, entry in entries.items() if entry.lenient_border}
+    assert lenient == {"max_pool", "max_pool_with_index", "sample"}

@@ -30,7 +30,6 @@ from nnefc.frontends.nnef.types import (
 from nnefc.ops.core.interface import value_of
 from nnefc.ops.core.spec import OpSpec
 from nnefc.ops.tools import table
-from nnefc.ops.tools.table import BEYOND_ATTRIBUTES
 from nnefc.support.errors import Diagnostics
 from nnefc.syntax import ast
 
@@ -162,7 +161,7 @@ class DeclaredOperations:
         if callee.spec.section == "beyond":
             what = f"operation '{name}'"
         else:
-            extra = [a.name for a in node.arguments if (name, a.name) in BEYOND_ATTRIBUTES]
+            extra = [a.name for a in node.arguments if a.name in callee.spec.beyond]
             if not extra:
                 return
             what = f"parameter '{extra[0]}' of '{name}'"

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from nnefc.frontends.nnef import results, tree
 from nnefc.ir import Location, TensorType, Value
 from nnefc.ops.core.spec import Call, OpSpec, infer
-from nnefc.ops.core.window_arithmetic import NONSTANDARD_BORDER
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import Limits, how_to_raise
 
@@ -59,7 +58,7 @@ class Rules:
         if excess:
             message = f"{spec.name}: the result {excess}"
             self._problem("limit/tensor", message, location, how_to_raise("tensor_bytes"))
-        if spec.name in NONSTANDARD_BORDER and attributes.get("border") == "ignore":
+        if spec.lenient_border and attributes.get("border") == "ignore":
             self._warn_of_ignore(spec.name, location)
         return types, not (problems or excess)
 

@@ -212,6 +212,9 @@ class OpSpec:
     then integers, too, and wrap around.  Documents cannot have such operands.
     `pure`: the only effect is to compute the outputs.
     `expression`: how the operation applies its attribute `expression`; None if it has none.
+    `beyond`: attributes that NNEF 1.0.2 lacks, of operations that it has.
+    `lenient_border`: border = 'ignore' is accepted, because real files use it; the text does not
+    allow it.
     `repeats`: how often the operation runs its bodies (graphs among its attributes); None without
     bodies.
     `samples`: invocations for the generic tests.
@@ -233,6 +236,8 @@ class OpSpec:
     pure: bool = True
     expression: ExpressionUse | None = None
     repeats: Callable[[Op], int] | None = None
+    beyond: tuple[str, ...] = ()
+    lenient_border: bool = False
     samples: tuple[Sample, ...] = ()
 
     @property

@@ -25,10 +25,6 @@ Padding = tuple[tuple[Dim, Dim], ...]
 BORDERS: Final = ("ignore", "constant", "replicate", "reflect", "reflect-even")
 METHODS: Final = ("symmetric", "asymmetric", "aligned")
 
-NONSTANDARD_BORDER: Final = frozenset({"max_pool", "max_pool_with_index", "sample"})
-"""Operations that accept border = 'ignore' because real files use it; the text does not allow it
-for `sample`, by which it defines the others."""
-
 MAX_TABLE: Final = 1 << 25
 """Most items of a table of source indices: far more than real windows need, and fits in memory."""
 

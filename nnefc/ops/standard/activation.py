@@ -150,6 +150,7 @@ def _activation(
     summary: str,
     *,
     section: str,
+    beyond: tuple[str, ...] = (),
     attributes: tuple[dict[str, float], ...] = ({},),
 ) -> OpSpec:
     """The entry of an activation: an item-wise operation of one tensor and attributes."""
@@ -160,6 +161,7 @@ def _activation(
         name=name,
         signature=f"fragment {name}( x: tensor<scalar>{parameters} ) -> ( y: tensor<scalar> )",
         section=section,
+        beyond=beyond,
         summary=summary,
         infer=same("x"),
         reference=reference,
@@ -223,6 +225,7 @@ SPECS: tuple[OpSpec, ...] = (
         _expand_elu,
         "x, but alpha * (exp(x) - 1) where x is negative (alpha is beyond 1.0.2).",
         section="4.9.1",
+        beyond=("alpha",),
         attributes=({}, {"alpha": 0.5}),
     ),
     _activation(

@@ -271,6 +271,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment slice<?>( input: tensor<?>, axes: integer[], begin: integer[], "
         "end: integer[], stride: integer[] = [] ) -> ( output: tensor<?> )",
         section="4.5.4",
+        beyond=("stride",),
         summary="A range of indices along each of some axes (stride is beyond 1.0.2).",
         infer=_slice,
         reference=slice_,

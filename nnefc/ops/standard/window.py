@@ -28,7 +28,6 @@ def _argmax_pool(call: Call) -> TensorType:
 
 
 def _sample(call: Call) -> TensorType:
-    # the text does not allow 'ignore'; see NONSTANDARD_BORDER
     window = check_pooling(call, BORDERS)
     index = call.shape("index")
     call.require(
@@ -206,6 +205,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_sample,
         reference=sample,
         traits=WINDOW_POSITIONS,
+        lenient_border=True,
         samples=_SAMPLE_SAMPLES,
     ),
     OpSpec(

@@ -45,9 +45,6 @@ MODULES = (
 )
 """Modules of `nnefc.ops` with a tuple `SPECS`, in the order of the specification."""
 
-BEYOND_ATTRIBUTES = frozenset({("elu", "alpha"), ("slice", "stride")})
-"""Attributes that NNEF 1.0.2 lacks, of operations that it has."""
-
 
 @cache
 def operations() -> SpecTable:
@@ -96,6 +93,5 @@ def spec(name: str) -> OpSpec:
 
 def beyond(name: str, attribute: str | None = None) -> bool:
     """Whether NNEF 1.0.2 lacks an operation, or one of its attributes."""
-    if attribute is not None and (name, attribute) in BEYOND_ATTRIBUTES:
-        return True
-    return spec(name).section == "beyond"
+    entry = spec(name)
+    return entry.section == "beyond" or attribute in entry.beyond
