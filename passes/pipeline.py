@@ -126,7 +126,7 @@ def passes_of(phases: Iterable[Phase]) -> list[Pass | StagePass]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class PassRun:
     """The argument of a hook: the pass that ran, or "import" before the first pass.
 
     `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.  After the graph
@@ -143,7 +143,7 @@ class Ran:
     phase: str = ""
 
 
-Hook = Callable[[Graph, Ran], None]
+Hook = Callable[[Graph, PassRun], None]
 """Called before the first pass and after each pass."""
 
 
@@ -161,12 +161,12 @@ def run_pipeline(
     """
     hooks = [*_environment(), *([hook] if hook else [])]
 
-    def report(graph: Graph, ran: Ran) -> None:
+    def report(graph: Graph, ran: PassRun) -> None:
         for each in hooks:
             each(graph, ran)
 
     if not done:
-        report(graph, Ran(0, "import", True, 0.0))
+        report(graph, PassRun(0, "import", True, 0.0))
     stages: list[Stage] | None = None
     steps = [(phase.name, pass_) for phase in phases for pass_ in phase.passes]
     for number, (phase, pass_) in enumerate(steps, done + 1):
@@ -181,7 +181,7 @@ def run_pipeline(
         seconds = perf_counter() - start
         current = [(graph, 1)] if stages is None else [(s.graph, s.turns) for s in stages]
         for i, (each, turns) in enumerate(current):
-            ran = Ran(10 * number, pass_.name, changed, seconds, i, turns, len(current), phase)
+            ran = PassRun(10 * number, pass_.name, changed, seconds, i, turns, len(current), phase)
             report(each, ran)
     return stages or [single_stage(graph)]
 
@@ -211,7 +211,7 @@ def is_watched() -> bool:
     return next(_environment(), None) is not None
 
 
-def verify_hook(graph: Graph, ran: Ran) -> None:
+def verify_hook(graph: Graph, ran: PassRun) -> None:
     """Raise NnefError (`internal/ir`) if the graph is not valid."""
     check(graph, rule_problems, after=ran.name)
 
@@ -222,7 +222,7 @@ def dump_hook(folder: Path) -> Hook:
     It raises NnefError `data/write` if writing fails.
     """
 
-    def dump(graph: Graph, ran: Ran) -> None:
+    def dump(graph: Graph, ran: PassRun) -> None:
         if not ran.changed:
             return
         stage = f"_{ran.stage:02}_x{ran.turns}" if ran.stages > 1 else ""

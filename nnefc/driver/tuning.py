@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nnefc.ir import Graph
-    from nnefc.passes.pipeline import Ran
+    from nnefc.passes.pipeline import PassRun
     from nnefc.support.progress import Progress
 
 MIN_GAIN: Final = 0.03
@@ -138,7 +138,7 @@ class _Network:
         ]
         self.reset_times()
 
-    def _record_convolutions(self, graph: Graph, ran: Ran) -> None:
+    def _record_convolutions(self, graph: Graph, ran: PassRun) -> None:
         """Record the convolutions, and name their results so that launches can be identified."""
         from nnefc.ops.tools.convolution import is_blocked_convolution
         from nnefc.passes.cost.convolution import algorithms, operation_key

@@ -231,11 +231,11 @@ class Lowering:
         """The items of `data`, perhaps in a narrower type that represents them exactly."""
         return self._data.get(value)
 
-    def blocks(self, value: Value) -> QuantizedBlocks | None:
+    def quantized_blocks(self, value: Value) -> QuantizedBlocks | None:
         """The quantized blocks of `value`, for operations that can read them."""
         return self._blocks.get(value)
 
-    def set_blocks(self, value: Value, blocks: QuantizedBlocks) -> None:
+    def set_quantized_blocks(self, value: Value, blocks: QuantizedBlocks) -> None:
         """Record that `value` is stored as quantized `blocks`."""
         self._blocks[value] = blocks
 

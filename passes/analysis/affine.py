@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Graph, Op, Shape, Value
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import only_user
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +34,7 @@ class Affine:
         """The map that applies this one, then `after`."""
         return Affine(after.scale * self.scale, after.scale * self.shift + after.shift)
 
-    def apart(self) -> tuple[Affine, Affine]:
+    def factor_and_term(self) -> tuple[Affine, Affine]:
         """(map by the factor, map by the term): applied in this order they equal this map."""
         one = self.identity(self.scale.ndim)
         return Affine(self.scale, one.shift), Affine(one.scale, self.shift)
@@ -54,7 +54,7 @@ class Affine:
         return bool((self.shift != 0).any())
 
 
-def affine_step(op: Op, known: Known) -> tuple[Value, Affine] | None:
+def affine_step(op: Op, known: KnownValues) -> tuple[Value, Affine] | None:
     """(x, f) if `op` computes f(x) with a known affine f, in the type of x; None otherwise."""
     if op.name not in ("neg", "add", "sub", "mul", "div") or not op.output.type.dtype.is_float:
         return None
@@ -90,7 +90,7 @@ Fits = Callable[[Shape], bool]
 
 
 def chain_after(
-    graph: Graph, value: Value, known: Known, fits: Fits
+    graph: Graph, value: Value, known: KnownValues, fits: Fits
 ) -> Iterator[tuple[Op, Affine]]:
     """The chain of affine operations that starts at `value`: (operation, map from `value` to it).
 
@@ -106,7 +106,7 @@ def chain_after(
 
 
 def chain_before(
-    graph: Graph, value: Value, known: Known, fits: Fits
+    graph: Graph, value: Value, known: KnownValues, fits: Fits
 ) -> Iterator[tuple[Op, Value, Affine]]:
     """The chain of affine operations that ends in `value`, last first.
 
@@ -122,7 +122,7 @@ def chain_before(
         yield op, value, total
 
 
-def step_between(value: Value, op: Op, known: Known) -> Affine | None:
+def step_between(value: Value, op: Op, known: KnownValues) -> Affine | None:
     """The map from `value` to the result of `op`, if it is affine with finite items."""
     step = affine_step(op, known)
     return (

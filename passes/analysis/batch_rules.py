@@ -10,7 +10,7 @@ from nnefc.ops.core.batch import Rows
 from nnefc.ops.tools.table import operations, traits_of
 
 
-def separable(op: Op, rows: Rows, batch: int) -> int:
+def separable_rows(op: Op, rows: Rows, batch: int) -> int:
     """Rows of the results of `op`, whose operands have `rows`; 0 if it is not separable."""
     spec = operations().get(op.name)
     if spec is None or spec.traits.batch is None:
@@ -20,7 +20,7 @@ def separable(op: Op, rows: Rows, batch: int) -> int:
     return result if fits else 0
 
 
-def resized(op: Op, rows: int, items: int) -> dict[str, Attribute]:
+def resized_attributes(op: Op, rows: int, items: int) -> dict[str, Attribute]:
     """The attributes of a separable operation for `items` items, with `rows` rows each."""
     rule = traits_of(op).resized
     return dict(op.attributes) if rule is None else rule(op, rows * items)

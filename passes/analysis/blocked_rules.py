@@ -15,7 +15,7 @@ from nnefc.ops.core.blocked import has_blocked_kernels
 from nnefc.ops.core.window_arithmetic import Padding
 from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import is_elementwise
 from nnefc.symbolic.integers import hint, largest, smallest
 
@@ -27,7 +27,7 @@ SMALL_PLANE, MAX_GROWTH = 1 << 16, 16
 """Planes of more than SMALL_PLANE pixels may grow by a factor of MAX_GROWTH with their halo."""
 MAX_RANK: Final = 8
 """Most dimensions of a blocked tensor: kernels have loops for no more."""
-CACHED: Final = 8 << 20
+MAX_CACHED_BYTES: Final = 8 << 20
 """Most bytes of an operand that stays in the caches during a change of layout and back."""
 
 
@@ -36,7 +36,7 @@ def can_be_blocked(type_: TensorType) -> bool:
     return has_blocked_kernels(type_.dtype) and 3 <= type_.rank <= MAX_RANK
 
 
-def accepts(op: Op, known: Known) -> bool:
+def can_use_blocks(op: Op, known: KnownValues) -> bool:
     """Whether `op`, which is not a convolution, can compute on blocked tensors."""
     if not all(can_be_blocked(v.type) for v in op.outputs):
         return False
@@ -44,24 +44,24 @@ def accepts(op: Op, known: Known) -> bool:
     return _has_rule(op, known) and all(_plane(v.type.dims) <= MAX_PLANE for v in values)
 
 
-def _has_rule(op: Op, known: Known) -> bool:
-    """`accepts`, without the limits of planes."""
+def _has_rule(op: Op, known: KnownValues) -> bool:
+    """`can_use_blocks`, without the limits of planes."""
     spec = operations().get(op.name)
     if spec is None or spec.traits.blocked is None or not spec.traits.blocked(op):
         return False
-    return _first_broadcast(op) is None or elementwise(op, known)
+    return _first_broadcast(op) is None or is_blockable_elementwise(op, known)
 
 
-def gains(op: Op, block: int, known: Known) -> bool:
+def profits_from_blocks(op: Op, block: int, known: KnownValues) -> bool:
     """Whether `op` is so much faster on blocked tensors that layout conversions pay off."""
     if not traits_of(op).prefers_blocked or math.prod(op.attributes["size"]) == 1:
         return False
-    if hint(op.inputs[0].type.nbytes) > CACHED:
+    if hint(op.inputs[0].type.nbytes) > MAX_CACHED_BYTES:
         return False
-    return op.output.type.rank > 1 and op.output.type.dims[1] >= block and accepts(op, known)
+    return op.output.type.rank > 1 and op.output.type.dims[1] >= block and can_use_blocks(op, known)
 
 
-def tensors(op: Op, known: Known) -> list[int]:
+def blocked_operands(op: Op, known: KnownValues) -> list[int]:
     """Indices of the operands of a blocked operation that are blocked; others stay row-major."""
     if is_blocked_convolution(op):
         others = range(3, len(op.inputs))
@@ -98,7 +98,7 @@ def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:
     return layout.volume(shape) * layout.itemsize < MAX_REACH
 
 
-def elementwise(op: Op, known: Known) -> bool:
+def is_blockable_elementwise(op: Op, known: KnownValues) -> bool:
     """Whether each operand has the shape of the result, one item per plane, or known items.
 
     Known items may differ by channel only.
@@ -108,7 +108,7 @@ def elementwise(op: Op, known: Known) -> bool:
     return all(_is_parameter(v, known) or _fits(v, op.output) for v in op.inputs)
 
 
-def _is_parameter(value: Value, known: Known) -> bool:
+def _is_parameter(value: Value, known: KnownValues) -> bool:
     """Whether `value` is known and varies along the channels only."""
     dims = value.type.dims
     return value in known and all(n == 1 for i, n in enumerate(dims) if i != 1)

@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.ir import Expression, Op, Shape, Step, TensorType, Value
 from nnefc.ops.core.arrays import widen
 from nnefc.ops.tools.reference import apply, evaluate_expression
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import is_elementwise, is_view, splat
 from nnefc.symbolic.integers import specialized
 
@@ -25,7 +25,7 @@ as low."""
 class CausalMasks:
     """Matches causal masks at the end of expressions; each mask is analysed once."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownValues) -> None:
         self._known = known
         self._diagonals: dict[tuple[Value, str, float, Shape], int | None] = {}
 

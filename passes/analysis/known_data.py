@@ -14,7 +14,7 @@ from nnefc.symbolic.integers import is_symbolic
 Array = np.ndarray[Any, Any]
 
 
-class Known:
+class KnownValues:
     """The items of values that are equal in every run; `value in known` is cheap.
 
     Known are constants, variables without `update`, and their views and widening conversions.

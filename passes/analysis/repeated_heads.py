@@ -17,18 +17,18 @@ from nnefc.ops.core.strided import reshaped
 from nnefc.passes.analysis.strided import StridedView
 from nnefc.passes.base import producer
 
-BATCH: Final = 6
+MAX_BATCH_RANK: Final = 6
 """Most dimensions of a batch in attention kernels."""
 
 
-def groups(k: Value, v: Value) -> Shape | None:
+def finer_batch(k: Value, v: Value) -> Shape | None:
     """The finer batch in which keys and values repeat along whole dimensions; None if none."""
     of_k, of_v = _finer_batch(k), _finer_batch(v)
-    return of_k if of_k == of_v and len(of_k or ()) <= BATCH else None
+    return of_k if of_k == of_v and len(of_k or ()) <= MAX_BATCH_RANK else None
 
 
-def before(value: Value) -> Value:
-    """Keys or values with the batch that `groups` returns: the operand of their reshape."""
+def unrepeated(value: Value) -> Value:
+    """Keys or values with the batch that `finer_batch` returns: the operand of their reshape."""
     assert value.op is not None
     return value.op.inputs[0]
 

@@ -9,7 +9,7 @@ from nnefc.ir import Graph, Op, Value
 from nnefc.ops.tools.build import build, constant
 from nnefc.passes.base import replace
 from nnefc.passes.canonicalise import fourier, movement, resampling, triangles, windows
-from nnefc.passes.canonicalise.rules import RULES, New, Result
+from nnefc.passes.canonicalise.rules import RULES, NewOp, Result
 
 __all__ = [
     "Canonicalise",
@@ -59,7 +59,7 @@ def _simplify(graph: Graph, op: Op) -> bool:
     changed = False
     while (result := _first(op)) is not None:
         changed = True
-        if not isinstance(result, New):
+        if not isinstance(result, NewOp):
             replace(graph, op, result)
             break
         dtype = op.outputs[0].type.dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnefc.ir import Op
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.passes.base import is_zero, producer
-from nnefc.passes.canonicalise.rules import New, Result, rule
+from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 
 _NAMES = ("fft", "stft")
 
@@ -21,7 +21,7 @@ def _of_real_numbers(op: Op) -> Result:
         return None
     if pad.inputs[0].type.dims[-1] != 1 or not is_zero(pad.attributes["value"], 1.0):
         return None
-    return New(op.name, [pad.inputs[0], *op.inputs[1:]], op.attributes)
+    return NewOp(op.name, [pad.inputs[0], *op.inputs[1:]], op.attributes)
 
 
 @rule("slice")
@@ -39,4 +39,4 @@ def _first_results(op: Op) -> Result:
     if not whole or not taken[axis].take_all(bins):
         return None
     attributes = {**transform.attributes, "bins": bins}
-    return New(transform.name, transform.inputs, attributes)
+    return NewOp(transform.name, transform.inputs, attributes)

@@ -11,7 +11,7 @@ from nnefc.ops.standard.slicing import Indices, slice_ranges
 from nnefc.ops.standard.splitting import split_sizes
 from nnefc.ops.tools.table import operations
 from nnefc.passes.base import is_view, producer
-from nnefc.passes.canonicalise.rules import New, Result, rule, same_type
+from nnefc.passes.canonicalise.rules import NewOp, Result, rule, same_type
 
 # -- reshapes
 
@@ -30,9 +30,9 @@ def _view(op: Op) -> Result:
     return None
 
 
-def _reshape(source: Value, op: Op) -> New:
+def _reshape(source: Value, op: Op) -> NewOp:
     """A reshape of `source` to the shape of the result of `op`."""
-    return New("reshape", [source], {"shape": op.output.type.dims})
+    return NewOp("reshape", [source], {"shape": op.output.type.dims})
 
 
 # -- transposes
@@ -53,7 +53,7 @@ def _transpose(op: Op) -> Result:
     if inner is None:
         return None
     first = _order(inner)
-    return New("transpose", inner.inputs, {"axes": tuple(first[d] for d in order)})
+    return NewOp("transpose", inner.inputs, {"axes": tuple(first[d] for d in order)})
 
 
 def _order(op: Op) -> list[int]:
@@ -73,7 +73,7 @@ def _transposed_operand(op: Op) -> Result:
         if _order(inner) == [*batch, columns, rows]:
             inputs[index] = inner.inputs[0]
             attributes[name] = not attributes[name]
-    return None if inputs == list(op.inputs) else New("matmul", inputs, attributes)
+    return None if inputs == list(op.inputs) else NewOp("matmul", inputs, attributes)
 
 
 # -- slices and concatenations
@@ -120,7 +120,7 @@ def _cut(source: Value, ranges: Sequence[Indices]) -> Result:
         "begin": tuple(r.start for _, r in cut),
         "end": tuple(r.stop for _, r in cut),
     }
-    return New("slice", [source], attributes)
+    return NewOp("slice", [source], attributes)
 
 
 @rule("slice")
@@ -204,14 +204,14 @@ def _concat(op: Op) -> Result:
 def _stack(op: Op) -> Result:
     """Replace a stack of one tensor by `unsqueeze`."""
     axes = (op.attributes["axis"],)
-    return New("unsqueeze", op.inputs, {"axes": axes}) if len(op.inputs) == 1 else None
+    return NewOp("unsqueeze", op.inputs, {"axes": axes}) if len(op.inputs) == 1 else None
 
 
 @rule("unstack")
 def _unstack(op: Op) -> Result:
     """Replace an `unstack` with one result by `squeeze`."""
     axes = (op.attributes["axis"],)
-    return New("squeeze", op.inputs, {"axes": axes}) if len(op.outputs) == 1 else None
+    return NewOp("squeeze", op.inputs, {"axes": axes}) if len(op.outputs) == 1 else None
 
 
 # -- repetitions
@@ -235,7 +235,7 @@ def _untiled(op: Op) -> Result:
         others = [v.type.dims for d, v in enumerate(inputs) if d != i]
         if all(e == 1 or r == 1 for e, r in pairs) and op.output.type.dims in others:
             inputs[i] = source
-    return None if inputs == list(op.inputs) else New(op.name, inputs, op.attributes)
+    return None if inputs == list(op.inputs) else NewOp(op.name, inputs, op.attributes)
 
 
 for _name, _spec in operations().items():

@@ -10,7 +10,7 @@ import numpy as np
 from nnefc.ir import Attribute, Op, Shape
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
 from nnefc.ops.extended.resampling import Taps, resized_axes
-from nnefc.passes.canonicalise.rules import New, Result, rule
+from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 from nnefc.symbolic.traced_array import traced_call
 
 EXACT = 1e-6
@@ -37,9 +37,9 @@ def _resize(op: Op) -> Result:
     if equivalent == REPEATED:
         cell = (1, 1, *factor)
         attributes = {"size": cell, "stride": cell, "padding": ((0, 0),) * len(shape)}
-        return New("debox", op.inputs, attributes)
+        return NewOp("debox", op.inputs, attributes)
     attributes = {"factor": factor, "method": equivalent, "border": "replicate"}
-    return New("multilinear_upsample", op.inputs, attributes)
+    return NewOp("multilinear_upsample", op.inputs, attributes)
 
 
 def _equivalent(shape: Shape, sizes: Shape, how: tuple[tuple[str, Attribute], ...]) -> tuple[int]:

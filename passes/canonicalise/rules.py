@@ -18,7 +18,7 @@ from nnefc.passes.base import Number, is_one, is_power_of_two, is_zero, producer
 
 
 @dataclass(frozen=True)
-class New:
+class NewOp:
     """An operation that replaces another one."""
 
     name: str
@@ -27,7 +27,7 @@ class New:
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 
-Result = Sequence[Value] | New | None
+Result = Sequence[Value] | NewOp | None
 """Existing values that replace the outputs, one new operation, or None for no change."""
 
 Rule = Callable[[Op], Result]
@@ -86,7 +86,7 @@ def _sub(op: Op) -> Result:
 def _mul(op: Op) -> Result:
     x, y = op.inputs
     if x is y:
-        return New("sqr", [x])
+        return NewOp("sqr", [x])
     for factor, other in ((x, y), (y, x)):
         number = splat(factor)
         if is_one(number):
@@ -94,7 +94,7 @@ def _mul(op: Op) -> Result:
         if number is None or other.type != op.output.type:
             continue
         if number == -1:
-            return New("neg", [other])
+            return NewOp("neg", [other])
         if is_power_of_two(number) and (mean := _mean(other, 1 / number)):
             return mean
     return None
@@ -110,7 +110,7 @@ def _div(op: Op) -> Result:
         return [x]
     if mean := _mean(x, number):
         return mean
-    return New("mul", [x, 1 / number]) if is_power_of_two(number) else None
+    return NewOp("mul", [x, 1 / number]) if is_power_of_two(number) else None
 
 
 def _mean(x: Value, count: Number) -> Result:
@@ -121,7 +121,7 @@ def _mean(x: Value, count: Number) -> Result:
         return None
     if count * x.type.volume != inner.inputs[0].type.volume:
         return None
-    return New("sum_reduce", inner.inputs, {**inner.attributes, "normalize": True})
+    return NewOp("sum_reduce", inner.inputs, {**inner.attributes, "normalize": True})
 
 
 @rule("pow")
@@ -133,14 +133,14 @@ def _pow(op: Op) -> Result:
         case 1.0:
             return [x]
         case 2.0:
-            return New("sqr", [x])
+            return NewOp("sqr", [x])
         case -1.0 if x.type.dtype.is_float:
-            return New("rcp", [x])
+            return NewOp("rcp", [x])
         # roots differ from powers for negative numbers and -0.0
         case 0.5 if _is_never_negative(x):
-            return New("sqrt", [x])
+            return NewOp("sqrt", [x])
         case -0.5 if _is_never_negative(x):
-            return New("rsqrt", [x])
+            return NewOp("rsqrt", [x])
         case _:
             return None
 
@@ -164,7 +164,7 @@ def _is_never_negative(value: Value, depth: int = 8) -> bool:
 @rule("rcp")
 def _rcp(op: Op) -> Result:
     root = producer(op.inputs[0], "sqrt")
-    return New("rsqrt", root.inputs) if root is not None else None
+    return NewOp("rsqrt", root.inputs) if root is not None else None
 
 
 @rule("neg", "not")
@@ -180,7 +180,7 @@ def _idempotent(op: Op) -> Result:
     negated = producer(op.inputs[0], "neg")
     signed = op.output.type.dtype.is_signed
     absolute = negated is not None and op.name == "abs" and signed
-    return New("abs", negated.inputs) if negated is not None and absolute else None
+    return NewOp("abs", negated.inputs) if negated is not None and absolute else None
 
 
 @rule("min", "max")

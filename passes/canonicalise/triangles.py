@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nnefc.ir import Op, Value
 from nnefc.passes.base import is_view
-from nnefc.passes.canonicalise.rules import New, Result, rule
+from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 
 
 class _Line(NamedTuple):
@@ -47,4 +47,4 @@ def _triangle(op: Op) -> Result:
         k, above = x.start - y.start - 1 + strict, True
     else:
         return None
-    return New("tri", [], {"shape": op.output.type.dims, "k": k, "above": above})
+    return NewOp("tri", [], {"shape": op.output.type.dims, "k": k, "above": above})

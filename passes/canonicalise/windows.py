@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnefc.ir import Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_window, pooling_window
 from nnefc.passes.base import is_zero, producer
-from nnefc.passes.canonicalise.rules import New, Result, rule
+from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 from nnefc.symbolic.integers import statically_equal
 
 Padding = tuple[tuple[int, int], ...]
@@ -22,7 +22,7 @@ def _pad(op: Op) -> Result:
     if zeros is None or inner is None:
         return None
     source, padding = inner
-    return New("pad", [source], {**op.attributes, "padding": _sum(padding, zeros[1])})
+    return NewOp("pad", [source], {**op.attributes, "padding": _sum(padding, zeros[1])})
 
 
 def _zeros(value: Value) -> tuple[Value, Padding] | None:
@@ -52,7 +52,7 @@ def _padded_convolution(op: Op) -> Result:
     dims = op.inputs[0].type.dims
     window = convolution_window(dims, op.inputs[1].type.dims, op.attributes)
     attributes = {**op.attributes, "padding": _sum(window.padding, tuple(spatial))}
-    return New("conv", [source, *op.inputs[1:]], attributes)
+    return NewOp("conv", [source, *op.inputs[1:]], attributes)
 
 
 @rule("box", "max_pool")
@@ -66,7 +66,7 @@ def _padded_pooling(op: Op) -> Result:
         return None
     source, padding = padded
     merged = {"border": "constant", "padding": _sum(window.padding, padding)}
-    return New(op.name, [source], {**op.attributes, **merged})
+    return NewOp(op.name, [source], {**op.attributes, **merged})
 
 
 def _stays_inside(window: Window) -> bool:
@@ -98,5 +98,5 @@ def _over_everything(op: Op) -> Result:
         return None
     reduced = {"axes": tuple(axes)}
     if op.name == "max_pool":
-        return New("max_reduce", op.inputs, reduced)
-    return New("sum_reduce", op.inputs, {**reduced, "normalize": op.attributes["normalize"]})
+        return NewOp("max_reduce", op.inputs, reduced)
+    return NewOp("sum_reduce", op.inputs, {**reduced, "normalize": op.attributes["normalize"]})

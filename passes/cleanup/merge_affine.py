@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.passes.analysis.affine import Affine, step_between
-from nnefc.passes.analysis.known_data import Known, constant_op
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import only_user, splat
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +39,7 @@ class MergeAffine:
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
-        known = Known(graph)
+        known = KnownValues(graph)
         changed = False
         done: set[Op] = set()
         with np.errstate(all="ignore"):
@@ -55,7 +55,7 @@ class MergeAffine:
         return changed
 
 
-def _chain(graph: Graph, value: Value, op: Op, known: Known) -> list[tuple[Op, Affine]]:
+def _chain(graph: Graph, value: Value, op: Op, known: KnownValues) -> list[tuple[Op, Affine]]:
     """The chain of affine steps from `value` on: (operation, its map); the first one is `op`.
 
     Intermediate values have no other users.
@@ -73,7 +73,7 @@ def _merge(graph: Graph, value: Value, chain: list[tuple[Op, Affine]]) -> bool:
     """Rewrite a chain if that saves an operation, or a division by an array."""
     runs: list[Affine] = []
     for _, step in chain:
-        factor, term = step.apart()
+        factor, term = step.factor_and_term()
         for part in (factor, term):
             _append(runs, part)
     divides = any(op.name == "div" and splat(op.inputs[1]) is None for op, _ in chain)

@@ -10,7 +10,7 @@ import numpy as np
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ops.standard.shape import permutation
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.analysis.known_data import Known, constant_op
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import is_elementwise, only_user, producer, replace, splat, splat_op
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
@@ -65,7 +65,7 @@ def _sink(graph: Graph, *, shared: bool) -> bool:
 
     `shared`: also move transposes with several users; each user then gets its own.
     """
-    known = Known(graph)
+    known = KnownValues(graph)
     changed = False
     for op in graph.ops:
         if all(v.type.shape is not None for v in (*op.inputs, *op.outputs)):
@@ -92,7 +92,7 @@ def _join(graph: Graph, op: Op) -> bool:
     return True
 
 
-def _move(graph: Graph, op: Op, known: Known, shared: bool) -> bool:
+def _move(graph: Graph, op: Op, known: KnownValues, shared: bool) -> bool:
     """Transpose the result of `op` instead of its operands; returns whether that was possible."""
     if not shared and any(_order(v) and only_user(graph, v) is None for v in op.inputs):
         return False
@@ -144,14 +144,14 @@ def _moved_attributes(op: Op, order: tuple[int, ...]) -> dict[str, Attribute]:
     return rule(op, order)
 
 
-def _is_movable(value: Value, op: Op, order: tuple[int, ...], known: Known) -> bool:
+def _is_movable(value: Value, op: Op, order: tuple[int, ...], known: KnownValues) -> bool:
     """Whether `value` is available before the transpose by `order` without computing anything."""
     if _order(value) == order:
         return True
     return is_elementwise(op) and (value.type.rank == 0 or value in known)
 
 
-def _moved(graph: Graph, value: Value, op: Op, order: tuple[int, ...], known: Known) -> Value:
+def _moved(graph: Graph, value: Value, op: Op, order: tuple[int, ...], known: KnownValues) -> Value:
     """`value` before the transpose by `order`; constants are inserted before `op`."""
     if _order(value) == order:
         assert value.op is not None

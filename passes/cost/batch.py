@@ -28,10 +28,10 @@ from nnefc.support.machine_model import (
 )
 from nnefc.symbolic.integers import hint
 
-LEAST_REACH: Final = 4 << 20
-REACH: Final = 20 << 20
+MIN_CACHE_REACH_BYTES: Final = 4 << 20
+CACHE_REACH_BYTES: Final = 20 << 20
 """With this many bytes of activations at a time, all of them miss the caches (not less than
-LEAST_REACH)."""
+MIN_CACHE_REACH_BYTES)."""
 
 LEAST_GAIN: Final = 1e-3
 """Share of all arithmetic that a cut must save: the accuracy of the model."""
@@ -91,14 +91,14 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
 class Costs:
     """The cost model of a machine."""
 
-    reach: int = REACH
+    reach: int = CACHE_REACH_BYTES
     threads: int = 1
     """Threads that share a launch."""
 
     @classmethod
     def of_machine(cls, cache: int, threads: int) -> Costs:
         """The model for `cache` bytes of the last cache (0 if unknown) and `threads` threads."""
-        return cls(min(max(cache // 4, LEAST_REACH), REACH), threads)
+        return cls(min(max(cache // 4, MIN_CACHE_REACH_BYTES), CACHE_REACH_BYTES), threads)
 
     @cached_property
     def launch(self) -> float:
@@ -114,7 +114,7 @@ class Costs:
         far = self._far(work.activations // turns) * work.activations
         return copied + far + turns * (self.launch + _turn(work, turns))
 
-    def carrying(self, value: Value) -> float:
+    def transfer(self, value: Value) -> float:
         """Nanoseconds for a value that one stage computes and another uses.
 
         It may miss the caches when written and when read; operands of a concatenation or split on
@@ -155,7 +155,7 @@ def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
         cuts.append(carried + least)
         for value in op.outputs:
             if last.get(value, -1) > i:
-                one = costs.carrying(value)
+                one = costs.transfer(value)
                 carried += one
                 ends[last[value]].append(one)
         carried -= sum(ends[i])

@@ -20,7 +20,7 @@ _ROW_MAJOR: Final = PEAK_MACS_PER_NS / DOT_MACS_PER_NS
 """Cost of a multiply-add of a convolution on row-major tensors, relative to blocked ones."""
 
 
-def multiplied(op: Op) -> int:
+def executed_macs(op: Op) -> int:
     """Multiply-adds that are executed; Winograd's algorithm needs fewer than `macs`."""
     return products(op)[0] if _has_algorithm(op) else macs(op)
 

@@ -11,7 +11,7 @@ from nnefc.ir import Graph, Op, Shape, TensorType, Value
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed, window_of
 from nnefc.passes.analysis.affine import Affine, chain_after, chain_before, per_channel
-from nnefc.passes.analysis.known_data import Known, constant_op
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import only_user, replace
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +43,7 @@ class FoldAffine:
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
-        known = Known(graph)
+        known = KnownValues(graph)
         # a list, because folding erases operations behind the current one
         candidates = [
             op for op in graph.ops if is_plain_convolution(op) or op.name in ("concat", "matmul")
@@ -52,7 +52,7 @@ class FoldAffine:
             return sum(_fold(graph, op, known) for op in candidates) > 0
 
 
-def _fold(graph: Graph, op: Op, known: Known) -> bool:
+def _fold(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Fold the maps around one operation; returns whether anything changed."""
     if any(v.type.shape is None for v in (*op.inputs, *op.outputs)):
         return False
@@ -66,7 +66,7 @@ def _fold(graph: Graph, op: Op, known: Known) -> bool:
     return _fold_after(graph, convolution, known) or convolution is not op
 
 
-def _has_weights(op: Op, known: Known) -> bool:
+def _has_weights(op: Op, known: KnownValues) -> bool:
     """Whether `op` is a convolution with known filter and bias."""
     return is_plain_convolution(op) and op.inputs[1] in known and op.inputs[2] in known
 
@@ -74,7 +74,7 @@ def _has_weights(op: Op, known: Known) -> bool:
 # -- after convolutions
 
 
-def _fold_after(graph: Graph, op: Op, known: Known) -> bool:
+def _fold_after(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Fold the chain after a convolution, or after a concatenation of convolutions."""
     chain = list(chain_after(graph, op.output, known, per_channel))
     if not chain or not (_has_weights(op, known) or _joins_convolutions(graph, op, known)):
@@ -95,7 +95,7 @@ def _fold_after(graph: Graph, op: Op, known: Known) -> bool:
     return True
 
 
-def _joins_convolutions(graph: Graph, op: Op, known: Known) -> bool:
+def _joins_convolutions(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Whether `op` concatenates channels of convolutions with known weights and no other users."""
     if op.name != "concat" or op.attributes["axis"] != 1:
         return False
@@ -125,7 +125,7 @@ def _distribute(op: Op, map_: Affine) -> list[tuple[Op, Affine]]:
     return distributed
 
 
-def _scaled_outputs(op: Op, map_: Affine, known: Known) -> _Weights:
+def _scaled_outputs(op: Op, map_: Affine, known: KnownValues) -> _Weights:
     """The weights with which the convolution `op` computes `map_` of its output."""
     scale = map_.scale.reshape(-1)
     bias = scale * _bias(op, known) + map_.shift.reshape(-1)
@@ -143,7 +143,7 @@ def _scaled_outputs(op: Op, map_: Affine, known: Known) -> _Weights:
 # -- before convolutions
 
 
-def _fold_before(graph: Graph, op: Op, known: Known) -> Op:
+def _fold_before(graph: Graph, op: Op, known: KnownValues) -> Op:
     """Fold the chain before a convolution; returns the convolution that replaces it, or `op`."""
     chain = list(chain_before(graph, op.inputs[0], known, per_channel))
     while chain and chain[-1][2].shifts and _reads_zeros(op):
@@ -175,7 +175,7 @@ def _reads_zeros(op: Op) -> bool:
     )
 
 
-def _scaled_inputs(op: Op, map_: Affine, known: Known) -> _Weights:
+def _scaled_inputs(op: Op, map_: Affine, known: KnownValues) -> _Weights:
     """The weights with which the convolution `op` computes for x its output for `map_` of x."""
     filter_, bias = _filter(op, known), _bias(op, known)
     scale, shift = map_.scale.reshape(-1), map_.shift.reshape(-1)
@@ -215,7 +215,7 @@ def _is_finite(items: Array, op: Op) -> bool:
     return bool(np.isfinite(items.astype(op.output.type.dtype.numpy, copy=False)).all())
 
 
-def _filter(op: Op, known: Known) -> Array:
+def _filter(op: Op, known: KnownValues) -> Array:
     items = known.items(op.inputs[1])
     assert items is not None
     return items
@@ -227,7 +227,7 @@ def _product(items: Array, factors: Array, op: Op) -> Array:
     return np.multiply(items, factors, out=rounded, dtype=np.float64, casting="unsafe")
 
 
-def _bias(op: Op, known: Known) -> Array:
+def _bias(op: Op, known: KnownValues) -> Array:
     items = known.items(op.inputs[2])
     assert items is not None
     return items.astype(np.float64).reshape(-1)
@@ -254,7 +254,7 @@ def _rebuild(graph: Graph, op: Op, input_: Value, new: _Weights) -> Op:
 # -- matrix products
 
 
-def _fold_after_matmul(graph: Graph, op: Op, known: Known) -> bool:
+def _fold_after_matmul(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Fold factors into the constant operand of a matmul, and add all terms at once."""
     index = next((i for i in (1, 0) if op.inputs[i] in known), None)
     if index is None:

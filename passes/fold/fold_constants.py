@@ -12,7 +12,7 @@ from nnefc.ops.core.arrays import widen
 from nnefc.ops.core.traits import Folding
 from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations
-from nnefc.passes.analysis.known_data import Known, constant_op, is_widening
+from nnefc.passes.analysis.known_data import KnownValues, constant_op, is_widening
 from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op
 from nnefc.symbolic.integers import is_symbolic
 
@@ -44,7 +44,7 @@ class FoldConstants:
     work: int = 1 << 26
 
     def run(self, graph: Graph) -> bool:
-        known = Known(graph)
+        known = KnownValues(graph)
         changed = False
         for op in graph.ops:
             if self._foldable(op, known):
@@ -53,7 +53,7 @@ class FoldConstants:
                 changed = True
         return changed
 
-    def _foldable(self, op: Op, known: Known) -> bool:
+    def _foldable(self, op: Op, known: KnownValues) -> bool:
         """Whether `op` has known operands and its result is worth storing."""
         spec = operations().get(op.name)
         if spec is None or not spec.pure or not op.inputs or spec.reference is None:
@@ -85,7 +85,7 @@ def _splats(op: Op) -> list[Any] | None:
     return None if any(n is None for n in numbers) else numbers
 
 
-def _fold(op: Op, known: Known) -> list[Op]:
+def _fold(op: Op, known: KnownValues) -> list[Op]:
     """A constant for each output of `op`; they are not inserted into a graph."""
     with np.errstate(all="ignore"):
         numbers = _splats(op) if is_elementwise(op) else None

@@ -10,7 +10,7 @@ from nnefc.ir import Expression, Graph, Op, Shape, TensorType, Value
 from nnefc.ops.core.strided import reshaped
 from nnefc.passes.analysis import repeated_heads
 from nnefc.passes.analysis.causal_masks import CausalMasks
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.strided import StridedView, strided_pieces, strided_source
 from nnefc.passes.base import only_user, producer
 
@@ -43,7 +43,7 @@ class FuseAttention:
     parts: int = 4
 
     def run(self, graph: Graph) -> bool:
-        changed, masks = False, CausalMasks(Known(graph))
+        changed, masks = False, CausalMasks(KnownValues(graph))
         for op in list(graph.ops):
             if op.name == "softmax" and _fuse(graph, op, masks, self.parts):
                 changed = True
@@ -61,11 +61,11 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     query, k, v = first.inputs[0], first.inputs[1], second.inputs[1]
     batch = scores.type.dims[:-2]
     view, dims = strided_source(query), query.type.dims
-    finer = repeated_heads.groups(k, v) if dims[:-2] == batch else None
+    finer = repeated_heads.finer_batch(k, v) if dims[:-2] == batch else None
     finer_view = None if finer is None else repeated_heads.finer_view(view, dims, finer)
     if finer is not None and finer_view is not None:
         view, dims = finer_view, (*finer, *dims[-2:])
-        k, v = repeated_heads.before(k), repeated_heads.before(v)
+        k, v = repeated_heads.unrepeated(k), repeated_heads.unrepeated(v)
     else:
         finer = batch
     q = _matrix(view, dims, transposed=first.attributes["transposeA"])

@@ -11,9 +11,14 @@ from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.epilogue import simple_epilogue
 from nnefc.ops.internal.fused import PREFIX
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_plain_convolution, window_of
-from nnefc.passes.analysis.blocked_rules import MAX_PLANE, can_be_blocked, elementwise, in_reach
+from nnefc.passes.analysis.blocked_rules import (
+    MAX_PLANE,
+    can_be_blocked,
+    in_reach,
+    is_blockable_elementwise,
+)
 from nnefc.passes.analysis.epilogues import absorb, defining_op, joined, only_used_by
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import is_elementwise_or_fused
 from nnefc.symbolic.integers import largest, mark_degraded
 
@@ -47,7 +52,7 @@ class FuseConvolution:
     block: int = 8
 
     def run(self, graph: Graph) -> bool:
-        known = Known(graph)
+        known = KnownValues(graph)
         fusible = {op: i for i, op in enumerate(graph.ops) if self._fits(op, known)}
         for op in list(graph.ops):
             if not is_elementwise_or_fused(op):
@@ -66,7 +71,7 @@ class FuseConvolution:
             _rename(graph, op)
         return any(map(is_blocked_convolution, graph.ops))
 
-    def _fits(self, op: Op, known: Known) -> bool:
+    def _fits(self, op: Op, known: KnownValues) -> bool:
         """Whether kernels on blocked tensors can compute `op`, if it is a convolution."""
         if not is_plain_convolution(op) or op.attributes["border"] != "constant":
             return False
@@ -103,9 +108,9 @@ class FuseConvolution:
         layout = Blocked(self.block, window.reach(), x.type.dtype.itemsize)
         return in_reach(window.input, channels, layout)
 
-    def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
+    def _absorbs(self, graph: Graph, op: Op, value: Value, known: KnownValues) -> bool:
         """Whether the convolution that computes `value` can have element-wise `op` as epilogue."""
-        if not (only_used_by(graph, value, op) and elementwise(op, known)):
+        if not (only_used_by(graph, value, op) and is_blockable_elementwise(op, known)):
             return False
         if _is_simple(op, value):
             return True

@@ -8,7 +8,7 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.internal.scan import whole_of
 from nnefc.ops.tools.cost import macs
-from nnefc.passes.analysis.batch_rules import resized, separable
+from nnefc.passes.analysis.batch_rules import resized_attributes, separable_rows
 from nnefc.passes.analysis.loop import Loop, loops
 from nnefc.passes.base import is_constant, is_pure, is_view
 
@@ -119,9 +119,9 @@ class _Hoist:
             return Op("reshape", op.inputs, attributes, types, location=op.location)
         rows = [self._rows(v) for v in op.inputs]
         operands = [self._known[v].type if v in self._known else v.type for v in op.inputs]
-        attributes = resized(op, op.outputs[0].type.dims[0], turns)
+        attributes = resized_attributes(op, op.outputs[0].type.dims[0], turns)
         whole = Op(op.name, map(Value, operands), attributes, types)
-        if not separable(whole, rows, turns):
+        if not separable_rows(whole, rows, turns):
             return None
         return Op(op.name, op.inputs, attributes, types, location=op.location)
 

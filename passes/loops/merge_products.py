@@ -11,7 +11,7 @@ from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.traits import Folding
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import operations
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.loop import Loop, loops
 from nnefc.passes.base import is_constant, is_view
 
@@ -50,7 +50,7 @@ class MergeProducts:
 
 def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
     """Products of one row with weights, grouped by row, rank and flags: groups can be merged."""
-    known = Known(loop.graph)
+    known = KnownValues(loop.graph)
     outer: dict[Value, Value] = {o.inner: _stored(o.outer) for o in loop.shared}
     groups: dict[Hashable, list[Op]] = {}
     for op in loop.body.ops:
@@ -74,7 +74,7 @@ def _stored(matrix: Value) -> Value:
     return matrix
 
 
-def _is_data(value: Value, known: Known) -> bool:
+def _is_data(value: Value, known: KnownValues) -> bool:
     """Whether a value is known, or computed from known values by operations that always fold;
     views and element-wise operations do not count.
     """

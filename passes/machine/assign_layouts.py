@@ -11,13 +11,13 @@ from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
 from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.blocked_rules import (
-    accepts,
-    gains,
+    blocked_operands,
+    can_use_blocks,
     halo_needed,
     in_reach,
-    tensors,
+    profits_from_blocks,
 )
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.cost.convolution import FEW_CHANNELS
 
 
@@ -48,7 +48,7 @@ class AssignLayouts:
     """Channels in a block."""
 
     def run(self, graph: Graph) -> bool:
-        known = Known(graph)
+        known = KnownValues(graph)
         chosen = self._blocked_operations(graph, known)
         if not chosen:
             return False
@@ -59,20 +59,20 @@ class AssignLayouts:
         _Converter(graph, chosen, self.block, halos, known).run()
         return True
 
-    def _blocked_operations(self, graph: Graph, known: Known) -> dict[Op, None]:
+    def _blocked_operations(self, graph: Graph, known: KnownValues) -> dict[Op, None]:
         """The operations that compute on blocked tensors, in order."""
         chosen: dict[Op, None] = {}
         for op in graph.ops:
             if (
                 is_blocked_convolution(op)
-                or gains(op, self.block, known)
-                or (any(v.op in chosen for v in op.inputs) and accepts(op, known))
+                or profits_from_blocks(op, self.block, known)
+                or (any(v.op in chosen for v in op.inputs) and can_use_blocks(op, known))
             ):
                 chosen[op] = None
         return chosen
 
 
-def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padding]:
+def _halos(chosen: dict[Op, None], known: KnownValues, block: int) -> dict[Value, Padding]:
     """The halo of every blocked value: the union of the halos that its users need.
 
     Operands and results that are slices of each other get equal halos, which avoids copies.  A halo
@@ -82,7 +82,7 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
     channels: dict[Value, int] = {}
     """The most channels over which a user sums, by value."""
     for op in chosen:
-        for value in (*op.outputs, *(op.inputs[i] for i in tensors(op, known))):
+        for value in (*op.outputs, *(op.inputs[i] for i in blocked_operands(op, known))):
             halos[value] = ((0, 0),) * (value.type.rank - 2)
         if is_blocked_convolution(op):
             x = op.inputs[0]
@@ -98,14 +98,14 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
         return True
 
     for op in chosen:
-        for index in tensors(op, known):
+        for index in blocked_operands(op, known):
             widen(op.inputs[index], halo_needed(op, index))
     slices = [op for op in chosen if traits_of(op).slices is not None]
     changed = True
     while changed:
         changed = False
         for op in slices:
-            connected = [*op.outputs, *(op.inputs[i] for i in tensors(op, known))]
+            connected = [*op.outputs, *(op.inputs[i] for i in blocked_operands(op, known))]
             for value in connected:
                 for other in connected:
                     changed |= widen(value, halos[other])
@@ -131,7 +131,7 @@ class _Converter:
         chosen: dict[Op, None],
         block: int,
         halos: dict[Value, Padding],
-        known: Known,
+        known: KnownValues,
     ) -> None:
         self._graph, self._chosen, self._block = graph, chosen, block
         self._halos, self._known = halos, known
@@ -140,7 +140,7 @@ class _Converter:
     def run(self) -> None:
         for op in list(self._graph.ops):
             if op in self._chosen:
-                for index in tensors(op, self._known):
+                for index in blocked_operands(op, self._known):
                     self._block_operand(op, index)
             else:
                 for index, value in enumerate(op.inputs):

@@ -10,7 +10,7 @@ import numpy as np
 from nnefc.ir import Graph, Op, Shape, Value
 from nnefc.ops.core.window_arithmetic import Indices, convolution_groups, convolution_window
 from nnefc.ops.tools.build import emitter
-from nnefc.passes.analysis.known_data import Known, constant_op
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import is_elementwise, replace, splat, splat_op
 
 
@@ -40,7 +40,7 @@ class FlattenConvolutions:
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
-        known = Known(graph)
+        known = KnownValues(graph)
         flat: dict[Value, Value] = {}
         """Values [items, channels, 1, ...] by their counterparts [items, channels]."""
         for op in graph.ops:
@@ -90,7 +90,7 @@ def _in_order(indices: Indices, extent: int) -> slice | None:
 
 
 def _product(
-    graph: Graph, op: Op, taps: tuple[slice, ...], flat: dict[Value, Value], known: Known
+    graph: Graph, op: Op, taps: tuple[slice, ...], flat: dict[Value, Value], known: KnownValues
 ) -> Value:
     """The result [items, channels] of the convolution `op` by a product, inserted before it."""
     emit = emitter(graph, op, op.location)
@@ -108,7 +108,9 @@ def _product(
     return emit("add", product, bias)
 
 
-def _cut(graph: Graph, op: Op, filter_: Value, taps: tuple[slice, ...], known: Known) -> Value:
+def _cut(
+    graph: Graph, op: Op, filter_: Value, taps: tuple[slice, ...], known: KnownValues
+) -> Value:
     """`filter_` restricted to `taps`: a constant if it is known, else a slice."""
     dims = (*filter_.type.dims[:2], *(t.stop - t.start for t in taps))
     if dims == filter_.type.dims:

@@ -14,14 +14,14 @@ from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.core.common import MAX_RANK
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.tools.build import emitter
-from nnefc.passes.analysis.known_data import Known, constant_op
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import replace
 
 Array = np.ndarray[Any, Any]
 
-FEW: Final = 4
+MAX_OUTPUT_CHANNELS: Final = 4
 """Most channels of the result: with so few, most lanes of vectors of channels are idle."""
-MANY: Final = 8
+MIN_INPUT_CHANNELS: Final = 8
 """Fewest channels of the operand: with fewer a convolution gains nothing."""
 MOST_TAPS: Final = 1.5
 """Most taps of the convolution per tap of the filter."""
@@ -52,7 +52,7 @@ class InterleaveDeconvolutions:
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
-        known = Known(graph)
+        known = KnownValues(graph)
         changed = False
         for op in graph.ops:
             if op.name == "deconv" and (window := _window(op)) is not None:
@@ -67,7 +67,11 @@ def _window(op: Op) -> Window | None:
     if op.output.type.shape is None or convolution_groups(x.type.dims, attributes) != 1:
         return None
     channels, few, *size = filter_.type.dims
-    if channels < MANY or few > FEW or attributes["border"] != "constant":
+    if (
+        channels < MIN_INPUT_CHANNELS
+        or few > MAX_OUTPUT_CHANNELS
+        or attributes["border"] != "constant"
+    ):
         return None
     if filter_.type.nbytes > MOST_BYTES or 2 + 2 * len(size) > MAX_RANK:
         return None
@@ -91,7 +95,7 @@ def _taps(window: Window) -> list[int]:
     return [-(-size // s) for size, s in zip(window.size, window.stride, strict=True)]
 
 
-def _interleave(graph: Graph, op: Op, window: Window, known: Known) -> bool:
+def _interleave(graph: Graph, op: Op, window: Window, known: KnownValues) -> bool:
     """Replace a deconvolution with known weights; returns whether they are known."""
     x, filter_, bias = op.inputs
     weights, offsets = known.items(filter_), known.items(bias)

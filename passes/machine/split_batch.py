@@ -11,8 +11,8 @@ from typing import ClassVar, Final
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ir.stages import BatchTensor, Stage, single_stage
 from nnefc.ops.tools.cost import is_stored
-from nnefc.passes.analysis.batch_rules import resized, separable
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.batch_rules import resized_attributes, separable_rows
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import is_pure
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
 from nnefc.symbolic.integers import hint, mark_degraded
@@ -104,7 +104,7 @@ def computing(graph: Graph) -> list[Op]:
 
     Stages copy data as they need it.
     """
-    known = Known(graph)
+    known = KnownValues(graph)
     return [op for op in graph.ops if not any(is_stored(v) or v in known for v in op.outputs)]
 
 
@@ -117,7 +117,7 @@ def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, 
     apart: list[bool] = []
     for op in steps:
         of_inputs = [rows.get(v, 0) for v in op.inputs]
-        of_results = separable(op, of_inputs, batch) if any(of_inputs) else 0
+        of_results = separable_rows(op, of_inputs, batch) if any(of_inputs) else 0
         apart.append(of_results > 0 or not any(of_inputs))
         for value in op.outputs:
             if of_results:
@@ -238,7 +238,9 @@ class _Cutter:
 
     def _attributes(self, op: Op, items: int) -> Mapping[str, Attribute]:
         rows = self._rows.get(op.outputs[0], 0) if op.outputs else 0
-        return op.attributes if items == self._batch or not rows else resized(op, rows, items)
+        if items == self._batch or not rows:
+            return op.attributes
+        return resized_attributes(op, rows, items)
 
     def _type(self, value: Value, items: int) -> TensorType:
         """The type of a value for `items` items, if it has items."""

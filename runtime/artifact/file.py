@@ -50,13 +50,13 @@ Piece = tuple[int, int]
 FORMAT: Final = 1
 HEADER: Final = struct.Struct("<16sIIQQQ32s")
 _DIGEST_BYTES: Final = 32
-START: Final = HEADER.size + _DIGEST_BYTES
+WEIGHTS_START: Final = HEADER.size + _DIGEST_BYTES
 _CHUNK_BYTES: Final = 16 << 20
 """Bytes of weights that are hashed at a time."""
 _ALWAYS_VERIFIED: Final = 1 << 20
 """Weights up to this size are verified at every loading, which takes a millisecond."""
 _LARGEST_MANIFEST: Final = 1 << 30
-AGAIN: Final = "compile the model again with this version"
+COMPILE_AGAIN: Final = "compile the model again with this version"
 """Hint for files of other versions."""
 
 
@@ -79,7 +79,7 @@ class ArtifactFile(NamedTuple):
     def weights(self, piece: object) -> Array:
         """A piece of the weights; raises ValueError if it is outside."""
         offset, size = _piece(piece)
-        if offset < START or offset + size > self.head_at:
+        if offset < WEIGHTS_START or offset + size > self.head_at:
             raise ValueError(f"piece {piece} of the weights is outside the file")
         return self.data[offset : offset + size]
 
@@ -97,7 +97,7 @@ class ArtifactFile(NamedTuple):
         """
         digest = checksum()
         mapping = getattr(self.data.base, "obj", None)
-        for first in range(START, self.head_at, _CHUNK_BYTES):
+        for first in range(WEIGHTS_START, self.head_at, _CHUNK_BYTES):
             last = min(first + _CHUNK_BYTES, self.head_at)
             digest.update(self.data[first:last].data)
             if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
@@ -111,7 +111,7 @@ class ArtifactFile(NamedTuple):
         """Bytes of the file, its weights and its head."""
         return {
             "bytes": self.data.size,
-            "weights_bytes": self.head_at - START,
+            "weights_bytes": self.head_at - WEIGHTS_START,
             "head_bytes": self.manifest_at - self.head_at,
         }
 
@@ -154,14 +154,14 @@ def open_bytes(data: bytes) -> ArtifactFile:
 
 def _require_header(nbytes: int, name: str) -> None:
     """Raise NnefError for a file that is shorter than the header of an artifact."""
-    if nbytes < START:
+    if nbytes < WEIGHTS_START:
         raise _refuse("artifact/format", "this is not an artifact of nnefc", name)
 
 
 def _opened(data: Array, name: str, digest: str | None, verify: bool) -> ArtifactFile:
     _require_header(data.size, name)
     header = data[: HEADER.size].tobytes()
-    own = data[HEADER.size : START].tobytes()
+    own = data[HEADER.size : WEIGHTS_START].tobytes()
     magic, version, _, size, head_at, manifest_at, expected = HEADER.unpack(header)
     if magic != MAGIC:
         raise _refuse(
@@ -173,14 +173,14 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
             "artifact/format",
             f"this is an artifact of format {version}, of {age} nnefc; this one reads {FORMAT}",
             name,
-            AGAIN if version < FORMAT else f"update nnefc, or {AGAIN}",
+            COMPILE_AGAIN if version < FORMAT else f"update nnefc, or {COMPILE_AGAIN}",
         )
     if checksum(header).digest() != own:
         raise _refuse("artifact/damaged", "the checksum of the header is wrong", name)
     if size != data.size:
         message = f"{data.size:,} bytes, it had {size:,} when written"
         raise _refuse("artifact/damaged", message, name)
-    if not START <= head_at <= manifest_at <= size <= manifest_at + _LARGEST_MANIFEST:
+    if not WEIGHTS_START <= head_at <= manifest_at <= size <= manifest_at + _LARGEST_MANIFEST:
         raise _refuse("artifact/damaged", "the header contradicts itself", name)
     if digest is not None and digest.lower() != own.hex():
         raise _refuse("artifact/digest", f"its digest is {own.hex()}, not {digest}", name)
@@ -207,7 +207,7 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
         head_at=head_at,
         manifest_at=manifest_at,
     )
-    if verify or digest is not None or head_at - START <= _ALWAYS_VERIFIED:
+    if verify or digest is not None or head_at - WEIGHTS_START <= _ALWAYS_VERIFIED:
         file.verify_weights()
     return file
 

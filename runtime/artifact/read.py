@@ -14,7 +14,7 @@ import numpy as np
 from nnefc.kernels.codegen import Image
 from nnefc.kernels.target.isa import NATIVE, executable, host
 from nnefc.kernels.target.processor import identity
-from nnefc.runtime.artifact.file import AGAIN, ArtifactFile
+from nnefc.runtime.artifact.file import COMPILE_AGAIN, ArtifactFile
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.compiled import CompiledProgram
 from nnefc.runtime.compile.executable_memory import ExecutableImage
@@ -225,7 +225,7 @@ class Artifact:
                 "artifact/format",
                 f"nnefc {self.version} packed the weights in another format than this version",
                 Place(self.file.name),
-                AGAIN,
+                COMPILE_AGAIN,
             )
         from nnefc.packing.inverse import restore
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.formats.artifact import MAGIC
 from nnefc.formats.files import write_evenly
-from nnefc.runtime.artifact.file import FORMAT, HEADER, START, ArtifactFile, Piece, checksum
+from nnefc.runtime.artifact.file import FORMAT, HEADER, WEIGHTS_START, ArtifactFile, Piece, checksum
 from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
@@ -23,10 +23,10 @@ class Writer:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._at = START
+        self._at = WEIGHTS_START
         self._digest = checksum()
         self._head = bytearray()
-        file.write(bytes(START))
+        file.write(bytes(WEIGHTS_START))
         self._pad(_PAGE)
 
     def weights(self, array: Array) -> Piece:
@@ -73,7 +73,7 @@ def with_changes(
         assert len(data) == size
         head[offset : offset + size] = data
     header, manifest = _frame(file.head_at, bytes(head), file.weights_digest, content)
-    yield from (header, file.data[START : file.head_at].data, bytes(head), manifest)
+    yield from (header, file.data[WEIGHTS_START : file.head_at].data, bytes(head), manifest)
 
 
 def _frame(

@@ -28,7 +28,7 @@ class ArenaPool:
         self._idle: list[Array] = []
         """`append` and `pop` are atomic, so no lock can stay locked in the child of a fork."""
 
-    def take(self, nbytes: int) -> Array:
+    def acquire(self, nbytes: int) -> Array:
         """An arena of at least `nbytes` that no other call uses."""
         try:
             arena = self._idle.pop()
@@ -39,8 +39,8 @@ class ArenaPool:
         del arena  # free it before a larger one is allocated
         return aligned(nbytes + nbytes // 8, PURPOSE)  # shapes tend to grow from call to call
 
-    def give(self, arena: Array) -> None:
-        """Return an arena from `take` for later calls."""
+    def release(self, arena: Array) -> None:
+        """Return an arena from `acquire` for later calls."""
         idle = self._idle
         if len(idle) >= MAX_IDLE:
             return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-def fresh(spec: TensorSpec) -> Array:
+def empty_array(spec: TensorSpec) -> Array:
     """A new array for a result."""
     try:
         return np.empty(spec.shape, spec.dtype)
@@ -82,7 +82,7 @@ class Executable:
             self._signature.check_count(arrays)
         taken = self._signature.accept(arrays)
         if out is None:
-            results = list(map(fresh, self.outputs))
+            results = list(map(empty_array, self.outputs))
             self._run(taken, results)
         elif self._signature.is_target(out, taken):
             self._run(taken, (out,))
@@ -101,13 +101,16 @@ class Executable:
         self._signature.check_names("inputs", inputs)
         taken = self._signature.accept([inputs[spec.name] for spec in self.inputs])
         if out is None:
-            results = list(map(fresh, self.outputs))
+            results = list(map(empty_array, self.outputs))
             self._run(taken, results)
         else:
             self._signature.check_names("outputs", out)
             results = self._run_into(
                 taken,
-                [out[spec.name] if spec.name in out else fresh(spec) for spec in self.outputs],
+                [
+                    out[spec.name] if spec.name in out else empty_array(spec)
+                    for spec in self.outputs
+                ],
             )
         return {spec.name: array for spec, array in zip(self.outputs, results)}
 
@@ -118,7 +121,7 @@ class Executable:
             y if is_ready(y) and not any(np.may_share_memory(x, y) for x in taken) else None
             for y in targets
         ]
-        results = [fresh(spec) if y is None else y for y, spec in zip(direct, self.outputs)]
+        results = [empty_array(spec) if y is None else y for y, spec in zip(direct, self.outputs)]
         self._run(taken, results)
         for result, y in zip(results, targets):
             if result is not y:
@@ -162,7 +165,7 @@ def step(plan: Executable, arrays: Sequence[Any], states: Sequence[int]) -> list
     Raises NnefError as a call does for the arrays; the memory at the addresses is not checked.
     """
     taken = plan._signature.accept(arrays)
-    results = list(map(fresh, plan.outputs))
+    results = list(map(empty_array, plan.outputs))
     addresses = [*map(address, taken), *states, *map(address, results)]
     plan._runner.run(addresses, plan._patch)
     return results

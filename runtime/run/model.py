@@ -11,7 +11,7 @@ from nnefc.formats.files import FilePath
 from nnefc.runtime.compile.compiled import CompiledProgram
 from nnefc.runtime.memory.arenas import ArenaPool
 from nnefc.runtime.plan.plan import Plan
-from nnefc.runtime.run.executable import Executable, fresh
+from nnefc.runtime.run.executable import Executable, empty_array
 from nnefc.runtime.run.interface import Model
 from nnefc.runtime.run.runner import PlanRunner
 from nnefc.support.errors import NnefError
@@ -156,7 +156,7 @@ class CompiledModel(Executable, Model):
         from nnefc.runtime.run.profile import profile
 
         self._signature.check_count(arrays)
-        taken, results = self._signature.accept(arrays), [fresh(spec) for spec in self.outputs]
+        taken, results = self._signature.accept(arrays), list(map(empty_array, self.outputs))
         return profile(
             self.plan,
             self._runner.compiled.code.address,

@@ -143,7 +143,7 @@ class PlanRunner:
             context.apply(patch, self._varying)
             nbytes, parallel = patch.arena_bytes, patch.parallel
         if arenas is not None:
-            context.hold(arenas.take(nbytes))
+            context.hold(arenas.acquire(nbytes))
         first = self.first_input
         context.bases[first : first + len(addresses)] = addresses
         start, steps = context.launches, context.steps
@@ -155,7 +155,7 @@ class PlanRunner:
         else:
             self.team.alone(start, steps, context.address)
         if arenas is not None:
-            arenas.give(context.release())
+            arenas.release(context.release())
         if len(self._idle) < MAX_IDLE:
             self._idle.append(context)
 

@@ -15,8 +15,8 @@ from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.cost import traffic_bytes
 from nnefc.options.compile_config import CompileConfig
-from nnefc.passes.cost.graph import multiplied
-from nnefc.passes.pipeline import Ran
+from nnefc.passes.cost.graph import executed_macs
+from nnefc.passes.pipeline import PassRun
 from tests.helpers.command_line import Cli
 
 
@@ -78,9 +78,9 @@ def test_every_pass_is_recorded(small: Path) -> None:
     recorder = PassRecorder()
     passes: list[tuple[str, int, int]] = []
 
-    def hook(graph: Graph, ran: Ran) -> None:
+    def hook(graph: Graph, ran: PassRun) -> None:
         recorder(graph, ran)
-        passes.append((ran.name, sum(map(multiplied, graph.ops)), traffic_bytes(graph)))
+        passes.append((ran.name, sum(map(executed_macs, graph.ops)), traffic_bytes(graph)))
 
     compile_graph(import_model(small, random_weights=1), CompileConfig(1), hook=hook)
     facts = recorder.facts()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.lower.window.taps import (
-    Dimension,
+    WindowDimension,
     _runs,  # pyright: ignore[reportPrivateUsage]
 )
 from nnefc.ops.core.window_arithmetic import BORDERS
@@ -15,7 +15,7 @@ from tests.helpers.examples import examples
 
 EXTENT = st.integers(1, 7)
 DIMENSIONS = st.builds(
-    Dimension,
+    WindowDimension,
     inputs=EXTENT,
     outputs=EXTENT,
     taps=st.integers(1, 7),
@@ -29,7 +29,7 @@ DIMENSIONS = st.builds(
 
 @examples(30)
 @given(DIMENSIONS)
-def test_properties_are_those_of_the_table(dimension: Dimension) -> None:
+def test_properties_are_those_of_the_table(dimension: WindowDimension) -> None:
     table, every = dimension.table(), np.arange(dimension.inputs)
     if dimension.is_identity:
         assert np.array_equal(table, every[:, None])
@@ -40,16 +40,16 @@ def test_properties_are_those_of_the_table(dimension: Dimension) -> None:
 
 
 def test_common_dimensions_are_recognised() -> None:
-    assert Dimension(5, 5).is_identity
-    assert Dimension(1, 1, stride=2).is_identity
-    assert Dimension(5, 1, 5).is_full_reduction
-    assert Dimension(5, 15, 3, stride=3, reverse=True).is_repetition
-    assert Dimension(5, 14, 3, 1, 3, reverse=True).is_repetition
+    assert WindowDimension(5, 5).is_identity
+    assert WindowDimension(1, 1, stride=2).is_identity
+    assert WindowDimension(5, 1, 5).is_full_reduction
+    assert WindowDimension(5, 15, 3, stride=3, reverse=True).is_repetition
+    assert WindowDimension(5, 14, 3, 1, 3, reverse=True).is_repetition
 
 
 @examples(5)
 @given(DIMENSIONS)
-def test_runs_are_the_columns_of_the_table(dimension: Dimension) -> None:
+def test_runs_are_the_columns_of_the_table(dimension: WindowDimension) -> None:
     table, pitch = dimension.table(), 4
     (words,) = _runs(dimension, pitch)
     heads, runs = words[: dimension.taps + 1], words[dimension.taps + 1 :].reshape(-1, 4)

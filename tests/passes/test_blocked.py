@@ -18,9 +18,9 @@ from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import operations
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.analysis.blocked_rules import halo_needed, tensors
-from nnefc.passes.analysis.known_data import Known
-from nnefc.passes.pipeline import DEFAULT, Phase, Ran, for_machine, run_pipeline
+from nnefc.passes.analysis.blocked_rules import blocked_operands, halo_needed
+from nnefc.passes.analysis.known_data import KnownValues
+from nnefc.passes.pipeline import DEFAULT, PassRun, Phase, for_machine, run_pipeline
 from tests.helpers.examples import examples
 from tests.helpers.graphs.random_graphs import sample_inputs
 from tests.helpers.graphs.random_networks import networks, random_network
@@ -50,7 +50,7 @@ def keeps_values(graph: Graph, passes: Sequence[Phase], tolerance: float) -> Non
     text, inputs = print_graph(graph), sample_inputs(graph)
     wanted = evaluate(graph, inputs).outputs
 
-    def hook(graph: Graph, ran: Ran) -> None:
+    def hook(graph: Graph, ran: PassRun) -> None:
         if not ran.changed:
             return
         check(graph, rule_problems, after=ran.name)
@@ -65,7 +65,7 @@ def keeps_values(graph: Graph, passes: Sequence[Phase], tolerance: float) -> Non
 
 def check_layouts(graph: Graph) -> None:
     """Assert that exactly operations on blocks have blocked tensors, with sufficient halos."""
-    known = Known(graph)
+    known = KnownValues(graph)
     for op in graph.ops:
         blocked = {i for i, v in enumerate(op.inputs) if v.type.layout is not None}
         results = {v.type.layout is not None for v in op.outputs}
@@ -76,7 +76,7 @@ def check_layouts(graph: Graph) -> None:
             assert not blocked, op
         else:
             assert results == {True}, op
-            assert blocked == set(tensors(op, known)), op
+            assert blocked == set(blocked_operands(op, known)), op
             assert all(_is_covered(op.inputs[i].type.layout, halo_needed(op, i)) for i in blocked)
     assert all(v.type.layout is None for v in (*graph.inputs, *graph.outputs))
 

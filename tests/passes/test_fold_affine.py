@@ -21,7 +21,7 @@ from nnefc.ir.verify import check
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.fold.fold_affine import FoldAffine
@@ -202,7 +202,7 @@ graph g(%x: float32[1,4,5,5]) -> (y = %y) {
     conv = graph.outputs[0].op
     assert conv is not None
     assert conv.name == "conv"
-    filter_, bias = (Known(graph).items(v) for v in conv.inputs[1:])
+    filter_, bias = (KnownValues(graph).items(v) for v in conv.inputs[1:])
     assert filter_ is not None
     assert bias is not None
     factor = s / m

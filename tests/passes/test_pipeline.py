@@ -23,8 +23,8 @@ from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
 from nnefc.passes.pipeline import (
     DEFAULT,
+    PassRun,
     Phase,
-    Ran,
     passes_of,
     run_pipeline,
     target_independent,
@@ -58,7 +58,7 @@ def test_passes_name_operations_that_exist() -> None:
 
 def changes(graph: Graph) -> bool:
     """Run the pipeline; whether a pass changed anything."""
-    seen: list[Ran] = []
+    seen: list[PassRun] = []
     run_pipeline(graph, hook=lambda _, ran: seen.append(ran))
     return any(ran.changed for ran in seen if ran.name != "import")
 
@@ -71,7 +71,7 @@ def test_only_operations_with_a_lowering_remain() -> None:
 
 
 def test_hooks_are_called_after_every_pass() -> None:
-    seen: list[Ran] = []
+    seen: list[PassRun] = []
     graph = parse_graph(TEXT)
     run_pipeline(graph, hook=lambda g, ran: seen.append(ran))
     assert [r.name for r in seen] == ["import", *(p.name for p in passes_of(DEFAULT))]

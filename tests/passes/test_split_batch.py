@@ -19,7 +19,7 @@ from nnefc.ops.tools.reference import apply, evaluate
 from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.analysis.batch_rules import resized, separable
+from nnefc.passes.analysis.batch_rules import resized_attributes, separable_rows
 from nnefc.passes.cost.batch import Costs, divisors
 from nnefc.passes.machine.split_batch import (
     SplitBatch,
@@ -159,7 +159,7 @@ def test_only_known_operations_cannot_be_split() -> None:
 @pytest.mark.parametrize("name", RULED)
 def test_slices_of_results_are_results_of_slices(name: str) -> None:
     for op, operands, rows, batch in _separations(name):
-        found = separable(op, rows, batch)
+        found = separable_rows(op, rows, batch)
         whole = apply(op, operands)
         for i in range(batch):
             given = [x[r * i : r * (i + 1)] if r else x for x, r in zip(operands, rows)]
@@ -182,7 +182,7 @@ def _separations(name: str) -> Any:
                 for x in operands
             ]
             for rows in itertools.product(*choices):
-                if any(rows) and separable(op, rows, batch):
+                if any(rows) and separable_rows(op, rows, batch):
                     yield op, operands, rows, batch
 
 
@@ -190,7 +190,7 @@ def _part(op: Op, operands: list[Array], rows: int) -> Op:
     """The operation on one item."""
     types = [TensorType(v.type.dtype, (rows, *v.type.dims[1:])) for v in op.outputs]
     values = [Value(TensorType(v.type.dtype, x.shape)) for v, x in zip(op.inputs, operands)]
-    return Op(op.name, values, resized(op, rows, 1), types)
+    return Op(op.name, values, resized_attributes(op, rows, 1), types)
 
 
 # -- attention

@@ -15,7 +15,7 @@ from nnefc.passes.machine.split_batch import (
     MAX_STEPS,
     SplitBatch,
 )
-from nnefc.passes.pipeline import Phase, Ran, run_pipeline
+from nnefc.passes.pipeline import PassRun, Phase, run_pipeline
 from nnefc.support.machine_model import PEAK_MACS_PER_NS
 
 # -- cuts by the cost model
@@ -85,7 +85,7 @@ def test_stages_are_explained_as_one_graph() -> None:
     graph, recorder = parse_graph(PICTURES), PassRecorder()
     turns: list[int] = []
 
-    def hook(stage: Graph, ran: Ran) -> None:
+    def hook(stage: Graph, ran: PassRun) -> None:
         recorder(stage, ran)
         turns.append(ran.turns)
 

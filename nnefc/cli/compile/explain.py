@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.ir import Graph, Op
-    from nnefc.passes.pipeline import Ran
+    from nnefc.passes.pipeline import PassRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class PassRecorder:
     warm: bool = False
     """Whether the weights fit into the last-level cache."""
 
-    def __call__(self, graph: Graph, ran: Ran) -> None:
+    def __call__(self, graph: Graph, ran: PassRun) -> None:
         """Record the graph after a pass; stages of one pass are added up."""
         from nnefc.ir.graph import walk
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
-        from nnefc.passes.cost.graph import multiplied, nanoseconds
+        from nnefc.passes.cost.graph import executed_macs, nanoseconds
         from nnefc.runtime.machine.resources import largest_cache
 
         if not self.stages:
@@ -67,7 +67,7 @@ class PassRecorder:
             self.stages.append(PassRecord(ran.name, False, ran.seconds, *unchanged))
             return
         operations = Counter(kind(op) for op in walk(graph))
-        macs = ran.turns * sum(map(multiplied, graph.ops))
+        macs = ran.turns * sum(map(executed_macs, graph.ops))
         traffic = ran.turns * traffic_bytes(graph)
         estimate = ran.turns * nanoseconds(graph, warm=self.warm) / 1e9
         if ran.stage:

@@ -24,7 +24,7 @@ from nnefc.symbolic.traced_array import traced_call
 
 Array = npt.NDArray[Any]
 
-PIXELS = 1024
+TILE_PIXELS = 1024
 """Pixels of a unit."""
 
 
@@ -97,7 +97,7 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
 
 def _transpose(lower: Lowering, family: Family[str, int], dense: Tensor, blocked: Tensor) -> None:
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
-    pixel_block = ceil_div(pixels, largest([pixels // PIXELS, 1]))
+    pixel_block = ceil_div(pixels, largest([pixels // TILE_PIXELS, 1]))
     (offsets,) = traced_call(_offsets, blocked.plane)
     units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
     unit_block = per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)

@@ -24,7 +24,7 @@ from nnefc.lower.movement.strided import permute
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.product.matmul import Matrix, dots
 from nnefc.lower.window import sliding, taps
-from nnefc.lower.window.taps import Dimension, dimensions_of
+from nnefc.lower.window.taps import WindowDimension, dimensions_of
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
@@ -49,7 +49,7 @@ class _Convolution:
     groups: int
     inputs: int
     outputs: int
-    dimensions: Sequence[Dimension]
+    dimensions: Sequence[WindowDimension]
     x: Ref
     y: Ref
     filter: Ref
@@ -118,7 +118,7 @@ def _reversed_filter(lower: Lowering, op: Op, groups: int) -> Ref:
 
 def _weighted(lower: Lowering, conv: _Convolution) -> None:
     """One input channel per output channel: weighted sums of rows."""
-    multiplier = Dimension(1, conv.outputs, border="replicate")
+    multiplier = WindowDimension(1, conv.outputs, border="replicate")
     sliding.launch(
         lower,
         window_kernels.weighted(str(conv.dtype)),

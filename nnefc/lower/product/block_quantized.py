@@ -19,7 +19,9 @@ def dequantize_blocks(lower: Lowering, op: Op) -> None:
     users = [user for user in value.users if raw is not None and reads_blocks(user, value)]
     if users and raw is not None:
         rows = value.type.dims[-2]
-        lower.set_blocks(value, QuantizedBlocks(raw.reshape(rows, -1), op.attributes["format"]))
+        lower.set_quantized_blocks(
+            value, QuantizedBlocks(raw.reshape(rows, -1), op.attributes["format"])
+        )
         if len(users) == len(value.users) and not lower.graph.is_output(value):
             return
     blocks = op.output.type.volume // BLOCK_ITEMS

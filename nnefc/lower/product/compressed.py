@@ -20,7 +20,7 @@ FEW_ROWS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Compressed:
+class CompressedWeights:
     """The second operand of a product, in panels."""
 
     stored: str
@@ -29,7 +29,7 @@ class Compressed:
     """`row`: bytes from block to block; `step`: bytes from panel to panel."""
 
 
-def compressed(lower: Lowering, product: Product) -> Compressed | None:
+def compressed_weights(lower: Lowering, product: Product) -> CompressedWeights | None:
     """The weights of a product if the kernel can read their stored format, else None."""
     b = product.b
     if product.dtype is not DType.FLOAT32 or any(b.at.batch):
@@ -48,10 +48,10 @@ def compressed(lower: Lowering, product: Product) -> Compressed | None:
         return None
     block = STORED[stored] * lanes
     panel = block * product.depth // BLOCK
-    return Compressed(stored, Matrix(at, block, panel, (0,) * len(product.batch)))
+    return CompressedWeights(stored, Matrix(at, block, panel, (0,) * len(product.batch)))
 
 
-def is_direct(product: Product, weights: Compressed) -> bool:
+def is_direct(product: Product, weights: CompressedWeights) -> bool:
     """Whether weights go from memory to registers, without a widened panel in between."""
     exceeding = weights.stored == IN_FIXED_POINT and bool(host().byte_dot)
     few = product.m <= FEW_ROWS or exceeding

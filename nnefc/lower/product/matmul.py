@@ -18,7 +18,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div, per_tile, steps_per_unit
 from nnefc.lower.product import integer_matmul
-from nnefc.lower.product.compressed import compressed, is_direct
+from nnefc.lower.product.compressed import compressed_weights, is_direct
 from nnefc.lower.product.operands import (
     Factor,
     Product,
@@ -112,7 +112,7 @@ def zero_item(dtype: DType) -> Array:
 
 def gemm(lower: Lowering, product: Product) -> None:
     """Launch a product by register tiles, and the packing of its factors."""
-    weights = compressed(lower, product)
+    weights = compressed_weights(lower, product)
     direct = weights is not None and is_direct(product, weights)
     if weights is None:
         tiling = tile_product(product, lower)

@@ -72,7 +72,7 @@ def read_product(
     a, b = op.inputs[:2]
     a_transposed, b_transposed = op.attributes["transposeA"], op.attributes["transposeB"]
     dims = op.output.type.dims
-    blocks = lower.blocks(b) if reads_blocks(op, b) else None
+    blocks = lower.quantized_blocks(b) if reads_blocks(op, b) else None
     a_factor, b_factor = _factor(lower, a), _factor(lower, b, blocks)
     product = Product(
         dtype=a.type.dtype,

@@ -14,7 +14,7 @@ from nnefc.kernels.tile.register_tile import tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, partition_threads, per_tile
-from nnefc.lower.product.compressed import Compressed
+from nnefc.lower.product.compressed import CompressedWeights
 from nnefc.lower.product.operands import Product
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, specialized
@@ -85,7 +85,7 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
     )
 
 
-def tile_direct(product: Product, weights: Compressed, lower: Lowering) -> ProductTiling:
+def tile_direct(product: Product, weights: CompressedWeights, lower: Lowering) -> ProductTiling:
     """The tiling for compressed weights that are widened in registers."""
     fixed = weights.stored == IN_FIXED_POINT
     m_parts = ceil_div(product.m, compressed_rows())

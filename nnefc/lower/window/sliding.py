@@ -19,7 +19,7 @@ from nnefc.lower.elementwise.reduce import reduce_axes
 from nnefc.lower.movement.gather import repeat_items
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.window import taps
-from nnefc.lower.window.taps import Dimension, dimensions_of
+from nnefc.lower.window.taps import WindowDimension, dimensions_of
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.errors import NnefError
@@ -56,7 +56,7 @@ def box(lower: Lowering, op: Op) -> None:
     separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
 
 
-def _repetition_indices(dimension: Dimension) -> tuple[npt.NDArray[np.int32]]:
+def _repetition_indices(dimension: WindowDimension) -> tuple[npt.NDArray[np.int32]]:
     """int32 [outputs]: the input item that each output repeats."""
     return (dimension.table().max(1).astype(np.int32),)
 
@@ -108,7 +108,7 @@ def separable(
     x: Ref,
     y: Ref,
     dtype: DType,
-    dimensions: Sequence[Dimension],
+    dimensions: Sequence[WindowDimension],
     shape: Shape,
     *,
     divisor: float = 1.0,
@@ -142,7 +142,7 @@ def separable(
 def launch(
     lower: Lowering,
     kernel: Kernel,
-    dimensions: Sequence[Dimension],
+    dimensions: Sequence[WindowDimension],
     dtype: DType,
     *,
     x: Ref,

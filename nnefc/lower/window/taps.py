@@ -23,7 +23,7 @@ Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
+class WindowDimension:
     """One dimension of a window: which of `inputs` items the taps of each output read.
 
     `counts`: the dimension whose number of terms per output divides sums.
@@ -38,7 +38,7 @@ class Dimension:
     dilation: int = 1
     border: str = "constant"
     reverse: bool = False
-    counts: Dimension | None = None
+    counts: WindowDimension | None = None
 
     @property
     def is_identity(self) -> bool:
@@ -97,14 +97,14 @@ class Dimension:
         return (self.counts.table() >= 0).sum(1)
 
 
-def identity(extent: int, counts: Dimension | None = None) -> Dimension:
-    return Dimension(extent, extent, counts=counts)
+def identity(extent: int, counts: WindowDimension | None = None) -> WindowDimension:
+    return WindowDimension(extent, extent, counts=counts)
 
 
-def dimensions_of(window: Window, border: str) -> list[Dimension]:
+def dimensions_of(window: Window, border: str) -> list[WindowDimension]:
     """The dimensions of a window."""
     return [
-        Dimension(
+        WindowDimension(
             window.input[axis],
             window.output[axis],
             window.size[axis],
@@ -118,9 +118,9 @@ def dimensions_of(window: Window, border: str) -> list[Dimension]:
     ]
 
 
-def coalesce(dimensions: Sequence[Dimension]) -> list[Dimension]:
+def coalesce(dimensions: Sequence[WindowDimension]) -> list[WindowDimension]:
     """Merge neighbouring dimensions that the window leaves unchanged; returns at least one."""
-    joined: list[Dimension] = []
+    joined: list[WindowDimension] = []
     for dimension in dimensions:
         if joined and dimension.is_plain:
             before = joined[-1]
@@ -133,15 +133,15 @@ def coalesce(dimensions: Sequence[Dimension]) -> list[Dimension]:
     return joined or [identity(1)]
 
 
-def pitches(dimensions: Sequence[Dimension], itemsize: int) -> list[int]:
+def pitches(dimensions: Sequence[WindowDimension], itemsize: int) -> list[int]:
     """Bytes from one input item to the next along each dimension."""
     extents = [d.inputs for d in dimensions]
     return [itemsize * math.prod(extents[i + 1 :]) for i in range(len(extents))]
 
 
-def index_table(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, list[int]]:
+def index_table(lower: Lowering, dimensions: Iterable[WindowDimension]) -> tuple[Ref, list[int]]:
     """(table, start of each dimension): [taps, outputs] per dimension; start -1: identity."""
-    indexed: list[Dimension] = []
+    indexed: list[WindowDimension] = []
     starts: list[int] = []
     end = 0
     for dimension in dimensions:
@@ -155,13 +155,13 @@ def index_table(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, 
     return lower.table(words), starts
 
 
-def _index(indexed: Sequence[Dimension]) -> tuple[Indices]:
+def _index(indexed: Sequence[WindowDimension]) -> tuple[Indices]:
     """The tables of all dimensions, at least one word."""
     tables = [dimension.table().T.ravel() for dimension in indexed]
     return (np.concatenate(tables or [np.zeros(1, np.int64)]),)
 
 
-def count_table(lower: Lowering, dimensions: Sequence[Dimension]) -> tuple[Ref, list[int]]:
+def count_table(lower: Lowering, dimensions: Sequence[WindowDimension]) -> tuple[Ref, list[int]]:
     """(table, start of each dimension): the number of terms of each output."""
     (words,) = traced_call(_counts, tuple(dimensions))
     return lower.table(words), [
@@ -169,11 +169,11 @@ def count_table(lower: Lowering, dimensions: Sequence[Dimension]) -> tuple[Ref, 
     ]
 
 
-def _counts(dimensions: Sequence[Dimension]) -> tuple[Indices]:
+def _counts(dimensions: Sequence[WindowDimension]) -> tuple[Indices]:
     return (np.concatenate([dimension.divisors() for dimension in dimensions]),)
 
 
-def run_table(lower: Lowering, dimension: Dimension, pitch: int) -> Ref:
+def run_table(lower: Lowering, dimension: WindowDimension, pitch: int) -> Ref:
     """A table of runs: outputs whose inputs are evenly spaced, for every tap.
 
     First taps + 1 words: the number of the first run of each tap.  Then four words per run: first
@@ -183,7 +183,7 @@ def run_table(lower: Lowering, dimension: Dimension, pitch: int) -> Ref:
     return lower.table(words)
 
 
-def _runs(dimension: Dimension, pitch: int) -> tuple[Indices]:
+def _runs(dimension: WindowDimension, pitch: int) -> tuple[Indices]:
     if dimension.is_identity:
         return (np.array([0, 1, 0, dimension.outputs, 0, pitch]),)
     heads = [0]

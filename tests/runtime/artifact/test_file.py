@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nnefc.artifacts.load import restored
 from nnefc.formats import files
-from nnefc.runtime.artifact.file import AGAIN, FORMAT, ArtifactFile, open_bytes, open_file
+from nnefc.runtime.artifact.file import COMPILE_AGAIN, FORMAT, ArtifactFile, open_bytes, open_file
 from nnefc.runtime.artifact.writer import Writer
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.saved import TINY, compiled
@@ -111,9 +111,9 @@ def test_every_truncation_is_an_error(tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "made", "hint"),
     [
-        (FORMAT + 1, "a newer", f"update nnefc, or {AGAIN}"),
-        (FORMAT - 1, "an older", AGAIN),
-        (1 << 31, "a newer", f"update nnefc, or {AGAIN}"),
+        (FORMAT + 1, "a newer", f"update nnefc, or {COMPILE_AGAIN}"),
+        (FORMAT - 1, "an older", COMPILE_AGAIN),
+        (1 << 31, "a newer", f"update nnefc, or {COMPILE_AGAIN}"),
     ],
 )
 def test_other_formats_are_refused(tiny: Path, version: int, made: str, hint: str) -> None:

@@ -16,8 +16,8 @@ Array = np.ndarray[Any, Any]
 def kept(arenas: ArenaPool, given: list[Array], nbytes: int) -> int:
     """The number of arenas that are reused."""
     for arena in given:
-        arenas.give(arena)
-    taken = [arenas.take(nbytes) for _ in range(len(given) + 1)]
+        arenas.release(arena)
+    taken = [arenas.acquire(nbytes) for _ in range(len(given) + 1)]
     assert len({id(x) for x in taken}) == len(taken)
     return sum(any(x is y for y in given) for x in taken)
 
@@ -30,15 +30,15 @@ def test_idle_arenas_are_limited_in_number_and_bytes(
     nbytes: int, most: int | None, count: int
 ) -> None:
     arenas = ArenaPool(most)
-    given = [arenas.take(nbytes) for _ in range(12)]
+    given = [arenas.acquire(nbytes) for _ in range(12)]
     assert kept(arenas, given, nbytes) == count
 
 
 def test_an_arena_is_aligned_and_large_enough() -> None:
     arenas = ArenaPool(1000)
     for nbytes in (10, 300, 20, 1000, 999, 5000, 0, 5001, 5600, 7):
-        arena = arenas.take(nbytes)
+        arena = arenas.acquire(nbytes)
         assert arena.size >= nbytes
         assert arena.ctypes.data % ALIGNMENT == 0
         arena[:nbytes] = 1
-        arenas.give(arena)
+        arenas.release(arena)
