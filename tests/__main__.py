@@ -17,11 +17,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv"
+INHERITED = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+"""Each of the hundreds of processes of the tests would compile all modules again."""
 
 
 def _run(*command: str | Path) -> int:
     print("$", " ".join(map(str, command)), flush=True)
-    return subprocess.run([str(c) for c in command], cwd=ROOT).returncode
+    return subprocess.run([str(c) for c in command], cwd=ROOT, env=INHERITED).returncode
 
 
 class _Beside:

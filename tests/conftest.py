@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -79,6 +80,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items += first + others[:count]
         del others[:count]
     items += others
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collection leaves out what lives as long as the tests, and is ten times rarer."""
+    gc.freeze()
+    gc.set_threshold(7000)
 
 
 class ChoiceFiles:
