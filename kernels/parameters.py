@@ -37,6 +37,11 @@ class Layout:
         self.nbytes = 8 * size
         """Size of the fixed part."""
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the fields, in order."""
+        return [name for name, _ in self._fields]
+
     def pack(self, **values: Any) -> Words:
         """The words for one launch, from a value for every field; values may be symbolic."""
         words: Words = []

@@ -64,30 +64,30 @@ def _transform(transform: Any, at: int) -> KernelFunction:
     return kernel
 
 
-def _usual_inputs(taps: Taps, largest: int) -> list[Kernel]:
-    return [transform_input(*each) for each in USUAL]
+def _usual_inputs(item: str, accumulator: str, taps: Taps, largest: int) -> list[Kernel]:
+    return [transform_input(item, accumulator, *each) for each in USUAL]
 
 
-def _usual_outputs(taps: Taps, largest: int) -> list[Kernel]:
-    return [transform_output(*each) for each in USUAL]
+def _usual_outputs(accumulator: str, taps: Taps, largest: int) -> list[Kernel]:
+    return [transform_output(accumulator, *each) for each in USUAL]
 
 
 @family(_usual_inputs, moves=True)
-def transform_input(taps: Taps, largest: int) -> KernelFunction:
+def transform_input(item: str, accumulator: str, taps: Taps, largest: int) -> KernelFunction:
     """x to v; `largest`: outputs along a side of the largest tile."""
-    return _transform(steps.transform_input(taps, largest), V)
+    return _transform(steps.transform_input(item, accumulator, taps, largest), V)
 
 
 @family(_usual_outputs, moves=True)
-def transform_output(taps: Taps, largest: int) -> KernelFunction:
+def transform_output(accumulator: str, taps: Taps, largest: int) -> KernelFunction:
     """m to y; `largest`: outputs along a side of the largest tile."""
-    return _transform(steps.transform_output(taps, largest), M)
+    return _transform(steps.transform_output(accumulator, taps, largest), M)
 
 
 @family()
-def multiply(channels: int, panel: Panel, last_panel: Panel) -> KernelFunction:
+def multiply(accumulator: str, channels: int, panel: Panel, last_panel: Panel) -> KernelFunction:
     """v and the filter to m; see `multiply_panels`."""
-    multiply = steps.multiply_panels(channels, panel, last_panel)
+    multiply = steps.multiply_panels(accumulator, channels, panel, last_panel)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -100,11 +100,18 @@ def multiply(channels: int, panel: Panel, last_panel: Panel) -> KernelFunction:
 
 @family()
 def blocks(
-    taps: Taps, largest: int, channels: int, panel: Panel, last_panel: Panel
+    item: str,
+    accumulator: str,
+    taps: Taps,
+    largest: int,
+    channels: int,
+    panel: Panel,
+    last_panel: Panel,
 ) -> KernelFunction:
     """All three steps, block by block."""
-    into, out_of = steps.transform_input(taps, largest), steps.transform_output(taps, largest)
-    multiply = steps.multiply_panels(channels, panel, last_panel)
+    into = steps.transform_input(item, accumulator, taps, largest)
+    out_of = steps.transform_output(accumulator, taps, largest)
+    multiply = steps.multiply_panels(accumulator, channels, panel, last_panel)
 
     def kernel(bases, params, first, last):
         slots, count = address(bases, params + SLOTS), load_word(params + SLOT_COUNT)

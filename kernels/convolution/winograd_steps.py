@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from nnefc.kernels.convolution.winograd_transforms import Taps, input_tiles, output_tiles
 from nnefc.kernels.parameters import Layout
@@ -17,9 +17,6 @@ from nnefc.kernels.tile.blocked_tile import FIRST, Half, cover, panel_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import address, helper, load_word
-
-ITEM: Final = "float32"
-"""The item type of all tensors."""
 
 
 class Panel(NamedTuple):
@@ -41,9 +38,11 @@ WINOGRAD = Layout(
 )
 """Parameters of all `winograd` kernels.
 
+Kernels have the arguments `item`, the type of x, and `accumulator`, the type of all other tensors.
+
 x, y, residual: blocked tensors, with the bytes between batch items, channel blocks and rows;
 without a residual, zeros with strides of 0.  bias: [out_blocks * lanes]; clamp: the lowest and the
-highest result, two float32 in a word; zeros: some vectors of zeros.  The reduction is over
+highest result, two numbers in a word; zeros: some vectors of zeros.  The reduction is over
 `in_blocks` channel blocks: `tap_blocks` for each plane of taps, the planes x_tap bytes apart in x.
 
 A batch item has `item_tiles` tiles; tiles of one size follow each other.  x_tiles, y_tiles,
@@ -124,6 +123,10 @@ own cache line, 0 if the piece is free.
 ) = WINOGRAD.offsets
 
 
+def _vector_bytes(accumulator: str) -> int:
+    return lanes_of(accumulator) * ITEMSIZE[accumulator]
+
+
 @helper
 def _first_item(params, block):
     return block // load_word(params + PARTS) * load_word(params + ITEMS)
@@ -142,10 +145,10 @@ def _part_start(params, part):
 
 
 @cache
-def transform_input(taps: Taps, largest: int) -> Any:
+def transform_input(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block into v."""
-    transform = input_tiles(taps, largest)
-    vector = lanes_of(ITEM) * ITEMSIZE[ITEM]
+    transform = input_tiles(item, accumulator, taps, largest)
+    vector = _vector_bytes(accumulator)
 
     @helper
     def run(bases, params, v, block, first, end):
@@ -183,10 +186,10 @@ def transform_input(taps: Taps, largest: int) -> Any:
 
 
 @cache
-def transform_output(taps: Taps, largest: int) -> Any:
+def transform_output(accumulator: str, taps: Taps, largest: int) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block from m."""
-    transform = output_tiles(taps, largest)
-    vector = lanes_of(ITEM) * ITEMSIZE[ITEM]
+    transform = output_tiles(accumulator, taps, largest)
+    vector = _vector_bytes(accumulator)
 
     @helper
     def run(bases, params, m, block, first, end):
@@ -229,10 +232,10 @@ def transform_output(taps: Taps, largest: int) -> Any:
 
 
 @cache
-def _product(panel: Panel, channels: int) -> Any:
+def _product(accumulator: str, panel: Panel, channels: int) -> Any:
     """Helper that multiplies a panel for tiles with the same offsets in v and m."""
     vectors, half = panel
-    run = cover(ITEM, vectors, channels, half)
+    run = cover(accumulator, vectors, channels, half)
 
     @helper
     def product(count, depth, taps, x, pixels, w, y, plane, zeros):
@@ -245,19 +248,19 @@ def _product(panel: Panel, channels: int) -> Any:
 
 
 @cache
-def multiply_panels(channels: int, each: Panel, last_ones: Panel) -> Any:
+def multiply_panels(accumulator: str, channels: int, each: Panel, last_ones: Panel) -> Any:
     """Helper that multiplies panels `first` to `end` - 1, element by element, for a block of tiles.
 
     The panels of an element are of shape `each`, then of shape `last_ones`, unless the latter has 0
     vectors.  An entry of the reduction is `channels` input channels.
     """
-    vector = lanes_of(ITEM) * ITEMSIZE[ITEM]
+    vector, size = _vector_bytes(accumulator), ITEMSIZE[accumulator]
     (vectors, _), (last_vectors, _) = each, last_ones
     has_last = last_vectors > 0
-    run_panel = _product(each, channels)
-    run_last = _product(last_ones if has_last else each, channels)
+    run_panel = _product(accumulator, each, channels)
+    run_last = _product(accumulator, last_ones if has_last else each, channels)
     panel_bytes, last_bytes = (
-        ITEMSIZE[ITEM] * channels * panel_width(ITEM, *panel) for panel in (each, last_ones)
+        size * channels * panel_width(accumulator, *panel) for panel in (each, last_ones)
     )
 
     @helper

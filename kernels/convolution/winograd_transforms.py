@@ -25,6 +25,8 @@ from nnefc.kernels.convolution.winograd_matrices import (
     points,
 )
 from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
@@ -40,6 +42,7 @@ AHEAD: Final = 4
 class _Grid:
     """A grid of vectors in memory: its start, and the bytes between rows and between columns."""
 
+    vectors: Vector
     start: Any
     down: Any
     right: Any
@@ -52,25 +55,28 @@ class _Grid:
 
 
 @cache
-def input_tiles(taps: Taps, largest: int) -> Any:
+def input_tiles(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
     """Intrinsic that transforms input tiles of one size and channel block to elements.
 
-    Tiles have up to `largest` outputs along each dimension.
+    Tiles have up to `largest` outputs along each dimension.  `item`: type of x; `accumulator`: type
+    of the elements, a float.
 
     `input_tiles(rows, columns, count, offsets, x, x_row, v, v_row, v_column)`: rows and columns of
     outputs; offsets: int32 [count], from x to the first pixel that each tile reads; x_row: bytes
     between rows of pixels; v: the first element of the first tile, with the bytes between elements.
     """
+    assert accumulator in FLOATS, "the matrices have fractions"
 
-    @vector_intrinsic("float32", lanes_of("float32"), 9, apart=True)
+    @vector_intrinsic(accumulator, lanes_of(accumulator), 9, apart=True)
     def input_tiles(v: Vector, rows, columns, count, offsets, x, x_row, elements, v_row, v_column):
+        items = v.of(item)
         between = _local(v, taps, largest)
         read = [_plus(v, n, t - 1) for n, t in zip((rows, columns), taps)]
         with v.loop(0, count, 1) as tile:
             pixel = _moved(v, x, offsets, tile.index)
-            source = _Grid(pixel, x_row, v.word(v.nbytes), _ahead(v, columns))
+            source = _Grid(items, pixel, x_row, v.word(items.nbytes), _ahead(items, columns))
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
-            target = _Grid(place, v_row, v_column)
+            target = _Grid(v, place, v_row, v_column)
             if taps[1] == 1:
                 _transform(v, ROWS, taps, largest, rows, columns, source, target, _forward)
             elif taps[0] == 1:
@@ -83,15 +89,19 @@ def input_tiles(taps: Taps, largest: int) -> Any:
 
 
 @cache
-def output_tiles(taps: Taps, largest: int) -> Any:
+def output_tiles(accumulator: str, taps: Taps, largest: int) -> Any:
     """Intrinsic that transforms elements of tiles of one size to outputs of one channel block.
+
+    `accumulator`: type of all tensors, a float of at most 4 bytes.
 
     `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, other_offsets, other,
     other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector at `bias` and the
-    vectors of `other` are added; results are clamped between the two float32 at `clamp`.
+    vectors of `other` are added; results are clamped between the two numbers at `clamp`.
     """
+    assert accumulator in FLOATS, "the matrices have fractions"
+    assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
 
-    @vector_intrinsic("float32", lanes_of("float32"), 15, apart=True)
+    @vector_intrinsic(accumulator, lanes_of(accumulator), 15, apart=True)
     def output_tiles(
         v: Vector,
         rows,
@@ -112,14 +122,15 @@ def output_tiles(taps: Taps, largest: int) -> Any:
     ):
         between = _local(v, taps, largest)
         start = v.load(v.pointer(bias))
-        bounds = (v.load_splat(v.pointer(clamp)), v.load_splat(v.pointer(clamp), 4))
+        bounds = (v.load_splat(v.pointer(clamp)), v.load_splat(v.pointer(clamp), v.itemsize))
         with v.loop(0, count, 1) as tile:
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
-            source = _Grid(place, m_row, m_column)
+            source = _Grid(v, place, m_row, m_column)
             pixel = _moved(v, y, offsets, tile.index)
-            target = _Grid(pixel, y_row, v.word(v.nbytes), _ahead(v, columns))
+            target = _Grid(v, pixel, y_row, v.word(v.nbytes), _ahead(v, columns))
             at = _moved(v, other, other_offsets, tile.index)
-            last = _Finish(start, _Grid(at, other_row, other_column, _ahead(v, columns)), bounds)
+            added = _Grid(v, at, other_row, other_column, _ahead(v, columns))
+            last = _Finish(start, added, bounds)
             if taps[1] == 1:
                 _transform(v, ROWS, taps, largest, rows, columns, source, target, _backward, last)
             elif taps[0] == 1:
@@ -185,7 +196,8 @@ def _transform(
             for grid, at in zip(grids, places, strict=True):
                 if grid.ahead is not None:
                     _fetch(v, at, grid.ahead)
-            results = compute(v, size, taken, [v.load(at) for at in places[0]])
+            xs = [convert(source.vectors.load(at), v.dtype) for at in places[0]]
+            results = compute(v, size, taken, xs)
             for i, value in enumerate(results):
                 if finish:
                     value = finish.apply(v, value, places[2][i])
@@ -231,9 +243,8 @@ def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
     with v.builder.goto_entry_block():
         room = v.builder.alloca(ir.ArrayType(v.type, width * width))
         room.align = 64
-    return _Grid(
-        v.pointer(v.builder.ptrtoint(room, I64)), v.word(width * v.nbytes), v.word(v.nbytes)
-    )
+    start = v.pointer(v.builder.ptrtoint(room, I64))
+    return _Grid(v, start, v.word(width * v.nbytes), v.word(v.nbytes))
 
 
 # -- along one dimension

@@ -59,7 +59,7 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
     step = max(_CHUNK // outputs, 1)
     for plane, start in itertools.product(range(planes.shape[2]), range(0, filled, step)):
         count, first = min(step, filled - start), plane * filled + start
-        element = np.zeros((count, sum(width * n for width, n in panels)), np.float32)
+        element = np.zeros((count, sum(width * n for width, n in panels)), packed.dtype)
         # [taps, taps, inputs, outputs]: after one transpose, products have the order of the copy.
         # The products are so small that the BLAS of NumPy computes them without threads.
         weights = planes[:, start : start + count, plane].transpose(2, 3, 1, 0)

@@ -73,6 +73,10 @@ class DirectConvolution:
     fill: bool
     """Whether padding of the last channel block has to be zero in the operands of the epilogue."""
 
+    @property
+    def accumulator(self) -> DType:
+        return self.register_epilogue.accumulator
+
 
 def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
     """The known bias of a convolution, as [channels]."""
@@ -120,19 +124,23 @@ class _ChannelSlice:
 def _channel_slices(conv: DirectConvolution, macs: float) -> Iterator[_ChannelSlice]:
     """All output channels; `macs`: multiply-adds per channel."""
     _, outputs, inputs = conv.filter.shape[:3]
-    lanes = lanes_of("float32")
+    lanes = conv.y.layout.block
     whole = conv.groups == 1 or inputs % lanes == outputs % lanes == 0
     for groups in [range(conv.groups)] if whole else [range(n, conv.groups, 2) for n in range(2)]:
         first = 0
         lane = groups.start * outputs % lanes
-        for panels in panels_of(outputs, macs) if conv.groups == 1 else group_panels(lane, outputs):
+        if conv.groups == 1:
+            parts = panels_of(conv.accumulator, outputs, macs)
+        else:
+            parts = group_panels(conv.accumulator, lane, outputs)
+        for panels in parts:
             yield _ChannelSlice(groups, panels, first)
             first += panels.width * panels.count
 
 
 def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> None:
     """Launch the outputs of a phase, one launch per channel slice."""
-    assert conv.y.layout.block == lanes_of("float32")
+    assert conv.y.layout.block == lanes_of(str(conv.accumulator))
     taps = tap_grid(phase)
     tap_numbers = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = conv.x.layout.entry
@@ -144,9 +152,9 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
         columns = slice(channels.first, channels.first + panels.width * panels.count)
         depth_block = _depth_block(depth, step * panels.width * conv.x.itemsize)
         packing = (tap_numbers, step, panels.width, depth_block)
-        packed = lower.packed(conv.filter[groups, columns], "direct", packing, DType.FLOAT32)
-        bias = np.zeros((len(channels.groups), panels.width * panels.count), np.float32)
+        packed = lower.packed(conv.filter[groups, columns], "direct", packing, conv.x.dtype)
         used = conv.bias.reshape(conv.groups, -1)[groups, columns]
+        bias = np.zeros((len(channels.groups), panels.width * panels.count), used.dtype)
         bias[:, : used.shape[1]] = used
         _launch_channels(lower, conv, phase, channels, packed, bias, depth, depth_block)
 
@@ -216,7 +224,7 @@ def _input_fields(
         }
     (zeros,) = traced_call(zero_offsets, pixels_of(phase))
     return {
-        "x": lower.table(np.zeros(x.layout.entry, np.float32)),
+        "x": lower.table(np.zeros(x.layout.entry, x.dtype.numpy)),
         "x_pixels": lower.table(zeros),
         "x_batch": 0,
         "x_group": 0,

@@ -166,7 +166,11 @@ def _launch_whole_blocks(
         }
     )
     panel, last_panel = (panels.panel for panels in conv.panels)
-    kernel = winograd.blocks(conv.taps, largest_tile(conv.taps), conv.channels, panel, last_panel)
+    largest = largest_tile(conv.taps)
+    item, accumulator = str(conv.x.dtype), str(conv.accumulator)
+    kernel = winograd.blocks(
+        item, accumulator, conv.taps, largest, conv.channels, panel, last_panel
+    )
     every = range(conv.y.blocks)
 
     def computed() -> list[_TileOutputs]:
@@ -213,10 +217,11 @@ def _launch_shared_steps(
     panels = conv.elements * sum(panels.count for panels in conv.panels)
     products = conv.macs / PEAK_MACS_PER_NS / panels
     transform = conv.capacity * conv.elements * TRANSFORM_NS
-    largest = largest_tile(conv.taps)
-    into = winograd.transform_input(conv.taps, largest)
-    multiply = winograd.multiply(conv.channels, *(panels.panel for panels in conv.panels))
-    out_of = winograd.transform_output(conv.taps, largest)
+    accumulator, largest = str(conv.accumulator), largest_tile(conv.taps)
+    into = winograd.transform_input(str(conv.x.dtype), accumulator, conv.taps, largest)
+    kinds = (panels.panel for panels in conv.panels)
+    multiply = winograd.multiply(accumulator, conv.channels, *kinds)
+    out_of = winograd.transform_output(accumulator, conv.taps, largest)
     into_size = per_tile(conv.in_blocks, transform, lower.threads)
     multiply_size = per_tile(panels, products, lower.threads)
     out_of_size = per_tile(conv.y.blocks, transform, lower.threads)

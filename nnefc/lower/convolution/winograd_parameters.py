@@ -44,6 +44,11 @@ class WinogradConvolution:
     items: int
 
     @property
+    def accumulator(self) -> DType:
+        """Item type of the elements, of the products and of y."""
+        return self.register_epilogue.accumulator
+
+    @property
     def taps(self) -> Taps:
         """Along rows and columns."""
         return rows_and_columns(self.window.size, 1)
@@ -97,7 +102,8 @@ class WinogradConvolution:
         """Panels of output channels, of one or two kinds; `count` of the second may be 0."""
         inputs = self.plane_taps * self.x.channels
         macs = self.x.batch * self.tiling.count * self.elements * inputs
-        first, second, *_ = *panels_of(self.y.channels, macs), Panels(0, 0)
+        panels = panels_of(self.accumulator, self.y.channels, macs)
+        first, second, *_ = *panels, Panels(self.accumulator, 0, 0)
         return first, second
 
     @property
@@ -133,7 +139,8 @@ def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
 
     Memory that only some launches use is set to zeros, for them to replace.
     """
-    zeros = lower.table(np.zeros(4 * CACHE_LINE // conv.x.itemsize, np.float32))
+    count = 4 * CACHE_LINE // conv.accumulator.itemsize
+    zeros = lower.table(np.zeros(count, conv.accumulator.numpy))
     memory = ("x", "y", "residual", "zeros", "filter", "v", "m", "slots")
     return {
         **dict.fromkeys(memory, zeros),
@@ -153,7 +160,7 @@ def _table_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
     x, y, residual = conv.x, conv.y, conv.register_epilogue.residual
     classes = conv.tiling.classes(conv.parts, conv.items, conv.capacity)
     runs = conv.tiling.runs(conv.parts)
-    bias = np.zeros(y.blocks * y.layout.block, np.float32)
+    bias = np.zeros(y.blocks * y.layout.block, conv.accumulator.numpy)
     bias[: y.channels] = conv.bias
     return {
         "bias": lower.table(bias),
@@ -253,4 +260,4 @@ def packed_filter(lower: Lowering, conv: WinogradConvolution) -> Ref:
     """Memory of the transformed filter, in panels."""
     panels = tuple((each.width, each.count) for each in conv.panels if each.count)
     packing = (conv.tiling.grid, conv.channels, panels)
-    return lower.packed(conv.filter, "winograd", packing, DType.FLOAT32)
+    return lower.packed(conv.filter, "winograd", packing, conv.accumulator)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nnefc.kernels.convolution import direct
+from nnefc.kernels.convolution import direct, winograd
+from nnefc.kernels.convolution.winograd_matrices import input_matrix
+from nnefc.kernels.convolution.winograd_steps import WINOGRAD
 from nnefc.kernels.movement import channels, layout
 from nnefc.kernels.template import Family
 from nnefc.kernels.tile import pixel_runs
@@ -176,3 +179,54 @@ def test_products_match_numpy(item: str, pixels: int) -> None:
     expected = np.clip(x @ w + bias, low, high)
     got = y.swapaxes(0, 1).reshape(pixels, -1)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("item", "accumulator"),
+    [
+        ("float32", "float32"),
+        ("float16", "float32"),
+        ("int8", "float32"),
+        ("float64", "float64"),
+    ],
+)
+def test_winograd_inputs(item: str, accumulator: str) -> None:
+    outputs, tiles, blocks, lanes = 4, 3, 2, lanes_of(accumulator)
+    elements = outputs + 2
+    x = items(item, blocks, tiles * outputs + 2, lanes)
+    v = np.zeros((elements, blocks, tiles, lanes), accumulator)
+    rows = [x[:, outputs * i : outputs * i + elements] for i in range(tiles)]
+    matrix = np.array(input_matrix(outputs, 3), np.float64)
+    expected = np.einsum("ep,btpl->ebtl", matrix, np.stack(rows, 1).astype(np.float64))
+    known: dict[str, Any] = {
+        "x": x,
+        "v": v,
+        "x_tiles": np.arange(tiles, dtype=np.int32) * outputs * x[0, 0].nbytes,
+        "runs": np.array([[[0, tiles, 1, outputs]]], np.int32),
+        "x_plane": x[0].nbytes,
+        "tap_blocks": blocks,
+        "columns": elements,
+        "run_count": 1,
+        "batch": 1,
+        "items": 1,
+        "item_tiles": tiles,
+        "parts": 1,
+        "capacity": tiles,
+        "v_element": v[0].nbytes,
+        "units": blocks,
+        "unit_block": blocks,
+    }
+    kernel = winograd.transform_input(item, accumulator, (1, 3), outputs)
+    unused = {name: 0 for name in WINOGRAD.names if name not in known}
+    run(kernel, WINOGRAD, tiles=1, **unused, **known)
+    np.testing.assert_allclose(v, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_types_of_winograd_accumulators() -> None:
+    for kernel in (
+        winograd.transform_input("int8", "int32", (1, 3), 4),
+        winograd.transform_output("int32", (1, 3), 4),
+        winograd.transform_output("float64", (1, 3), 4),
+    ):
+        with pytest.raises(AssertionError):
+            kernel.function()
