@@ -39,7 +39,8 @@ DIRECT = Layout(
   the piece of depth
 - runs: int32 [run_count, 3 + pieces].  Pixels of a run share their taps: first pixel, end, the
   first entry in taps for each piece, and the end of the last piece's entries
-- mode: RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two items in a word
+- mode: RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two numbers in the type
+  of the accumulator in a word
 - last_channels: channels of the last block of the last tile if padding channels must become zero,
   else 0
 
@@ -81,29 +82,35 @@ in pieces of `depth_block`; a tile of the launch is `unit_block` of `units`.
 ) = DIRECT.offsets
 
 
-def _relatives(item: str, vectors: int, channels: int, half: Half) -> Iterator[Kernel]:
+def _relatives(
+    item: str, accumulator: str, vectors: int, channels: int, half: Half
+) -> Iterator[Kernel]:
     """Kernels that most convolutional networks use; an entry is 8 channels or a whole block."""
-    lanes = lanes_of(item)
+    lanes = lanes_of(accumulator)
     for vectors in (1, 2, 3):
-        yield convolution(item, vectors, min(lanes, 8))
+        yield convolution(item, accumulator, vectors, min(lanes, 8))
     if host().halves:
-        yield convolution(item, 2, min(lanes, 8), half="filled")
+        yield convolution(item, accumulator, 2, min(lanes, 8), half="filled")
     for stride in (1, 2):
-        yield depthwise.convolution(item, item, lanes, stride, taps=3)
-    yield layout.unblock(item, lanes)
+        yield depthwise.convolution(item, accumulator, lanes, stride, taps=3)
+    yield layout.unblock(accumulator, lanes)
     yield chain.tiles()
 
 
 @family(_relatives)
-def convolution(item: str, vectors: int, channels: int, half: Half = "") -> KernelFunction:
+def convolution(
+    item: str, accumulator: str, vectors: int, channels: int, half: Half = ""
+) -> KernelFunction:
     """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction.
 
-    `item`: type of all tensors and of the sums, of at most 4 bytes.
+    `item`: type of x and of the filter; `accumulator`: type of the sums and of all other tensors,
+    of at most 4 bytes.
     """
-    assert ITEMSIZE[item] <= 4, "bounds of the clamp share one word"
-    run = cover(item, vectors, channels, half)
-    width = panel_width(item, vectors, half) * ITEMSIZE[item]
-    step = channels * width
+    assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
+    run = cover(item, accumulator, vectors, channels, half)
+    width = panel_width(accumulator, vectors, half)
+    step = channels * width * ITEMSIZE[item]
+    bias_bytes = width * ITEMSIZE[accumulator]
 
     def convolution(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -159,7 +166,7 @@ def convolution(item: str, vectors: int, channels: int, half: Half = "") -> Kern
                                 *(taps + TAP_BYTES * entry, source, x_pixels + 4 * low),
                                 panels + o * some * step,
                                 *(target + o * vectors * y_plane, y_pixels + 4 * low, y_plane),
-                                bias + (group * group_tiles + o) * width,
+                                bias + (group * group_tiles + o) * bias_bytes,
                                 other + o * vectors * residual_plane,
                                 *(residual_pixels + 4 * low, residual_plane),
                                 *(mode + filled, params + CLAMP, last_channels),

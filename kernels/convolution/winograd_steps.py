@@ -235,7 +235,7 @@ def transform_output(accumulator: str, taps: Taps, largest: int) -> Any:
 def _product(accumulator: str, panel: Panel, channels: int) -> Any:
     """Helper that multiplies a panel for tiles with the same offsets in v and m."""
     vectors, half = panel
-    run = cover(accumulator, vectors, channels, half)
+    run = cover(accumulator, accumulator, vectors, channels, half)
 
     @helper
     def product(count, depth, taps, x, pixels, w, y, plane, zeros):

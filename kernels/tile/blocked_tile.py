@@ -30,6 +30,7 @@ from llvmlite import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked import clamp, table_offset
 from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes, constant, fma, select, shuffle_two
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector import Vector, separate_function, vector_intrinsic
@@ -76,7 +77,7 @@ class _Arguments(NamedTuple):
     - x, y, residual: planes, with int32 offsets of pixels (`_pixels`) and the bytes between channel
       blocks (`_plane`)
     - filter: [weights, channels, panel_width]; bias: [panel_width]
-    - clamp: the lowest and the highest result, two items
+    - clamp: the lowest and the highest result, two numbers in the type of the accumulator
     - last_channels: channels of the last block, if `mode` has FILLED
     """
 
@@ -112,18 +113,18 @@ def tile_pixels(vectors: int) -> int:
     return min(fitting, ACCUMULATORS // vectors, MAX_HEIGHT)
 
 
-def panel_width(item: str, vectors: int, half: Half) -> int:
+def panel_width(accumulator: str, vectors: int, half: Half) -> int:
     """Items that a tile stores per pixel, including padding channels."""
-    lanes = lanes_of(item)
+    lanes = lanes_of(accumulator)
     return vectors * lanes - (lanes // 2 if half in ("first", "last") else 0)
 
 
 @cache
-def cover(item: str, vectors: int, channels: int, half: Half = "") -> Any:
+def cover(item: str, accumulator: str, vectors: int, channels: int, half: Half = "") -> Any:
     """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
 
-    `item`: type of all tensors and of the sums.  Heights of tiles differ by at most 1, and higher
-    tiles come first.
+    `item`: type of x and of the filter; `accumulator`: type of the sums and of all other tensors.
+    Heights of tiles differ by at most 1, and higher tiles come first.
     """
     highest = tile_pixels(vectors)
 
@@ -136,16 +137,16 @@ def cover(item: str, vectors: int, channels: int, half: Half = "") -> Any:
             switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
             builder.position_at_end(builder.function.blocks[-1])
             with v.loop(0, tiles, 1) as turn:
-                shape = _Shape(v, pixels, vectors, half)
+                shape = _Shape(v, item, pixels, vectors, half)
                 tile = _Tile(v, shape, channels, turn.index, tiles, _Arguments(*words))
                 tile.emit()
             builder.branch(out)
         builder.position_at_end(out)
 
-    @vector_intrinsic(item, lanes_of(item), 1 + len(_Arguments._fields))
+    @vector_intrinsic(accumulator, lanes_of(accumulator), 1 + len(_Arguments._fields))
     def cover(v: Vector, pixels, *words):
         builder, given = v.builder, _Arguments(*words)
-        run = separate_function(builder, strip, item, v.lanes, 2 + len(words))
+        run = separate_function(builder, strip, accumulator, v.lanes, 2 + len(words))
         tiles = builder.udiv(builder.add(pixels, v.word(highest - 1)), v.word(highest))
         height = builder.udiv(pixels, tiles)
         higher = builder.sub(pixels, builder.mul(height, tiles))
@@ -161,12 +162,14 @@ def cover(item: str, vectors: int, channels: int, half: Half = "") -> Any:
 class _Shape:
     """The shape of a tile: `height` pixels, each with computed and stored vectors."""
 
-    def __init__(self, v: Vector, height: int, vectors: int, half: Half) -> None:
+    def __init__(self, v: Vector, item: str, height: int, vectors: int, half: Half) -> None:
         whole = [v] * (vectors - (half != ""))
         part = [] if half == "" else [v.resized(v.lanes // 2)]
         self.height = height
         self.computed = part + whole if half == "first" else whole + part
         """The vectors of a pixel in multiply-adds."""
+        self.factors = [column.of(item) for column in self.computed]
+        """The same in x and in the filter."""
         self.shares = half in ("first", "last")
         """Whether the other half of a block belongs to another group."""
         self.stored = self.computed if self.shares else [v] * vectors
@@ -185,13 +188,13 @@ class _Shape:
 
     @property
     def starts(self) -> list[int]:
-        """Byte offset of each vector in a row of weights or in the bias."""
-        return [0, *itertools.accumulate(column.nbytes for column in self.stored[:-1])]
+        """Number of the first item of each vector in a row of weights and in the bias."""
+        return [0, *itertools.accumulate(column.lanes for column in self.stored[:-1])]
 
     @property
     def row(self) -> int:
         """Bytes of the weights of a step."""
-        return sum(column.nbytes for column in self.stored)
+        return self.factors[0].itemsize * sum(column.lanes for column in self.stored)
 
 
 class _Tile:
@@ -223,7 +226,8 @@ class _Tile:
         places = list(self._places(self.y, self.y_pixels, self.y_plane))
         with self._if(FIRST) as start:
             each = zip(self.shape.stored, self.shape.starts, strict=True)
-            start.values = [column.load(self.bias, at) for column, at in each] * self.height
+            biases = [column.load(self.bias, self.v.itemsize * i) for column, i in each]
+            start.values = biases * self.height
         with start.otherwise():
             start.values = [c.load(at) for c, at in zip(columns, places, strict=True)]
         # the start value is added last, because small sums would lose more by rounding
@@ -281,7 +285,7 @@ class _Tile:
 
     def _sums(self) -> list[Lanes]:
         """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j."""
-        v = self.v
+        v, factors, size = self.v, self.shape.factors, self.shape.factors[0].itemsize
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         columns, row = self.shape.computed, self.shape.row
         zeros = [column.zero() for column in columns] * self.height
@@ -295,14 +299,16 @@ class _Tile:
             if self.channels > 1:
                 self._prefetch(at, self.channels * row)
             for c in range(self.channels):
-                places = [c * row + start for start in self.shape.starts]
-                weights = [w.load(at, n) for w, n in zip(columns, places, strict=True)]
+                places = [c * row + size * start for start in self.shape.starts]
+                weights = [
+                    convert(w.load(at, n), v.dtype) for w, n in zip(factors, places, strict=True)
+                ]
                 for i, (whole, half) in enumerate(sources):
-                    for j, column in enumerate(columns):
+                    for j, column in enumerate(factors):
                         source = whole if column.lanes == v.lanes else half
-                        item = column.load_splat(source, v.itemsize * c)
+                        x = convert(column.load_splat(source, size * c), v.dtype)
                         k = i * self.vectors + j
-                        sums[k] = fma(item, weights[j], sums[k])
+                        sums[k] = fma(x, weights[j], sums[k])
             turn.next = sums
         stored = self.shape.stored * self.height
         return [_extended(x, column) for column, x in zip(stored, turn.values, strict=True)]

@@ -65,8 +65,8 @@ def test_the_document_uses_the_kernels_under_test(tmp_path: Path) -> None:
     kernels = {f"nnefc_{each.kernel}" for each in compiled(tmp_path, VOLUMES, threads=1).launches}
     assert any("winograd" in kernel for kernel in kernels)
     halves = {
-        direct.convolution("float32", 2, 8, "first").symbol,
-        direct.convolution("float32", 2, 8, "last").symbol,
+        direct.convolution("float32", "float32", 2, 8, "first").symbol,
+        direct.convolution("float32", "float32", 2, 8, "last").symbol,
     }
     assert halves & kernels == (halves if host().float32_lanes == 16 else set())
 

@@ -226,7 +226,8 @@ def test_half_vectors_are_used_for_few_channels_in_the_last_block(outputs: int) 
     lanes = host().float32_lanes
     kernels = {launch.kernel.split("+")[0] for launch in model.launches}
     made = {
-        direct.convolution("float32", n, min(lanes, 8), half="filled").symbol for n in (1, 2, 3)
+        direct.convolution("float32", "float32", n, min(lanes, 8), half="filled").symbol
+        for n in (1, 2, 3)
     }
     found = {f"nnefc_{kernel}" for kernel in kernels} & made
     assert bool(found) == (0 < outputs % lanes <= lanes // 2)

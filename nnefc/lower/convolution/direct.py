@@ -199,7 +199,9 @@ def _launch_channels(
         units=units.count,
         unit_block=units.per_tile,
     )
-    kernel = direct.convolution(str(x.dtype), panels.vectors, x.layout.entry, panels.half)
+    kernel = direct.convolution(
+        str(x.dtype), str(conv.accumulator), panels.vectors, x.layout.entry, panels.half
+    )
     if conv.tile_epilogue is None:
         lower.launch(kernel, words, ceil_div(units.count, units.per_tile))
         return

@@ -14,7 +14,7 @@ from nnefc.kernels.convolution.winograd_steps import WINOGRAD
 from nnefc.kernels.movement import channels, layout
 from nnefc.kernels.template import Family
 from nnefc.kernels.tile import pixel_runs
-from nnefc.kernels.tile.blocked_tile import BOUNDED
+from nnefc.kernels.tile.blocked_tile import BOUNDED, Half
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.scalar import Expression
 from tests.helpers.kernels.raw_kernel import items, run
@@ -66,7 +66,7 @@ SINGLE = ["float32", "float64", "int8", "int32", "int64"]
     ],
 )
 @pytest.mark.parametrize("lanes", [8, lanes_of("float32")])
-def test_channels(family: Family[str, int], item: str, lanes: int) -> None:
+def test_channels_are_moved(family: Family[str, int], item: str, lanes: int) -> None:
     pixels = 5
     x, z = items(item, 2, pixels, lanes), items(item, 1, pixels, lanes)
     y = np.ones((2, pixels, lanes), item)
@@ -134,19 +134,32 @@ def test_expressions_over_runs_match_numpy(item: str) -> None:
     np.testing.assert_allclose(x, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("item", ["float32", "int32"])
+@pytest.mark.parametrize(
+    ("item", "accumulator"),
+    [
+        ("float32", "float32"),
+        ("float16", "float32"),
+        ("int32", "int32"),
+        ("int16", "int32"),
+        ("int8", "int32"),
+    ],
+)
 @pytest.mark.parametrize("pixels", [1, 13, 50])
-def test_products_match_numpy(item: str, pixels: int) -> None:
-    lanes, vectors = lanes_of(item), 2
+@pytest.mark.parametrize("half", ["", "filled"])
+def test_products_match_numpy(item: str, accumulator: str, pixels: int, half: Half) -> None:
+    lanes, vectors = lanes_of(accumulator), 2
     channels = min(lanes, 8)
     x, w = items(item, pixels, lanes), items(item, lanes, vectors * lanes)
-    bias, y = items(item, vectors * lanes), np.zeros((vectors, pixels, lanes), item)
+    bias, y = items(accumulator, vectors * lanes), np.zeros((vectors, pixels, lanes), accumulator)
+    if half:
+        w[:, -lanes // 2 :] = bias[-lanes // 2 :] = 0
     # bounds that sums exceed: floats are normally distributed, integers small
-    low, high = np.array([-1, 1] if item == "float32" else [-500, 900], item)
+    bounds = [-1, 1] if accumulator == "float32" else [-500, 900]
+    low, high = np.array(bounds, accumulator)
     entries = np.arange(lanes // channels)
-    offsets = (np.arange(pixels) * x[0].nbytes).astype(np.int32)
+    y_pixels = (np.arange(pixels) * y[0, 0].nbytes).astype(np.int32)
     run(
-        direct.convolution(item, vectors, channels),
+        direct.convolution(item, accumulator, vectors, channels, half),
         direct.DIRECT,
         tiles=1,
         x=x,
@@ -156,9 +169,9 @@ def test_products_match_numpy(item: str, pixels: int) -> None:
         residual=y,
         taps=np.stack([entries * channels * x.itemsize, entries], 1).astype(np.int32),
         runs=np.array([[0, pixels, 0, len(entries)]], np.int32),
-        x_pixels=offsets,
-        y_pixels=offsets,
-        residual_pixels=offsets,
+        x_pixels=(np.arange(pixels) * x[0].nbytes).astype(np.int32),
+        y_pixels=y_pixels,
+        residual_pixels=y_pixels,
         **dict.fromkeys(("x_batch", "x_group", "y_batch", "y_group"), 0),
         **dict.fromkeys(("residual_batch", "residual_group", "residual_plane"), 0),
         y_plane=y[0].nbytes,
@@ -176,7 +189,7 @@ def test_products_match_numpy(item: str, pixels: int) -> None:
         units=1,
         unit_block=1,
     )
-    expected = np.clip(x @ w + bias, low, high)
+    expected = np.clip(x.astype(accumulator) @ w.astype(accumulator) + bias, low, high)
     got = y.swapaxes(0, 1).reshape(pixels, -1)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
 
@@ -190,7 +203,7 @@ def test_products_match_numpy(item: str, pixels: int) -> None:
         ("float64", "float64"),
     ],
 )
-def test_winograd_inputs(item: str, accumulator: str) -> None:
+def test_winograd_inputs_match_numpy(item: str, accumulator: str) -> None:
     outputs, tiles, blocks, lanes = 4, 3, 2, lanes_of(accumulator)
     elements = outputs + 2
     x = items(item, blocks, tiles * outputs + 2, lanes)
@@ -222,7 +235,7 @@ def test_winograd_inputs(item: str, accumulator: str) -> None:
     np.testing.assert_allclose(v, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_types_of_winograd_accumulators() -> None:
+def test_winograd_refuses_accumulators_without_fractions_or_room() -> None:
     for kernel in (
         winograd.transform_input("int8", "int32", (1, 3), 4),
         winograd.transform_output("int32", (1, 3), 4),

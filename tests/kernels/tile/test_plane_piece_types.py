@@ -81,7 +81,7 @@ def one_piece(kind: int, taps: int, number: Array, other: int = 0) -> Array:
 
 @pytest.mark.parametrize(("item", "accumulator"), COMPUTED)
 @pytest.mark.parametrize("inputs", [1, 2])
-def test_depthwise(item: str, accumulator: str, inputs: int) -> None:
+def test_depthwise_convolutions_match_numpy(item: str, accumulator: str, inputs: int) -> None:
     outputs, row = 17, 3
     x, w = items(item, BLOCKS, 2, outputs + row - 1, LANES), items(item, BLOCKS, 2, inputs, row, 8)
     bias, residual = items(accumulator, BLOCKS, LANES), items(accumulator, BLOCKS, outputs, LANES)
@@ -133,7 +133,9 @@ POOLED = [(kind, *each) for kind in ("max", "sum") for each in COMPUTED if each[
 @pytest.mark.parametrize(("kind", "item", "accumulator"), POOLED)
 @pytest.mark.parametrize("in_tile", [False, True])
 @pytest.mark.parametrize("nan", [False, True])
-def test_windows(kind: str, item: str, accumulator: str, in_tile: bool, nan: bool) -> None:
+def test_windows_match_numpy(
+    kind: str, item: str, accumulator: str, in_tile: bool, nan: bool
+) -> None:
     tile = max(tile.height for tile in tiles(2, 3, 0, 0))
     outputs, before = (tile, 0) if in_tile else (19, 1)
     padded = items(item, BLOCKS, 2, 2 * outputs + 1, LANES)
@@ -162,7 +164,7 @@ def test_windows(kind: str, item: str, accumulator: str, in_tile: bool, nan: boo
 
 @pytest.mark.parametrize("item", ["float32", "float64", "float16", "int8", "uint8", "int64"])
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
-def test_planes(kind: str, item: str) -> None:
+def test_whole_planes_match_numpy(kind: str, item: str) -> None:
     accumulator = {"float16": "float32", "int8": "int32", "uint8": "int32"}.get(item, item)
     pixels = 71
     x = items(item, 1, BLOCKS, pixels, LANES)
@@ -194,7 +196,7 @@ def test_planes(kind: str, item: str) -> None:
 
 
 @pytest.mark.parametrize("item", ["float32", "float64", "float16", "int8", "uint8", "int64"])
-def test_nearest(item: str) -> None:
+def test_nearest_upsampling_repeats_pixels(item: str) -> None:
     x, y = items(item, BLOCKS, 5, LANES), np.zeros((BLOCKS, 15, LANES), item)
     kernel = upsample.nearest(item, LANES, 3)
     run_pieces(kernel, x, y, one_piece(ONE_ROW, 5, np.zeros(1, np.int32)), [0])
@@ -203,7 +205,7 @@ def test_nearest(item: str) -> None:
 
 @pytest.mark.parametrize("item", ["float32", "float16", "int8", "uint8"])
 @pytest.mark.parametrize("kind", [ONE_ROW, TWO_ROWS])
-def test_linear(item: str, kind: int) -> None:
+def test_linear_upsampling_matches_numpy(item: str, kind: int) -> None:
     x, down, across = items(item, BLOCKS, 2, 6, LANES), 0.75, 0.25
     table = np.zeros((5, COLUMN), np.int32)
     table[:, 0] = np.arange(5) * x[0, 0, 0].nbytes
@@ -227,7 +229,7 @@ def test_linear(item: str, kind: int) -> None:
     np.testing.assert_allclose(y, expected.astype(item), rtol=TOLERANCE[item], atol=1e-6)
 
 
-def test_bounds_share_a_word() -> None:
+def test_accumulators_of_8_bytes_are_refused() -> None:
     with pytest.raises(AssertionError):
         depthwise.convolution("float64", "float64", LANES, 1, 3).function()
     with pytest.raises(AssertionError):

@@ -107,7 +107,7 @@ def test_relatives_are_not_compiled_without_workers_or_cache(
 def test_relatives_of_all_families_are_kernels() -> None:
     lanes = lanes_of("float32")
     kernels = [
-        direct.convolution("float32", 3, channels=1),
+        direct.convolution("float32", "float32", 3, channels=1),
         depthwise.convolution("float32", "float32", lanes, 1, taps=5, residual=True),
         strided.copy(4),
         pooling.window("sum", "float32", "float32", lanes, None),

@@ -32,7 +32,7 @@ from nnefc.kernels.tile import blocked
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import object_codes
 
-LARGE = [direct.convolution("float32", n, 8) for n in (1, 2)]
+LARGE = [direct.convolution("float32", "float32", n, 8) for n in (1, 2)]
 SMALL = [elementwise.copy(), blocked.zero_halo()]
 start = compile_pool._Worker.start
 def noted(worker, *given):

@@ -52,7 +52,7 @@ def test_workers_emit_the_same_code_as_this_process() -> None:
 
 
 def test_groups_are_compiled_in_order_and_large_units_first() -> None:
-    large = direct.convolution("float32", 1, channels=1)
+    large = direct.convolution("float32", "float32", 1, channels=1)
     groups = [SOURCES[:1], [SOURCES[1], large], SOURCES[2:3]]
     found, begun = apart(map(named, groups), 1)
     assert list(found) == begun == [SOURCES[0], large, SOURCES[1], SOURCES[2]]
