@@ -4,6 +4,9 @@
 If the row is that of this process (see `NNEFC_ISA`), results are compared with the reference, which
 computes in float64.  Kernels for another row are compiled and linked.  Prints line by line what is
 wrong, then the families of kernels that were reached, last what was done.
+
+The row of the host has all programs.  Others leave out those whose kernels have nothing new, see
+`Reached`.
 """
 
 from __future__ import annotations
@@ -11,13 +14,15 @@ from __future__ import annotations
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
+from nnefc.kernels.target.isa import TABLE, Isa
+from nnefc.kernels.template import Kernel
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import operations
@@ -148,7 +153,7 @@ def differ(made: Instance, program: Program) -> Iterator[str]:
             yield f"{name} {want.shape}"
 
 
-def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[str]:
+def compare(graph: Graph, program: Program, scalar: str) -> Iterator[str]:
     """The errors in the results of a program."""
     from nnefc.ops.tools.reference import evaluate
     from nnefc.runtime.run.model import CompiledModel
@@ -161,60 +166,96 @@ def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[s
     for name, want in expected.items():
         have = got[name]
         if have.shape != want.shape:
-            yield f"{how}: {name}: shape {have.shape}, expected {want.shape}"
+            yield f"{name}: shape {have.shape}, expected {want.shape}"
         elif have.dtype.kind != "f":
             if not np.array_equal(have, want):
-                yield f"{how}: {name} {want.shape}: {(have != want).sum()} items differ"
+                yield f"{name} {want.shape}: {(have != want).sum()} items differ"
         else:
             error = np.abs(have - want).max() / np.abs(want).max()
             if not error <= tolerance:  # nor are NaNs right
-                yield f"{how}: {name} {want.shape}: error {error:.3g}"
+                yield f"{name} {want.shape}: error {error:.3g}"
+
+
+class Reached:
+    """The kernels of all programs of a row so far."""
+
+    def __init__(self) -> None:
+        self.families: set[str] = set()
+        self._arguments: set[tuple[str, int, str]] = set()
+
+    def add(self, kernels: Iterable[Kernel]) -> tuple[bool, bool]:
+        """Add kernels; whether there is a new family, and a new argument of a family.
+
+        An argument is a value at a position.
+        """
+        families = {kernel.family for kernel in kernels}
+        arguments = {
+            (kernel.family, i, repr(argument))
+            for kernel in kernels
+            for i, argument in enumerate(kernel.arguments)
+        }
+        new = bool(families - self.families), bool(arguments - self._arguments)
+        self.families |= families
+        self._arguments |= arguments
+        return new
+
+
+def is_repeated(isa: Isa) -> bool:
+    """Whether a row before has vectors as long, so that only shuffles of float32 differ."""
+    names = list(TABLE)
+    before = [TABLE[name] for name in names[: names.index(isa.name)]]
+    return (isa.triple, isa.vector_bits) in {(each.triple, each.vector_bits) for each in before}
+
+
+def subjects(wanted: list[str]) -> Iterator[tuple[str, str, Graph | Instance, Program]]:
+    """(name, item type, subject, program): the documents, then other graphs with item type ""."""
+    from nnefc.frontends.nnef.model import import_text
+    from nnefc.lower import lower
+
+    documents = [(name, body, "float32") for name, body in (NARROW | ANY).items()]
+    documents += [(name, body, "float64") for name, body in ANY.items()]
+    for name, body, scalar in documents:
+        if not wanted or name in wanted:
+            config = ImportConfig(scalar=DType(scalar), random_weights=1)
+            graph = import_text(document(body), name, config)
+            for how, program in programs(graph):
+                yield f"{name}, {scalar}, {how}", scalar, graph, program
+    for name, made in graphs():
+        if not wanted or name in wanted:
+            yield name, "", made, lower(made.graph)
 
 
 def main(row: str, wanted: list[str]) -> int:
     """The exit status: 1 after any error."""
     from nnefc.kernels.target import isa
 
+    hosts = isa.host().cpu == isa.NATIVE
     executes = isa.host().name == row
     if not executes:
         chosen = isa.TABLE[row]
         isa.host = lambda: chosen
-    from nnefc.frontends.nnef.model import import_text
     from nnefc.kernels.codegen.linker import link
-    from nnefc.lower import lower
     from nnefc.runtime.compile.kernel_compiler import object_code
 
+    everything = hosts and executes
+    repeated = is_repeated(isa.TABLE[row])
     wrong: list[str] = []
-    families: set[str] = set()
-    done: list[str] = []
-    subjects = [(name, body, "float32") for name, body in (NARROW | ANY).items()]
-    subjects += [(name, body, "float64") for name, body in ANY.items()]
-    for name, body, scalar in subjects:
-        if wanted and name not in wanted:
+    reached = Reached()
+    done = 0
+    for name, scalar, subject, program in subjects(wanted):
+        new_family, new_argument = reached.add(program.kernels)
+        new = new_family if repeated else new_argument or scalar != ""
+        if not (new or everything or scalar == "float32"):
             continue
-        graph = import_text(
-            document(body), name, ImportConfig(scalar=DType(scalar), random_weights=1)
-        )
-        for how, program in programs(graph):
-            done.append(how)
-            families.update(kernel.family for kernel in program.kernels)
-            if executes:
-                found = compare(graph, how, program, scalar)
-                wrong += [f"{name}, {scalar}, {text}" for text in found]
-            else:
-                link(map(object_code, program.kernels))
-    for name, made in graphs():
-        if wanted and name not in wanted:
-            continue
-        program = lower(made.graph)
-        done.append(name)
-        families.update(kernel.family for kernel in program.kernels)
-        if executes:
-            wrong += [f"{name}, {text}" for text in differ(made, program)]
-        else:
+        done += 1
+        if not executes:
             link(map(object_code, program.kernels))
-    print(*wrong, *sorted(families), sep="\n")
-    print(f"{'executed' if executes else 'linked'} {len(done)} programs")
+        elif isinstance(subject, Instance):
+            wrong += [f"{name}, {text}" for text in differ(subject, program)]
+        else:
+            wrong += [f"{name}: {text}" for text in compare(subject, program, scalar)]
+    print(*wrong, *sorted(reached.families), sep="\n")
+    print(f"{'executed' if executes else 'linked'} {done} programs")
     return int(bool(wrong))
 
 
