@@ -18,10 +18,10 @@ MAX_LAUNCH_TILES: Final = 256
 MIN_UNIT_NS: Final = 16_000.0
 """Minimum nanoseconds of a unit, for kernels that benefit from long units."""
 TILES_PER_THREAD_CHOICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Numbers of tiles per thread that `per_tile` chooses from."""
+"""Numbers of tiles per thread that `units_per_tile` chooses from."""
 
 
-def per_tile(count: Dim, cost: float, threads: int, start: float = 0.0) -> Dim:
+def units_per_tile(count: Dim, cost: float, threads: int, start: float = 0.0) -> Dim:
     """Units per tile, for `count` units of `cost` ns each and `start` ns of overhead per tile."""
     counts = [1, *(partition_threads(threads) * each for each in TILES_PER_THREAD_CHOICES)]
     sizes = {

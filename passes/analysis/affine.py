@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import only_user
 
 Array = np.ndarray[Any, Any]
+
+AFFINE_OPERATIONS: Final = ("neg", "add", "sub", "mul", "div")
+"""Operations that are affine in an operand if the other one is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ class Affine:
 
 def affine_step(op: Op, known: KnownValues) -> tuple[Value, Affine] | None:
     """(x, f) if `op` computes f(x) with a known affine f, in the type of x; None otherwise."""
-    if op.name not in ("neg", "add", "sub", "mul", "div") or not op.output.type.dtype.is_float:
+    if op.name not in AFFINE_OPERATIONS or not op.output.type.dtype.is_float:
         return None
     if op.name == "neg":
         x, rank = op.inputs[0], op.output.type.rank

@@ -174,9 +174,8 @@ def _factors(graph: Graph, op: Op, inner: set[Op], depth: int = DEPTH) -> list[t
         return [(op.output, False)]
     factors: list[tuple[Value, bool]] = []
     for value, inverted in zip(op.inputs, (False, op.name == "div"), strict=True):
-        before = value.op
-        is_product = before is not None and before.name in ("mul", "div")
-        if before is not None and is_product and depth and only_user(graph, value) is op:
+        before = producer(value, "mul", "div")
+        if before is not None and depth and only_user(graph, value) is op:
             inner.add(before)
             nested = _factors(graph, before, inner, depth - 1)
             factors += [(v, below != inverted) for v, below in nested]

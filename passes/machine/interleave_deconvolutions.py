@@ -23,9 +23,9 @@ MAX_OUTPUT_CHANNELS: Final = 4
 """Most channels of the result: with so few, most lanes of vectors of channels are idle."""
 MIN_INPUT_CHANNELS: Final = 8
 """Fewest channels of the operand: with fewer a convolution gains nothing."""
-MOST_TAPS: Final = 1.5
+MAX_TAP_RATIO: Final = 1.5
 """Most taps of the convolution per tap of the filter."""
-MOST_BYTES: Final = 32 << 20
+MAX_FILTER_BYTES: Final = 32 << 20
 """Most bytes of the filter: each plan has its own rewritten filter."""
 
 
@@ -73,13 +73,13 @@ def _window(op: Op) -> Window | None:
         or attributes["border"] != "constant"
     ):
         return None
-    if filter_.type.nbytes > MOST_BYTES or 2 + 2 * len(size) > MAX_RANK:
+    if filter_.type.nbytes > MAX_FILTER_BYTES or 2 + 2 * len(size) > MAX_RANK:
         return None
     window = convolution_window(x.type.dims, filter_.type.dims, attributes, reverse=True)
     if any(d != 1 for d in window.dilation) or math.prod(window.stride) == 1:
         return None
     whole = [t * s for t, s in zip(_taps(window), window.stride, strict=True)]
-    if math.prod(whole) > MOST_TAPS * math.prod(size):
+    if math.prod(whole) > MAX_TAP_RATIO * math.prod(size):
         return None
     ends = zip(
         window.input, window.output, window.padding, window.stride, _taps(window), strict=True

@@ -138,7 +138,7 @@ class CompiledModel(Executable, Model):
         return make_fast_call(
             self.inputs,
             self.outputs[0],
-            run=self._runner.team.alone_address,
+            run=self._runner.team.run_alone_address,
             launches=context.launches,
             count=len(self.plan.launches),
             bases=context.address,

@@ -153,7 +153,7 @@ class PlanRunner:
             with self.variables.lock:
                 self.team.run(start, steps, context.address, parallel)
         else:
-            self.team.alone(start, steps, context.address)
+            self.team.run_alone(start, steps, context.address)
         if arenas is not None:
             arenas.release(context.release())
         if len(self._idle) < MAX_IDLE:

@@ -47,14 +47,14 @@ class Team:
     # Lazy, because the executor is compiled together with the kernels of the first plan.
 
     @cached_property
-    def alone_address(self) -> int:
+    def run_alone_address(self) -> int:
         """The address of `nnefc_run_alone`."""
         return support_code.support_image("executor").entry("nnefc_run_alone")
 
     @cached_property
-    def alone(self) -> Callable[[int, int, int], None]:
-        """`alone(launches, count, bases)`: run a plan on the calling thread."""
-        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.alone_address)
+    def run_alone(self) -> Callable[[int, int, int], None]:
+        """`run_alone(launches, count, bases)`: run a plan on the calling thread."""
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.run_alone_address)
 
     @cached_property
     def _together(self) -> Callable[[int, int, int, int], None]:
@@ -105,7 +105,7 @@ class Team:
         plan of another caller.
         """
         if not parallel or self.threads == 1 or not self._lock.acquire(blocking=False):
-            self.alone(launches, count, bases)
+            self.run_alone(launches, count, bases)
             return
         try:
             if not self._workers:
@@ -113,7 +113,7 @@ class Team:
             if self._workers and count:
                 self._together(self._state, launches, count, bases)
             else:
-                self.alone(launches, count, bases)
+                self.run_alone(launches, count, bases)
         finally:
             self._lock.release()
 

@@ -11,8 +11,8 @@ from nnefc.lower.partition import (
     block_sizes,
     ceil_div,
     makespan,
-    per_tile,
     steps_per_unit,
+    units_per_tile,
 )
 from tests.helpers.examples import examples
 
@@ -23,7 +23,7 @@ THREADS = st.integers(1, 64)
 
 @given(count=COUNTS, cost=COSTS, threads=THREADS)
 def test_tiles_are_neither_empty_nor_too_many(count: int, cost: float, threads: int) -> None:
-    size = per_tile(count, cost, threads)
+    size = units_per_tile(count, cost, threads)
     assert 1 <= size <= count
     assert ceil_div(count, size) <= MAX_LAUNCH_TILES
 
@@ -32,14 +32,14 @@ def test_tiles_are_neither_empty_nor_too_many(count: int, cost: float, threads: 
 def test_long_units_are_shared_evenly(count: int, threads: int) -> None:
     """No thread has much more than its share of expensive units."""
     cost = 1e6
-    size = per_tile(count, cost, threads)
+    size = units_per_tile(count, cost, threads)
     most = ceil_div(ceil_div(count, size), threads) * size
     assert most <= 1.3 * ceil_div(count, threads) + 1
 
 
 @given(threads=THREADS)
 def test_negligible_work_is_one_tile(threads: int) -> None:
-    assert per_tile(100, 0.1, threads) == 100
+    assert units_per_tile(100, 0.1, threads) == 100
 
 
 @given(count=COUNTS, cost=COSTS)

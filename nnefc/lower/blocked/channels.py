@@ -21,7 +21,7 @@ from nnefc.lower.blocked.layout import copy
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked, zero_halo
 from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
-from nnefc.lower.partition import band_count, ceil_div, per_tile
+from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
@@ -179,7 +179,7 @@ class _LaneShuffle:
         run_block = ceil_div(run_count, parts)
         units = y.batch * len(self.numbers) * ceil_div(run_count, run_block)
         items = pixels * run_block / run_count * size
-        unit_block = per_tile(units, items / VECTOR_ITEMS_PER_NS, lower.threads)
+        unit_block = units_per_tile(units, items / VECTOR_ITEMS_PER_NS, lower.threads)
         words = channels_layout(count).pack(
             y=y.at,
             **{f"x{i}": Ref(x.at.buffer, x.at.offset) for i, x in enumerate(self.sources)},

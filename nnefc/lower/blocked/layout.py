@@ -16,7 +16,7 @@ from nnefc.kernels.template import Family
 from nnefc.lower.blocked.tensors import Plane, Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement.strided import copy_strided
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import largest
@@ -100,7 +100,7 @@ def _transpose(lower: Lowering, family: Family[str, int], dense: Tensor, blocked
     pixel_block = ceil_div(pixels, largest([pixels // TILE_PIXELS, 1]))
     (offsets,) = traced_call(_offsets, blocked.plane)
     units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
-    unit_block = per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)
+    unit_block = units_per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)
     words = LAYOUT.pack(
         dense=dense.at,
         blocked=blocked.at,

@@ -16,7 +16,7 @@ from nnefc.kernels.tile.plane_pieces import FIELDS, PIECES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import OutputUnit, TileEpilogue
-from nnefc.lower.partition import band_count, ceil_div, per_tile
+from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import hint
@@ -118,7 +118,7 @@ def launch(
     bands = min(max(round(plane_ns / BAND_NS / least), 1) * least, hint(count))
     band = ceil_div(count, bands)
     units = x.batch * len(blocks) * ceil_div(count, band)
-    unit_block = per_tile(units, plane_ns / bands, lower.threads)
+    unit_block = units_per_tile(units, plane_ns / bands, lower.threads)
     words = PIECES.pack(
         **_memory_fields(x, y, other or y, weights or Weights(x.at, 0), blocks),
         pieces=lower.table(pieces),

@@ -19,7 +19,7 @@ from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.pooling_rows import WindowAxis, row_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.symbolic.traced_array import length, traced_call
 
@@ -233,7 +233,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     pixels = math.prod(x.spatial)
     (runs,) = traced_call(_runs, x.plane)
     planes = x.batch * x.blocks
-    plane_block = per_tile(planes, pixels / 2 + 10, lower.threads)
+    plane_block = units_per_tile(planes, pixels / 2 + 10, lower.threads)
     words = PLANES.pack(
         x=x.at,
         y=replace(y.at, offset=y.at.offset + y.origin),

@@ -12,7 +12,7 @@ from nnefc.ir import Blocked, DType, Shape, TensorType, Value
 from nnefc.kernels.tile import blocked
 from nnefc.kernels.tile.blocked import HALO
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.traced_array import length, traced_call
@@ -177,7 +177,9 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     """Launch a kernel that zeroes the halo and the unused pixels of every plane."""
     gaps, nbytes = traced_call(_gaps, tensor.plane)
     planes = tensor.batch * tensor.blocks
-    plane_block = per_tile(planes, nbytes / (VECTOR_ITEMS_PER_NS * tensor.itemsize), lower.threads)
+    plane_block = units_per_tile(
+        planes, nbytes / (VECTOR_ITEMS_PER_NS * tensor.itemsize), lower.threads
+    )
     words = HALO.pack(
         y=tensor.at,
         blocks=tensor.blocks,

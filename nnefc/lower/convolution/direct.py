@@ -33,7 +33,7 @@ from nnefc.lower.partition import (
     ceil_div,
     makespan,
     partition_threads,
-    per_tile,
+    units_per_tile,
 )
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
@@ -285,7 +285,7 @@ def _choose_units(
     count = planes * ceil_div(pixels, pixel_block) * ceil_div(panels.count, panel_block)
     weights = filter_bytes // conv.x.itemsize
     macs = conv.x.batch * pixels * weights * panels.mac_fraction
-    unit_block = per_tile(count, macs / count / MACS_PER_NS, threads)
+    unit_block = units_per_tile(count, macs / count / MACS_PER_NS, threads)
     return _Units(pixel_block, panel_block, count, unit_block)
 
 

@@ -21,7 +21,7 @@ from nnefc.kernels.tile.register_tile import panel_columns, tile_rows
 from nnefc.kernels.window import sliding as window_kernels
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.movement.strided import permute
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.product.matmul import Matrix, dots
 from nnefc.lower.window import sliding, taps
 from nnefc.lower.window.taps import WindowDimension, dimensions_of
@@ -145,7 +145,7 @@ def _gemm(lower: Lowering, conv: _Convolution) -> None:
     parts = max(min(ceil_div(wanted, hint(planes * pixel_blocks)), conv.outputs // (8 * rows)), 1)
     output_block = -(-conv.outputs // (parts * rows)) * rows
     units = planes * pixel_blocks * ceil_div(conv.outputs, output_block)
-    unit_block = per_tile(units, work / units / DOT_MACS_PER_NS, lower.threads)
+    unit_block = units_per_tile(units, work / units / DOT_MACS_PER_NS, lower.threads)
     words = _words(
         lower,
         conv,
@@ -212,7 +212,7 @@ def _dots(lower: Lowering, conv: _Convolution) -> None:
     if not all(d.is_full_reduction for d in conv.dimensions):
         columns = lower.scratch(planes * conv.pixels * depth * item)
         units = planes * conv.pixels
-        unit_block = per_tile(units, 2 * depth, lower.threads)
+        unit_block = units_per_tile(units, 2 * depth, lower.threads)
         words = _words(lower, conv, y=columns, units=units, unit_block=unit_block)
         kernel = row_major.columns(str(conv.dtype))
         lower.launch(kernel, words, ceil_div(units, unit_block))

@@ -33,7 +33,7 @@ from nnefc.lower.convolution.winograd_parameters import (
 )
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.elementwise.expression import copy_bytes
-from nnefc.lower.partition import block_sizes, ceil_div, makespan, partition_threads, per_tile
+from nnefc.lower.partition import block_sizes, ceil_div, makespan, partition_threads, units_per_tile
 from nnefc.ops.core.winograd_tiles import largest_tile
 from nnefc.ops.tools.convolution import window_of
 from nnefc.program.program import Ref
@@ -45,19 +45,19 @@ Array = npt.NDArray[Any]
 _TileOutputs = list[tuple[int, range]]
 """Outputs of a tile of the launch: pairs (block of Winograd tiles, channel blocks)."""
 
-LEAST_TILES: Final = 4
+MIN_BLOCK_TILES: Final = 4
 """Minimum tiles of a block: fewer do not fill the registers."""
-MOST_BYTES: Final = 1 << 20
+THREAD_BLOCK_BYTES: Final = 1 << 20
 """Maximum bytes of v and m of a block of one thread, which stay in its second cache."""
-SHARED_BYTES: Final = 8 << 20
+SHARED_BLOCK_BYTES: Final = 8 << 20
 """Maximum bytes of v and m of a block whose steps the threads share."""
-LEAST_BYTES: Final = 3 << 18
+MIN_ROOM_BYTES: Final = 3 << 18
 """Bytes allowed for v and m of all threads, even if that enlarges the arena."""
-FILTER_PART: Final = 6
+FILTER_TO_ROOM_RATIO: Final = 6
 """The arena may always grow by the size of the transformed filter divided by this."""
-NEAR_BYTES: Final = 1 << 19
+L2_FILTER_BYTES: Final = 1 << 19
 """Maximum bytes of a transformed filter that stays in the second cache."""
-EXPOSED: Final = 0.25
+EXPOSED_FRACTION: Final = 0.25
 """Fraction of the shorter of arithmetic and filter reads that the longer does not hide."""
 TRANSFORM_NS: Final = 4.0
 """Nanoseconds to transform a vector of an element."""
@@ -112,11 +112,11 @@ def block_size(
     tile_ns = elements * (in_blocks + y.blocks) * TRANSFORM_NS
     tile_macs = elements * plane_taps * x.channels * y.channels
     filter_bytes = tile_macs * x.itemsize
-    read_ns = filter_bytes * (L2_CACHE_NS if filter_bytes <= NEAR_BYTES else WEIGHT_NS)
+    read_ns = filter_bytes * (L2_CACHE_NS if filter_bytes <= L2_FILTER_BYTES else WEIGHT_NS)
 
     def work(count: int) -> float:
-        products = max(count, LEAST_TILES) * tile_macs / PEAK_MACS_PER_NS
-        exposed = max(products, read_ns) + EXPOSED * min(products, read_ns)
+        products = max(count, MIN_BLOCK_TILES) * tile_macs / PEAK_MACS_PER_NS
+        exposed = max(products, read_ns) + EXPOSED_FRACTION * min(products, read_ns)
         return count * tile_ns + exposed
 
     def apart(size: int) -> float:
@@ -130,12 +130,12 @@ def block_size(
             threads
         ) + 3 * blocks * STEP_NS
 
-    room = max(room, LEAST_BYTES, filter_bytes // FILTER_PART)
-    fitting = max(min(min(room // threads, MOST_BYTES) // tile_bytes, tiling.count), 1)
+    room = max(room, MIN_ROOM_BYTES, filter_bytes // FILTER_TO_ROOM_RATIO)
+    fitting = max(min(min(room // threads, THREAD_BLOCK_BYTES) // tile_bytes, tiling.count), 1)
     best = min((size for size in block_sizes(tiling.count) if size <= fitting), key=apart)
     if mark_degraded(x.batch):  # shared steps need a fixed number of blocks
         return True, best
-    whole = min(max(min(room, SHARED_BYTES) // tile_bytes, LEAST_TILES), every)
+    whole = min(max(min(room, SHARED_BLOCK_BYTES) // tile_bytes, MIN_BLOCK_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
 
 
@@ -148,7 +148,7 @@ def _launch_whole_blocks(
     slots = lower.scratch(count * SLOT_BYTES, "slots")
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
-    size = per_tile(conv.blocks, conv.macs / PEAK_MACS_PER_NS, lower.threads)
+    size = units_per_tile(conv.blocks, conv.macs / PEAK_MACS_PER_NS, lower.threads)
     words = WINOGRAD.pack(
         **fields
         | _output_fields(conv)
@@ -222,9 +222,9 @@ def _launch_shared_steps(
     kinds = (panels.panel for panels in conv.panels)
     multiply = winograd.multiply(accumulator, conv.channels, *kinds)
     out_of = winograd.transform_output(accumulator, conv.taps, largest)
-    into_size = per_tile(conv.in_blocks, transform, lower.threads)
-    multiply_size = per_tile(panels, products, lower.threads)
-    out_of_size = per_tile(conv.y.blocks, transform, lower.threads)
+    into_size = units_per_tile(conv.in_blocks, transform, lower.threads)
+    multiply_size = units_per_tile(panels, products, lower.threads)
+    out_of_size = units_per_tile(conv.y.blocks, transform, lower.threads)
     for number in range(conv.blocks):
 
         def words(units: int, size: int, memory: dict[str, Ref], number: int = number) -> Words:

@@ -9,7 +9,7 @@ from nnefc.kernels.reduce import local_response
 from nnefc.kernels.reduce.local_response import WINDOWED
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import Strided, kernel_expression, launch_strided, strides
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import sliding
 from nnefc.lower.window.taps import dimensions_of
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
@@ -38,7 +38,9 @@ def local_response_normalization(lower: Lowering, op: Op) -> None:
     row = math.prod(x.type.dims[axis:])
     chunk = min(row, CHUNK)
     units = x.type.volume // row * ceil_div(row, chunk)
-    unit_block = per_tile(units, chunk * (before + after + 4) / VECTOR_ITEMS_PER_NS, lower.threads)
+    unit_block = units_per_tile(
+        units, chunk * (before + after + 4) / VECTOR_ITEMS_PER_NS, lower.threads
+    )
     words = WINDOWED.pack(
         x=lower.read(x),
         y=lower.write(op.output),
@@ -63,7 +65,7 @@ def _in_passes(lower: Lowering, op: Op, moves: Window, expression: Expression) -
     sums = lower.scratch(value.type.nbytes)
     square = Expression((dtype,), (Step("sqr", (0,), dtype),), (1,))
     launch_strided(lower, square, [x], [Strided(squares, dtype, along)], shape)
-    sliding.separable(
+    sliding.launch_separable(
         lower,
         "sum",
         Ref(squares.buffer),

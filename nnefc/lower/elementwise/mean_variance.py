@@ -16,7 +16,7 @@ from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, fields, ten
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import Strided, fold_literals, kernel_expression, strides
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.internal import mean_variance
 from nnefc.program.program import Ref
 
@@ -73,7 +73,7 @@ def launch(
     volume = math.prod(d.extent for d in reduced)
     units = math.prod(d.extent for d in kept) * chunks
     cost = ROW_NS + volume * depth.extent * ceil_div(chunk, lanes) * VECTOR_NS
-    unit_block = per_tile(units, cost, lower.threads)
+    unit_block = units_per_tile(units, cost, lower.threads)
     names = tensors(len(operands) - 2)
     sizes = [operand.dtype.itemsize for operand in operands]
     words = Layout(fields(len(operands) - 2)).pack(

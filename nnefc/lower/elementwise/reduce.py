@@ -11,7 +11,7 @@ from nnefc.kernels.reduce import softmax as softmax_kernels
 from nnefc.kernels.reduce.reduction import CHUNK, REDUCE
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint
@@ -95,7 +95,7 @@ def _launch(
     item = dtype.itemsize
     units = outputs if row_reduced else outputs * ceil_div(width, CHUNK)
     row_ns = 8 + min(hint(width), CHUNK) / LOOP_ITEMS_PER_NS
-    unit_block = per_tile(units, 8 + volume * row_ns, lower.threads)
+    unit_block = units_per_tile(units, 8 + volume * row_ns, lower.threads)
     words = REDUCE.pack(
         x=x,
         y=y,

@@ -12,7 +12,7 @@ from nnefc.ir import Shape
 from nnefc.kernels.movement import strided
 from nnefc.kernels.movement.strided import GATHER
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 from nnefc.symbolic.traced_array import TracedArray, length
@@ -34,7 +34,7 @@ def gather_rows(
     """
     outer, extent, inner = shape
     rows = outer * count
-    row_block = per_tile(rows, 8 + inner / LOOP_ITEMS_PER_NS, lower.threads)
+    row_block = units_per_tile(rows, 8 + inner / LOOP_ITEMS_PER_NS, lower.threads)
     words = GATHER.pack(
         x=x,
         y=y,

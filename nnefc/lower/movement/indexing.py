@@ -12,7 +12,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import copy_bytes
 from nnefc.lower.movement.strided import dense_pitches
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 
@@ -43,7 +43,7 @@ def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, 
     pitches = dense_pitches(shape, 1)
     extents, along = indices.type.dims, [0 if d == axis else p for d, p in enumerate(pitches)]
     unit_rows = math.prod(extents[:-1]) // units
-    unit_block = per_tile(units, indices.type.volume / units * INDEX_NS, lower.threads)
+    unit_block = units_per_tile(units, indices.type.volume / units * INDEX_NS, lower.threads)
     words = ELEMENTS.pack(
         tensor=tensor,
         indices=lower.read(indices),
@@ -86,8 +86,8 @@ def _slices(
     taken = slice(batch_dims, batch_dims + depth)
     rows, inner = indices.type.volume // depth, math.prod(shape[taken.stop :])
     row_ns = depth * INDEX_NS + inner / LOOP_ITEMS_PER_NS
-    row_block = per_tile(rows, row_ns, lower.threads)
-    column_block = per_tile(inner, rows * row_ns / inner, lower.threads)
+    row_block = units_per_tile(rows, row_ns, lower.threads)
+    column_block = units_per_tile(inner, rows * row_ns / inner, lower.threads)
     words = SLICES.pack(
         tensor=tensor,
         indices=lower.read(indices),

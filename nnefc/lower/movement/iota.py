@@ -6,7 +6,7 @@ from nnefc.ir import Op
 from nnefc.kernels.movement import iota as kernels
 from nnefc.kernels.movement.iota import IOTA, TRI
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 
 ITEM_NS = 0.2
 """Nanoseconds to write an item."""
@@ -15,7 +15,7 @@ ITEM_NS = 0.2
 @lowering("iota")
 def iota(lower: Lowering, op: Op) -> None:
     count: int = op.attributes["count"]
-    block = per_tile(count, ITEM_NS, lower.threads)
+    block = units_per_tile(count, ITEM_NS, lower.threads)
     words = IOTA.pack(
         y=lower.write(op.output),
         count=count,
@@ -33,7 +33,7 @@ def iota(lower: Lowering, op: Op) -> None:
 @lowering("tri")
 def tri(lower: Lowering, op: Op) -> None:
     *_, rows, columns = op.output.type.dims
-    block = per_tile(rows, columns * ITEM_NS, lower.threads)
+    block = units_per_tile(rows, columns * ITEM_NS, lower.threads)
     words = TRI.pack(
         y=lower.write(op.output),
         rows=rows,

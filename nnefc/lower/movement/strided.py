@@ -18,7 +18,7 @@ from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import STREAM_BYTES
 from nnefc.lower.movement.gather import gather_rows
-from nnefc.lower.partition import ceil_div, partition_threads, per_tile, steps_per_unit
+from nnefc.lower.partition import ceil_div, partition_threads, steps_per_unit, units_per_tile
 from nnefc.lower.window import sliding, taps
 from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.ops.standard.shape import permutation
@@ -76,7 +76,7 @@ def copy_strided(
     if family is kernels.transpose:
         row_block = ceil_div(row_block, MOST_LANES) * MOST_LANES  # squares are no larger
     units = planes * ceil_div(rows[0], row_block)
-    unit_block = per_tile(units, min(row_block, rows[0]) * cost, lower.threads)
+    unit_block = units_per_tile(units, min(row_block, rows[0]) * cost, lower.threads)
     words = STRIDED.pack(
         x=x,
         y=y,

@@ -8,7 +8,7 @@ from nnefc.ir import Op
 from nnefc.kernels.reduce import topk as topk_kernels
 from nnefc.kernels.reduce.topk import TOPK
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 
 ITEM_NS = 1.5
 """Nanoseconds to compare an item with the root of the heap."""
@@ -25,7 +25,7 @@ def topk(lower: Lowering, op: Op) -> None:
     inner = math.prod(shape[axis + 1 :])
     rows = math.prod(shape[:axis]) * inner
     row_ns = shape[axis] * ITEM_NS + count * count.bit_length() * LEVEL_NS
-    row_block = per_tile(rows, row_ns, lower.threads)
+    row_block = units_per_tile(rows, row_ns, lower.threads)
     tiles = ceil_div(rows, row_block)
     words = TOPK.pack(
         x=lower.read(input_),

@@ -27,8 +27,8 @@ from nnefc.lower.product.tiling import (
     balanced_block,
     balanced_sizes,
     min_rows,
+    product_units_per_tile,
     tile_sizes,
-    units_per_tile,
 )
 from nnefc.ops.internal.attention import expression_start, tensor_views
 from nnefc.program.program import Ref
@@ -118,7 +118,7 @@ def attention(lower: Lowering, op: Op) -> None:
         pitch = largest([pitch, segment.pitch])
     m_block, block_ns = _row_block(problem, tiling, pitch)
     units = math.prod(problem.batch) * ceil_div(tiling.m_parts, m_block)
-    unit_block = units_per_tile(units, block_ns)
+    unit_block = product_units_per_tile(units, block_ns)
     words = _pack_words(
         problem,
         tiling,

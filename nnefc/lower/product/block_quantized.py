@@ -6,7 +6,7 @@ from nnefc.ir import Op
 from nnefc.kernels.product import block_quantized
 from nnefc.kernels.product.block_quantized import DEQUANTIZE
 from nnefc.lower.context import Lowering, QuantizedBlocks, lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.product.operands import reads_blocks
 from nnefc.support.block_formats import BLOCK_ITEMS
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
@@ -25,7 +25,7 @@ def dequantize_blocks(lower: Lowering, op: Op) -> None:
         if len(users) == len(value.users) and not lower.graph.is_output(value):
             return
     blocks = op.output.type.volume // BLOCK_ITEMS
-    tile_blocks = per_tile(blocks, BLOCK_ITEMS / LOOP_ITEMS_PER_NS, lower.threads)
+    tile_blocks = units_per_tile(blocks, BLOCK_ITEMS / LOOP_ITEMS_PER_NS, lower.threads)
     words = DEQUANTIZE.pack(
         x=lower.read(op.inputs[0]),
         y=lower.write(op.output),

@@ -11,7 +11,7 @@ from nnefc.kernels.product import integer_matmul as kernels
 from nnefc.kernels.product.integer_matmul import HEIGHT, PRODUCT
 from nnefc.lower.context import Lowering
 from nnefc.lower.movement import strided
-from nnefc.lower.partition import ceil_div, per_tile, steps_per_unit
+from nnefc.lower.partition import ceil_div, steps_per_unit, units_per_tile
 from nnefc.lower.product.operands import Factor, Product, dense_matrix
 from nnefc.lower.product.pack import Matrix
 from nnefc.support.machine_model import DOT_MACS_PER_NS
@@ -23,7 +23,7 @@ def launch(lower: Lowering, product: Product) -> None:
     row_ns = product.n * product.depth / DOT_MACS_PER_NS
     m_block = ceil_div(steps_per_unit(product.m, row_ns), HEIGHT) * HEIGHT
     units = math.prod(product.batch) * ceil_div(product.m, m_block)
-    unit_block = per_tile(units, min(m_block, product.m) * row_ns, lower.threads)
+    unit_block = units_per_tile(units, min(m_block, product.m) * row_ns, lower.threads)
     words = PRODUCT.pack(
         **a.fields("a"),
         **b.fields("b"),

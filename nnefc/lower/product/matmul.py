@@ -16,7 +16,7 @@ from nnefc.kernels.tile.panels import BATCH
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
-from nnefc.lower.partition import ceil_div, per_tile, steps_per_unit
+from nnefc.lower.partition import ceil_div, steps_per_unit, units_per_tile
 from nnefc.lower.product import integer_matmul
 from nnefc.lower.product.compressed import compressed_weights, is_direct
 from nnefc.lower.product.operands import (
@@ -202,7 +202,7 @@ def dots(
     """
     m_block = ceil_div(steps_per_unit(m, n * depth / DOT_MACS_PER_NS), DOT_ROWS) * DOT_ROWS
     units = math.prod(batch) * ceil_div(m, m_block)
-    unit_block = per_tile(units, m_block * n * depth / DOT_MACS_PER_NS, lower.threads)
+    unit_block = units_per_tile(units, m_block * n * depth / DOT_MACS_PER_NS, lower.threads)
     product = Product(dtype, m, n, depth, batch, Factor(a), Factor(b), c)
     words = DOTS.pack(
         **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block

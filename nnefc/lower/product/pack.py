@@ -14,7 +14,7 @@ from nnefc.kernels.tile.panels import PACK
 from nnefc.kernels.tile.register_tile import tile_rows
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 
@@ -73,7 +73,7 @@ def pack(
         for i, extent in enumerate(extents)
     )
     work = math.prod(extents) * parts
-    tile = per_tile(work, depth * ceil_div(count, parts) / LOOP_ITEMS_PER_NS, lower.threads)
+    tile = units_per_tile(work, depth * ceil_div(count, parts) / LOOP_ITEMS_PER_NS, lower.threads)
     words = PACK.pack(
         x=x.at,
         y=y,

@@ -13,7 +13,7 @@ from nnefc.kernels.product.matmul import K_BLOCK_COMPRESSED
 from nnefc.kernels.tile.register_tile import tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import ceil_div, partition_threads, per_tile
+from nnefc.lower.partition import ceil_div, partition_threads, units_per_tile
 from nnefc.lower.product.compressed import CompressedWeights
 from nnefc.lower.product.operands import Product
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
@@ -76,7 +76,7 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
         # with few rows every thread gets equally many blocks, the same in consecutive products
         n_block = ceil_div(n_parts, ceil_div(blocks, threads) * threads)
     units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
-    unit_block = units_per_tile(units, column * n_block)
+    unit_block = product_units_per_tile(units, column * n_block)
     tiles = tile_sizes(heights, widths)
     if lower.dynamic_shapes and heights != (1,):
         tiles = tuple(range(min_rows(), tile_rows() + 1)), tiles[1]
@@ -99,7 +99,7 @@ def tile_direct(product: Product, weights: CompressedWeights, lower: Lowering) -
     items = hint(rows * product.depth)
     panel_ns = max(weights.panels.step * STREAM_NS, items * lanes / MACS_PER_NS, 1)
     start_ns = STREAM_START_NS + (FIX_NS * items if fixed else 0)
-    panels = per_tile(vectors * m_blocks, panel_ns, lower.threads, start_ns)
+    panels = units_per_tile(vectors * m_blocks, panel_ns, lower.threads, start_ns)
     n_parts = ceil_div(vectors, smallest([panels, vectors]))
     units = math.prod(product.batch) * m_blocks * n_parts
     k_block = max(product.depth, 1)
@@ -140,11 +140,11 @@ def tile_widened(product: Product, lower: Lowering) -> ProductTiling:
     )
 
 
-def units_per_tile(units: int, cost: float) -> int:
+def product_units_per_tile(units: int, cost: float) -> int:
     """Units per tile of a launch, for units of `cost` nanoseconds.
 
-    Units are long already.  `partition.per_tile` would give fewer and longer tiles, with which
-    products took up to 3 % longer on two threads of a loaded machine.
+    Units are long already.  `partition.units_per_tile` would give fewer and longer tiles, with
+    which products took up to 3 % longer on two threads of a loaded machine.
     """
     return smallest([largest([1, int(UNIT_NS / hint(cost)), ceil_div(units, MAX_TILES)]), units])
 

@@ -8,7 +8,7 @@ from nnefc.ir import Op
 from nnefc.kernels.window import grid_sample as kernels
 from nnefc.kernels.window.grid_sample import BLOCK, GRID, TAPS
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 
 
 @lowering("grid_sample")
@@ -20,7 +20,7 @@ def grid_sample(lower: Lowering, op: Op) -> None:
     units = batch * blocks
     mode: str = op.attributes["mode"]
     taps = TAPS[mode] ** len(extents)
-    unit_block = per_tile(units, BLOCK * taps * (4.0 + channels), lower.threads)
+    unit_block = units_per_tile(units, BLOCK * taps * (4.0 + channels), lower.threads)
     words = GRID.pack(
         x=lower.read(input_),
         grid=lower.read(grid),

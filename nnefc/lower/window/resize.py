@@ -14,7 +14,7 @@ from nnefc.kernels.window.sampling import BLEND
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import copy_bytes
 from nnefc.lower.movement.gather import gather_rows
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window.sampling import interpolate
 from nnefc.ops.extended.resampling import CUBIC_TAPS, changed_axes, scales_of, taps
 from nnefc.program.program import Ref
@@ -80,7 +80,7 @@ def _resample(
             interpolate(lower, (low, high, weight), x, y, dtype, shape)
         case index, weight:
             rows, count = outer * outputs, CUBIC_TAPS
-            row_block = per_tile(rows, 4 + count * inner / LOOP_ITEMS_PER_NS, lower.threads)
+            row_block = units_per_tile(rows, 4 + count * inner / LOOP_ITEMS_PER_NS, lower.threads)
             words = BLEND.pack(
                 x=x,
                 y=y,

@@ -10,7 +10,7 @@ from nnefc.kernels.window import roi as kernels
 from nnefc.kernels.window.roi import ROI
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.movement.strided import dense_pitches
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 
 
 @lowering("avg_roi_pool", "max_roi_pool")
@@ -31,7 +31,7 @@ def _launch(lower: Lowering, op: Op, family: Family[str, str, str], kind: str, c
     batch, channels, *extents = input_.type.dims
     outputs = op.output.type.dims[2:]
     units = rois.type.dims[0] * channels
-    unit_block = per_tile(units, 4 * cost, lower.threads)
+    unit_block = units_per_tile(units, 4 * cost, lower.threads)
     words = ROI.pack(
         x=lower.read(input_),
         rois=lower.read(rois),

@@ -11,7 +11,7 @@ from nnefc.ir import DType, Op
 from nnefc.kernels.window import sampling as kernels
 from nnefc.kernels.window.sampling import INTERPOLATE, SAMPLE
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import taps
 from nnefc.ops.core.window_arithmetic import interpolation, pooling_window
 from nnefc.program.program import Ref
@@ -31,7 +31,7 @@ def sample(lower: Lowering, op: Op) -> None:
     dimensions = taps.coalesce(taps.dimensions_of(window, op.attributes["border"]))
     table, starts = taps.index_table(lower, dimensions)
     items = op.output.type.volume
-    unit_block = per_tile(
+    unit_block = units_per_tile(
         items, 8 * len(dimensions) * (window.volume if reverse else 1), lower.threads
     )
     words = SAMPLE.pack(
@@ -91,7 +91,7 @@ def interpolate(
     low, high, weight = points
     outputs = length(low)
     rows = outer * outputs
-    unit_block = per_tile(rows, 4 + inner / LOOP_ITEMS_PER_NS, lower.threads)
+    unit_block = units_per_tile(rows, 4 + inner / LOOP_ITEMS_PER_NS, lower.threads)
     words = INTERPOLATE.pack(
         x=x,
         y=y,

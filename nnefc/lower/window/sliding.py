@@ -17,7 +17,7 @@ from nnefc.kernels.window.taps import WINDOW
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.reduce import reduce_axes
 from nnefc.lower.movement.gather import repeat_items
-from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import taps
 from nnefc.lower.window.taps import WindowDimension, dimensions_of
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
@@ -53,7 +53,7 @@ def box(lower: Lowering, op: Op) -> None:
         indices = {axis: traced_call(_repetition_indices, dimensions[axis])[0] for axis in moved}
         repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
         return
-    separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
+    launch_separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
 
 
 def _repetition_indices(dimension: WindowDimension) -> tuple[npt.NDArray[np.int32]]:
@@ -68,7 +68,7 @@ def max_pool(lower: Lowering, op: Op) -> None:
     zeros = border != "ignore"
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
     dimensions = dimensions_of(window, border)
-    separable(lower, "max", x, y, dtype, dimensions, window.input, zeros=zeros)
+    launch_separable(lower, "max", x, y, dtype, dimensions, window.input, zeros=zeros)
 
 
 @lowering("argmax_pool", "max_pool_with_index")
@@ -102,7 +102,7 @@ def _check_taps(window: Window) -> None:
         )
 
 
-def separable(
+def launch_separable(
     lower: Lowering,
     kind: Literal["sum", "max"],
     x: Ref,
@@ -160,7 +160,7 @@ def launch(
     )
     volume = math.prod(d.taps for d in dimensions)
     row_ns = volume * (last.outputs / VECTOR_ITEMS_PER_NS + 16)
-    row_block = per_tile(rows, row_ns, lower.threads)
+    row_block = units_per_tile(rows, row_ns, lower.threads)
     filled = {
         "index_y": y,
         "weights": x,

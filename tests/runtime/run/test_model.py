@@ -317,7 +317,7 @@ class _Meeting:
     def run(self, *_: Any) -> None:
         self._barrier.wait(30)
 
-    alone = run
+    run_alone = run
 
 
 def test_few_idle_contexts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
