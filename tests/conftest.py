@@ -48,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # Workers and the programs that tests start share it, and the next run finds it warm.
         os.environ["NNEFC_CACHE"] = str(config.cache.mkdir("kernels"))
 
+    # Processes that compile ahead would compete with the tests.
+    os.environ.setdefault("NNEFC_AHEAD", "off")
     if "PYTEST_XDIST_WORKER" in os.environ:
         # Every processor has a worker; processes that compile would only compete with them.
         os.environ.setdefault("NNEFC_JOBS", "1")

@@ -95,6 +95,7 @@ def main() -> None:
     from nnefc.support.errors import NnefError
 
     _prepare_output()
+    os.environ.setdefault("NNEFC_AHEAD", "off")  # a command ends with what it was called for
     try:
         try:
             app(prog_name=PROGRAM)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 def check_environment() -> None:
     """Raise NnefError `input/environment` for wrong variables, even if nothing is compiled."""
-    from nnefc.runtime.machine.resources import compile_jobs
+    from nnefc.runtime.machine.resources import compile_jobs, compiles_ahead
 
     compile_jobs()
+    compiles_ahead()
 
 
 def compile_graph(

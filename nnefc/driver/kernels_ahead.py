@@ -1,4 +1,4 @@
-"""Compile usual kernels ahead of need, together with those of the first model."""
+"""Compile usual kernels ahead of need, after those of the first model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def expecting_usual_kernels(config: CompileConfig) -> AbstractContextManager[None]:
-    """A block in which the kernels of usual graphs are compiled, too, if many others are."""
-    from nnefc.runtime.compile.kernel_compiler import compiling_ahead
+    """A block that is followed by compiling the kernels of usual graphs, if it compiled others."""
+    from nnefc.runtime.compile.ahead import compiling_ahead
 
     return compiling_ahead(partial(usual_kernels, config))
 

@@ -2,8 +2,7 @@
 
 A thread claims a kernel before it compiles it.  Other threads that need the same kernel wait, and
 compile it themselves if the first thread fails.  numba and LLVM use one processor per process, so
-many kernels are compiled by worker processes (`pool`).  Workers then compile relatives of these
-kernels, and kernels that callers expect (`compiling_ahead`), for the cache.
+many kernels are compiled by worker processes (`pool`).
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from nnefc.kernels.target.isa import NATIVE
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile.executable_memory import ExecutableImage
@@ -30,23 +28,18 @@ if TYPE_CHECKING:
     from nnefc.runtime.cache.key import Key
     from nnefc.support.progress import Progress
 
-ExpectedKernels = Callable[[], Iterable[Kernel]]
-"""Returns kernels that other models are likely to need."""
-
-_expected: ContextVar[ExpectedKernels | None] = ContextVar("expected", default=None)
+_recorded: ContextVar[list[Kernel] | None] = ContextVar("recorded", default=None)
 
 
 @contextmanager
-def compiling_ahead(kernels: ExpectedKernels) -> Generator[None]:
-    """In this block workers also compile `kernels()`, after the requested kernels.
-
-    `kernels` is called only if workers start and a cache exists; its exceptions are ignored.
-    """
-    token = _expected.set(kernels)
+def recording_compiled_kernels() -> Generator[list[Kernel]]:
+    """Yield a list of the kernels that this thread compiles in the block, because they are new."""
+    compiled: list[Kernel] = []
+    token = _recorded.set(compiled)
     try:
-        yield
+        yield compiled
     finally:
-        _expected.reset(token)
+        _recorded.reset(token)
 
 
 _changed = threading.Condition()
@@ -119,7 +112,7 @@ def object_code_for(source: CompileUnit, isa: Isa) -> bytes:
 
 @dataclass(slots=True)
 class _ProgressCounter:
-    """Compiled units of a call, for its progress; includes units compiled ahead."""
+    """Compiled units of a call, for its progress."""
 
     done: int
     total: int
@@ -175,6 +168,8 @@ def _load_or_compile(sources: Sequence[CompileUnit], steps: _ProgressCounter) ->
             steps.finish(source, code)
         else:
             missing.append(source)
+    if (recorded := _recorded.get()) is not None:
+        recorded += (source for source in missing if isinstance(source, Kernel))
     if len(missing) > 1:
         from nnefc.runtime.compile import pool
 
@@ -188,59 +183,17 @@ def _load_or_compile(sources: Sequence[CompileUnit], steps: _ProgressCounter) ->
 
 
 def _compile_in_workers(
-    wanted: Mapping[CompileUnit, Key], count: int, isa: Isa, steps: _ProgressCounter
+    keys: Mapping[CompileUnit, Key], count: int, isa: Isa, steps: _ProgressCounter
 ) -> None:
-    """Compile in `count` worker processes, then the kernels that other models may need."""
+    """Compile in `count` worker processes."""
     from nnefc.runtime.compile import pool
-
-    keys = dict(wanted)
-
-    def groups() -> Iterator[Mapping[CompileUnit, str]]:
-        yield _entry_names(wanted)
-        for further in (_relatives(wanted), _expected_kernels()):
-            new = _uncompiled(further, keys, isa)
-            keys.update(new)
-            steps.total += len(new)
-            yield _entry_names(new)
 
     def finish(source: CompileUnit, code: bytes) -> None:
         kernel_cache.store_kernel(keys[source], code)
         steps.finish(source, code)
 
-    pool.compile_in_workers(groups(), count, isa, begin=steps.begin, finish=finish)
-
-
-def _entry_names(keys: Mapping[CompileUnit, Key]) -> dict[CompileUnit, str]:
-    return {source: key.name for source, key in keys.items()}
-
-
-def _relatives(sources: Iterable[CompileUnit]) -> Iterator[Kernel]:
-    """Kernels that `nnefc.kernels.template.family` declares as relatives of `sources`."""
-    for source in sources:
-        if isinstance(source, Kernel):
-            yield from source.relatives()
-
-
-def _expected_kernels() -> Iterator[Kernel]:
-    """The kernels of `compiling_ahead`."""
-    if expected := _expected.get():
-        with suppress(Exception):  # the model being compiled does not need them
-            yield from expected()
-
-
-def _uncompiled(
-    kernels: Iterable[Kernel], known: Mapping[CompileUnit, Key], isa: Isa
-) -> dict[CompileUnit, Key]:
-    """The `kernels` that are neither known, compiled nor cached; none without a cache."""
-    if isa.cpu != NATIVE or not kernel_cache.is_writable():  # nobody could use them
-        return {}
-    every = dict.fromkeys(kernels)
-    with _changed:
-        others = every.keys() - known.keys() - _objects.keys() - _claimed
-    keys = {kernel: key for kernel in every if (key := key_of(kernel, isa))}
-    return {
-        k: key for k, key in keys.items() if k in others and kernel_cache.load_kernel(key) is None
-    }
+    names = {source: key.name for source, key in keys.items()}
+    pool.compile_in_workers(names, count, isa, begin=steps.begin, finish=finish)
 
 
 def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:

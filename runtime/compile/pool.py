@@ -11,16 +11,14 @@ from __future__ import annotations
 import os
 import pickle
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from pathlib import PurePath
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from nnefc.kernels.target.isa import setting
+from nnefc.runtime.compile import interpreter
 from nnefc.runtime.compile.unit import CompileUnit, unit_label
 from nnefc.runtime.compile.worker import read_message, write_message
 from nnefc.runtime.machine.resources import compile_jobs, free_memory, usable_cpus
@@ -41,15 +39,9 @@ _COMPILE_SECONDS: Final = {
 _DEFAULT_SECONDS: Final = 0.2
 _MIN_WORKER_SECONDS: Final = 1.0
 """Seconds of work that pay for a worker, which takes 0.4 seconds of processor time to start."""
-_WORKER_BYTES: Final = 250 << 20
-"""Memory that a worker needs."""
 _TIMEOUT_SECONDS: Final = 60.0
 """Seconds without any answer after which the workers are taken to hang."""
-_THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Environment variables that keep NumPy from starting threads at import."""
-_START: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; from nnefc.runtime.compile.worker import main; main()"
-)
+_MAIN: Final = "nnefc.runtime.compile.worker"
 
 _pool_lock = threading.Lock()
 """Held by the one thread that has workers; they use all processors."""
@@ -71,7 +63,7 @@ def workers_for(sources: Iterable[CompileUnit]) -> int:
     """
     seconds = [_seconds(source) for source in sources]
     count = min(len(seconds), int(sum(seconds) / _MIN_WORKER_SECONDS), _max_workers())
-    return count if count > 1 and _is_interpreter() else 0
+    return count if count > 1 and interpreter.is_available() else 0
 
 
 def _seconds(source: CompileUnit) -> float:
@@ -82,17 +74,13 @@ def _max_workers() -> int:
     if (jobs := compile_jobs()) is not None:
         return jobs
     memory = free_memory()
-    return usable_cpus() if memory is None else min(usable_cpus(), memory // _WORKER_BYTES)
-
-
-def _is_interpreter() -> bool:
-    """Whether `sys.executable` is Python; a frozen program would start itself instead."""
-    program = PurePath(sys.executable or "").name
-    return not getattr(sys, "frozen", False) and program.startswith(("python", "pypy"))
+    return (
+        usable_cpus() if memory is None else min(usable_cpus(), memory // interpreter.PROCESS_BYTES)
+    )
 
 
 def compile_in_workers(
-    groups: Iterable[Mapping[CompileUnit, str]],
+    names: Mapping[CompileUnit, str],
     count: int,
     isa: Isa,
     *,
@@ -101,10 +89,9 @@ def compile_in_workers(
 ) -> None:
     """Compile in `count` processes; returns when all are compiled or no worker is left.
 
-    `groups` map units to the names of their cache entries.  They are compiled in order, each
-    starting with its most expensive units, and are computed while the processes start.  The calling
-    thread calls `begin(source)` for the oldest unit under way and `finish(source, code)` for
-    each compiled unit.
+    `names` maps units to the names of their cache entries.  The most expensive units are compiled
+    first.  The calling thread calls `begin(source)` for the oldest unit under way and
+    `finish(source, code)` for each compiled unit.
     """
     if not _pool_lock.acquire(blocking=False):
         return
@@ -113,12 +100,8 @@ def compile_in_workers(
         with suppress(OSError, ValueError):  # the system starts no more processes
             for _ in range(count):
                 workers.append(_Worker(isa))
-        names: dict[CompileUnit, str] = {}
-        for group in groups if workers else ():
-            names.update(
-                (source, group[source]) for source in sorted(group, key=_seconds, reverse=True)
-            )
-        pending = {source: data for source in names if (data := _pickled(source))}
+        order = sorted(names, key=_seconds, reverse=True) if workers else []
+        pending = {source: data for source in order if (data := _pickled(source))}
         waiting, answers = deque(pending.items()), SimpleQueue[_Answer | None]()
         running = 0
         with suppress(RuntimeError):  # the system starts no more threads
@@ -159,25 +142,12 @@ def _pickled(source: CompileUnit) -> bytes:
         return b""
 
 
-def _command() -> list[str]:
-    """The command line of a worker, which gets the present `sys.path` of this process."""
-    options = ["-I"] if sys.flags.isolated else []
-    return [sys.executable, *options, "-c", _START, *map(str, sys.path)]
-
-
 class _Worker:
     """A worker process, and a thread that sends requests and receives answers."""
 
     def __init__(self, isa: Isa) -> None:
         """Raises OSError or ValueError if the process cannot be started."""
-        one = dict.fromkeys(_THREAD_COUNTS, "1")
-        self._process = subprocess.Popen(
-            _command(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **one, "NNEFC_ISA": setting(isa)},
-        )
+        self._process = interpreter.start(_MAIN, isa, subprocess.PIPE, subprocess.PIPE)
         self._thread: threading.Thread | None = None
 
     def start(

@@ -52,6 +52,21 @@ def compile_jobs() -> int | None:
     )
 
 
+def compiles_ahead() -> bool:
+    """Whether kernels for other models are compiled after a call, from `NNEFC_AHEAD`.
+
+    Raises NnefError `input/environment` if the variable is neither empty, `on` nor `off`.
+    """
+    text = os.environ.get("NNEFC_AHEAD", "")
+    if text.lower() in ("", "on", "off"):
+        return text.lower() != "off"
+    raise NnefError.of(
+        "input/environment",
+        f"NNEFC_AHEAD is {text!r}; expected on or off",
+        hint="NNEFC_AHEAD=off compiles only kernels that models need",
+    )
+
+
 # -- control groups of Linux
 
 

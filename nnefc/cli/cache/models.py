@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nnefc.cli.support.options import model_path
-from nnefc.cli.support.printing import progress, reading
+from nnefc.cli.support.printing import compiling, reading
 
 if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
@@ -56,5 +56,5 @@ def store_model(model: str, importing: ImportConfig, config: CompileConfig) -> b
     if not isinstance(graph, Graph):
         return False  # symbolic shapes: each call compiles for its own
     messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
-    with progress("compiling") as advance:
+    with compiling() as advance:
         return entry.build(graph, messages, advance) is not None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnefc.cli.support.models import read
-from nnefc.cli.support.printing import progress, reported
+from nnefc.cli.support.printing import compiling, reported
 from nnefc.formats.files import printable
 from nnefc.support.errors import Diagnostic, Place
 
@@ -78,7 +78,10 @@ def _graphs_of_source(model: str, source: GraphSource, shapes: Shapes) -> Iterat
 
 
 def kernels_of(graphs: Iterable[GraphToWarm], threads: int | None) -> list[Kernel]:
-    """The kernels of graphs, for one thread and for `threads` (None: one for each processor)."""
+    """The kernels of graphs and their relatives.
+
+    For one thread and for `threads` (None: one for each processor).
+    """
     from nnefc.driver.lower import lower_graph
     from nnefc.options.compile_config import CompileConfig
 
@@ -88,7 +91,8 @@ def kernels_of(graphs: Iterable[GraphToWarm], threads: int | None) -> list[Kerne
             program = lower_graph(
                 each.graph, CompileConfig(count), dynamic_shapes=each.dynamic_shapes
             )
-            kernels.update(dict.fromkeys(program.kernels))
+            for kernel in program.kernels:
+                kernels.update(dict.fromkeys([kernel, *kernel.relatives()]))
     return list(kernels)
 
 
@@ -108,6 +112,6 @@ def compile_missing(kernels: Iterable[Kernel]) -> WarmReport:
     sources, isa = [*kernels, *support], host()
     keys = [key_of(source, isa) for source in sources]
     missing = sum(key is None or kernel_cache.load_kernel(key) is None for key in keys)
-    with progress("compiling") as advance:
+    with compiling() as advance:
         object_codes(sources, advance)
     return WarmReport(len(sources), missing)

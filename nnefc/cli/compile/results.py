@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from nnefc.cli.support.printing import progress, reported_warnings
+from nnefc.cli.support.printing import compiling, progress, reported_warnings
 
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
@@ -89,7 +89,7 @@ class CrossCompiled:
         from nnefc.options.compile_config import CompileConfig
 
         config = CompileConfig.of(threads, accuracy)
-        with reported_warnings(), progress("compiling") as advance:
+        with reported_warnings(), compiling() as advance:
             return cls(content_of_graph(graph, config, targets, advance))
 
     @property

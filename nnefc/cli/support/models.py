@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from nnefc.cli.support.options import model_path
-from nnefc.cli.support.printing import progress, reading, report, reported_warnings
+from nnefc.cli.support.printing import compiling, reading, report, reported_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,5 +62,5 @@ def compile_graph(
 
     config = with_tuned_methods(CompileConfig.of(threads, accuracy, methods))
     origin = FromGraph(graph, config)
-    with reported_warnings(), progress("compiling") as advance:
+    with reported_warnings(), compiling() as advance:
         return compile_graph(graph, config, progress=advance, origin=origin, hook=hook)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -212,6 +213,29 @@ def _bar(description: str, percentage: bool) -> Progress:
     bar = Progress(*columns, console=console(stderr=True), transient=True)
     bar.add_task(description, total=None)
     return bar
+
+
+_COMPILING_SECONDS = 1.0
+"""Seconds of compiling after which a program without a terminal says so."""
+_COMPILING_KERNELS = 4
+"""The least number of kernels that it mentions."""
+
+
+@contextmanager
+def compiling() -> Generator[Callable[[int, int, str], None]]:
+    """The `progress` of compiling kernels; without a terminal, one line if it takes long."""
+    start, missing, is_told = time.monotonic(), 0, False
+
+    def tell(done: int, total: int, label: str) -> None:
+        nonlocal missing, is_told
+        missing = missing or total - done
+        late = time.monotonic() - start > _COMPILING_SECONDS
+        if late and label and missing >= _COMPILING_KERNELS and not is_told:
+            is_told = True
+            print(f"compiling {missing:,} kernels, once for this machine", file=sys.stderr)
+
+    with progress("compiling") as advance:
+        yield advance if sys.stderr.isatty() else tell
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from nnefc.kernels.movement import strided
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile import blocked
 from nnefc.runtime.cache import kernel_cache
-from nnefc.runtime.compile import kernel_compiler, pool
+from nnefc.runtime.compile import interpreter, kernel_compiler, pool
 from nnefc.runtime.compile.unit import CompileUnit, Function, key_of
 
 SOURCES: list[CompileUnit] = [
@@ -55,7 +55,7 @@ def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Po
     monkeypatch.setattr(kernel_compiler, "_objects", {})
     monkeypatch.setattr(kernel_cache, "load_kernel", lambda name: None)  # pyright: ignore
     monkeypatch.setattr(kernel_cache, "store_kernel", lambda name, code: None)  # pyright: ignore
-    monkeypatch.setattr(pool, "subprocess", Spy)
+    monkeypatch.setattr(interpreter, "subprocess", Spy)
     monkeypatch.setattr(pool, "_MIN_WORKER_SECONDS", 1e-9)
     monkeypatch.setenv("NNEFC_JOBS", "2")
     threads = threading.active_count()

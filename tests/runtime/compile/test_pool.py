@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile import blocked
+from nnefc.runtime.compile import interpreter
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import object_codes
 from nnefc.runtime.compile.unit import CompileUnit, unit_label
@@ -30,13 +31,13 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[byte
 
 
 def apart(
-    groups: Iterable[Mapping[CompileUnit, str]], count: int = 2
+    names: Mapping[CompileUnit, str], count: int = 2
 ) -> tuple[dict[CompileUnit, bytes], list[CompileUnit]]:
     """The object code from the workers, and the units that were reported as begun, in order."""
     found: dict[CompileUnit, bytes] = {}
     begun: list[CompileUnit] = []
     compile_pool.compile_in_workers(
-        groups, count, host(), begin=begun.append, finish=found.__setitem__
+        names, count, host(), begin=begun.append, finish=found.__setitem__
     )
     return found, begun
 
@@ -46,26 +47,15 @@ def named(sources: list[CompileUnit]) -> dict[CompileUnit, str]:
 
 
 def test_workers_emit_the_same_code_as_this_process() -> None:
-    found, begun = apart([named(SOURCES)])
+    found, begun = apart(named(SOURCES))
     assert found == {source: emitted(source) for source in SOURCES}
     assert set(begun) <= set(SOURCES)
 
 
-def test_groups_are_compiled_in_order_and_large_units_first() -> None:
+def test_units_are_compiled_in_order_and_large_ones_first() -> None:
     large = direct.convolution("float32", "float32", 1, channels=1)
-    groups = [SOURCES[:1], [SOURCES[1], large], SOURCES[2:3]]
-    found, begun = apart(map(named, groups), 1)
-    assert list(found) == begun == [SOURCES[0], large, SOURCES[1], SOURCES[2]]
-
-
-def test_an_error_of_a_group_stops_the_workers(pool: list[Any]) -> None:
-    def groups() -> Iterator[Mapping[CompileUnit, str]]:
-        yield named(SOURCES)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        apart(groups())
-    assert len(pool) == 2
+    found, begun = apart(named([SOURCES[0], large, SOURCES[1]]), 1)
+    assert list(found) == begun == [large, SOURCES[0], SOURCES[1]]
 
 
 def test_workers_without_threads_do_nothing(
@@ -77,7 +67,7 @@ def test_workers_without_threads_do_nothing(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    assert apart([named(SOURCES)]) == ({}, [])
+    assert apart(named(SOURCES)) == ({}, [])
     assert len(pool) == 2
 
 
@@ -87,7 +77,7 @@ def test_units_unknown_to_workers_are_compiled_here() -> None:
     assert here.family == "elementwise.map.mine"
     other = blocked.zero_halo()
     names = dict.fromkeys([mine, here, other], "a name that no worker finds")
-    assert apart([{**names, **named(SOURCES[:1])}])[0].keys() == {SOURCES[0]}
+    assert apart({**names, **named(SOURCES[:1])})[0].keys() == {SOURCES[0]}
 
 
 def _mine() -> KernelFunction:
@@ -151,7 +141,7 @@ def test_units_known_to_workers_are_compiled_by_workers(
 def test_failing_workers_are_replaced_by_this_process(
     pool: list[Any], program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compile_pool, "_command", lambda: [sys.executable, "-c", program])
+    monkeypatch.setattr(interpreter, "command", lambda module: [sys.executable, "-c", program])  # pyright: ignore
     monkeypatch.setattr(compile_pool, "_TIMEOUT_SECONDS", 0.5)
     assert object_codes(SOURCES) == [emitted(source) for source in SOURCES]
     assert len(pool) == 2
@@ -173,10 +163,10 @@ def test_units_of_a_killed_worker_are_compiled_anyway(
 def test_everything_is_compiled_here_if_no_worker_starts(
     pool: list[Any], error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def command() -> list[str]:
+    def command(module: str) -> list[str]:
         raise error
 
-    monkeypatch.setattr(compile_pool, "_command", command)
+    monkeypatch.setattr(interpreter, "command", command)
     assert object_codes(SOURCES[:2]) == [emitted(source) for source in SOURCES[:2]]
     assert not pool
 
@@ -213,7 +203,7 @@ def test_an_interrupt_while_a_thread_starts_leaves_no_thread(
     monkeypatch.setattr(compile_pool, "read_message", later)
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        apart([named(SOURCES)])
+        apart(named(SOURCES))
     assert len(pool) == 2
     assert not any(thread.is_alive() for thread in begun)
     assert not raised
