@@ -70,7 +70,7 @@ def usual_kernels() -> frozenset[Kernel]:
 def test_the_usual_graphs_are_few() -> None:
     names = [graph.name for graph in typical_graphs.usual_graphs()]
     assert names == [graph.name for graph in graphs()][: len(names)]
-    assert len(usual_kernels()) < 70  # each takes a quarter of a second, for which somebody waits
+    assert len(usual_kernels()) < 70  # each takes a quarter of a second
 
 
 @pytest.mark.slow
