@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nnefc.ops.core.traits import Folding, ItemTypes, Sign, Slices, Traits
+from nnefc.ops.internal.fused import PREFIX
 from nnefc.ops.tools.table import operations
 
 CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
@@ -70,3 +71,12 @@ def test_operations_with_a_trait(case: str) -> None:
 def test_views_share_the_memory_of_their_only_operand() -> None:
     for spec in operations().values():
         assert not spec.traits.view or spec.traits.aliased == 0, spec.name
+
+
+def test_sums_that_take_an_epilogue_have_an_entry_with_an_expression() -> None:
+    entries = operations()
+    plain = {name for name in entries if PREFIX + name in entries}
+    assert plain == {"conv", "deconv", "matmul", "mean_variance_normalization"}
+    for name, spec in entries.items():
+        is_plain_sum = spec.traits.accumulator is not None and spec.expression is None
+        assert is_plain_sum == (name in plain), name
