@@ -216,13 +216,27 @@ def check_size(size: int, limit: int, name: str) -> None:
         )
 
 
+def exists(path: FilePath) -> bool:
+    """Whether this names something; False for names that the system does not accept."""
+    return os.path.exists(path)
+
+
+def is_folder(path: FilePath) -> bool:
+    """Whether this names a folder; False for names that the system does not accept."""
+    return os.path.isdir(path)
+
+
 def require_path(what: str, path: object) -> None:
-    """Raise NnefError `input/argument` if `path` is neither a str nor an os.PathLike of one."""
+    """Raise NnefError `input/argument` if `path` is no str or os.PathLike of one, or empty."""
     value = cast(Any, path)
     try:
         is_path = isinstance(os.fspath(value), str)
     except TypeError:
         is_path = False
+    if is_path and not os.fspath(value):
+        raise NnefError.of(
+            "input/argument", f"{what} is an empty path", hint="'.' is the current folder"
+        )
     if not is_path:
         raise NnefError.of(
             "input/argument",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.artifacts.content import content_of_graph
-from nnefc.formats.files import FilePath, printable, release_pages
+from nnefc.formats.files import FilePath, exists, printable, release_pages
 from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
 from nnefc.frontends.read_model import read_graph
 from nnefc.kernels.target.isa import NATIVE
@@ -225,7 +224,7 @@ def _fingerprint(source: FilePath, folder: LruFolder) -> Fingerprint:
     """The document, if its compiled model may be in the folder; raises NotCacheable."""
     document = take_fingerprint(source)
     if document is None:
-        raise NotCacheable(_NO_ARCHIVE if Path(source).exists() else _ABSENT)
+        raise NotCacheable(_NO_ARCHIVE if exists(source) else _ABSENT)
     if document.nbytes < LEAST_BYTES:
         raise NotCacheable(f"the document has less than {LEAST_BYTES >> 20} MB")
     if document.nbytes > folder.limit // _MAX_SHARE:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from nnefc.formats.files import printable, require_path
+from nnefc.formats.files import is_folder, printable, require_path
 from nnefc.frontends.common.symbols import NoValue, extent_of, names_of
 from nnefc.options.arguments import as_integer
 from nnefc.support.errors import Diagnostic, NnefError, Place
@@ -84,7 +84,7 @@ def check_path(path: object) -> Path:
         hint = f"for example {archive.name.partition('.')[0] or 'net'}{SUFFIX}"
         message = f"{archive.name} does not end in {SUFFIX}"
         raise NnefError.of("input/argument", message, hint=hint)
-    if not archive.absolute().parent.is_dir():
+    if not is_folder(archive.absolute().parent):
         place = Place(printable(str(archive)))
         raise NnefError.of("data/write", "there is no such folder", place, "make it first")
     return archive

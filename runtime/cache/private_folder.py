@@ -74,11 +74,17 @@ class PrivateFolder:
                 "internal/cache",
                 f"others can write to the cache folder {self.path} (mode "
                 f"{stat.S_IMODE(status.st_mode):03o}): code in it cannot be trusted",
-                hint=f"remove files that are not yours, then: chmod go-w {self.path}",
+                hint=self._how_to_own(status.st_mode),
             )
         usable = os.access(self.path, os.R_OK | os.X_OK, effective_ids=_EFFECTIVE)
         if not usable and os.path.lexists(self.path):  # otherwise another process has removed it
             raise self._unusable("Permission denied")
+
+    def _how_to_own(self, mode: int) -> str:
+        """How to get a folder that only its user can write to; a sticky one is meant for all."""
+        if mode & stat.S_ISVTX:
+            return f"choose a folder within it, such as {self.path}/nnefc-{os.getuid()}"
+        return f"remove files that are not yours, then: chmod go-w {self.path}"
 
     def _unusable(self, why: str) -> NnefError:
         return NnefError.of(

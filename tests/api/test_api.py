@@ -165,6 +165,38 @@ def test_paths_of_the_wrong_kind(document: Path, path: Any) -> None:
         assert [e.rule for e in caught.value.errors] == ["input/argument"]
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", "an empty path"),
+        ("a" * 300, "File name too long"),
+        ("a" * 5000, "File name too long"),
+        ("a" * 300 + "/b", "File name too long"),
+        ("a\0b", "null"),
+    ],
+)
+def test_paths_that_the_system_refuses(
+    path: str, message: str, document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = nnefc.compile(document, random_weights=1, threads=1)
+
+    def suffixed(suffix: str) -> str:
+        return path and path + suffix
+
+    for call in (
+        lambda: nnefc.compile(path),
+        lambda: nnefc.import_model(path),
+        lambda: nnefc.load(suffixed(".nnefc")),
+        lambda: model.save(suffixed(".nnefc")),
+        lambda: model.emit_c(path),
+        lambda: nnefc.save_archive(suffixed(".tgz"), model.graph),
+    ):
+        with pytest.raises(nnefc.NnefError, match=message):
+            call()
+    assert not list(tmp_path.glob("a*"))
+
+
 def test_a_document_without_data_can_be_printed(document: Path) -> None:
     with pytest.raises(nnefc.NnefError, match="no data"):
         nnefc.import_model(document)

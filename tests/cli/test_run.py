@@ -132,6 +132,31 @@ def test_run_reports_conversions_of_types(cli: Cli, tmp_path: Path) -> None:
         assert len(result.err.splitlines()) == notes
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("=x.npy", "--input =x.npy: there is no name before ="),
+        ("picture=x.npy", "--input picture=x.npy: no input named picture"),
+        ("image=", "--input 'image=': the path is empty"),
+        ("", "--input '': the path is empty"),
+    ],
+)
+def test_inputs_without_a_name_or_path(cli: Cli, option: str, message: str) -> None:
+    result = cli("run", DIGITS, "-i", option)
+    assert result.status == 1
+    assert message in result.err
+
+
+@pytest.mark.parametrize("suffix", ["", ".nnefc", "/b.nnefc"])
+def test_names_that_are_too_long_for_the_system(cli: Cli, tmp_path: Path, suffix: str) -> None:
+    output = str(tmp_path / ("a" * 300)) + suffix
+    options = ("--emit", "c") if not suffix else ()
+    result = cli("compile", DIGITS, *options, "-o", output)
+    assert result.status == 1
+    assert "error: " in result.err and "Traceback" not in result.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_run_reports_unused_arrays(cli: Cli, tmp_path: Path) -> None:
     image = np.zeros((1, 1, 8, 8), np.float32)
     np.savez(tmp_path / "both.npz", image=image, label=7)

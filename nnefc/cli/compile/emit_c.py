@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import size
-from nnefc.formats.files import printable
+from nnefc.formats.files import exists, is_folder, printable
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ def check_emit(
     if name is not None:
         check_name(name)
     place = Place(printable(str(output)))
-    if not output.absolute().parent.is_dir():
+    if not is_folder(output.absolute().parent):
         raise NnefError.of(
             "data/write", "its parent folder does not exist", place, "create it first"
         )
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+    if exists(output) and (not is_folder(output) or any(output.iterdir())):
         raise NnefError.of("data/write", "this exists and is not an empty folder", place)
     wanted = check_targets([each for text in targets or [NATIVE] for each in text.split(",")])
     if len(wanted) > 1:

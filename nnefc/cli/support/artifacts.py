@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import print_table, report, size, table
 from nnefc.formats.artifact import SUFFIX
-from nnefc.formats.files import printable
+from nnefc.formats.files import is_folder, printable
 from nnefc.support.errors import Diagnostic, NnefError, Place
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def check_output(output: Path | None, targets: Sequence[str] | None) -> list[str
             )
         return []
     require_suffix("-o", output)
-    if not output.absolute().parent.is_dir():
+    if not is_folder(output.absolute().parent):
         place = Place(printable(str(output)))
         raise NnefError.of("data/write", "the folder does not exist", place, "create it first")
     return check_targets([name for each in targets or [NATIVE] for name in each.split(",")])

@@ -82,7 +82,10 @@ def _read_files(
         if not equals:
             name, path = "", option
         elif name not in names:
-            raise usage(f"--input {option}: no input named {name}", f"inputs: {', '.join(names)}")
+            stray = f"no input named {name}" if name else "there is no name before ="
+            raise usage(f"--input {option}: {stray}", f"inputs: {', '.join(names)}")
+        if not path:
+            raise usage(f"--input '{option}': the path is empty", "--input NAME=FILE")
         if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
             arrays.update(read_picture(_input_of(name, names, arrays, option), path))
             continue
