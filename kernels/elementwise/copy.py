@@ -12,8 +12,8 @@ from llvmlite import ir
 
 from nnefc.kernels.elementwise.parameters import COPY, IN_FLIGHT
 from nnefc.kernels.target import isa
+from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.llvm_types import I8, I64
-from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import address, load_word
 
 
@@ -27,7 +27,7 @@ def emit_copy(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> N
     begin = builder.mul(first, tile)
     register = isa.host().vector_bits // 8
     for width in (IN_FLIGHT * register, register, 4, 1):
-        v = Vector(builder, "float32", width)
+        v = LaneBuilder(builder, width)
         size = builder.sub(end, begin)
         stop = builder.sub(end, builder.and_(size, I64(width - 1)))
         kind = ir.VectorType(I8, width)

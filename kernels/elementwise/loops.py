@@ -80,6 +80,7 @@ class Loops:
         self._tables: dict[int, Any] = {}
 
     def _vector(self, count: int) -> Vector:
+        """Vectors of `count` times the usual lanes; callers choose the item type with `of`."""
         return Vector(self._builder, "float32", self._lanes * count)
 
     def _parameter(self, name: str, word: int = 0) -> Any:
@@ -257,7 +258,7 @@ class Loops:
         """The vectors of a `STRETCHED` input, which repeat each item `factor` times."""
         b, factor, dtype = self._builder, self._pattern.factor, self._expression.inputs[i]
         items = self._group * vector.lanes // factor
-        few = Vector(b, "float32", items)
+        few = Vector(b, dtype, items)
         at = few.at(row.inputs[i], b.mul(b.sdiv(column, I64(factor)), I64(self._sizes[i])))
         mask = None
         if masked:
@@ -265,7 +266,7 @@ class Loops:
             mask = few.wide_mask(b.sdiv(b.add(left, I64(factor - 1)), I64(factor)))
         if items == 1:
             return [vector.of(dtype).load_splat(at)] * self._group
-        loaded = few.of(dtype).load(at, mask=mask)
+        loaded = few.load(at, mask=mask)
         return [
             shuffle(loaded, vector, [(j * vector.lanes + k) // factor for k in range(vector.lanes)])
             for j in range(self._group)

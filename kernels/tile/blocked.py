@@ -58,7 +58,7 @@ def clamp(x: Lanes, low: Lanes, high: Lanes | None) -> Lanes:
 @family(moves=True)
 def zero_halo() -> KernelFunction:
     y_at, gaps_at, blocks_at, plane_at, batch_at, count_at, planes_at, block_at = HALO.offsets
-    fill = fill_row("float32")
+    fill = fill_row("float32")  # zeros of 4 bytes, whatever the items are
 
     def zero_halo(bases, params, first, last):
         y, blocks = address(bases, params + y_at), load_word(params + blocks_at)

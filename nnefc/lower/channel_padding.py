@@ -90,25 +90,29 @@ def maps_zeros_to_zeros(expression: Expression) -> bool:
 
 
 def channel_mask(lower: Lowering, type_: TensorType) -> Ref:
-    """float32 [padded channels]: 1 for channels of a blocked tensor, 0 for padding."""
+    """[padded channels], of the item type: 1 for channels of a blocked tensor, 0 for padding."""
     layout = layout_of(type_)
     mask = np.arange(layout.blocks(type_.dims) * layout.block) < type_.dims[1]
-    return lower.table(mask.astype(np.float32))
+    return lower.table(mask.astype(type_.dtype.numpy))
 
 
 def masked(expression: Expression) -> Expression:
-    """The expression with a mask as additional last input; results are 0 where the mask is 0."""
+    """The expression with a mask as additional last input; results are 0 where the mask is 0.
+
+    The results are of one type, and so is the mask.
+    """
     mask = len(expression.inputs)
+    types = [*expression.inputs, *(step.dtype for step in expression.steps)]
+    (dtype,) = {types[result] for result in expression.results}
     order = [*range(mask), *(mask + 1 + i for i in range(len(expression.steps)))]
     steps = [
         replace(step, operands=tuple(order[o] for o in step.operands)) for step in expression.steps
     ]
     zero = mask + 1 + len(steps)
-    steps.append(Step("literal", (), DType.FLOAT32, 0.0))
+    steps.append(Step("literal", (), dtype, 0.0))
     steps.append(Step("gt", (mask, zero), DType.BOOL))
     steps += [
-        Step("select", (zero + 1, order[result], zero), DType.FLOAT32)
-        for result in expression.results
+        Step("select", (zero + 1, order[result], zero), dtype) for result in expression.results
     ]
     results = tuple(zero + 2 + i for i in range(len(expression.results)))
-    return Expression((*expression.inputs, DType.FLOAT32), tuple(steps), results)
+    return Expression((*expression.inputs, dtype), tuple(steps), results)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from nnefc.ir import Blocked, DType, Expression, Graph, Op, Value
+from nnefc.ir import Blocked, Expression, Graph, Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.epilogue import simple_epilogue
 from nnefc.ops.internal.fused import PREFIX
@@ -136,7 +136,7 @@ def _is_simple(op: Op, value: Value) -> bool:
 
 def _rename(graph: Graph, op: Op) -> None:
     """Replace a convolution by a fused one with the identity as expression."""
-    plain = Expression((DType.FLOAT32,), (), (0,))
+    plain = Expression((op.output.type.dtype,), (), (0,))
     fused = Op(
         PREFIX + op.name,
         op.inputs,

@@ -48,7 +48,7 @@ def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
     """Memory with a known item per channel, zero-padded to whole blocks."""
     data = lower.data(value)
     assert data is not None
-    padded = np.zeros(-(-data.size // block) * block, np.float32)
+    padded = np.zeros(-(-data.size // block) * block, data.dtype)
     padded[: data.size] = data.reshape(-1)
     return lower.table(padded)
 

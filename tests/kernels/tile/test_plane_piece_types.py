@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.kernels.convolution import depthwise
+from nnefc.kernels.convolution import depthwise, direct
 from nnefc.kernels.convolution.depthwise import Group, depthwise_heights
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import PIECES
@@ -230,7 +230,11 @@ def test_linear_upsampling_matches_numpy(item: str, kind: int) -> None:
 
 
 def test_accumulators_of_8_bytes_are_refused() -> None:
-    with pytest.raises(AssertionError):
-        depthwise.convolution("float64", "float64", LANES, 1, 3).function()
-    with pytest.raises(AssertionError):
-        pooling.window("max", "float64", "float64", LANES, None).function()
+    for kernel in (
+        depthwise.convolution("float64", "float64", LANES, 1, 3),
+        direct.convolution("float64", "float64", 1, LANES),
+        pooling.window("max", "float64", "float64", LANES, None),
+        upsample.linear("float64", "float64", LANES),
+    ):
+        with pytest.raises(AssertionError):
+            kernel.function()
