@@ -13,23 +13,43 @@ from pathlib import Path
 import pytest
 
 from nnefc.kernels.target.isa import executable
+from tests.helpers.kernels.widths import is_repeated
 from tests.helpers.nnef.conformance import needs_conformance
 
 TESTS = Path(__file__).parents[1]
 
 
+ROWS = executable()[1:]
+FILES = {
+    "models/test_compressed.py": "float64 or epilogues or share or gathered",
+    "models/test_conformance.py": "",
+    "kernels/movement/test_strided.py": "transpose",
+    "kernels/vector/test_scalar.py": "",
+    "kernels/vector/test_math.py": "",
+}
+"""The tests that are chosen from each module."""
+WITHOUT_SHUFFLES = {
+    "models/test_conformance.py",
+    "kernels/vector/test_scalar.py",
+    "kernels/vector/test_math.py",
+}
+"""Modules that have nothing new for a row with vectors as long as those of another."""
+CASES = [
+    pytest.param(
+        file,
+        chosen,
+        isa.name,
+        id=f"{file}-{isa.name}",
+        marks=needs_conformance if "conformance" in file else (),
+    )
+    for file, chosen in FILES.items()
+    for isa in ROWS
+    if not (is_repeated(isa) and file in WITHOUT_SHUFFLES)
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("row", [isa.name for isa in executable()[1:]])
-@pytest.mark.parametrize(
-    ("file", "chosen"),
-    [
-        ("models/test_compressed.py", "float64 or epilogues or share or gathered"),
-        pytest.param("models/test_conformance.py", "", marks=needs_conformance),
-        ("kernels/movement/test_strided.py", "transpose"),
-        ("kernels/vector/test_scalar.py", ""),
-        ("kernels/vector/test_math.py", ""),
-    ],
-)
+@pytest.mark.parametrize(("file", "chosen", "row"), CASES)
 def test_tests_pass_for_other_instruction_sets(file: str, chosen: str, row: str) -> None:
     done = subprocess.run(
         [

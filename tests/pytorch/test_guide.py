@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,14 @@ def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_examples_compare_with_pytorch(name: str) -> None:
+def test_examples_compare_with_pytorch(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = ROOT / "examples" / "pytorch" / f"{name}.py"
-    printed = subprocess.run(
-        [sys.executable, script, *SMALL[name]], check=True, capture_output=True, text=True
-    ).stdout
+    monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
+    monkeypatch.setattr(sys, "argv", [str(script), *SMALL[name]])
+    runpy.run_path(str(script), run_name="__main__")
+    printed = capsys.readouterr().out
     differences = re.findall(r"difference (\S+?)[;\n]", printed)
     assert differences
     assert all(float(each) < 1e-4 for each in differences), printed
