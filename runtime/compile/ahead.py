@@ -1,129 +1,139 @@
 """Compiles kernels that other models are likely to need, after the call that needs none of them.
 
-After a block of `compiling_ahead` that compiled kernels, one process of the lowest priority
+After a block of `compiling_ahead` that compiled several kernels, one process of the lowest priority
 (`ahead_process`) compiles their relatives and the expected kernels, for the cache.  It ends with
-this process at the latest.  Programs that do not live on, such as commands, switch it off
-(`switch_off`), and users do with `NNEFC_AHEAD=off`.
+this process at the latest.  `NNEFC_AHEAD=off` and `switch_off` prevent it.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import pickle
+import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Final
 
-from nnefc.kernels.target.isa import NATIVE
+from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile import interpreter
-from nnefc.runtime.compile.kernel_compiler import recording_compiled_kernels
-from nnefc.runtime.machine.resources import compiles_ahead, free_memory
-
-if TYPE_CHECKING:
-    import subprocess
+from nnefc.runtime.compile.kernel_compiler import recording_cacheable_kernels
+from nnefc.runtime.compile.worker import pickled, write_message
+from nnefc.runtime.machine.resources import compiles_ahead, cpu_quotas, free_memory
 
 ExpectedKernels = Callable[[], Iterable[Kernel]]
 """Returns kernels that other models are likely to need; a function that can be pickled."""
 
-
-class Request(NamedTuple):
-    """What an `ahead_process` reads from its standard input, pickled."""
-
-    parent: int
-    """The process to end with."""
-    compiled: list[Kernel]
-    """Kernels whose relatives to compile."""
-    expected: ExpectedKernels
-
-
-class _State:
-    """The process that compiles ahead for this process."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.process: subprocess.Popen[bytes] | None = None
-        self.compiled: list[Kernel] = []
-        self.is_off = False
-
-
-_state = _State()
-
-
-def _forget_process() -> None:
-    """A forked process has no such child."""
-    _state.lock, _state.process, _state.compiled = threading.Lock(), None, []
-
-
-os.register_at_fork(after_in_child=_forget_process)
+_MAIN: Final = "nnefc.runtime.compile.ahead_process"
 
 
 @contextmanager
 def compiling_ahead(expected: ExpectedKernels) -> Generator[None]:
-    """After this block, compile kernels ahead if the block compiled several.
+    """After this block, compile kernels ahead if the block compiled several that can be cached.
 
-    Only if a cache exists.  Errors of `expected` are ignored.
+    Nothing that happens after the block raises an exception, errors of `expected` included.
+    Raises NnefError `input/environment` before the block if `NNEFC_AHEAD` is neither on nor off.
     """
-    with recording_compiled_kernels() as compiled:
+    if not compiles_ahead() or _background.is_closed:
         yield
-    if len(compiled) > 1:
-        _start(compiled, expected)
+        return
+    with recording_cacheable_kernels() as compiled:
+        yield
+    with suppress(Exception):  # the user's call has succeeded
+        if len(compiled) > 1:
+            _background.add([*(kernel.relatives for kernel in compiled), expected])
 
 
 def switch_off() -> None:
     """Compile nothing ahead in this process from now on."""
-    _state.is_off = True
-    stop()
+    _background.close()
 
 
-def stop() -> None:
-    """End the process that compiles ahead, if there is one."""
-    with _state.lock:
-        _end(_state.process)
-        _state.process = None
+class _Background:
+    """A daemon thread that runs one process after another until no request is left.
 
+    Requests that arrive while a process runs wait for its end, and then share the next process.
+    """
 
-atexit.register(stop)
+    def __init__(self) -> None:
+        self.is_closed = False
+        self.forget()
 
+    def forget(self) -> None:
+        """Drop requests, thread and process: a forked process has none of its parent's."""
+        self._lock = threading.Lock()
+        self._waiting: list[ExpectedKernels] = []
+        self._thread: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
-def _start(compiled: list[Kernel], expected: ExpectedKernels) -> None:
-    """Start a process in place of a former one, which may not have compiled everything yet."""
-    if _state.is_off or not compiles_ahead() or not _is_possible():
-        return
-    import subprocess
+    def add(self, request: Iterable[ExpectedKernels]) -> None:
+        """Compile the kernels of a request; raises RuntimeError if no thread can be started."""
+        with self._lock:
+            if self.is_closed:
+                return
+            self._waiting += request
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
 
-    from nnefc.kernels.target.isa import host
+    def close(self) -> None:
+        """Kill the process and accept no more requests.
 
-    with _state.lock, suppress(OSError, ValueError, pickle.PicklingError):
-        if _state.process is not None and _state.process.poll() is None:
-            compiled = [*_state.compiled, *compiled]
-        _end(_state.process)
-        _state.process, _state.compiled = None, compiled
-        with tempfile.TemporaryFile() as request:
-            pickle.dump(Request(os.getpid(), compiled, expected), request)
-            request.seek(0)
-            _state.process = interpreter.start(
-                "nnefc.runtime.compile.ahead_process", host(), request, subprocess.DEVNULL
-            )
+        Does not wait for the end of the process: where processors are busy, one of the lowest
+        priority may not even get the time to die.
+        """
+        with self._lock:
+            self.is_closed = True
+            self._waiting.clear()
+            if self._process is not None:
+                self._process.kill()
+
+    def _run(self) -> None:
+        while requests := self._take():
+            with suppress(Exception):  # nobody waits for these kernels
+                if _is_possible():
+                    self._compile(requests)
+
+    def _take(self) -> list[ExpectedKernels]:
+        """All waiting requests; if there is none, this thread is about to end."""
+        with self._lock:
+            requests, self._waiting = self._waiting, []
+            if not requests:
+                self._thread = None
+            return requests
+
+    def _compile(self, requests: Iterable[ExpectedKernels]) -> None:
+        """Run a process for these requests until it ends."""
+        messages = dict.fromkeys(data for each in requests if (data := pickled(each)))
+        # Unbuffered: if the program forks now, its copy must not write a copy of the buffer.
+        with tempfile.TemporaryFile(buffering=0) as file:
+            for message in (b"%d" % os.getpid(), *messages):
+                write_message(file, message)
+            file.seek(0)
+            process = interpreter.start(_MAIN, host(), file, subprocess.DEVNULL)
+        with self._lock:
+            self._process = process
+            if self.is_closed:
+                process.kill()
+        process.wait()
+        with self._lock:
+            self._process = None
 
 
 def _is_possible() -> bool:
-    from nnefc.kernels.target.isa import host
-
     memory = free_memory()
     return (
         host().cpu == NATIVE
         and kernel_cache.is_writable()
         and interpreter.is_available()
+        and not any(cpu_quotas())  # the lowest priority uses up a quota, too
         and (memory is None or memory >= 2 * interpreter.PROCESS_BYTES)
     )
 
 
-def _end(process: subprocess.Popen[bytes] | None) -> None:
-    if process is not None:
-        process.kill()
-        process.wait()
+_background = _Background()
+atexit.register(_background.close)
+os.register_at_fork(after_in_child=_background.forget)

@@ -1,6 +1,7 @@
 """A process of the lowest priority that compiles kernels for the cache: see `ahead`.
 
-It reads one `Request` from standard input, and ends with the process that started it.
+It reads messages from standard input: the number of the process that started it and with which it
+ends, then pickled functions that return kernels.
 """
 
 from __future__ import annotations
@@ -11,44 +12,51 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from nnefc.runtime.compile.worker import read_message
+
 if TYPE_CHECKING:
     from nnefc.kernels.template import Kernel
-    from nnefc.runtime.compile.ahead import Request
 
 _WATCH_SECONDS: Final = 0.2
 """Interval at which the process looks whether its parent lives."""
 
 
 def main() -> None:
-    """Compile the kernels of a request that are not in the cache."""
+    """Compile the kernels of all functions that are not in the cache."""
     # Ctrl-C goes to all processes of a terminal; the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _lower_priority()
-    request: Request = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with, args=(request.parent,), daemon=True).start()
-    compile_missing(request)
+    if parent := read_message(sys.stdin.buffer):
+        threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
+        compile_missing(iter(lambda: read_message(sys.stdin.buffer), None))
 
 
-def compile_missing(request: Request) -> None:
+def compile_missing(functions: Iterable[bytes]) -> None:
     """Compile kernels that the cache lacks, and store them."""
     from nnefc.kernels.target.isa import host
+    from nnefc.runtime.cache import kernel_cache
     from nnefc.runtime.compile.kernel_compiler import object_code_for
+    from nnefc.runtime.compile.unit import key_of
 
-    for kernel in dict.fromkeys(_kernels(request)):
+    seen: set[Kernel] = set()
+    for kernel in _kernels(functions):
+        if not kernel_cache.is_writable():
+            break
         with suppress(Exception):  # no model needs the kernel now
-            object_code_for(kernel, host())
+            if kernel not in seen and key_of(kernel, host()):
+                seen.add(kernel)
+                object_code_for(kernel, host())
 
 
-def _kernels(request: Request) -> Iterator[Kernel]:
-    """Relatives of the compiled kernels, then the expected ones; until the first error."""
-    with suppress(Exception):
-        for kernel in request.compiled:
-            yield from kernel.relatives()
-        yield from request.expected()
+def _kernels(functions: Iterable[bytes]) -> Iterator[Kernel]:
+    """The kernels of each function until its first error."""
+    for function in functions:
+        with suppress(Exception):
+            yield from pickle.loads(function)()
 
 
 def _lower_priority() -> None:

@@ -32,8 +32,8 @@ _recorded: ContextVar[list[Kernel] | None] = ContextVar("recorded", default=None
 
 
 @contextmanager
-def recording_compiled_kernels() -> Generator[list[Kernel]]:
-    """Yield a list of the kernels that this thread compiles in the block, because they are new."""
+def recording_cacheable_kernels() -> Generator[list[Kernel]]:
+    """Yield a list of the kernels that this thread compiles in the block and can be cached."""
     compiled: list[Kernel] = []
     token = _recorded.set(compiled)
     try:
@@ -169,7 +169,7 @@ def _load_or_compile(sources: Sequence[CompileUnit], steps: _ProgressCounter) ->
         else:
             missing.append(source)
     if (recorded := _recorded.get()) is not None:
-        recorded += (source for source in missing if isinstance(source, Kernel))
+        recorded += (s for s in missing if isinstance(s, Kernel) and keys[s] is not None)
     if len(missing) > 1:
         from nnefc.runtime.compile import pool
 

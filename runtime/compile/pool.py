@@ -9,7 +9,6 @@ threads that hold them (fork).
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import threading
 from collections import deque
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from nnefc.runtime.compile import interpreter
 from nnefc.runtime.compile.unit import CompileUnit, unit_label
-from nnefc.runtime.compile.worker import read_message, write_message
+from nnefc.runtime.compile.worker import pickled, read_message, write_message
 from nnefc.runtime.machine.resources import compile_jobs, free_memory, usable_cpus
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def compile_in_workers(
             for _ in range(count):
                 workers.append(_Worker(isa))
         order = sorted(names, key=_seconds, reverse=True) if workers else []
-        pending = {source: data for source in order if (data := _pickled(source))}
+        pending = {source: data for source in order if (data := pickled(source))}
         waiting, answers = deque(pending.items()), SimpleQueue[_Answer | None]()
         running = 0
         with suppress(RuntimeError):  # the system starts no more threads
@@ -132,14 +131,6 @@ class _Answer(NamedTuple):
     source: CompileUnit
     name: bytes
     code: bytes
-
-
-def _pickled(source: CompileUnit) -> bytes:
-    """The pickled unit; empty if it cannot be pickled."""
-    try:
-        return pickle.dumps(source)
-    except Exception:  # arguments of a family may raise anything
-        return b""
 
 
 class _Worker:

@@ -23,6 +23,14 @@ _LONGEST: Final = 1 << 28
 """Largest valid message, in bytes."""
 
 
+def pickled(value: object) -> bytes:
+    """The pickled value; empty if it cannot be pickled."""
+    try:
+        return pickle.dumps(value)
+    except Exception:  # methods of values may raise anything
+        return b""
+
+
 def write_message(stream: BinaryIO, data: bytes) -> None:
     """Write a message; raises OSError if the reader has closed the stream."""
     stream.write(_LENGTH.pack(len(data)) + data)
