@@ -22,7 +22,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import clamp
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights, pieces_kernel
-from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.item_types import ITEMSIZE, check_accumulator
 from nnefc.kernels.vector.lanes import fma, shuffle
 
 
@@ -88,6 +88,7 @@ def convolution(
     an entry per row.  Weights of a channel block: bias, then for each row and each input channel
     of a group one vector per tap.
     """
+    check_accumulator(accumulator)
     assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
     orders = _orders(lanes, *group)
     emits = {

@@ -18,7 +18,7 @@ from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset
 from nnefc.kernels.tile.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, Half, cover, panel_width
 from nnefc.kernels.vector.builder import lanes_of
-from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.item_types import ITEMSIZE, check_accumulator
 from nnefc.kernels.vector.memory import address, load_word
 
 DIRECT = Layout(
@@ -106,6 +106,7 @@ def convolution(
     `item`: type of x and of the filter; `accumulator`: type of the sums and of all other tensors,
     of at most 4 bytes.
     """
+    check_accumulator(accumulator)
     assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
     run = cover(item, accumulator, vectors, channels, half)
     width = panel_width(accumulator, vectors, half)

@@ -51,6 +51,11 @@ ITEMSIZE: Final = {row.name: row.nbytes for row in _ROWS}
 """Size of an item in memory in bytes."""
 
 
+def check_accumulator(item: str) -> None:
+    """Assert that kernels can add and compare items of a type; halves are converted only."""
+    assert item not in HALVES, f"kernels do not compute in {item}: accumulate in float32"
+
+
 def limits(item: str) -> tuple[float, float]:
     """The lowest and the highest number of a type; infinite for floats."""
     row = ITEM_TYPES[item]

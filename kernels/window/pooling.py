@@ -14,7 +14,7 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import pieces_kernel
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.item_types import ITEMSIZE, check_accumulator
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
@@ -45,6 +45,7 @@ def window(
     has the offsets of all rows of x that are read, preceded by a `Strip` if `usual` is None.  If
     outputs of a piece have different numbers of taps, the table ends with a factor per output.
     """
+    check_accumulator(accumulator)
     assert ITEMSIZE[accumulator] <= 4, "numbers of pieces and factors are words of 4 bytes"
     if usual is None:
         line = pooling_line.sums if kind == "sum" else pooling_line.maxima
@@ -140,6 +141,7 @@ def plane(kind: str, item: str, accumulator: str, lanes: int) -> KernelFunction:
 
     `item`: type of x and y; `accumulator`: type in which items are added and compared.
     """
+    check_accumulator(accumulator)
     reduce = reduce_plane(kind, item, accumulator, lanes)
 
     def reduce_planes(bases, params, first, last):

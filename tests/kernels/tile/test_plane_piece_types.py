@@ -229,6 +229,19 @@ def test_linear_upsampling_matches_numpy(item: str, kind: int) -> None:
     np.testing.assert_allclose(y, expected.astype(item), rtol=TOLERANCE[item], atol=1e-6)
 
 
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_accumulators_of_16_bit_floats_are_refused(half: str) -> None:
+    for kernel in (
+        depthwise.convolution(half, half, LANES, 1, 3),
+        direct.convolution(half, half, 1, LANES),
+        pooling.window("max", half, half, LANES, None),
+        pooling.window("sum", half, half, LANES, RowWindow(2, 3)),
+        pooling.plane("sum", half, half, LANES),
+    ):
+        with pytest.raises(AssertionError, match=f"do not compute in {half}"):
+            kernel.function()
+
+
 def test_accumulators_of_8_bytes_are_refused() -> None:
     for kernel in (
         depthwise.convolution("float64", "float64", LANES, 1, 3),
