@@ -22,7 +22,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import clamp
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights, pieces_kernel
-from nnefc.kernels.vector.item_types import ITEMSIZE, check_accumulator
+from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import fma, shuffle
 
 
@@ -81,15 +81,14 @@ def convolution(
     """Pieces whose kind is their number of outputs.
 
     `item`: type of x and of the weights; `accumulator`: type of the sums, the bias, the bounds, the
-    residual and y, of at most 4 bytes.
+    residual and y, of at most `NUMBER_BYTES`.
 
     Neighbouring outputs are `stride` pixels apart in x, and `spacing` pixels in y and the residual.
     Taps come in rows of `taps` neighbouring pixels; the table has the offset of the weights, then
     an entry per row.  Weights of a channel block: bias, then for each row and each input channel
     of a group one vector per tap.
     """
-    check_accumulator(accumulator)
-    assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
+    check_accumulator(accumulator, NUMBER_BYTES)
     orders = _orders(lanes, *group)
     emits = {
         height: _convolve(height, stride, taps, residual, spacing, orders)

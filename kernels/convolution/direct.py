@@ -18,7 +18,7 @@ from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset
 from nnefc.kernels.tile.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, Half, cover, panel_width
 from nnefc.kernels.vector.builder import lanes_of
-from nnefc.kernels.vector.item_types import ITEMSIZE, check_accumulator
+from nnefc.kernels.vector.item_types import ITEMSIZE, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.memory import address, load_word
 
 DIRECT = Layout(
@@ -104,10 +104,9 @@ def convolution(
     """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction.
 
     `item`: type of x and of the filter; `accumulator`: type of the sums and of all other tensors,
-    of at most 4 bytes.
+    of at most `NUMBER_BYTES`.
     """
-    check_accumulator(accumulator)
-    assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
+    check_accumulator(accumulator, NUMBER_BYTES)
     run = cover(item, accumulator, vectors, channels, half)
     width = panel_width(accumulator, vectors, half)
     step = channels * width * ITEMSIZE[item]

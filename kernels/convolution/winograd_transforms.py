@@ -26,7 +26,7 @@ from nnefc.kernels.convolution.winograd_matrices import (
 )
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE
+from nnefc.kernels.vector.item_types import FLOATS, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
@@ -92,14 +92,14 @@ def input_tiles(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
 def output_tiles(accumulator: str, taps: Taps, largest: int) -> Any:
     """Intrinsic that transforms elements of tiles of one size to outputs of one channel block.
 
-    `accumulator`: type of all tensors, a float of at most 4 bytes.
+    `accumulator`: type of all tensors, a float of at most `NUMBER_BYTES`.
 
     `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, other_offsets, other,
     other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector at `bias` and the
     vectors of `other` are added; results are clamped between the two numbers at `clamp`.
     """
     assert accumulator in FLOATS, "the matrices have fractions"
-    assert ITEMSIZE[accumulator] <= 4, "bounds of the clamp share one word"
+    check_accumulator(accumulator, NUMBER_BYTES)
 
     @vector_intrinsic(accumulator, lanes_of(accumulator), 15, apart=True)
     def output_tiles(

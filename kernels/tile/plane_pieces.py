@@ -6,8 +6,8 @@ their taps.  Position and taps are data, one record per piece:
     int32 [FIELDS]: kind, x, y, other, first tap, taps, number
 
 `kind` selects the code.  `x`, `y`, `other` are byte offsets from the start of a plane, `first tap`
-and `taps` a range of a table of byte offsets.  `number` is a number in the type of the accumulator,
-which then has at most 4 bytes.  All planes of a tensor have the same pieces.
+and `taps` a range of a table of byte offsets.  `number` has the bits of a number in the type of the
+accumulator, of at most `NUMBER_BYTES`.  All planes of a tensor have the same pieces.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -51,9 +51,17 @@ ITEMSIZE: Final = {row.name: row.nbytes for row in _ROWS}
 """Size of an item in memory in bytes."""
 
 
-def check_accumulator(item: str) -> None:
-    """Assert that kernels can add and compare items of a type; halves are converted only."""
+NUMBER_BYTES: Final = 4
+"""Most bytes of a number in a table of int32, and of a bound: both bounds of a clamp share a word.
+
+The bits of a smaller number are the low ones of its int32.
+"""
+
+
+def check_accumulator(item: str, most_bytes: int = 8) -> None:
+    """Assert that kernels can add and compare items of a type, of at most `most_bytes`."""
     assert item not in HALVES, f"kernels do not compute in {item}: accumulate in float32"
+    assert ITEMSIZE[item] <= most_bytes, f"numbers of {item} have more than {most_bytes} bytes"
 
 
 def limits(item: str) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import pieces_kernel
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.item_types import ITEMSIZE, check_accumulator
+from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
@@ -40,13 +40,13 @@ def window(
 ) -> KernelFunction:
     """`kind`: sum or max; `usual`: one of `WINDOWS`, with pieces that are tiles, or None.
 
-    `item`: type of x and y; `accumulator`: type in which items are added and compared, of at most 4
-    bytes.  `number` of a piece is the start value of a maximum or the factor of a sum.  The table
-    has the offsets of all rows of x that are read, preceded by a `Strip` if `usual` is None.  If
-    outputs of a piece have different numbers of taps, the table ends with a factor per output.
+    `item`: type of x and y; `accumulator`: type in which items are added and compared, of at most
+    `NUMBER_BYTES`.  `number` of a piece is the start value of a maximum or the factor of a sum.
+    The table has the offsets of all rows of x that are read, preceded by a `Strip` if `usual` is
+    None.  If outputs of a piece have different numbers of taps, the table ends with a factor per
+    output.
     """
-    check_accumulator(accumulator)
-    assert ITEMSIZE[accumulator] <= 4, "numbers of pieces and factors are words of 4 bytes"
+    check_accumulator(accumulator, NUMBER_BYTES)
     if usual is None:
         line = pooling_line.sums if kind == "sum" else pooling_line.maxima
         return pieces_kernel(item, accumulator, lanes, {STRIP: line})

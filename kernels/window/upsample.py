@@ -10,7 +10,7 @@ from typing import Final
 
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
-from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE
+from nnefc.kernels.vector.item_types import FLOATS, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import Lanes, fma
 
 ONE_ROW, TWO_ROWS = 1, 2
@@ -41,9 +41,11 @@ def linear(item: str, accumulator: str, block: int) -> KernelFunction:
 
     `number` is the weight of the row of `other`.  A table entry describes an output: byte offsets
     of two pixels in a row, and the weight of the second.
-    `item`: type of x, `other` and y; `accumulator`: type of the weights, a float of 4 bytes.
+    `item`: type of x, `other` and y; `accumulator`: type of the weights, a float of at most
+    `NUMBER_BYTES`.
     """
-    assert accumulator in FLOATS and ITEMSIZE[accumulator] == 4, "weights are words of a table"
+    assert accumulator in FLOATS, "weights are fractions"
+    check_accumulator(accumulator, NUMBER_BYTES)
     kinds = {ONE_ROW: _interpolate(False), TWO_ROWS: _interpolate(True)}
     return pieces_kernel(item, accumulator, block, kinds)
 

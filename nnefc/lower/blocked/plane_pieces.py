@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import FIELDS, PIECES
+from nnefc.kernels.vector.item_types import NUMBER_BYTES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import OutputUnit, TileEpilogue
@@ -69,6 +70,15 @@ def split_width(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
     return (*chosen, *(best,) * whole)
 
 
+def bits_of(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The bits of numbers of at most `NUMBER_BYTES`, as fields of a table.
+
+    Smaller numbers are filled up with zeros above their bits.
+    """
+    assert numbers.itemsize <= NUMBER_BYTES, f"{numbers.dtype} has more than {NUMBER_BYTES} bytes"
+    return numbers.view(f"u{numbers.itemsize}").astype(np.uint32).view(np.int32)
+
+
 def records(
     kind: Sequence[int] | npt.NDArray[np.int64],
     x: npt.NDArray[np.int64],
@@ -80,12 +90,12 @@ def records(
 ) -> Records:
     """int32 [pieces, FIELDS], see `nnefc.kernels.tile.plane_pieces`.
 
-    `number`: in the type of the accumulator, of 4 bytes.
+    `number`: in the type of the accumulator, see `bits_of`.
     """
     table = np.empty((x.size, FIELDS), np.int32)
     for i, column in enumerate((kind, x, y, other, first_tap, taps)):
         table[:, i] = np.ravel(column)
-    table[:, 6] = number.view(np.int32)
+    table[:, 6] = bits_of(number)
     return table
 
 

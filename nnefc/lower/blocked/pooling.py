@@ -162,9 +162,10 @@ def _pieces(
     # where a maximum includes zeros, outputs of a tile would start from different values
     fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
     outside = np.array(fill, pool.accumulator.numpy)
-    row = row_pieces(across, x, int(outside.view(np.int32)), clipped=not pool.zeros)
+    row = row_pieces(across, x, int(plane_pieces.bits_of(outside)), clipped=not pool.zeros)
     tap_distances = [axis.tap_distances() for axis in outer]
     factors = pool.factors([each.outputs for each in dimensions])
+    factor_bits = plane_pieces.bits_of(factors)
     table = _TapTable(x.pitches)
     entries: list[tuple[int, int]] = []
     numbers: list[float] = []
@@ -172,11 +173,11 @@ def _pieces(
         distances = tuple(of_axis[o] for of_axis, o in zip(tap_distances, position))
         all_inside = all(len(d) == axis.taps for d, axis in zip(distances, outer, strict=True))
         for piece in row:
-            own = factors[position][piece.outputs.start : piece.outputs.stop]
-            words = tuple(own.view(np.int32).tolist()) if pool.kind == "sum" else ()
+            own = slice(piece.outputs.start, piece.outputs.stop)
+            words = tuple(factor_bits[position][own].tolist()) if pool.kind == "sum" else ()
             entries.append(table.entry(piece.strip or (), (*distances, piece.tap_distances), words))
             if pool.kind == "sum":
-                numbers.append(own[0])
+                numbers.append(factors[position][own.start])
             else:
                 numbers.append(
                     0.0 if pool.zeros and not (all_inside and piece.whole) else -math.inf

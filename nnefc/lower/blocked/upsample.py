@@ -83,7 +83,7 @@ def _columns(across: Interpolation, pixel_bytes: int, weight: DType) -> npt.NDAr
     table = np.empty((across.low.size, COLUMN), np.int32)
     table[:, 0] = across.low * pixel_bytes
     table[:, 1] = across.high * pixel_bytes
-    table[:, 2] = across.weight.astype(weight.numpy).view(np.int32)
+    table[:, 2] = plane_pieces.bits_of(across.weight.astype(weight.numpy))
     return table
 
 
