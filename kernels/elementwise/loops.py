@@ -80,8 +80,9 @@ class Loops:
         self._tables: dict[int, Any] = {}
 
     def _vector(self, count: int) -> Vector:
-        """Vectors of `count` times the usual lanes; callers choose the item type with `of`."""
-        return Vector(self._builder, "float32", self._lanes * count)
+        """Vectors of items of the first result, with `count` times the usual lanes."""
+        first = self._types[self._expression.results[0]]
+        return Vector(self._builder, first, self._lanes * count)
 
     def _parameter(self, name: str, word: int = 0) -> Any:
         offset = self._at[name] + 8 * word

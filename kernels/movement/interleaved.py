@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nnefc.kernels.movement.squares import MOVED_AS, square_lanes
+from nnefc.kernels.movement.squares import square_lanes
+from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes, shuffle, shuffle_two
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic

@@ -13,13 +13,12 @@ from functools import cache
 from typing import Any, Final
 
 from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.transpose import transpose
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
 
-MOVED_AS: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
-"""The item type that moves items of a size in bytes."""
 MOST_LANES: Final = 16
 """Most lanes of a square: more vectors do not fit into the registers."""
 _LONG: Final = 256

@@ -12,23 +12,26 @@ Tables hold int32 byte offsets of pixels from the start of a plane.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.builder import LaneBuilder
+from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import WORD, address, load_word, native
 from nnefc.kernels.vector.rows import fill_row
 
+GAP_BYTES: Final = 4
+"""The size of a gap, and its offset, are multiples of this, whatever the item type is."""
 HALO = Layout("y:ref gaps:ref blocks plane_bytes batch_bytes count planes plane_block")
 """Parameters of `blocked.zero_halo`.
 
 `gaps`: int64, `count` pairs of byte offset from the start of a plane and number of bytes, both
-multiples of 4.  A tile is `plane_block` of `planes` (batch x blocks) planes.
+multiples of `GAP_BYTES`.  A tile is `plane_block` of `planes` (batch x blocks) planes.
 """
 
 
@@ -58,7 +61,7 @@ def clamp(x: Lanes, low: Lanes, high: Lanes | None) -> Lanes:
 @family(moves=True)
 def zero_halo() -> KernelFunction:
     y_at, gaps_at, blocks_at, plane_at, batch_at, count_at, planes_at, block_at = HALO.offsets
-    fill = fill_row("float32")  # zeros of 4 bytes, whatever the items are
+    fill = fill_row(MOVED_AS[GAP_BYTES])
 
     def zero_halo(bases, params, first, last):
         y, blocks = address(bases, params + y_at), load_word(params + blocks_at)
@@ -70,6 +73,6 @@ def zero_halo() -> KernelFunction:
             plane += p % blocks * load_word(params + plane_at)
             for g in range(load_word(params + count_at)):
                 at = gaps + 16 * g
-                fill(plane + load_word(at), load_word(at + 8) // 4)
+                fill(plane + load_word(at), load_word(at + 8) // GAP_BYTES)
 
     return zero_halo

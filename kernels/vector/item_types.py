@@ -51,6 +51,8 @@ ITEMSIZE: Final = {row.name: row.nbytes for row in _ROWS}
 """Size of an item in memory in bytes."""
 
 
+MOVED_AS: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
+"""The item type of vectors that move items of a size in bytes."""
 NUMBER_BYTES: Final = 4
 """Most bytes of a number in a table of int32, and of a bound: both bounds of a clamp share a word.
 

@@ -1,4 +1,4 @@
-"""Convolutions, whatever their name: operations with the trait `convolution`."""
+"""Properties of convolutions, the operations with the trait `convolution`."""
 
 from __future__ import annotations
 
