@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from nnefc.ir import Graph, Op, Shape, Value
+from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import only_user
 
 Array = np.ndarray[Any, Any]
-
-AFFINE_OPERATIONS: Final = ("neg", "add", "sub", "mul", "div")
-"""Operations that are affine in an operand if the other one is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,33 +57,43 @@ class Affine:
 
 def affine_step(op: Op, known: KnownValues) -> tuple[Value, Affine] | None:
     """(x, f) if `op` computes f(x) with a known affine f, in the type of x; None otherwise."""
-    if op.name not in AFFINE_OPERATIONS or not op.output.type.dtype.is_float:
+    rule = traits_of(op).affine
+    if rule is None or not op.output.type.dtype.is_float:
         return None
-    if op.name == "neg":
-        x, rank = op.inputs[0], op.output.type.rank
-        return x, Affine(-np.ones((1,) * rank), np.zeros((1,) * rank))
-    left, right = op.inputs
-    if right in known:
-        x, value, first = left, right, True
-    elif left in known and op.name != "div":
-        x, value, first = right, left, False
-    else:
+    position = _unknown_operand(op, known)
+    if position is None:
         return None
-    items = known.items(value)
-    if items is None or x.type != op.output.type:
+    x, type_ = op.inputs[position], op.output.type
+    if x.type != type_:
         return None
-    c = items.astype(np.float64).reshape(value.type.dims + (1,) * (x.type.rank - items.ndim))
-    one, zero = np.ones((1,) * x.type.rank), np.zeros((1,) * x.type.rank)
+    others = [v for i, v in enumerate(op.inputs) if i != position]
+    items = _items(others[0], type_.rank, known) if others else np.zeros(0)
+    if items is None:
+        return None
     with np.errstate(all="ignore"):
-        match op.name:
-            case "add":
-                return x, Affine(one, c)
-            case "sub":
-                return x, Affine(one, -c) if first else Affine(-one, c)
-            case "mul":
-                return x, Affine(c, zero)
-            case _:
-                return x, Affine(1 / c, zero)
+        map_ = rule(position, items)
+    return None if map_ is None else (x, Affine(*(_of_rank(type_.rank, part) for part in map_)))
+
+
+def _unknown_operand(op: Op, known: KnownValues) -> int | None:
+    """The index of the operand that a unary or binary operation maps; None if none is known."""
+    if len(op.inputs) == 1:
+        return 0
+    left, right = op.inputs
+    return 0 if right in known else 1 if left in known else None
+
+
+def _items(value: Value, rank: int, known: KnownValues) -> Array | None:
+    """The items of a known value as float64, of rank `rank`; None if they are not at hand."""
+    items = known.items(value)
+    if items is None:
+        return None
+    return items.astype(np.float64).reshape(value.type.dims + (1,) * (rank - items.ndim))
+
+
+def _of_rank(rank: int, part: Array | float) -> Array:
+    """A factor or term as an array of a rank."""
+    return part if isinstance(part, np.ndarray) else np.full((1,) * rank, part)
 
 
 Fits = Callable[[Shape], bool]

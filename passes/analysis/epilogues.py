@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from nnefc.ir import Expression, Graph, Op, Value
 from nnefc.ir.expression import expression_of
-from nnefc.ops.internal.fused import PREFIX
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import traits_of
 
 
 def defining_op(value: Value) -> Op:
@@ -18,7 +17,14 @@ def defining_op(value: Value) -> Op:
 
 def takes_epilogue(op: Op) -> bool:
     """Whether some operation computes `op` and applies an expression to its result."""
-    return PREFIX + op.name in operations()
+    return traits_of(op).with_expression is not None
+
+
+def name_with_epilogue(op: Op) -> str:
+    """The name of the operation that computes `op` and applies an expression to its result."""
+    name = traits_of(op).with_expression
+    assert name is not None, f"{op.name} takes no epilogue"
+    return name
 
 
 def only_used_by(graph: Graph, value: Value, user: Op) -> bool:
@@ -43,7 +49,7 @@ def absorb(graph: Graph, op: Op, product: Value) -> Op:
     before = defining_op(product)
     expression, others = joined(op, product)
     fused = Op(
-        PREFIX + before.name,
+        name_with_epilogue(before),
         (*before.inputs, *others),
         {**before.attributes, "expression": expression},
         [op.output.type],

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
-from nnefc.passes.analysis.affine import AFFINE_OPERATIONS, Affine, step_between
+from nnefc.ops.tools.table import traits_of
+from nnefc.passes.analysis.affine import Affine, step_between
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import only_user, splat
 
@@ -44,7 +45,7 @@ class MergeAffine:
         done: set[Op] = set()
         with np.errstate(all="ignore"):
             for op in list(graph.ops):
-                if op in done or op.name not in AFFINE_OPERATIONS:
+                if op in done or traits_of(op).affine is None:
                     continue
                 for value in dict.fromkeys(op.inputs):
                     chain = _chain(graph, value, op, known)

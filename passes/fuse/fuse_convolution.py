@@ -9,7 +9,6 @@ from typing import ClassVar, Final
 from nnefc.ir import Blocked, Expression, Graph, Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.epilogue import simple_epilogue
-from nnefc.ops.internal.fused import PREFIX
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_plain_convolution, window_of
 from nnefc.passes.analysis.blocked_rules import (
     MAX_PLANE,
@@ -17,7 +16,13 @@ from nnefc.passes.analysis.blocked_rules import (
     in_reach,
     is_blockable_elementwise,
 )
-from nnefc.passes.analysis.epilogues import absorb, defining_op, joined, only_used_by
+from nnefc.passes.analysis.epilogues import (
+    absorb,
+    defining_op,
+    joined,
+    name_with_epilogue,
+    only_used_by,
+)
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import is_elementwise_or_fused
 from nnefc.symbolic.integers import largest, mark_degraded
@@ -138,7 +143,7 @@ def _rename(graph: Graph, op: Op) -> None:
     """Replace a convolution by a fused one with the identity as expression."""
     plain = Expression((op.output.type.dtype,), (), (0,))
     fused = Op(
-        PREFIX + op.name,
+        name_with_epilogue(op),
         op.inputs,
         {**op.attributes, "expression": plain},
         [op.output.type],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from nnefc.ops.core.traits import Folding, ItemTypes, Sign, Slices, Traits
-from nnefc.ops.internal.fused import PREFIX
 from nnefc.ops.tools.table import operations
 
 CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
@@ -32,6 +32,8 @@ CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
         lambda traits: traits.resized is not None,
         "attention debox deconv desample fused_deconv fused_views reshape resize",
     ),
+    "data": (lambda traits: traits.data, "constant variable"),
+    "affine": (lambda traits: traits.affine is not None, "add div mul neg sub"),
     "stored items": (
         lambda traits: traits.item_types is ItemTypes.STORED,
         "append constant external scan update variable",
@@ -75,8 +77,29 @@ def test_views_share_the_memory_of_their_only_operand() -> None:
 
 def test_sums_that_take_an_epilogue_have_an_entry_with_an_expression() -> None:
     entries = operations()
-    plain = {name for name in entries if PREFIX + name in entries}
+    fused = {name: spec.traits.with_expression for name, spec in entries.items()}
+    plain = {name for name, other in fused.items() if other is not None}
     assert plain == {"conv", "deconv", "matmul", "mean_variance_normalization"}
     for name, spec in entries.items():
         is_plain_sum = spec.traits.accumulator is not None and spec.expression is None
         assert is_plain_sum == (name in plain), name
+    for other in filter(None, fused.values()):
+        assert entries[other].expression is not None, other
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, spec in operations().items() if spec.traits.affine is not None]
+)
+@pytest.mark.parametrize("position", [0, 1])
+def test_affine_rules_agree_with_the_reference(name: str, position: int) -> None:
+    spec = operations()[name]
+    rule, reference = spec.traits.affine, spec.reference
+    assert rule is not None and reference is not None
+    x, known = np.array([-2.0, 0.5, 3.0]), np.array([4.0, -0.25, 8.0])
+    is_binary = len(spec.declaration.parameters) == 2
+    map_ = rule(position, known if is_binary else np.zeros(0))
+    if map_ is None:
+        assert (name, position) == ("div", 1)
+        return
+    operands = [x, known][:: 1 - 2 * position] if is_binary else [x]
+    np.testing.assert_allclose(map_[0] * x + map_[1], reference(*operands))

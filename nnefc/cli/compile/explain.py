@@ -38,7 +38,10 @@ class PassRecord:
     @property
     def size(self) -> int:
         """The number of operations that compute something."""
-        stored = self.operations["constant"] + self.operations["variable"]
+        from nnefc.ops.tools.table import operations
+
+        entries = operations().items()
+        stored = sum(self.operations[name] for name, spec in entries if spec.traits.data)
         return self.operations.total() - stored
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from nnefc.ir import DType, Op
 from nnefc.ops.core import batch, blocked, cost, permute, strided
+from nnefc.ops.core.affine import AffineRule
 from nnefc.ops.core.batch import BatchRule, ResizeRule
 from nnefc.ops.core.blocked import BlockedRule
 from nnefc.ops.core.cost import Cost
@@ -82,12 +83,16 @@ class Traits(NamedTuple):
     for this operation alone.
     `accumulator`: item type of the sums that an expression may be applied to; None if the
     operation has no such sums.
+    `with_expression`: name of the operation that also applies an expression to the result; None if
+    there is none.
+    `affine`: rule for its map of one operand if the other is known; None if that is never affine.
     `folding`: whether it is computed on constants at compile time.
     `item_types`: whether it computes, moves or stores items of 16-bit floats.
     `sign`: a guarantee about the signs of its results; None for no guarantee.
     `permuted`: rule for computing on transposed operands; None if that is not possible.
     `strided`: rule for its results as strided views of the first operand; None if they are not.
     `convolution`: the direction of a convolution; None for other operations.
+    `data`: whether its result is stored data, which no kernel computes.
     `view`: whether it only changes the shape of its only operand: items and their order stay.
     `slices`: which tensors are slices of another one, which are not copied where they are
     contiguous; None without slices.
@@ -102,12 +107,15 @@ class Traits(NamedTuple):
     blocked: BlockedRule | None
     prefers_blocked: bool
     accumulator: Accumulator | None
+    with_expression: str | None
+    affine: AffineRule | None
     folding: Folding
     item_types: ItemTypes
     sign: Sign | None
     permuted: PermuteRule | None
     strided: StridedRule | None
     convolution: Convolution | None
+    data: bool
     view: bool
     slices: Slices | None
     cheap: bool
@@ -127,12 +135,15 @@ OPAQUE: Final = Traits(
     blocked=None,
     prefers_blocked=False,
     accumulator=None,
+    with_expression=None,
+    affine=None,
     folding=Folding.BOUNDED,
     item_types=ItemTypes.COMPUTED,
     sign=None,
     permuted=None,
     strided=None,
     convolution=None,
+    data=False,
     view=False,
     slices=None,
     cheap=False,
@@ -158,6 +169,9 @@ CHEAP_ELEMENTWISE: Final = ELEMENTWISE._replace(cheap=True)
 
 STORAGE: Final = OPAQUE._replace(item_types=ItemTypes.STORED)
 """Inputs, data, and operations that write memory which outlives them."""
+
+DATA: Final = STORAGE._replace(data=True)
+"""Data that is stored with the model."""
 
 MOVEMENT: Final = OPAQUE._replace(
     folding=Folding.LINEAR, item_types=ItemTypes.MOVED, sign=Sign.KEPT

@@ -26,8 +26,6 @@ from nnefc.ops.core.traits import ELEMENTWISE, Folding
 from nnefc.ops.internal import mean_variance
 from nnefc.ops.standard import convolution, matmul
 
-PREFIX: Final = "fused_"
-
 
 def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
     """`op` without its expression: the operation `plain` on the first `operands` operands."""
@@ -38,10 +36,11 @@ def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
 
 
 def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
-    """The entry of `fused_<plain>`, which applies an expression to the sums of `plain`.
+    """The entry of the operation that applies an expression to the sums of `plain`.
 
     `operands`: number of operands of `plain`.
     """
+    assert plain.traits.with_expression is not None
     inner = partial(plain_op, plain, operands)
 
     def start(op: Op) -> int:
@@ -66,13 +65,14 @@ def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
         return _steps(op) + (others(inner(op)) if others is not None else 0)
 
     return internal(
-        name=PREFIX + plain.name,
+        name=plain.traits.with_expression,
         summary=f"{plain.name}, then an expression of its result.",
         verify=verify,
         evaluate=evaluate,
         traits=plain.traits._replace(
             cost=Cost(multiply_adds if multiplied is not None else None, other),
             batch=batch.then_expression(rule, start) if rule is not None else None,
+            with_expression=None,
         ),
         expression=ExpressionUse(start),
     )

@@ -63,7 +63,10 @@ SPECS: tuple[OpSpec, ...] = (
         verify=_problems,
         evaluate=_evaluate,
         traits=ACCUMULATION._replace(
-            cost=Cost(multiply_adds=None, other=_operations), batch=batch.axes, blocked=_on_blocks
+            cost=Cost(multiply_adds=None, other=_operations),
+            batch=batch.axes,
+            blocked=_on_blocks,
+            with_expression=FUSED_NAME,
         ),
     ),
 )

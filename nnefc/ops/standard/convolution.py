@@ -227,7 +227,10 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_single(reverse=False),
         reference=conv,
         traits=ACCUMULATION._replace(
-            cost=Cost(_conv_products, None), batch=batch.first, convolution=Convolution.FORWARD
+            cost=Cost(_conv_products, None),
+            batch=batch.first,
+            with_expression="fused_conv",
+            convolution=Convolution.FORWARD,
         ),
         samples=_CONV_SAMPLES,
     ),
@@ -253,6 +256,7 @@ SPECS: tuple[OpSpec, ...] = (
             cost=Cost(_deconv_products, None),
             batch=batch.first,
             resized=batch.shape_attribute("output_shape"),
+            with_expression="fused_deconv",
             convolution=Convolution.REVERSE,
         ),
         samples=_DECONV_SAMPLES,

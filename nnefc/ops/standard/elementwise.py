@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import DType, TensorType
+from nnefc.ops.core import affine
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import aligned, broadcasting, same
 from nnefc.ops.core.cost import FREE
@@ -129,10 +130,30 @@ def power(x: Array, y: Array) -> Array:
 
 
 _BINARY = (
-    _binary("add", np.add, "Sum.", commutative=True, traits=_KEEPS_SIGN),
-    _binary("sub", np.subtract, "Difference."),
-    _binary("mul", np.multiply, "Product.", commutative=True, traits=_KEEPS_SIGN),
-    _binary("div", divide, "Quotient.", data="positive", traits=_KEEPS_SIGN),
+    _binary(
+        "add",
+        np.add,
+        "Sum.",
+        commutative=True,
+        traits=_KEEPS_SIGN._replace(affine=affine.addition),
+    ),
+    _binary(
+        "sub", np.subtract, "Difference.", traits=ELEMENTWISE._replace(affine=affine.subtraction)
+    ),
+    _binary(
+        "mul",
+        np.multiply,
+        "Product.",
+        commutative=True,
+        traits=_KEEPS_SIGN._replace(affine=affine.multiplication),
+    ),
+    _binary(
+        "div",
+        divide,
+        "Quotient.",
+        data="positive",
+        traits=_KEEPS_SIGN._replace(affine=affine.division),
+    ),
     _binary(
         "pow",
         power,

@@ -11,7 +11,7 @@ from nnefc.ir import DType, Op, Shape, TensorType
 from nnefc.ops.core.arrays import Array, widen
 from nnefc.ops.core.common import attempt, listing, positive, rank_allowed, volume
 from nnefc.ops.core.spec import Call, Interpreter, OpSpec, Sample
-from nnefc.ops.core.traits import STORAGE
+from nnefc.ops.core.traits import DATA, STORAGE
 
 _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]*")
 
@@ -124,7 +124,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_constant,
         reference=constant,
         evaluate=_evaluate_constant,
-        traits=STORAGE,
+        traits=DATA,
         samples=(
             Sample(inputs=(), attributes={"shape": (), "value": (1.5,)}),
             Sample(inputs=(), attributes={"shape": (2, 3), "value": (0.5,)}),
@@ -142,7 +142,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Stored data, which `update` may replace for the next run.",
         infer=_variable,
         reference=None,
-        traits=STORAGE,
+        traits=DATA,
     ),
     OpSpec(
         name="update",

@@ -109,7 +109,12 @@ SPECS: tuple[OpSpec, ...] = (
         "broadcasts.",
         infer=_matmul,
         reference=matmul,
-        traits=ACCUMULATION._replace(cost=Cost(_products, None), batch=_batch, reads=PANELS),
+        traits=ACCUMULATION._replace(
+            cost=Cost(_products, None),
+            batch=_batch,
+            with_expression="fused_matmul",
+            reads=PANELS,
+        ),
         integers=True,
         samples=(
             _sample((3, 4), (4, 2)),

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from nnefc.ops.core import affine
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import same
 from nnefc.ops.core.spec import OpSpec, Sample
@@ -89,7 +90,13 @@ def _relu(x: Array) -> Array:
 
 
 _UNARY = (
-    _unary("neg", np.negative, "Negation, -x.", integers=True, traits=CHEAP_ELEMENTWISE),
+    _unary(
+        "neg",
+        np.negative,
+        "Negation, -x.",
+        integers=True,
+        traits=CHEAP_ELEMENTWISE._replace(affine=affine.negation),
+    ),
     _unary("rcp", _rcp, "Reciprocal, 1 / x.", extra=(_listed(0.0, 2.0, -4.0),), traits=_KEEPS_SIGN),
     _unary(
         "exp", np.exp, "Exponential.", extra=(_listed(-1e4, -80.0, 0.0, 80.0),), traits=_NONNEGATIVE

@@ -63,8 +63,8 @@ def computes(op: Op) -> bool:
 
 
 def is_data(op: Op) -> bool:
-    """Whether an operation is a constant or a variable."""
-    return op.name in ("constant", "variable")
+    """Whether an operation is stored data: a constant or a variable."""
+    return traits_of(op).data
 
 
 def is_stored(value: Value) -> bool:
