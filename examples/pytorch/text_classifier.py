@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     network = Classifier(options.layers).eval()
 
     with tempfile.TemporaryDirectory() as folder:

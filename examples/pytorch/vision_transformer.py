@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     network = VisionTransformer(options.layers).eval()
     images = torch.randn(1, 3, 224, 224)
 
