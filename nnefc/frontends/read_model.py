@@ -1,6 +1,7 @@
 """Read a model: open the container, parse the document, run the front end of its dialect.
 
-`read_model` is the first step of the pipeline, from files to a graph of the IR.
+`read_model` is the first step of the pipeline, from files to a graph of the IR.  Functions import
+the packages that read files: a model from the cache does not need them.
 """
 
 from __future__ import annotations
@@ -8,15 +9,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from nnefc.formats.container import Container, open_container
-from nnefc.frontends.tract.document_text import rendered
 from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
 from nnefc.support.errors import Diagnostics
 from nnefc.support.memory_errors import memory_errors
-from nnefc.syntax.parser import decode, parse
 
 if TYPE_CHECKING:
+    from nnefc.formats.container import Container
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.frontends.tract.source import TractSource
     from nnefc.syntax import ast
@@ -63,6 +62,8 @@ def run_front_end(
     path: Path, config: ImportConfig, diagnostics: Diagnostics, dynamic: bool, sources: bool
 ) -> Graph | GraphSource:
     """`read_model` without the conversion of MemoryError to NnefError."""
+    from nnefc.formats.container import open_container
+
     with ExitStack() as files:
         container = files.enter_context(open_container(path, limits=config.limits))
         document = _parsed(container, config, diagnostics)
@@ -99,6 +100,9 @@ def graph_or_source(
 
 def _parsed(container: Container, config: ImportConfig, diagnostics: Diagnostics) -> ast.Document:
     """The syntax tree of the document in a container; templates of tract are expanded."""
+    from nnefc.frontends.tract.document_text import rendered
+    from nnefc.syntax.parser import decode, parse
+
     limits, dialect = config.limits, config.dialect
     file = container.graph_file
     text = decode(container.graph_text(), file, limits=limits, diagnostics=diagnostics)

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.formats.files import FilePath
@@ -106,17 +105,22 @@ def sources_are_unchanged() -> bool:
 @cache
 def _sources() -> Sequence[SourceFile]:
     """The sources of nnefc at the first call."""
-    return sources_in(Path(PACKAGE))
+    return sources_in(PACKAGE)
 
 
-def sources_in(package: Path) -> Sequence[SourceFile]:
-    """The sources in a package, in order."""
+def sources_in(package: str) -> Sequence[SourceFile]:
+    """The sources in a package, in order; links to folders are followed."""
     sources: list[SourceFile] = []
-    for folder, _, names in os.walk(package, followlinks=True):
-        for name in names:
-            if name.endswith(".py"):
-                file = Path(folder, name)
-                status = file.stat()
-                seconds = int(status.st_mtime)
-                sources.append(SourceFile(str(file), status.st_size, seconds, status.st_ctime_ns))
+    folders = [package]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    seconds = int(status.st_mtime)
+                    sources.append(
+                        SourceFile(entry.path, status.st_size, seconds, status.st_ctime_ns)
+                    )
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
     return sorted(sources)

@@ -112,11 +112,11 @@ def test_versions_and_machine_change_the_entry(
 def test_the_facts_include_all_sources_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "a.py").write_text("1")
-    before = facts.sources_in(tmp_path)
+    before = facts.sources_in(str(tmp_path))
     (tmp_path / "notes.txt").write_text("1")
-    assert facts.sources_in(tmp_path) == before
+    assert facts.sources_in(str(tmp_path)) == before
     (tmp_path / "below" / "a.py").write_text("12")
-    assert facts.sources_in(tmp_path) != before
+    assert facts.sources_in(str(tmp_path)) != before
     own = {Path(source.name).name for source in facts._sources()}  # pyright: ignore[reportPrivateUsage]
     assert {"entry.py", "register_tile.py", "fold_affine.py", "plan.py"} < own
 
@@ -128,7 +128,7 @@ def test_fractions_of_a_second_of_file_times_are_ignored(tmp_path: Path) -> None
     names: set[str] = set()
     for nanoseconds in (5_000_000_000, 5_400_000_000, 6_000_000_000):
         os.utime(source, ns=(nanoseconds, nanoseconds))
-        names.add(str([each[:3] for each in facts.sources_in(tmp_path)]))
+        names.add(str([each[:3] for each in facts.sources_in(str(tmp_path))]))
     assert len(names) == 2
 
 

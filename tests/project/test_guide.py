@@ -14,6 +14,7 @@ GUIDE = (ROOT / "docs" / "guide.md").read_text()
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("store")
 def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples" / "digits" / "digits.nnef.tgz", tmp_path)

@@ -110,6 +110,11 @@ def test_imports_and_cycles_are_detected() -> None:
         ("import nnefc.cli", ["numpy", "numba", "llvmlite", "rich", "PIL"]),
         ("import nnefc.runtime.run.model", ["numba", "llvmlite", "typer", "rich", "PIL"]),
         ("import nnefc.frontends.nnef", ["numba", "llvmlite", "typer", "rich", "PIL"]),
+        # `compile` with a model from the cache reads no document.
+        (
+            "import nnefc.api.compile, nnefc.model_cache.entry",
+            ["zipfile", "tarfile", "tempfile", "nnefc.formats.container", "nnefc.syntax.parser"],
+        ),
     ],
 )
 def test_heavy_modules_are_imported_on_use(statement: str, banned: list[str]) -> None:
