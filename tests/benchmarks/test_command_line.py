@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -75,3 +76,14 @@ def test_nothing_to_compare(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "| MLP" in table.read_text()
     _fails("nothing can be compared", 1, "benchmarks.layers", "alexnet", "--engines", "nnefc,torch")
+
+
+def test_processes_that_compile(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    _fails("--models is empty", 2, "benchmarks.compile", "--models", "")
+    options = ("--models", "digits", "--rounds", "1", "--models-dir", tmp_path, "--json", file)
+    done = _run("benchmarks.compile", *options)
+    assert done.returncode == 0, done.stderr
+    (ways,) = json.loads(file.read_text())["digits"].values()
+    assert ways["cold"]["compiler"]
+    assert ways["cold"]["seconds"] > ways["warm"]["seconds"] > 0
