@@ -17,8 +17,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.convolution.winograd_matrices import (
     input_matrix,
     output_matrix,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.elementwise.parameters import COPY, IN_FLIGHT
 from nnefc.kernels.target import isa
 from nnefc.kernels.vector.builder import LaneBuilder

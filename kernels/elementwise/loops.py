@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llvmlite import ir
-
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.elementwise.parameters import (
     IN_FLIGHT,
     MAX_PERIOD,

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from llvmlite import ir
-
 from nnefc.kernels.codegen.callee import native
+from nnefc.kernels.codegen.llvm_ir import ir
 
 _WORD: Final = "int64"
 _INT, _LONG, _VOID, _BYTE = ir.IntType(32), ir.IntType(64), ir.VoidType(), ir.IntType(8)

@@ -11,9 +11,8 @@ executor.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from nnefc.kernels.abi import BASE_CODE, BASE_PARAMS
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes

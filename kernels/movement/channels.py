@@ -15,8 +15,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.movement.squares import square_lanes
 from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes, shuffle, shuffle_two

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset, table_offset

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes

@@ -21,8 +21,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I8, I32

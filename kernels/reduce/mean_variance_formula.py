@@ -23,9 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir
-
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, offsets, tensors
 from nnefc.kernels.vector.builder import LaneBuilder, lanes_of
 from nnefc.kernels.vector.conversion import convert

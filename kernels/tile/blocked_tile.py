@@ -25,8 +25,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked import clamp, table_offset
 from nnefc.kernels.vector.builder import lanes_of

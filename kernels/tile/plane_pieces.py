@@ -21,8 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import Isa
 from nnefc.kernels.template import KernelFunction

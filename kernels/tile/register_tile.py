@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE

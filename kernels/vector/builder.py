@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.llvm_types import I8, I32, I64, POINTER, VOID

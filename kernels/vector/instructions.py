@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from llvmlite import ir
-
 from nnefc.kernels.abi import LIBM
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector import math as vector_math
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.integers import power, quotient, remainder, shift_left, shift_right

@@ -22,8 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.builder import LaneBuilder, TypedValue
 from nnefc.kernels.vector.item_types import BITS, FLOATS, HALVES, ITEMSIZE, UNSIGNED
 from nnefc.kernels.vector.llvm_types import I1, I8, I32, VOID, register_type

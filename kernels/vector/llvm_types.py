@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.item_types import ITEM_TYPES
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))

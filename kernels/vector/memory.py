@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from nnefc.kernels.codegen.callee import Definition, helper, intrinsic, native
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.item_types import ITEMSIZE, SCALARS
 from nnefc.kernels.vector.llvm_types import DOUBLE, FLOAT, I32, I64, POINTER, memory_type
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, vector_type

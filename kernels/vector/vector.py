@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lanes import Lanes, constant, suffix, vector_type

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.llvm_types import I64, POINTER
 
 

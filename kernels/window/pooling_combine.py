@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.item_types import limits
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.scalar import Number

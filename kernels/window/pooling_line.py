@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from llvmlite import ir
-
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.tile.blocked import table_offset
 from nnefc.kernels.tile.plane_pieces import Piece
 from nnefc.kernels.vector.builder import like, llvm_value

@@ -4,6 +4,9 @@ Facts of the kernel are its family and arguments.  Facts of its module are share
 the sources of all modules that it reaches, which include the options of code generation
 (`kernels/codegen/object_code.py`), the instruction set, the processor, and the versions of Python,
 numba and llvmlite.  The name of an entry is a digest of all facts.
+
+Shipped object code has keys of its own.  It is compiled for all processors of a row, so its key
+leaves out processor and versions, and depends on kernel, row and sources only.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from nnefc.kernels.target.isa import NATIVE, Isa
+from nnefc.kernels.target.isa import NATIVE, TABLE, Isa
 from nnefc.kernels.target.processor import identity
 from nnefc.kernels.template import Kernel
 from nnefc.support.digests import blake2b
@@ -44,6 +47,10 @@ _IMPORT: Final = re.compile(
 )
 """An import statement of modules of nnefc."""
 _IMPORTED: Final = re.compile(rb"#.*|(\w+)(?:\s+as\s+\w+)?")
+_OPTIONAL: Final = ("halves", "byte_dot")
+"""Fields of `Isa` that differ between processors of a row."""
+_READS_OPTIONAL: Final = re.compile(rb"\b(?!Isa\b)\w+(?:\(\))?\.(halves|byte_dot)\b")
+"""An expression that reads such a field, as in `host().halves`."""
 
 Facts = Mapping[str, str]
 
@@ -79,10 +86,14 @@ def key_of_kernel(kernel: Kernel, isa: Isa) -> Key | None:
 
 def key_of_function(symbol: str, function: Callable[..., Any], isa: Isa) -> Key | None:
     """The key of a function that is exported as `symbol`; None outside `nnefc.kernels`."""
+    name = function_name(symbol, function)
+    return None if name is None else key_of(name, "", isa)
+
+
+def function_name(symbol: str, function: Callable[..., Any]) -> str | None:
+    """The `module.symbol` that stands for a family in keys; None outside `nnefc.kernels`."""
     module = function.__module__
-    if not module.startswith(_KERNELS):
-        return None
-    return key_of(f"{module.removeprefix(_KERNELS)}.{symbol}", "", isa)
+    return f"{module.removeprefix(_KERNELS)}.{symbol}" if module.startswith(_KERNELS) else None
 
 
 def key_of(family: str, arguments: str, isa: Isa) -> Key | None:
@@ -96,6 +107,35 @@ def key_of(family: str, arguments: str, isa: Isa) -> Key | None:
     text = f"{family}\0{arguments}".encode()
     name = blake2b(text, digest_size=_NAME_BYTES, key=dependencies.digest).hexdigest()
     return Key(family, arguments, dependencies, name)
+
+
+def shipped_key(family: str, arguments: str, isa: Isa) -> bytes | None:
+    """The key of shipped object code for a kernel, as `key_of`; 32 bytes.
+
+    None if the module is not part of `nnefc.kernels`, or if no processor of the row is like `isa`.
+    """
+    digest = _row_digest(family.rpartition(".")[0], isa)
+    text = f"{family}\0{arguments}".encode()
+    return digest and blake2b(text, digest_size=_NAME_BYTES, key=digest).digest()
+
+
+@cache
+def _row_digest(module: str, isa: Isa) -> bytes | None:
+    """A digest of what the code of a module's kernels depends on for every processor of a row.
+
+    An optional field counts only if a source reads it, so most kernels have one key per row.
+    """
+    row = TABLE.get(isa.name)
+    optional = {name: getattr(isa, name) for name in _OPTIONAL}
+    if row is None or row._replace(**optional) != isa._replace(cpu=row.cpu):
+        return None
+    modules = _reached(f"kernels.{module}")
+    if not modules:
+        return None
+    read = {name for source in modules.values() for name in source.optional}
+    values = row._asdict() | {name: optional[name] for name in read}
+    text = json.dumps([values, _facts(modules)], sort_keys=True)
+    return blake2b(text.encode(), digest_size=_NAME_BYTES).digest()
 
 
 @cache
@@ -126,12 +166,14 @@ def _short(data: bytes) -> str:
 
 @cache
 def _version(package: str) -> str:
-    """The version of an installed package.
+    """The version of a package, or "not installed".
 
     Read from the name of its `.dist-info` folder, because `importlib.metadata` loads slowly.
     """
     spec = find_spec(package)
-    if spec is not None and spec.origin is not None:
+    if spec is None:
+        return "not installed"
+    if spec.origin is not None:
         folders = list(Path(spec.origin).parents[1].glob(f"{package}-*.dist-info"))
         if len(folders) == 1:
             return folders[0].name.removeprefix(f"{package}-").removesuffix(".dist-info")
@@ -142,23 +184,36 @@ def _version(package: str) -> str:
 
 def _sources(module: str) -> Facts:
     """A fact for each source that a module reaches; empty if the module does not exist."""
+    return _facts(_reached(module))
+
+
+def _facts(modules: Mapping[str, _ModuleSource]) -> Facts:
+    return {
+        f"{SOURCE}{name.replace('.', '/')}.py": modules[name].digest for name in sorted(modules)
+    }
+
+
+def _reached(module: str) -> Mapping[str, _ModuleSource]:
+    """Each source that a module reaches, by module; empty if the module does not exist."""
     if _source(module) is None:
         return {}
-    digests: dict[str, str] = {}
+    reached: dict[str, _ModuleSource] = {}
     waiting = {module, _ALWAYS}
     while waiting:
         name = waiting.pop()
         source = _source(name)
         if source is not None:
-            digests[name] = source.digest
-            waiting |= source.imports - digests.keys()
-    return {f"{SOURCE}{name.replace('.', '/')}.py": digests[name] for name in sorted(digests)}
+            reached[name] = source
+            waiting |= source.imports - reached.keys()
+    return reached
 
 
 class _ModuleSource(NamedTuple):
     digest: str
     imports: frozenset[str]
     """Names of modules below nnefc; may include names that are not modules."""
+    optional: frozenset[str]
+    """The fields of `_OPTIONAL` that it reads."""
 
 
 @cache
@@ -170,7 +225,8 @@ def _source(module: str) -> _ModuleSource | None:
         text = Path(source_file(module)).read_bytes()
     except OSError:
         return None
-    return _ModuleSource(_short(text), frozenset(_imports(text)))
+    optional = (name.decode() for name in _READS_OPTIONAL.findall(text))
+    return _ModuleSource(_short(text), frozenset(_imports(text)), frozenset(optional))
 
 
 def _imports(text: bytes) -> Iterable[str]:

@@ -44,11 +44,13 @@ def survey(
 
 @dataclass(frozen=True, slots=True)
 class CacheLookup:
-    """Whether a kernel is in the cache, and if not, why."""
+    """Whether a kernel is shipped or in the cache, and if not, why."""
 
     key: Key
     hit: bool
     reasons: tuple[str, ...] = ()
+    shipped: bool = False
+    """Whether it is used from a pack; nothing is known about the cache then."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Object code of kernels: loaded from the cache or compiled, once per process.
+"""Object code of kernels: shipped, loaded from the cache or compiled, once per process.
 
 A thread claims a kernel before it compiles it.  Other threads that need the same kernel wait, and
 compile it themselves if the first thread fails.  numba and LLVM use one processor per process, so
@@ -14,13 +14,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.compile.unit import CompileUnit, Function, key_of, unit_label
+from nnefc.runtime.shipped.kernels import load_shipped
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from nnefc.runtime.cache.key import Key
     from nnefc.support.progress import Progress
 
+_COMPILER: Final = ("numba", "llvmlite")
+"""The packages that compile kernels."""
 _recorded: ContextVar[list[Kernel] | None] = ContextVar("recorded", default=None)
 
 
@@ -105,7 +109,9 @@ def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Ex
 
 
 def object_code_for(source: CompileUnit, isa: Isa) -> bytes:
-    """The ELF object for `isa`, from the cache or compiled in this process."""
+    """The ELF object for `isa`, shipped, from the cache or compiled in this process."""
+    if code := load_shipped(source, isa):
+        return code
     key = key_of(source, isa)
     return (kernel_cache.load_kernel(key) if key else None) or _compile(source, isa, key)
 
@@ -160,14 +166,18 @@ def _load_or_compile(sources: Sequence[CompileUnit], steps: _ProgressCounter) ->
         from nnefc.kernels.target.isa import host
 
         isa = host()
-    keys = {source: key_of(source, isa) for source in sources}
+    keys: dict[CompileUnit, Key | None] = {}
     missing: list[CompileUnit] = []
-    for source, key in keys.items():
-        code = kernel_cache.load_kernel(key) if key else None
+    for source in sources:
+        code = load_shipped(source, isa)
+        if code is None:
+            keys[source] = key = key_of(source, isa)
+            code = kernel_cache.load_kernel(key) if key else None
         if code:
             steps.finish(source, code)
         else:
             missing.append(source)
+    _require_compiler(missing)
     if (recorded := _recorded.get()) is not None:
         recorded += (s for s in missing if isinstance(s, Kernel) and keys[s] is not None)
     if len(missing) > 1:
@@ -205,6 +215,22 @@ def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
         if key:
             kernel_cache.store_kernel(key, code)
         return code
+
+
+def _require_compiler(missing: Sequence[CompileUnit]) -> None:
+    """Raise NnefError `internal/code-generation` if `missing` cannot be compiled here."""
+    absent = [name for name in _COMPILER if missing and find_spec(name) is None]
+    if absent:
+        names = (
+            f"{unit.family}{unit.arguments}" if isinstance(unit, Kernel) else unit.symbol
+            for unit in missing
+        )
+        raise NnefError.of(
+            "internal/code-generation",
+            f"{len(missing)} kernels are neither shipped nor cached, and "
+            f"{' and '.join(absent)}, which compile them, are not installed: {', '.join(names)}",
+            hint=f"pip install {' '.join(_COMPILER)}",
+        )
 
 
 @contextmanager

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnefc.kernels.template import Kernel
-from nnefc.runtime.cache.key import Key, key_of_function, key_of_kernel
+from nnefc.runtime.cache.key import (
+    Key,
+    function_name,
+    key_of_function,
+    key_of_kernel,
+    shipped_key,
+)
 
 if TYPE_CHECKING:
     from nnefc.kernels.target.isa import Isa
@@ -39,3 +45,11 @@ def key_of(unit: CompileUnit, isa: Isa) -> Key | None:
     if isinstance(unit, Kernel):
         return key_of_kernel(unit, isa)
     return key_of_function(unit.symbol, unit.body, isa)
+
+
+def shipped_key_of(unit: CompileUnit, isa: Isa) -> bytes | None:
+    """The key of shipped object code for `isa`; None if it cannot be shipped."""
+    if isinstance(unit, Kernel):
+        return shipped_key(unit.family, repr(unit.arguments), isa)
+    name = function_name(unit.symbol, unit.body)
+    return None if name is None else shipped_key(name, "", isa)

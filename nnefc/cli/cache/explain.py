@@ -1,4 +1,4 @@
-"""`nnefc cache explain`: whether a model and its kernels are in the cache, and why not."""
+"""`nnefc cache explain`: whether a model is cached and its kernels are available, and why not."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def explain(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Show for each kernel of a model whether it is in the cache, and if not, why.
+    """Show for each kernel of a model whether it is shipped or cached, and if not, why.
 
+    Shipped kernels are part of the installed package, and are used first.
     For a missing kernel, the differences to the nearest entry of the same kernel are shown, such
     as another source, processor, or version of numba. The last line is about the compiled model,
     which needs no kernels if nnefc.compile has stored it. Nothing is compiled or written. Artifacts
@@ -87,27 +88,33 @@ def _look_up_kernels(
     """(a look-up for each kernel of a graph, the number of kernels that are never cached)"""
     from nnefc.driver.lower import lower_graph
     from nnefc.kernels.target.isa import host
+    from nnefc.runtime.cache.survey import CacheLookup
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.unit import key_of
+    from nnefc.runtime.shipped.kernels import is_shipped
 
     with reported_warnings():
         program = lower_graph(graph, config)
     isa = host()
     sources = [*dict.fromkeys(program.kernels), *support_code.functions("executor")]
-    keys = [key_of(source, isa) for source in sources]
-    lookups = [index.explain(key) for key in keys if key is not None]
-    return lookups, len(keys) - len(lookups)
+    lookups: list[CacheLookup] = []
+    for source in sources:
+        if key := key_of(source, isa):
+            shipped = is_shipped(source, isa)
+            lookups.append(CacheLookup(key, True, shipped=True) if shipped else index.explain(key))
+    return lookups, len(sources) - len(lookups)
 
 
 def _print(kernels: Sequence[CacheLookup], uncacheable: int, model: ModelLookup) -> None:
     view = table("kernel", "arguments", "in the cache", fold=["arguments", "in the cache"])
     for lookup in kernels:
-        answer = "yes" if lookup.hit else f"no: {'; '.join(lookup.reasons)}"
-        view.add_row(lookup.key.family, abbreviate(lookup.key.arguments), answer)
+        view.add_row(lookup.key.family, abbreviate(lookup.key.arguments), _answer(lookup))
     out = console()
     print_table(out, view)
-    hits = sum(lookup.hit for lookup in kernels)
-    out.print(f"{hits} of {count(len(kernels), 'kernel')} in the cache")
+    shipped = sum(lookup.shipped for lookup in kernels)
+    cached = sum(lookup.hit for lookup in kernels) - shipped
+    numbers = f"{shipped} shipped, {cached}" if shipped else f"{cached}"
+    out.print(f"{numbers} of {count(len(kernels), 'kernel')} in the cache")
     if uncacheable:
         out.print(f"{count(uncacheable, 'kernel')} of other packages, which are never cached")
     out.print(
@@ -117,6 +124,12 @@ def _print(kernels: Sequence[CacheLookup], uncacheable: int, model: ModelLookup)
     )
 
 
+def _answer(lookup: CacheLookup) -> str:
+    if lookup.shipped:
+        return "shipped"
+    return "yes" if lookup.hit else f"no: {'; '.join(lookup.reasons)}"
+
+
 def _model_record(model: ModelLookup) -> dict[str, Any]:
     return {
         "kind": "model",
@@ -124,6 +137,7 @@ def _model_record(model: ModelLookup) -> dict[str, Any]:
         "arguments": None,
         "name": model.name,
         "hit": not model.reasons,
+        "shipped": False,
         "reasons": list(model.reasons),
     }
 
@@ -135,5 +149,6 @@ def _kernel_record(lookup: CacheLookup) -> dict[str, Any]:
         "arguments": lookup.key.arguments,
         "name": lookup.key.name,
         "hit": lookup.hit,
+        "shipped": lookup.shipped,
         "reasons": list(lookup.reasons),
     }

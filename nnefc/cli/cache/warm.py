@@ -103,6 +103,7 @@ def compile_missing(kernels: Iterable[Kernel]) -> WarmReport:
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import object_codes
     from nnefc.runtime.compile.unit import key_of
+    from nnefc.runtime.shipped.kernels import is_shipped
 
     support = (
         function
@@ -110,7 +111,7 @@ def compile_missing(kernels: Iterable[Kernel]) -> WarmReport:
         for function in support_code.functions(module)
     )
     sources, isa = [*kernels, *support], host()
-    keys = [key_of(source, isa) for source in sources]
+    keys = [key_of(source, isa) for source in sources if not is_shipped(source, isa)]
     missing = sum(key is None or kernel_cache.load_kernel(key) is None for key in keys)
     with compiling() as advance:
         object_codes(sources, advance)

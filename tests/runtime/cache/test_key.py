@@ -23,7 +23,12 @@ PACKAGE = Path(nnefc.__file__).parent
 
 def forget() -> None:
     """Clear the caches of keys."""
-    for known in (cache_key.module_dependencies, cache_key._source, cache_key._version):  # pyright: ignore[reportPrivateUsage]
+    for known in (
+        cache_key.module_dependencies,
+        cache_key._row_digest,  # pyright: ignore[reportPrivateUsage]
+        cache_key._source,  # pyright: ignore[reportPrivateUsage]
+        cache_key._version,  # pyright: ignore[reportPrivateUsage]
+    ):
         known.cache_clear()
 
 
@@ -274,3 +279,66 @@ def test_versions_are_those_of_the_installed_packages(
         if number == "1.2":
             assert version("some_package") == "1.2"
     assert version("some_package") == metadata.version("some_package")
+
+
+# -- keys of shipped object code
+
+
+def shipped(
+    family: str = "convolution.direct.convolution",
+    arguments: str = "()",
+    isa: Isa = TABLE["x86-64-v4"],
+) -> bytes | None:
+    """The key of shipped code as a new process computes it."""
+    forget()
+    return cache_key.shipped_key(family, arguments, isa)
+
+
+def test_shipped_keys_depend_on_kernel_row_and_sources(package: Path) -> None:
+    shutil.copytree(PACKAGE / "kernels", package / "kernels", dirs_exist_ok=True)
+    keys = {
+        shipped(),
+        shipped(arguments="(1,)"),
+        shipped("convolution.direct.other"),
+        shipped("tile.blocked.zero_halo"),
+        *(shipped(isa=row) for row in TABLE.values()),
+    }
+    assert len(keys) == 4 + len(TABLE) - 1
+    before = shipped()
+    assert before and len(before) == 32
+    with (package / "kernels" / "codegen" / "object_code.py").open("a") as file:
+        file.write("#")
+    assert shipped() != before
+
+
+def test_shipped_keys_do_not_depend_on_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    isa = TABLE["x86-64-v4"]
+    before = shipped(isa=isa._replace(cpu="native"))
+    assert before == shipped(isa=isa)
+    forget()
+    monkeypatch.setattr(cache_key, "identity", lambda: "another one")
+    monkeypatch.setattr(cache_key, "_version", str)
+    monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
+    native = isa._replace(cpu="native")
+    assert cache_key.shipped_key("convolution.direct.convolution", "()", native) == before
+
+
+def test_shipped_keys_depend_on_optional_fields_that_are_read() -> None:
+    row = TABLE["x86-64-v4"]
+    direct, bytes_, plain = (
+        "convolution.direct.convolution",
+        "product.compressed.rows",
+        "elementwise.map.copy",
+    )
+    halves, dots = row._replace(halves=True), row._replace(byte_dot="llvm.x")
+    assert shipped(direct, isa=halves) != shipped(direct, isa=row)
+    assert shipped(bytes_, isa=dots) != shipped(bytes_, isa=row)
+    assert shipped(plain, isa=halves) == shipped(plain, isa=dots) == shipped(plain, isa=row)
+
+
+def test_nothing_is_shipped_for_rows_outside_the_table() -> None:
+    row = TABLE["x86-64-v4"]
+    assert shipped(isa=row._replace(registers=7)) is None
+    assert shipped(isa=row._replace(name="other")) is None
+    assert shipped("no.module.kernel") is None
+    assert shipped(".function") is None

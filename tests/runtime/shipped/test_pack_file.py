@@ -1,0 +1,80 @@
+"""The format of packs: what is written is read, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnefc.runtime.shipped import pack_file
+from nnefc.runtime.shipped.pack_file import KEY_BYTES, Pack, UnusablePack, pack
+from tests.helpers.examples import examples
+
+keys = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)
+contents = st.dictionaries(keys, st.binary(max_size=40), max_size=8)
+
+
+def content(data: bytes, wanted: dict[bytes, bytes]) -> dict[bytes, bytes | None]:
+    """The code of each wanted key."""
+    opened = Pack(data)
+    return {key: opened.code(key) for key in wanted}
+
+
+@given(contents, keys)
+@examples(1)
+def test_packs_hold_what_was_packed(codes: dict[bytes, bytes], other: bytes) -> None:
+    data = pack(codes)
+    assert content(data, codes) == codes
+    assert Pack(data).count == len(codes)
+    assert (other in Pack(data)) == (other in codes)
+    assert Pack(data).code(other) == codes.get(other)
+
+
+@given(contents, st.randoms())
+@examples(0.5)
+def test_bytes_do_not_depend_on_the_order(codes: dict[bytes, bytes], random: object) -> None:
+    assert pack(dict(reversed(codes.items()))) == pack(codes)
+
+
+def test_equal_code_is_stored_once() -> None:
+    code = bytes(range(256)) * 40
+    one, two = (pack({bytes([i]) * KEY_BYTES: code for i in range(n)}) for n in (1, 2))
+    assert len(two) - len(one) == KEY_BYTES + 4
+
+
+@given(contents, st.data())
+@examples(2)
+def test_a_flipped_bit_is_detected(codes: dict[bytes, bytes], data: st.DataObject) -> None:
+    whole = bytearray(pack(codes))
+    place = data.draw(st.integers(0, 8 * len(whole) - 1))
+    whole[place // 8] ^= 1 << place % 8
+    with pytest.raises(UnusablePack):
+        content(bytes(whole), codes)
+
+
+@given(contents, st.data())
+@examples(1)
+def test_another_size_is_detected(codes: dict[bytes, bytes], data: st.DataObject) -> None:
+    whole = pack(codes)
+    size = data.draw(st.integers(0, len(whole) - 1))
+    for damaged in (whole[:size], whole + whole[:size] + b"\0"):
+        with pytest.raises(UnusablePack):
+            Pack(damaged)
+
+
+@given(st.binary(max_size=400))
+@examples(1)
+def test_other_files_are_no_packs(data: bytes) -> None:
+    for start in (b"", pack_file.MAGIC, pack({})[:60]):
+        with pytest.raises(UnusablePack):
+            Pack(start + data)
+
+
+def test_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack_file, "VERSION", "0.0.9")
+    before = pack({})
+    monkeypatch.undo()
+    with pytest.raises(UnusablePack, match=r"belongs to nnefc 0\.0\.9"):
+        Pack(before)
+    with pytest.raises(UnusablePack, match="another format"):
+        Pack(pack({}).replace(b"pack 0001", b"pack 0002"))
