@@ -50,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # Processes that compile ahead would compete with the tests.
     os.environ.setdefault("NNEFC_AHEAD", "off")
+    # Tests compile thousands of documents, and each expects that the compiler runs.
+    os.environ.setdefault("NNEFC_KEEP", "off")
     if "PYTEST_XDIST_WORKER" in os.environ:
         # Every processor has a worker; processes that compile would only compete with them.
         os.environ.setdefault("NNEFC_JOBS", "1")
@@ -219,11 +221,9 @@ def emitted(
 
 
 @pytest.fixture
-def keep_small_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use a separate cache that also stores small documents."""
-    from nnefc.model_cache import entry
-
-    monkeypatch.setattr(entry, "LEAST_BYTES", 0)
+def keep_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store compiled models in the cache `folder`, which only this test uses."""
+    monkeypatch.delenv("NNEFC_KEEP", raising=False)
 
 
 @pytest.fixture

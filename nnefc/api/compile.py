@@ -51,8 +51,8 @@ def compile(
             over some pixels more.  "strict" uses sums of products only, with errors below 1e-5.
         tuned: Use the methods that `tune` measured to be fastest for convolutions on this machine;
             False: use estimates only.
-        keep: Store the compiled model in the model cache if its document has 4 MB or more, and load
-            it from there when the same document is compiled with the same options.
+        keep: Store the compiled model in the model cache, and load it from there when the same
+            document is compiled with the same options.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
             `dialect`, as for `import_model`; not with a graph.
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 def check_environment() -> None:
     """Raise NnefError `input/environment` for wrong variables, even if nothing is compiled."""
-    from nnefc.runtime.machine.resources import compile_jobs, compiles_ahead
+    from nnefc.runtime.machine.resources import compile_jobs, compiles_ahead, stores_models
 
     compile_jobs()
     compiles_ahead()
+    stores_models()
 
 
 def compile_graph(

@@ -20,6 +20,7 @@ from nnefc.formats.folder import FolderMembers
 from nnefc.formats.paths import (
     ARCHIVES,
     DOCUMENT,
+    DOCUMENT_SUFFIX,
     JSON_SUFFIX,
     QUANTIZATION,
     SAFETENSORS_SUFFIX,
@@ -329,7 +330,7 @@ def _open_archive(file: BinaryIO, path: Path, name: str, limits: Limits) -> Cont
         members = open_zip(file, name, limits)
     elif is_tar(start) or suffix == ".tar":
         members = open_tar(file, name, limits)
-    elif suffix == ".nnef":
+    elif suffix == DOCUMENT_SUFFIX:
         return None
     else:
         wanted = "an archive" if suffix in ARCHIVES else "a document or an archive"

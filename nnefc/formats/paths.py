@@ -9,6 +9,7 @@ from nnefc.formats.files import printable
 from nnefc.support.errors import NnefError, Place
 
 DOCUMENT = "graph.nnef"
+DOCUMENT_SUFFIX = ".nnef"
 QUANTIZATION = "graph.quant"
 TENSOR_SUFFIX = ".dat"
 SAFETENSORS_SUFFIX = ".safetensors"
@@ -109,7 +110,7 @@ def document_root(paths: list[str], container: str) -> str:
 
 def _missing_document_hint(paths: list[str]) -> str:
     """A hint that names similar files, or the files that exist."""
-    similar = [path for path in paths if path.lower().endswith(".nnef")]
+    similar = [path for path in paths if path.lower().endswith(DOCUMENT_SUFFIX)]
     if similar:
         return f"found '{printable(min(similar))}': rename it to {DOCUMENT}"
     archives = [path for path in paths if path.lower().endswith(ARCHIVES)]

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-LEAST_BYTES: Final = 4 << 20
-"""Documents with fewer bytes are not cached, because compiling them is fast."""
 _MAX_SHARE: Final = 4
 """An entry takes at most 1/4 of the size limit of the cache."""
 _ABSENT: Final = "there is no such document"
-_NO_ARCHIVE: Final = "it is neither an archive nor a folder without links in it"
+_NOT_LISTED: Final = (
+    "it is no model, or its folder holds too many files, or links to other things than files"
+)
 
 
 class NotCacheable(Exception):
@@ -81,11 +81,14 @@ class ModelCacheEntry:
         `folder`: None: the cache of the user, which is created.
         """
         from nnefc.driver.lower import with_tuned_methods
+        from nnefc.runtime.machine.resources import stores_models
         from nnefc.runtime.run.team import shared_team
 
         folder = folder or _folder()
         if passes_are_observed():
             raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes must run")
+        if not stores_models():
+            raise NotCacheable("NNEFC_KEEP is off")
         document = _fingerprint(source, folder)
         try:
             digest = document.digest()
@@ -203,7 +206,7 @@ class ModelCacheEntry:
             raise NnefError.of(
                 "data/file",
                 "the document has been changed or removed since the model was compiled",
-                Place(printable(str(self.document.path))),
+                Place(printable(self.document.path)),
                 "graph and variables of a cached model are read from its document when they are"
                 " needed: restore the document, or compile it with keep=False",
             )
@@ -224,9 +227,7 @@ def _fingerprint(source: FilePath, folder: LruFolder) -> Fingerprint:
     """The document, if its compiled model may be in the folder; raises NotCacheable."""
     document = take_fingerprint(source)
     if document is None:
-        raise NotCacheable(_NO_ARCHIVE if exists(source) else _ABSENT)
-    if document.nbytes < LEAST_BYTES:
-        raise NotCacheable(f"the document has less than {LEAST_BYTES >> 20} MB")
+        raise NotCacheable(_NOT_LISTED if exists(source) else _ABSENT)
     if document.nbytes > folder.limit // _MAX_SHARE:
         raise NotCacheable(f"the document takes more than 1/{_MAX_SHARE} of the limit of the cache")
     return document

@@ -57,14 +57,24 @@ def compiles_ahead() -> bool:
 
     Raises NnefError `input/environment` if the variable is neither empty, `on` nor `off`.
     """
-    text = os.environ.get("NNEFC_AHEAD", "")
+    return _is_on("NNEFC_AHEAD", "NNEFC_AHEAD=off compiles only kernels that models need")
+
+
+def stores_models() -> bool:
+    """Whether compiled models are stored in the cache, from `NNEFC_KEEP`.
+
+    Raises NnefError `input/environment` as `compiles_ahead` does.
+    """
+    return _is_on("NNEFC_KEEP", "NNEFC_KEEP=off stores kernels only, no compiled models")
+
+
+def _is_on(variable: str, hint: str) -> bool:
+    """Whether an environment variable is `on`, also if it is not set, or `off`."""
+    text = os.environ.get(variable, "")
     if text.lower() in ("", "on", "off"):
         return text.lower() != "off"
-    raise NnefError.of(
-        "input/environment",
-        f"NNEFC_AHEAD is {text!r}; expected on or off",
-        hint="NNEFC_AHEAD=off compiles only kernels that models need",
-    )
+    message = f"{variable} is {text!r}; expected on or off"
+    raise NnefError.of("input/environment", message, hint=hint)
 
 
 # -- control groups of Linux

@@ -74,7 +74,7 @@ def test_compiling_a_cached_model_is_followed_by_kernels_of_the_usual_graphs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(typical_graphs, "usual_graphs", usual)
-    monkeypatch.setattr("nnefc.model_cache.entry.LEAST_BYTES", 0)
+    monkeypatch.delenv("NNEFC_KEEP", raising=False)
     monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "cache"))
     archive = tmp_path / "two.tgz"
     nnefc.save_archive(archive, of_two_kernels())

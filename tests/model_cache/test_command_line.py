@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import nnefc
-from nnefc.model_cache import entry, facts
+from nnefc.model_cache import facts
 from tests.helpers.artifacts.model_cache import archive, entries
 from tests.helpers.command_line import Cli
 
-pytestmark = pytest.mark.usefixtures("keep_small_models")
+pytestmark = pytest.mark.usefixtures("keep_models")
 
 
 def test_models_are_verified_listed_and_cleared(tmp_path: Path, folder: Path, cli: Cli) -> None:
@@ -90,11 +90,15 @@ def test_models_that_are_never_cached_are_explained(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = archive(tmp_path)
-    bare = tmp_path / "document" / "graph.nnef"
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "graph.nnef").symlink_to(tmp_path / "document" / "graph.nnef")
+    (linked / "data").symlink_to(tmp_path)
     for path, environment, expected in (
-        (bare, {}, "neither an archive nor a folder"),
+        (linked, {}, "links to other things than files"),
         (source, {"NNEFC_CACHE_LIMIT": "1 kB"}, "more than 1/4 of the limit of the cache"),
         (source, {"NNEFC_VERIFY": "1"}, "NNEFC_VERIFY or NNEFC_DUMP is set"),
+        (source, {"NNEFC_KEEP": "off"}, "NNEFC_KEEP is off"),
     ):
         with monkeypatch.context() as patch:
             for name, value in environment.items():
@@ -103,13 +107,12 @@ def test_models_that_are_never_cached_are_explained(
         assert not row["hit"]
         assert row["name"] is None
         assert expected in row["reasons"][0]
-    monkeypatch.setattr(entry, "LEAST_BYTES", 4 << 20)
-    assert explained(cli, source)["reasons"] == ["the document has less than 4 MB"]
 
 
 def test_warm_stores_models(
     tmp_path: Path, folder: Path, cli: Cli, imported: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("nnefc.cli.support.printing._COMPILING_SECONDS", 1e9)  # tell of no delay
     source = archive(tmp_path)
     shown = cli("cache", "warm", source, "-t", "1", "--json")
     assert json.loads(shown.out)["models_kept"] == 1
@@ -127,7 +130,7 @@ def test_warm_stores_models(
     imported.clear()
     nnefc.compile(source, threads=1, shapes={"x": (2, 3, 28, 24)}, dialect="nnef")
     assert not imported
-    monkeypatch.setattr(entry, "LEAST_BYTES", 4 << 20)
+    monkeypatch.setenv("NNEFC_KEEP", "off")
     shown = cli("cache", "warm", source, "-t", "1")
     assert "kept" not in shown.out
     assert shown.status == 0

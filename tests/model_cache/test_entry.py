@@ -19,7 +19,7 @@ from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.artifacts.model_cache import archive, entries
 from tests.helpers.artifacts.saved import COUNTER, MIXED, TRANSFORMED, results, same, write
 
-pytestmark = pytest.mark.usefixtures("keep_small_models")
+pytestmark = pytest.mark.usefixtures("keep_models")
 
 Compile = Callable[..., nnefc.Model]
 
@@ -165,3 +165,53 @@ def test_compiling_a_cached_model_reports_progress(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     nnefc.compile(source, progress=lambda done, total, _: steps.append((done, total)))
     assert steps[-1][0] == steps[-1][1] > 3
+
+
+def bare(folder: Path, seed: int) -> Path:
+    """A bare document with the data of `archive` beside it."""
+    folder.mkdir(exist_ok=True)
+    with tarfile.open(archive(folder, seed=seed)) as tar:
+        tar.extractall(folder, filter="data")
+    return folder / "graph.nnef"
+
+
+def test_bare_documents_are_cached_with_the_data_beside_them(
+    tmp_path: Path, folder: Path, imported: list[Any]
+) -> None:
+    source = bare(tmp_path / "first", 3)
+    expected = results(nnefc.compile(source))
+    imported.clear()
+    same(results(nnefc.compile(source)), expected)
+    assert not imported
+    assert len(entries(folder)) == 1
+    bare(tmp_path / "first", 4)
+    imported.clear()
+    changed = results(nnefc.compile(source))
+    assert imported == [source]
+    same(changed, results(nnefc.compile(source, keep=False)))
+    assert not np.array_equal(changed[0], expected[0])
+
+
+def test_linked_weights_are_cached(tmp_path: Path, imported: list[Any]) -> None:
+    """Folders of model hubs hold links to files named by their content."""
+    source = bare(tmp_path / "first", 3)
+    (data, *_) = source.parent.rglob("*.dat")
+    expected = results(nnefc.compile(source, keep=False))
+    data.symlink_to(data.rename(tmp_path / "blob"))
+    for times in (1, 0):
+        imported.clear()
+        same(results(nnefc.compile(source.parent)), expected)
+        assert len(imported) == times
+
+
+def test_random_weights_are_replaced_by_data(tmp_path: Path) -> None:
+    """A file that appears beside a document counts."""
+    place = tmp_path / "document"
+    place.mkdir()
+    document = write(place, TRANSFORMED)
+    random = results(nnefc.compile(document, random_weights=3))
+    same(results(nnefc.compile(document, random_weights=3)), random)
+    with tarfile.open(archive(tmp_path, TRANSFORMED, seed=5)) as tar:
+        tar.extractall(place, filter="data")
+    stored = results(nnefc.compile(document, random_weights=3))
+    assert not np.array_equal(stored[0], random[0])

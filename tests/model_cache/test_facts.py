@@ -16,7 +16,7 @@ from nnefc.model_cache import facts
 from tests.helpers.artifacts.model_cache import archive
 from tests.helpers.artifacts.saved import results, same
 
-pytestmark = pytest.mark.usefixtures("keep_small_models")
+pytestmark = pytest.mark.usefixtures("keep_models")
 
 Compile = Callable[..., nnefc.Model]
 

@@ -22,7 +22,7 @@ from tests.helpers.artifacts.model_cache import archive, entries
 from tests.helpers.artifacts.saved import COUNTER, LARGE, TRANSFORMED, results, same, write
 from tests.helpers.disks import largest_file
 
-pytestmark = pytest.mark.usefixtures("keep_small_models")
+pytestmark = pytest.mark.usefixtures("keep_models")
 
 Compile = Callable[..., nnefc.Model]
 
@@ -137,17 +137,17 @@ def test_models_that_are_not_cached(
 ) -> None:
     source = archive(tmp_path)
     nnefc.compile(source, keep=False)
-    nnefc.compile(tmp_path / "document" / "graph.nnef", random_weights=3)
     nnefc.compile(nnefc.import_model(source))
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "graph.nnef").symlink_to(tmp_path / "document" / "graph.nnef")
+    (tmp_path / "linked" / "data").symlink_to(tmp_path)
     nnefc.compile(tmp_path / "linked", random_weights=3)
     monkeypatch.setenv("NNEFC_VERIFY", "1")
     nnefc.compile(source)
     monkeypatch.delenv("NNEFC_VERIFY")
-    monkeypatch.setattr(entry, "LEAST_BYTES", 10**7)
+    monkeypatch.setenv("NNEFC_KEEP", "OFF")
     nnefc.compile(source)
-    monkeypatch.setattr(entry, "LEAST_BYTES", 0)
+    monkeypatch.delenv("NNEFC_KEEP")
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", "1 kB")
     nnefc.compile(source)
     assert not entries(folder)

@@ -1,0 +1,145 @@
+"""Fingerprints of documents change exactly with the files that an import may read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nnefc.formats import fingerprint
+from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
+from nnefc.support.errors import NnefError
+
+
+def taken(path: Path) -> Fingerprint:
+    print_ = take_fingerprint(path)
+    assert print_ is not None
+    return print_
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder with a document and files of several kinds."""
+    folder = tmp_path / "model"
+    (folder / "layer").mkdir(parents=True)
+    for name in ("graph.nnef", "other.nnef", "a.dat", "layer/b.DAT", "GRAPH.quant", "notes.txt"):
+        (folder / name).write_text(f"content of {name}")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["", "graph.nnef"])
+@pytest.mark.parametrize(
+    ("file", "matters"),
+    [
+        ("graph.nnef", True),
+        ("a.dat", True),
+        ("layer/b.DAT", True),
+        ("GRAPH.quant", True),
+        ("sub.nnef.tgz", True),
+        ("w.safetensors", True),
+        ("layer/graph.nnef", True),
+        ("values.json", True),
+        ("notes.txt", False),
+        ("other.nnef", False),
+        ("new/log.txt", False),
+    ],
+)
+def test_files_that_an_import_may_read_change_it(
+    model: Path, name: str, file: str, matters: bool
+) -> None:
+    before = taken(model / name)
+    digest = before.digest()
+    assert taken(model / name).digest() == digest
+    assert before.is_unchanged
+    (model / file).parent.mkdir(exist_ok=True)
+    (model / file).write_text("changed")
+    assert (taken(model / name).digest() != digest) is matters
+
+
+def test_a_bare_document_includes_itself_and_other_names_are_no_documents(model: Path) -> None:
+    digest = taken(model / "other.nnef").digest()
+    assert digest != taken(model / "graph.nnef").digest()
+    (model / "other.nnef").write_text("changed")
+    assert taken(model / "other.nnef").digest() != digest
+
+
+def test_names_and_places_of_files_change_it(model: Path) -> None:
+    digest = taken(model).digest()
+    (model / "a.dat").rename(model / "c.dat")
+    assert taken(model).digest() != digest
+
+
+def test_a_status_that_changes_is_noticed(model: Path) -> None:
+    before = taken(model)
+    os.utime(model / "a.dat", (1, 1))
+    assert not before.is_unchanged
+    assert taken(model).digest() == before.digest()
+    (model / "a.dat").unlink()
+    assert not before.is_unchanged
+    with pytest.raises(NnefError):
+        before.digest()
+
+
+def test_an_archive_is_one_file_whose_name_does_not_matter(model: Path) -> None:
+    first, second = model / "net.tgz", model / "copy.tgz"
+    for path in (first, second):
+        path.write_bytes(b"archive")
+    assert taken(first).digest() == taken(second).digest()
+    (model / "a.dat").write_text("changed")
+    assert taken(first).nbytes == 7
+    second.write_bytes(b"another")
+    assert taken(first).digest() != taken(second).digest()
+
+
+def test_large_files_are_hashed_by_content(model: Path) -> None:
+    file = model / "a.dat"
+    digests: set[str] = set()
+    for last in (b"0", b"1", b"1"):
+        file.write_bytes(bytes(1 << 20) + last)
+        digests.add(taken(model).digest())
+    assert len(digests) == 2
+
+
+def test_links_to_files_are_followed(model: Path, tmp_path: Path) -> None:
+    blob = tmp_path / "blob"
+    blob.write_text("weights")
+    (model / "w.dat").symlink_to(blob)
+    before, digest = taken(model), taken(model).digest()
+    blob.write_text("other weights")
+    assert not before.is_unchanged
+    assert taken(model).digest() != digest
+
+
+@pytest.mark.parametrize("target", ["absent", "."])
+def test_other_links_have_no_fingerprint(model: Path, tmp_path: Path, target: str) -> None:
+    (model / "layer" / "link").symlink_to(tmp_path / target)
+    assert take_fingerprint(model) is None
+    assert take_fingerprint(model / "graph.nnef") is None
+
+
+def test_folders_of_many_files_have_none(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files beside a bare document may be unrelated, so fewer are listed."""
+    monkeypatch.setattr(fingerprint, "_MAX_FILES", 8)
+    monkeypatch.setattr(fingerprint, "_MAX_FILES_BESIDE", 7)
+    assert take_fingerprint(model / "graph.nnef")
+    (model / "more.txt").touch()
+    assert take_fingerprint(model / "graph.nnef") is None
+    assert take_fingerprint(model)
+    (model / "still more.txt").touch()
+    assert take_fingerprint(model) is None
+
+
+@pytest.mark.parametrize("name", ["absent", "layer", "a\0b"])
+def test_what_is_no_document_has_none(model: Path, name: str) -> None:
+    assert take_fingerprint(model / name) is None
+
+
+def test_relative_paths_stay_those_of_the_folder_where_they_were_taken(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model)
+    before = taken(Path("graph.nnef"))
+    monkeypatch.chdir("/")
+    assert before.is_unchanged
+    assert before.path == str(model / "graph.nnef")
