@@ -14,8 +14,8 @@ from nnefc.dynamic.states import States, only_sessions, split_outputs
 from nnefc.options.arguments import check_shapes
 from nnefc.runtime.memory.tensors import TensorSpec, array_of, is_array
 from nnefc.runtime.run.executable import session_layout, step
-from nnefc.runtime.run.interface import Model
-from nnefc.runtime.run.signature import Signature, check_names, check_out_count, out_arrays
+from nnefc.runtime.run.interface import Model, public_names
+from nnefc.runtime.run.signature import Signature, check_names, check_out_count, ordered, out_arrays
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
@@ -55,12 +55,17 @@ class Session:
     Sessions of a model share its plans and weights.  A session serves one caller at a time.
     """
 
+    def __dir__(self) -> list[str]:
+        """The public names."""
+        return public_names(super().__dir__(), ())
+
     def __init__(self, model: DynamicModel) -> None:
         self._model = model
         self._states = States()
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the model on arrays in the order of its inputs, like `DynamicModel.__call__`."""
+    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Run the model on arrays like `DynamicModel.__call__`."""
+        arrays = ordered(arrays, named, self._model.inputs)
         names = self._model.output_names
         targets = [] if out is None else out_arrays(out)
         if out is not None:
@@ -142,6 +147,8 @@ class DynamicModel(Model):
     and `save`, raise NnefError; a model without states has them after `for_shapes(...)`.
     """
 
+    _internal = frozenset({"plan_for", "refusal", "shapes_of"})
+
     outputs: Any = _KnownShapesOnly()
     plan: Any = _KnownShapesOnly()
     graph: Any = _KnownShapesOnly()
@@ -173,20 +180,26 @@ class DynamicModel(Model):
         """Names of the arrays that a call returns, in order."""
         self.inputs = tuple(TensorSpec.of(*each) for each in source.types(self._values).items())
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the model on arrays in the order of `inputs`, of any shapes that fit together.
+    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Run the model on arrays of any shapes that fit together, in the order of `inputs`.
+
+        `named` are arrays by the names of inputs, for those without a positional argument.
 
         Returns the result or a tuple of results, or `out`, after writing them to its arrays.
         Raises NnefError with all errors: shapes that contradict each other or an assertion of the
         document, and wrong item types.
         """
-        return self._own(*arrays, out=out)
+        return self._own(*arrays, out=out, **named)
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Run the model on arrays by name; the results by name."""
         return self._own.run(inputs, out)
+
+    def __dir__(self) -> list[str]:
+        """The public names; `CompiledModel` has those of known shapes."""
+        return [name for name in super().__dir__() if not _needs_shapes(self, name)]
 
     def session(self) -> Session:
         """A session with states of its own."""
@@ -282,8 +295,9 @@ class DynamicModel(Model):
     def emit_c(self, *_: Any, **__: Any) -> NoReturn:
         raise self.refusal("emit_c")
 
-    def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
+    def profile(self, /, *arrays: Any, seconds: float = 1.0, **named: Any) -> Profile:
         """The profile of the plan for the shapes of some arrays; see `CompiledModel.profile`."""
+        arrays = ordered(arrays, named, self.inputs)
         plan = self._plans.concrete(self._named(self.shapes_of(arrays)))
         return plan.profile(*arrays, seconds=seconds)
 
@@ -293,6 +307,11 @@ class DynamicModel(Model):
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.shapes))
         return f"<DynamicModel {self._source.name}({inputs}) -> ({', '.join(self.output_names)})>"
+
+
+def _needs_shapes(model: DynamicModel, name: str) -> bool:
+    """Whether only a model with known shapes has an attribute."""
+    return isinstance(getattr(type(model), name, None), _KnownShapesOnly)
 
 
 def _shape(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-BY_NAME = "arrays by name are for run: model.run({'name': x}, out={'name': y})"
+BY_NAME = "for arrays by name: model(name=x), or model.run({'name': x}, out={'name': y})"
 """Hint for a mapping in a call."""
 
 

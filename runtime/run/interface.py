@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from nnefc.formats.files import FilePath
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from nnefc.runtime.plan.plan import Plan
     from nnefc.runtime.run.profile import Profile
     from nnefc.support.progress import Progress
+
+
+def public_names(names: Iterable[str], internal: Collection[str]) -> list[str]:
+    """The names that neither begin with an underscore nor are `internal`, sorted."""
+    return sorted(name for name in names if name[0] != "_" and name not in internal)
 
 
 class Model:
@@ -29,9 +34,16 @@ class Model:
     inputs: tuple[TensorSpec, ...]
     """Names, shapes and types of the arguments, in order; -1 for a symbolic extent."""
 
+    _internal: ClassVar[frozenset[str]] = frozenset()
+    """Members for other modules of this package, which `dir` leaves out."""
+
+    def __dir__(self) -> list[str]:
+        """The public names."""
+        return public_names(super().__dir__(), self._internal)
+
     @abstractmethod
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the model on arrays in the order of `inputs`.
+    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Run the model on arrays in the order of `inputs`, or by name.
 
         Returns the result, or a tuple of several; `out` receives them if given.  Raises NnefError
         `input/...` with all errors in the arguments.
@@ -44,7 +56,7 @@ class Model:
         """Run the model on arrays by name; returns the results by name."""
 
     @abstractmethod
-    def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
+    def profile(self, /, *arrays: Any, seconds: float = 1.0, **named: Any) -> Profile:
         """Run the model repeatedly for about `seconds` and record when each launch runs."""
 
     @abstractmethod

@@ -14,6 +14,7 @@ from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.run.executable import Executable, empty_array
 from nnefc.runtime.run.interface import Model
 from nnefc.runtime.run.runner import PlanRunner
+from nnefc.runtime.run.signature import ordered
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ class CompiledModel(Executable, Model):
     the variables.
     """
 
+    _internal = frozenset({"nbytes", "of", "state_keys", "threads_wanted"})
+
     def __init__(
         self,
         compiled: CompiledProgram,
@@ -108,6 +111,7 @@ class CompiledModel(Executable, Model):
         self.plan: Plan = compiled.plan
         self._threads = threads
         self._fast = self._fast_call()
+        self._native = self._fast and self._fast.call
 
     @classmethod
     def of(
@@ -147,7 +151,7 @@ class CompiledModel(Executable, Model):
 
     # -- running
 
-    def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
+    def profile(self, /, *arrays: Any, seconds: float = 1.0, **named: Any) -> Profile:
         """Run the model for about `seconds` and record when and on which thread each launch runs.
 
         The arguments are those of a call; launch i of the profile is `launches[i]`.  Variables that
@@ -155,6 +159,7 @@ class CompiledModel(Executable, Model):
         """
         from nnefc.runtime.run.profile import profile
 
+        arrays = ordered(arrays, named, self.inputs)
         self._signature.check_count(arrays)
         taken, results = self._signature.accept(arrays), list(map(empty_array, self.outputs))
         return profile(

@@ -81,6 +81,41 @@ class Signature:
         return targets
 
 
+def ordered(
+    arrays: tuple[Any, ...], named: Mapping[str, Any], inputs: Sequence[TensorSpec]
+) -> tuple[Any, ...]:
+    """The arrays of a call in the order of its inputs.
+
+    `arrays` are for the first inputs, `named` for the others.  Raises NnefError `input/...` for
+    unknown and missing names, and for inputs that are given twice.  Without names the number of
+    arrays is not checked.
+    """
+    if not named:
+        return arrays
+    expected = [spec.name for spec in inputs]
+    if len(arrays) > len(expected):
+        raise NnefError.of(
+            "input/count",
+            f"{len(arrays)} arrays given, and others by name; expected {len(expected)}: "
+            + (", ".join(expected) or "none"),
+        )
+    first, others = expected[: len(arrays)], expected[len(arrays) :]
+    problems = [
+        Diagnostic(
+            "input/name",
+            f"input {name!r} is given twice: by position {i} and by name",
+            hint="leave one out",
+        )
+        for i, name in enumerate(first, 1)
+        if name in named
+    ]
+    rest = {name: x for name, x in named.items() if name not in first}
+    problems += name_problems("inputs", rest, others, expected)
+    if problems:
+        raise NnefError(problems)
+    return (*arrays, *(named[name] for name in others))
+
+
 def out_arrays(out: Any) -> list[Any]:
     """The arrays in the argument `out` of a call: one array, or several in an iterable.
 
@@ -121,16 +156,29 @@ def check_names(
         )
     if set(given) == set(expected):
         return
+    if problems := name_problems(what, given, expected, expected):
+        raise NnefError(problems)
+
+
+def name_problems(
+    what: Literal["inputs", "outputs"],
+    given: Mapping[str, Any],
+    expected: Sequence[str],
+    every: Sequence[str],
+) -> list[Diagnostic]:
+    """The errors `input/name` unless `given` names all `expected` inputs, or some of the outputs.
+
+    `every`: the names of all inputs or outputs, for the hint.
+    """
     problems = [
         Diagnostic(
             "input/name",
             f"no {what[:-1]} is named {name!r}",
-            hint=f"the {what} are {', '.join(expected) or 'none'}",
+            hint=f"the {what} are {', '.join(every) or 'none'}",
         )
         for name in given
         if name not in expected
     ]
     missing = [name for name in expected if what == "inputs" and name not in given]
     problems += [Diagnostic("input/name", f"input {name!r} is missing") for name in missing]
-    if problems:
-        raise NnefError(problems)
+    return problems
