@@ -1,5 +1,18 @@
-"""`python -m nnefc` is the command line."""
+"""The command line: `nnefc` and `python -m nnefc`."""
 
-from nnefc.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is imported prints no traceback."""
+    try:
+        from nnefc.cli import main as run  # takes 0.1 s
+
+        run()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,12 +6,10 @@ the compiler inside the function, so that `--help` and completion answer at once
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from contextlib import suppress
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -27,9 +25,18 @@ from nnefc.cli.inspect import command as inspect_command
 from nnefc.cli.ops import ops
 from nnefc.cli.profile import command as profile_command
 from nnefc.cli.run import run
+from nnefc.cli.support.diagnostics import forget_reported, report
+from nnefc.cli.support.printing import print_errors
+from nnefc.cli.support.streams import discard_output, prepare_output
+
+if TYPE_CHECKING:
+    from nnefc.support.errors import Diagnostic
 
 PROGRAM = "nnefc"
 """The name in usage texts and completion, also under `python -m nnefc`."""
+
+_UsageError: Any = typer.BadParameter.__base__
+"""The error of a wrong command line, which typer does not export."""
 
 
 class Interrupted(Exception):
@@ -90,49 +97,50 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; expected errors print a message and exit with status 1."""
-    from nnefc.cli.support.printing import report
-    from nnefc.support.errors import NnefError
-
-    _prepare_output()
+    """Run the command line, and end the process with its exit status."""
+    prepare_output()
+    forget_reported()
     os.environ.setdefault("NNEFC_AHEAD", "off")  # a command ends with what it was called for
+    sys.exit(_run_app())
+
+
+def _run_app() -> int:
+    """Run the command of `sys.argv`; print expected errors.  Returns the exit status."""
+    from nnefc.support.errors import Diagnostic, NnefError
+
     try:
         try:
-            app(prog_name=PROGRAM)
+            return app(prog_name=PROGRAM, standalone_mode=False) or 0
         finally:
             sys.stdout.flush()
     except NnefError as error:
-        report(error.errors)
-        sys.exit(1)
-    except BrokenPipeError:  # the reader of the output has closed it
-        _discard_output()
-        sys.exit(1)
+        return _failed(error.errors)
+    except _UsageError as error:
+        error.show()
+        text = error.format_message()
+        if text:  # without arguments the help is shown
+            print_errors([Diagnostic("input/option", text, hint=f"{_called(error)} --help")])
+        return error.exit_code
     except OSError as error:
         if error.filename is not None:
             raise
-        _discard_output()
+        discard_output()
         reason = error.strerror or str(error)
-        print(f"error: cannot write the output: {reason} [data/write]", file=sys.stderr)
-        sys.exit(1)
+        return _failed([Diagnostic("data/write", f"cannot write the output: {reason}")])
     except (Interrupted, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        return 130
     except MemoryError:
-        print("error: out of memory [limit/memory]", file=sys.stderr)
-        sys.exit(1)
+        return _failed([Diagnostic("limit/memory", "out of memory")])
 
 
-def _prepare_output() -> None:
-    """Open closed standard streams; let both replace characters that they cannot encode."""
-    for name, errors in (("stdout", "replace"), ("stderr", "backslashreplace")):
-        stream = getattr(sys, name)
-        if stream is None:  # closed by the parent process
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (stays open)
-        elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=errors)
+def _failed(errors: Sequence[Diagnostic]) -> int:
+    """Print the errors of a command; returns its exit status."""
+    report(errors)
+    print_errors(errors)
+    return 1
 
 
-def _discard_output() -> None:
-    """Redirect standard output to the null device: buffered text then raises no error at exit."""
-    with suppress(OSError, ValueError), Path(os.devnull).open("w") as null:
-        os.dup2(null.fileno(), sys.stdout.fileno())
+def _called(error: Any) -> str:
+    """The command whose arguments are wrong."""
+    return PROGRAM if error.ctx is None else error.ctx.command_path

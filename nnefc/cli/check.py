@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from nnefc.cli.support.diagnostics import record, report
 from nnefc.cli.support.options import Dialect, Json, LimitOptions, Strict, model_path, parse_limits
-from nnefc.cli.support.printing import print_json, reading, report
+from nnefc.cli.support.printing import print_json, reading
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
 
@@ -47,8 +48,8 @@ def check(
                 {
                     "file": file,
                     "valid": not errors,
-                    "errors": [_as_dict(d) for d in errors],
-                    "warnings": [_as_dict(d) for d in warnings],
+                    "errors": [record(d) for d in errors],
+                    "warnings": [record(d) for d in warnings],
                 }
                 for file, errors, warnings in findings
             ]
@@ -74,18 +75,3 @@ def _findings(
     except NnefError as error:
         return error.errors, diagnostics.warnings
     return (), diagnostics.warnings
-
-
-def _as_dict(diagnostic: Diagnostic) -> dict[str, Any]:
-    return {
-        "rule": diagnostic.rule,
-        "message": diagnostic.message,
-        "file": diagnostic.file,
-        "line": diagnostic.line,
-        "column": diagnostic.column,
-        "hint": diagnostic.hint,
-        "chain": [
-            {"what": s.what, "file": s.place.file, "line": s.place.line, "column": s.place.column}
-            for s in diagnostic.chain
-        ],
-    }

@@ -133,7 +133,7 @@ def run(
     if output is not None:
         write_outputs(output, results)
     if json:
-        print_json({name: summary(array) for name, array in results.items()})
+        print_json({name: summary(array) for name, array in results.items()}, named=True)
     elif output is None:
         _print_outputs(results)
 

@@ -29,7 +29,7 @@ def test_unencodable_names_are_replaced(tmp_path: Path) -> None:
 
 
 def test_unencodable_block_characters_are_replaced() -> None:
-    code = "import nnefc.cli as c; c._prepare_output(); print('\u2588 ok')"
+    code = "import nnefc.cli as c; c.prepare_output(); print('\u2588 ok')"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
@@ -95,6 +95,23 @@ def test_completion_under_python_m() -> None:
     assert shown.strip().endswith("_nnefc_completion nnefc")
 
 
+@pytest.mark.parametrize("module", ["typer", "nnefc.cli.run", "json"])
+def test_interrupts_while_the_command_line_is_imported(module: str) -> None:
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        "sys.modules.pop('json', None)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from nnefc.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "ops", "--json"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_interrupts_have_their_own_status() -> None:
     """Ctrl-C at any point of a command."""
     code = "from unittest import mock\n" + (
@@ -108,12 +125,29 @@ def test_interrupts_have_their_own_status() -> None:
     assert done.returncode == 130
 
 
-def test_a_closed_pipe() -> None:
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["ops"], 0),
+        (["ops", "--json"], 0),
+        (["cache", "path"], 0),
+        (["--help"], 0),
+        (["check", "none.nnef", "--json"], 1),
+        (["ops", "--none"], 2),
+    ],
+)
+def test_a_closed_pipe(command: list[str], status: int) -> None:
+    """The status is that of the command, whoever reads its output, as in `nnefc ops | head`."""
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(COMMAND, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    for error in (subprocess.PIPE, writing):
+        done = subprocess.run(
+            [*COMMAND[:-1], *command], stdout=writing, stderr=error, text=True, check=False
+        )
+        assert done.returncode == status
+        assert "Traceback" not in (done.stderr or "")
+        assert "BrokenPipe" not in (done.stderr or "")
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_closed_streams() -> None:

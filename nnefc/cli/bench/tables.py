@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.measurements import duration, histogram
-from nnefc.cli.support.printing import console, count, print_table, reported_warnings, size, table
+from nnefc.cli.support.printing import console, count, print_table, size, table
 
 _STAGES = {"python": "start Python", "read": "read the model", "first_run": "first run"}
 """Descriptions of the stages of a cold start; the others are described by their names."""

@@ -12,6 +12,7 @@ from nnefc.cli.cache.explain import explain
 from nnefc.cli.cache.folders import open_all, open_kernels, open_weights
 from nnefc.cli.cache.listing import SECONDS, list_entries
 from nnefc.cli.cache.weights import survey_weights
+from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.options import (
     Dialect,
     Json,
@@ -21,7 +22,7 @@ from nnefc.cli.support.options import (
     parse_import,
     usage,
 )
-from nnefc.cli.support.printing import count, print_json, progress, reported_warnings, size
+from nnefc.cli.support.printing import count, print_json, progress, size
 
 cache = typer.Typer(
     help="The cache of compiled kernels and models on disk, shared by all processes.",

@@ -9,6 +9,7 @@ import typer
 
 from nnefc.cli.cache.folders import open_kernels
 from nnefc.cli.cache.models import ModelLookup, look_up_model
+from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.models import load
 from nnefc.cli.support.options import (
@@ -29,7 +30,6 @@ from nnefc.cli.support.printing import (
     print_json,
     print_table,
     progress,
-    reported_warnings,
     table,
 )
 

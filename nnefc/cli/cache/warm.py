@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnefc.cli.support.diagnostics import reported
 from nnefc.cli.support.models import read
-from nnefc.cli.support.printing import compiling, reported
+from nnefc.cli.support.printing import compiling
 from nnefc.formats.files import printable
 from nnefc.support.errors import Diagnostic, Place
 

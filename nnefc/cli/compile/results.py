@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from nnefc.cli.support.printing import compiling, progress, reported_warnings
+from nnefc.cli.support.diagnostics import reported_warnings
+from nnefc.cli.support.printing import compiling, progress
 
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content

@@ -9,6 +9,7 @@ import typer
 
 from nnefc.cli.inspect.facts import describe, describe_artifact, describe_weights
 from nnefc.cli.inspect.tables import print_facts
+from nnefc.cli.support.diagnostics import reported
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.models import read
 from nnefc.cli.support.opened_model import ArtifactModel, names_artifact, open_artifact
@@ -21,7 +22,7 @@ from nnefc.cli.support.options import (
     parse_import,
     usage,
 )
-from nnefc.cli.support.printing import print_json, reported
+from nnefc.cli.support.printing import print_json
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph

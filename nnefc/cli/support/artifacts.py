@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
-from nnefc.cli.support.printing import print_table, report, size, table
+from nnefc.cli.support.printing import print_table, size, table
 from nnefc.formats.artifact import SUFFIX
 from nnefc.formats.files import is_folder, printable
 from nnefc.support.errors import Diagnostic, NnefError, Place

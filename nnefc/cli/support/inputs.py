@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
-from nnefc.cli.support.printing import report
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
 if TYPE_CHECKING:

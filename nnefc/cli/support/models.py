@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from nnefc.cli.support.diagnostics import report, reported_warnings
 from nnefc.cli.support.options import model_path
-from nnefc.cli.support.printing import compiling, reading, report, reported_warnings
+from nnefc.cli.support.printing import compiling, reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

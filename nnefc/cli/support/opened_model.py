@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from nnefc.cli.support.diagnostics import reported, reported_warnings
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.inputs import input_shapes, no_data
 from nnefc.cli.support.models import compile_graph, read
 from nnefc.cli.support.options import model_path, parse_shapes, usage
-from nnefc.cli.support.printing import reported, reported_warnings
 from nnefc.formats.artifact import is_artifact
 from nnefc.formats.files import printable
 from nnefc.ir import Graph

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
+from nnefc.cli.support.diagnostics import record, reported_records
 from nnefc.formats.read_progress import reporting_to
-from nnefc.support.errors import Diagnostic, Diagnostics, collecting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,32 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
-
-def report(diagnostics: Iterable[Diagnostic]) -> None:
-    """Print diagnostics to standard error."""
-    for diagnostic in diagnostics:
-        print(diagnostic, file=sys.stderr)
-
-
-@contextmanager
-def reported_warnings() -> Generator[None]:
-    """Print the warnings that the body issues, as diagnostics on standard error, at its end."""
-    diagnostics = Diagnostics()
-    try:
-        with collecting(diagnostics):
-            yield
-    finally:
-        report(diagnostics.warnings)
-
-
-@contextmanager
-def reported() -> Generator[Diagnostics]:
-    """Yield a collector whose warnings are printed to standard error at the end."""
-    diagnostics = Diagnostics()
-    try:
-        yield diagnostics
-    finally:
-        report(diagnostics.warnings)
+    from nnefc.support.errors import Diagnostic
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -130,11 +105,24 @@ def plain_lines(view: Table) -> Iterator[str]:
     yield empty
 
 
-def print_json(value: Any) -> None:
-    """Print JSON; NaN and infinities become null."""
+def print_json(value: Any, *, named: bool = False) -> None:
+    """Print JSON; NaN and infinities become null.
+
+    An object also gets the warnings of the command, if any, unless its keys are names of a model
+    (`named`).
+    """
     import json
 
+    if isinstance(value, dict) and not named and (warnings := reported_records()):
+        value = {**cast(dict[str, Any], value), "warnings": warnings}
     typer.echo(json.dumps(_finite(value), indent=2))
+
+
+def print_errors(errors: Sequence[Diagnostic]) -> None:
+    """Print the errors of a command as JSON, with its warnings, if it was called with --json."""
+    if "--json" in sys.argv[1:]:
+        print_json({"errors": list(map(record, errors))})
+        sys.stdout.flush()
 
 
 def _finite(value: Any) -> Any:

@@ -1,0 +1,69 @@
+"""Errors and warnings of a command: text on standard error, and records for `--json`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from nnefc.support.errors import Diagnostic, Diagnostics, collecting
+
+_reported: list[Diagnostic] = []
+"""The warnings and notes of this command, for its JSON."""
+
+
+def report(diagnostics: Iterable[Diagnostic]) -> None:
+    """Print diagnostics to standard error."""
+    for diagnostic in diagnostics:
+        print(diagnostic, file=sys.stderr)
+        if diagnostic.severity != "error":
+            _reported.append(diagnostic)
+
+
+def forget_reported() -> None:
+    """Begin a command: nothing is reported yet."""
+    _reported.clear()
+
+
+def reported_records() -> list[dict[str, Any]]:
+    """The `record` of each warning and note that this command has reported."""
+    return list(map(record, _reported))
+
+
+@contextmanager
+def reported_warnings() -> Generator[None]:
+    """Print the warnings that the body issues, as diagnostics on standard error, at its end."""
+    diagnostics = Diagnostics()
+    try:
+        with collecting(diagnostics):
+            yield
+    finally:
+        report(diagnostics.warnings)
+
+
+@contextmanager
+def reported() -> Generator[Diagnostics]:
+    """Yield a collector whose warnings are printed to standard error at the end."""
+    diagnostics = Diagnostics()
+    try:
+        yield diagnostics
+    finally:
+        report(diagnostics.warnings)
+
+
+def record(diagnostic: Diagnostic) -> dict[str, Any]:
+    """A diagnostic for JSON; `line` and `column` are 0 and `file` is None where unknown."""
+    return {
+        "severity": diagnostic.severity,
+        "rule": diagnostic.rule,
+        "message": diagnostic.message,
+        "file": diagnostic.file,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+        "hint": diagnostic.hint,
+        "chain": [
+            {"what": s.what, "file": s.place.file, "line": s.place.line, "column": s.place.column}
+            for s in diagnostic.chain
+        ],
+    }
