@@ -268,6 +268,7 @@ class PlanCache:
         from nnefc.driver.kernels_ahead import expecting_usual_kernels
         from nnefc.driver.lower import lower_graph
         from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+        from nnefc.runtime.plan.trace_template import compile_template
         from nnefc.support.memory_errors import memory_errors
 
         trace = Trace(must_vary=True)  # for a single shape, a concrete plan takes less time
@@ -290,9 +291,8 @@ class PlanCache:
         program = lower_graph(graph, self._config, dynamic_shapes=True)
         threads = self._config.threads
         with memory_errors("compile the model"), expecting_usual_kernels(self._config):
-            model = SymbolicExecutable(
-                trace, program, graph, self._progress, self._shared, threads=threads
-            )
+            template = compile_template(trace, program, graph, self._progress, self._shared)
+            model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)
         input_dims = [value.type.dims for value in graph.inputs[: len(shapes)]]
         dims = list(chain.from_iterable([*input_dims, *lifted.values()]))
         return SymbolicPlan(

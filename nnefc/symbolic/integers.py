@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn, cast
 
 from nnefc.symbolic.base import Dim, SymIntBase, Untraceable, float_bits
-from nnefc.symbolic.recording import Named, Number, Recording, text_of
+from nnefc.symbolic.recording import Named, Number, Recording, operand
+from nnefc.symbolic.straight_line import text
 
 PROBE_STRIDE: Final = 1009
 """Distance between a symbol's hint and its probe, a second sample value.
@@ -58,22 +59,23 @@ class Trace(Recording):
         probe = 3 * value + len(self.symbols) * PROBE_STRIDE
         return cast(Dim, SymInt(self, value, name, probe))
 
-    def lookup(self, text: str) -> SymInt | None:
-        """The SymInt of an expression, if one with this text was recorded."""
-        return self._expressions.get(text)
+    def lookup(self, op: str, *operands: Any) -> SymInt | None:
+        """The SymInt of an operation, if an equal one was recorded."""
+        return self._expressions.get(text(op, tuple(map(operand, operands))))
 
-    def make(self, text: str, value: Number, *uses: Any, probe: Number | None = None) -> SymInt:
-        """The SymInt of an expression; equal texts give the same object."""
-        number = self._expressions.get(text)
+    def make(self, value: Number, op: str, *operands: Any, probe: Number | None = None) -> SymInt:
+        """The SymInt of an operation, which is `value` for the hints; one for equal operations."""
+        expression = text(op, tuple(map(operand, operands)))
+        number = self._expressions.get(expression)
         if number is None:
             name = f"v{len(self._expressions)}"
-            number = self._expressions[text] = SymInt(self, value, name, probe)
-            self.assign(text, *uses, name=name)
+            number = self._expressions[expression] = SymInt(self, value, name, probe)
+            self.assign(op, *operands, name=name)
         return number
 
     def specialize(self, number: SymInt) -> None:
         """Guard that a SymInt equals its hint."""
-        self.guard(f"{number.name} == {text_of(number.value)}", number)
+        self.guard("==", number, number.value)
         if number.name in self.symbols:
             self._specialized.add(number.name)
             if self._must_vary and len(self._specialized) == len(self.symbols):
@@ -196,7 +198,7 @@ class SymInt(Named, SymIntBase):
 
     def __neg__(self) -> Any:
         probe = None if self.probe is None else -self.probe
-        return self.trace.make(f"-{self.name}", -self.value, self, probe=probe)
+        return self.trace.make(-self.value, "neg", self, probe=probe)
 
     def __abs__(self) -> Any:
         return self._call("abs", abs)
@@ -214,14 +216,13 @@ class SymInt(Named, SymIntBase):
         return self if isinstance(self.value, int) else self._call("round", round)
 
     def bit_length(self) -> Any:
-        value = cast(int, self.value)
-        return self.trace.make(f"{self.name}.bit_length()", value.bit_length(), self)
+        return self._call("bit_length", lambda value: value.bit_length())
 
     def float_bits(self) -> Any:
         return self._call("bits", float_bits)
 
     def _call(self, name: str, function: Callable[[Any], Number]) -> Any:
-        return self.trace.make(f"{name}({self.name})", function(self.value), self)
+        return self.trace.make(function(self.value), name, self)
 
 
 _NUMBERS: Final = (int, float, SymInt)
@@ -251,8 +252,7 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
     if left is right and is_whole and sign in _WITH_ITSELF and (sign == "-" or left != 0):
         return _WITH_ITSELF[sign]
     trace = left.trace if isinstance(left, SymInt) else cast(SymInt, right).trace
-    text = f"{text_of(left)} {sign} {text_of(right)}"
-    if (known := trace.lookup(text)) is not None:
+    if (known := trace.lookup(sign, left, right)) is not None:
         return known
     value = compute(hint(left), hint(right))
     a, b = _probe(left), _probe(right)
@@ -260,7 +260,7 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
         probe = None if a is None or b is None else compute(a, b)
     except (ArithmeticError, ValueError):
         probe = None
-    return trace.make(text, value, left, right, probe=probe)
+    return trace.make(value, sign, left, right, probe=probe)
 
 
 def _probe(number: Any) -> Number | None:
@@ -275,8 +275,7 @@ def _compared(
         return NotImplemented
     holds = bool(compute(left.value, hint(right)))
     if left is not right:
-        text = f"{left.name} {sign if holds else opposite} {text_of(right)}"
-        left.trace.guard(text, left, right)
+        left.trace.guard(sign if holds else opposite, left, right)
     return holds
 
 
@@ -327,9 +326,8 @@ def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequenc
     several = [*symbolic.values(), *([choose(plain)] if plain else [])]
     if len(several) == 1 or not symbolic:
         return several[0]
-    text = f"{name}({', '.join(map(text_of, several))})"
     trace = next(iter(symbolic.values())).trace
-    return trace.make(text, choose(map(hint, several)), *several)
+    return trace.make(choose(map(hint, several)), name, *several)
 
 
 def specialized(value: Any) -> Any:

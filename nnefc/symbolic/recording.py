@@ -1,22 +1,18 @@
-"""The straight-line program that a trace records, and its translation into a Python function.
+"""The straight-line program that a trace records.
 
-A recording is a list of steps: assignments, whose right sides are Python expressions, and guards,
-which are conditions.  `Recording.function` keeps the assignments that the results and the guards
-need.
+A recording is a list of steps: assignments and guards, which are operations on variables and
+numbers.  `Recording.program` keeps the steps that results and guards need, as data:
+`nnefc.symbolic.straight_line` translates it into a Python function.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nnefc.symbolic.base import float_bits
+from nnefc.symbolic.straight_line import Function, Number, Operand, Step, StraightLine, text
 
-Number = int | float
-Function = Callable[..., "list[Any] | None"]
-"""Takes the values of the symbols in order; returns the results, None where a guard fails."""
+__all__ = ["Function", "Named", "Number", "Recording", "operand"]
 
 
 class Named:
@@ -30,22 +26,13 @@ class Named:
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """An assignment to `target`, or a guard where `target` is empty; `uses` are its variables."""
-
-    target: str
-    text: str
-    uses: tuple[str, ...]
-
-
 class Recording:
     """Assignments and guards in the order in which they were recorded."""
 
     def __init__(self) -> None:
         self.symbols: list[str] = []
         """Parameters of the function, in order."""
-        self._steps: list[_Step] = []
+        self._steps: list[Step] = []
         self._guards: set[str] = set()
         self._captured: list[Any] = []
         """Functions, and arguments of them that do not depend on symbols."""
@@ -53,20 +40,22 @@ class Recording:
 
     @property
     def guards(self) -> list[str]:
-        """The guards, in the order in which they were recorded."""
-        return [step.text for step in self._steps if not step.target]
+        """The guards as text, in the order in which they were recorded."""
+        return [text(step.op, step.operands) for step in self._steps if not step.target]
 
-    def assign(self, text: str, *uses: Any, name: str = "") -> str:
+    def assign(self, op: str, *operands: Any, name: str = "") -> str:
         """Record an assignment; returns the variable, a new one without `name`."""
         name = name or f"a{len(self._steps)}"
-        self._steps.append(_Step(name, text, _names(uses)))
+        self._steps.append(Step(name, op, tuple(map(operand, operands))))
         return name
 
-    def guard(self, text: str, *uses: Any) -> None:
+    def guard(self, op: str, *operands: Any) -> None:
         """Record a guard, which holds for the hints."""
-        if text not in self._guards:
-            self._guards.add(text)
-            self._steps.append(_Step("", text, _names(uses)))
+        step = Step("", op, tuple(map(operand, operands)))
+        condition = text(step.op, step.operands)
+        if condition not in self._guards:
+            self._guards.add(condition)
+            self._steps.append(step)
 
     def capture(self, value: Any) -> str:
         """The name of a value that does not depend on symbols.
@@ -84,38 +73,41 @@ class Recording:
             self._captured.append(value)
         return name
 
-    def function(self, results: Sequence[Number | Named]) -> Function:
-        """The function of the symbols that computes `results`, variables or plain numbers."""
-        needed = {x.name for x in results if isinstance(x, Named)}
-        body: list[str] = []
+    def program(self, results: Sequence[Number | Named]) -> StraightLine:
+        """The straight-line program of the symbols that computes `results`."""
+        returned = tuple(map(operand, results))
+        needed = set(_names(returned))
+        steps: list[Step] = []
         for step in reversed(self._steps):
             if step.target and step.target not in needed:
                 continue
-            needed.update(step.uses)
-            assignment = f"{step.target} = {step.text}"
-            body.append(assignment if step.target else f"if not ({step.text}): return None")
-        body.reverse()
-        returned = ", ".join(map(text_of, results))
-        lines = [f"def function({', '.join(self.symbols)}):", *body, f"return [{returned}]"]
-        namespace: dict[str, Any] = {
-            "inf": math.inf,
-            "nan": math.nan,
-            "ceil": math.ceil,
-            "floor": math.floor,
-            "bits": float_bits,
-            **{f"g{i}": value for i, value in enumerate(self._captured)},
-        }
-        exec("\n ".join(lines), namespace)
-        return namespace["function"]
+            needed.update(_names(step.operands))
+            steps.append(step)
+        return StraightLine(
+            tuple(self.symbols), tuple(self._captured), tuple(reversed(steps)), returned
+        )
+
+    def function(self, results: Sequence[Number | Named]) -> Function:
+        """The function of the symbols that computes `results`, variables or plain numbers."""
+        return self.program(results).function()
 
 
-def _names(uses: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(x if isinstance(x, str) else x.name for x in uses if isinstance(x, str | Named))
+def operand(value: Any) -> Operand:
+    """An operand of a step: a name, a number, or a tuple of a constructor's name and operands."""
+    if isinstance(value, Named):
+        return value.name
+    if isinstance(value, str | bool):
+        return value
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(map(operand, items))
+    return float(value) if isinstance(value, float) else int(value)
 
 
-def text_of(number: Any) -> str:
-    """The expression for a number, symbolic or plain."""
-    if isinstance(number, Named):
-        return number.name
-    plain = float(number) if isinstance(number, float) else int(number)
-    return f"({plain!r})" if plain < 0 else repr(plain)
+def _names(operands: Iterable[Operand]) -> Iterable[str]:
+    """The names in some operands."""
+    for each in operands:
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, tuple):
+            yield from _names(each)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nnefc.symbolic.base import Dim
 from nnefc.symbolic.integers import SymInt, Trace
-from nnefc.symbolic.recording import Named, Number, text_of
+from nnefc.symbolic.recording import Named, Number
+from nnefc.symbolic.straight_line import CALL, ITEM, Operand, text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,40 +53,39 @@ def traced_call(function: TupleFunction, *arguments: Any) -> Any:
 
 
 def _traced(trace: Trace, function: TupleFunction, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    uses: list[SymInt] = []
-    text = f"{trace.capture(function)}{_argument(trace, arguments, uses)}"
-    results = trace.calls.get(text)
+    operands = (trace.capture(function), *(_operand(trace, each) for each in arguments))
+    key = text(CALL, operands)
+    results = trace.calls.get(key)
     if results is None:
-        call = trace.assign(text, *uses)
+        call = trace.assign(CALL, *operands)
         hints = function(*hints_within(arguments))
-        results = tuple(_result(trace, f"{call}[{i}]", call, x) for i, x in enumerate(hints))
-        trace.calls[text] = results
+        results = tuple(_result(trace, call, i, x) for i, x in enumerate(hints))
+        trace.calls[key] = results
     return results
 
 
-def _argument(trace: Trace, value: Any, uses: list[SymInt]) -> str:
-    """The expression for an argument; its SymInts are added to `uses`."""
+def _operand(trace: Trace, value: Any) -> Operand:
+    """The operand for an argument."""
     if isinstance(value, SymInt):
-        uses.append(value)
         return value.name
     if isinstance(value, Number):
-        return repr(value) if isinstance(value, bool) else text_of(value)
+        return value if isinstance(value, bool | float) else int(value)
     if not trace_of(value):
         return trace.capture(value)
-    items = "".join(f"{_argument(trace, item, uses)}, " for item in _items(value))
-    return f"({items})" if type(value) is tuple else f"{trace.capture(type(value))}({items})"
+    constructor = "" if type(value) is tuple else trace.capture(type(value))
+    return (constructor, *(_operand(trace, item) for item in _items(value)))
 
 
-def _result(trace: Trace, text: str, call: str, value: Any) -> SymInt | TracedArray:
+def _result(trace: Trace, call: str, index: int, value: Any) -> SymInt | TracedArray:
     if isinstance(value, Number):
-        return trace.make(text, value, call)
-    return TracedArray(trace, value, trace.assign(text, call))
+        return trace.make(value, ITEM, call, index)
+    return TracedArray(trace, value, trace.assign(ITEM, call, index))
 
 
 def length(table: Array | TracedArray) -> Dim:
     """The number of rows, symbolic for a TracedArray."""
     if isinstance(table, TracedArray):
-        return cast(Dim, table.trace.make(f"len({table.name})", len(table.value), table))
+        return cast(Dim, table.trace.make(len(table.value), "len", table))
     return len(table)
 
 

@@ -11,6 +11,7 @@ from nnefc.ir import Attribute, Op, Shape
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
 from nnefc.ops.extended.resampling import Taps, resized_axes
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 EXACT = 1e-6
@@ -42,6 +43,7 @@ def _resize(op: Op) -> Result:
     return NewOp("multilinear_upsample", op.inputs, attributes)
 
 
+@traceable
 def _equivalent(shape: Shape, sizes: Shape, how: tuple[tuple[str, Attribute], ...]) -> tuple[int]:
     """The index of the equivalent among `EQUIVALENTS`, as a function that can be traced."""
     attributes: dict[str, Any] = {**dict(how), "sizes": sizes}

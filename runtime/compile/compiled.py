@@ -87,7 +87,8 @@ def compile_draft(
 ) -> tuple[CompiledProgram, PlanDraft]:
     """The compiled program, as from `compile_program`, and the draft of its plan.
 
-    The draft may contain symbolic integers; the plan holds their hints.
+    The draft may contain symbolic integers, and so may the shapes and the session of the program;
+    its plan holds their hints.
     """
     from nnefc.program.packed_weight import PackedWeight
     from nnefc.runtime.compile import support_code

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
-from nnefc.kernels.abi import (
-    BASE_ARENA,
-    BASES,
-    LAUNCH,
-    LAUNCH_KERNEL,
-    LAUNCH_PARAMS,
-    LAUNCH_TILES,
-)
+from nnefc.kernels.abi import BASE_ARENA, BASES
 from nnefc.kernels.template import Kernel
-from nnefc.program.program import Program, Ref, RepeatedLaunches
+from nnefc.program.program import Program, Ref
 from nnefc.runtime.plan.arena import arrange
+from nnefc.runtime.plan.launch_table import WORD, LaunchTable, Repetition
 from nnefc.runtime.plan.plan import BaseTable, Plan
 from nnefc.symbolic.integers import hint
-
-if TYPE_CHECKING:
-    from nnefc.runtime.plan.plan import Int64Array
-
-WORD: Final = 8
-"""Bytes of a word."""
 
 
 def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Plan:
@@ -36,17 +23,13 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
 class PlanDraft:
     """A plan before encoding; its integers may be symbolic."""
 
-    kernels: list[int]
-    """[distinct launches]: byte offset of the kernel in the code."""
-    starts: list[int]
-    """[distinct launches]: byte offset of the parameters."""
+    table: LaunchTable
     tiles: list[int]
+    """[distinct launches]: number of tiles."""
     params: list[int]
-    launch_of: Int64Array
-    """[steps]: index of the distinct launch, for the hints of symbols."""
-    repeated: list[RepeatedLaunches]
-    """Runs of launches whose length is symbolic."""
-    table: BaseTable
+    steps: list[int]
+    """The lengths of the repeated runs of `table`."""
+    bases: BaseTable
     arena_bytes: int
     arena_lower_bound: int
 
@@ -56,43 +39,17 @@ class PlanDraft:
 
         params = np.array([hint(x) for x in self.params], np.int64)
         tiles = [hint(x) for x in self.tiles]
-        launches = self.launches(tiles, self.launch_of)
+        launches = self.table.encoded(tiles)
         launches.flags.writeable = params.flags.writeable = False
         return Plan(
             launches=launches,
-            launch_of=self.launch_of,
+            launch_of=self.table.launch_of,
             params=params,
-            table=self.table,
+            table=self.bases,
             arena_bytes=hint(self.arena_bytes),
             arena_lower_bound=self.arena_lower_bound,
             parallel=max(tiles, default=1) > 1,
         )
-
-    def launches(self, tiles: Sequence[int], launch_of: Int64Array) -> Int64Array:
-        """[steps, 4] encoded launches; `tiles` is the number of tiles of each distinct launch."""
-        import numpy as np
-
-        launches = np.zeros((len(tiles), len(LAUNCH.offsets)), np.int64)
-        for offset, column in (
-            (LAUNCH_KERNEL, self.kernels),
-            (LAUNCH_PARAMS, self.starts),
-            (LAUNCH_TILES, tiles),
-        ):
-            launches[:, offset // WORD] = column
-        return launches[launch_of]
-
-    def steps(self, counts: Sequence[int]) -> Int64Array:
-        """`launch_of` if the repeated runs have `counts` steps."""
-        import numpy as np
-
-        pieces: list[Int64Array] = []
-        end = 0
-        for each, count in zip(self.repeated, counts, strict=True):
-            pieces.append(self.launch_of[end : each.start])
-            period = self.launch_of[each.start : each.start + each.period]
-            pieces.append(np.resize(period, count))
-            end = each.start + hint(each.steps)
-        return np.concatenate([*pieces, self.launch_of[end:]])
 
 
 def draft_plan(
@@ -134,14 +91,14 @@ def draft_plan(
     number = {launch: i for i, launch in enumerate(distinct)}
     launch_of = np.array([number[launch] for launch in program.launches], np.int64)
     launch_of.flags.writeable = False
+    kernels = [offset(launch.kernel) for launch in distinct]
+    repeated = [Repetition(each.start, each.period, hint(each.steps)) for each in program.repeated]
     return PlanDraft(
-        kernels=[offset(launch.kernel) for launch in distinct],
-        starts=starts,
+        table=LaunchTable(kernels, starts, launch_of, repeated),
         tiles=[launch.tiles for launch in distinct],
         params=params,
-        launch_of=launch_of,
-        repeated=program.repeated,
-        table=table,
+        steps=[each.steps for each in program.repeated],
+        bases=table,
         arena_bytes=arena.nbytes,
         arena_lower_bound=arena.lower_bound,
     )

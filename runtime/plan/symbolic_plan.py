@@ -1,141 +1,120 @@
-"""`SymbolicExecutable`: a program with symbolic integers, compiled once for many shapes.
+"""`SymbolicExecutable`: a compiled program for many shapes.
 
-Some operands, tile counts and buffer sizes of its plan are SymInts (`nnefc.symbolic.integers`).
-For other values of the symbols they are recomputed as a `PlanPatch`; code, weights and all other
-operands are reused.
+Some operands, tile counts and buffer sizes of its plan are functions of symbols
+(`nnefc.runtime.plan.plan_template`).  For given values they are computed as a `PlanPatch`; code,
+weights and all other operands are reused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.program.program import AppendedInput
-from nnefc.runtime.compile.compiled import compile_draft
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.runtime.plan.patch import PlanPatch, Varying
 from nnefc.runtime.run.executable import Executable
 from nnefc.runtime.run.runner import PlanRunner
-from nnefc.symbolic.integers import SymInt, Trace, is_symbolic
-from nnefc.symbolic.recording import Function
-from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
-    from nnefc.ir import Graph
-    from nnefc.program.program import Program
-    from nnefc.runtime.memory.weight_pool import WeightPool
-    from nnefc.support.progress import Progress
+    from nnefc.runtime.compile.compiled import CompiledProgram
+    from nnefc.runtime.memory.arenas import ArenaPool
+    from nnefc.runtime.plan.plan import Int64Array
+    from nnefc.runtime.plan.plan_template import PlanTemplate
+    from nnefc.symbolic.straight_line import Function
 
 Array = np.ndarray[Any, Any]
 Specs = tuple[TensorSpec, ...]
 
 
 class _Tensors:
-    """Inputs or outputs whose shapes depend on symbols."""
+    """Inputs or outputs, some of which have varying shapes."""
 
-    def __init__(self, specs: Specs) -> None:
-        self._specs = specs
-        self._varying = [i for i, spec in enumerate(specs) if is_symbolic(spec.shape)]
-        self.extents = [extent for i in self._varying for extent in specs[i].shape]
-        """The extents of symbolic shapes, in order."""
+    def __init__(self, specs: Specs, varying: Sequence[int]) -> None:
+        self.specs = specs
+        self.varying = varying
         self._last: tuple[list[int] | None, Specs] = None, ()
 
     def at(self, extents: list[int]) -> Specs:
         """The specs with these extents; the same tuple as before for equal extents."""
         if extents == self._last[0]:
             return self._last[1]
-        specs, values = list(self._specs), iter(extents)
-        for i in self._varying:
+        specs, first = list(self.specs), 0
+        for i in self.varying:
             spec = specs[i]
-            specs[i] = TensorSpec(spec.name, tuple(islice(values, len(spec.shape))), spec.dtype)
+            last = first + len(spec.shape)
+            specs[i] = TensorSpec(spec.name, tuple(extents[first:last]), spec.dtype)
+            first = last
         self._last = extents, tuple(specs)
         return self._last[1]
 
 
 class SymbolicExecutable:
-    """A compiled program with SymInts, specialised for values of the symbols by `at`."""
+    """A compiled program with a plan template, specialised for values of the symbols by `at`."""
 
     def __init__(
         self,
-        trace: Trace,
-        program: Program,
-        graph: Graph,
-        progress: Progress | None,
-        shared: WeightPool,
+        compiled: CompiledProgram,
+        template: PlanTemplate,
+        arenas: ArenaPool,
         *,
         threads: int | None = None,
     ) -> None:
-        compiled, self._draft = compile_draft(program, graph, progress, shared.packed)
-        draft = self._draft
-        varying_params = [i for i, x in enumerate(draft.params) if isinstance(x, SymInt)]
-        tables = {
-            compiled.plan.table.constants + i: each
-            for i, each in enumerate(program.constants)
-            if isinstance(each, TracedArray)
-        }
-        varying = Varying(np.array(varying_params, np.intp), tuple(tables))
-        self._runner = PlanRunner(compiled, threads, shared.arenas, varying)
-        self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
-        self._appended = compiled.session.appended
-        self._session = compiled.session._replace(appended=())
-        """The layout of the last specialisation, with concrete item counts."""
-        self._parallel = compiled.plan.parallel
-        self._launches_vary = is_symbolic(draft.tiles) or bool(draft.repeated)
-        groups: list[Sequence[Any]] = [
-            [draft.params[i] for i in varying_params],
-            draft.tiles if self._launches_vary else [],
-            [each.steps for each in draft.repeated],
-            [draft.arena_bytes],
-            self._inputs.extents,
-            self._outputs.extents,
-            [each.extent for each in compiled.session.appended],
-            list(tables.values()),
-        ]
-        self._counts = list(map(len, groups))
-        self._function: Function = trace.function([x for group in groups for x in group])
+        """`compiled` has the plan, shapes and session of the hints."""
+        self._template = template
+        self._runner = PlanRunner(
+            compiled, threads, arenas, Varying(template.slots, tuple(template.bases))
+        )
+        self.inputs = _Tensors(compiled.inputs, template.inputs)
+        self.outputs = _Tensors(compiled.outputs, template.outputs)
+        self._session = compiled.session
+        """The layout of the last specialisation, with its item counts."""
+        self._function: Function | None = None
+
+    def _evaluate(self, symbols: Sequence[int]) -> list[Any] | None:
+        """The results of the template's function; None where it has none."""
+        function = self._function
+        if function is None:
+            function = self._function = self._template.program.function()
+        try:
+            return function(*symbols)
+        except (ArithmeticError, ValueError):
+            return None
 
     def holds(self, symbols: Sequence[int]) -> bool:
         """Whether the guards hold for these values."""
-        try:
-            return self._function(*symbols) is not None
-        except (ArithmeticError, ValueError):
-            return False
+        return self._evaluate(symbols) is not None
 
     def at(self, symbols: Sequence[int]) -> Executable | None:
         """The plan for these values; None if a guard fails."""
+        values = self._evaluate(symbols)
+        if values is None:
+            return None
+        template, sections = self._template, self._template.sections
+        count = len(values) - len(template.bases)
         try:
-            values = self._function(*symbols)
-            if values is None:
-                return None
-            rest = iter(values)
-            params, tiles, steps, (nbytes,), input_extents, output_extents, counts, tables = (
-                list(islice(rest, count)) for count in self._counts
-            )
-            patch = self._patch(params, tiles, steps, nbytes, tables)
+            numbers = np.array(values[:count], np.int64)
+            tables = [np.require(table, requirements=["C", "A"]) for table in values[count:]]
         except (ArithmeticError, ValueError):
             return None
-        if counts != [extent for _, _, extent in self._session.appended]:
-            pairs = zip(self._appended, counts, strict=True)
-            grown = tuple(AppendedInput(name, axis, extent) for (name, axis, _), extent in pairs)
+        patch = self._patch(numbers, tables)
+        counts = numbers[sections.appended].tolist()
+        if counts != [each.extent for each in self._session.appended]:
+            pairs = zip(self._session.appended, counts, strict=True)
+            grown = tuple(each._replace(extent=extent) for each, extent in pairs)
             self._session = self._session._replace(appended=grown)
-        inputs, outputs = self._inputs.at(input_extents), self._outputs.at(output_extents)
+        inputs = self.inputs.at(numbers[sections.inputs].tolist())
+        outputs = self.outputs.at(numbers[sections.outputs].tolist())
         return Executable(self._runner, inputs, outputs, self._session, patch)
 
-    def _patch(
-        self,
-        params: list[int],
-        tiles: list[int],
-        steps: list[int],
-        nbytes: int,
-        tables: list[Array],
-    ) -> PlanPatch:
-        values = np.array(params, np.int64)
-        tables = [np.require(table, requirements=["C", "A"]) for table in tables]
-        if not self._launches_vary:
-            return PlanPatch(values, None, nbytes, self._parallel, tables)
-        launch_of = self._draft.steps(steps) if steps else self._draft.launch_of
-        launches = self._draft.launches(tiles, launch_of)
-        return PlanPatch(values, launches, nbytes, max(tiles, default=1) > 1, tables)
+    def _patch(self, numbers: Int64Array, tables: list[Array]) -> PlanPatch:
+        template, sections = self._template, self._template.sections
+        params, nbytes = numbers[sections.params], int(numbers[sections.arena_bytes][0])
+        if not sections.tiles.size:
+            return PlanPatch(params, None, nbytes, template.plan.parallel, tables)
+        tiles: list[int] = numbers[sections.tiles].tolist()
+        steps: list[int] = numbers[sections.steps].tolist()
+        launches = template.launches
+        encoded = launches.encoded(tiles, launches.steps(steps) if steps else None)
+        return PlanPatch(params, encoded, nbytes, max(tiles, default=1) > 1, tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,9 +19,13 @@ from nnefc.ops.tools.table import operations
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+from nnefc.runtime.plan.trace_template import compile_template
 from nnefc.support.errors import NnefError
+from nnefc.symbolic import captured as captured_values
+from nnefc.symbolic import straight_line
 from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import Trace
+from nnefc.symbolic.straight_line import StraightLine
 
 Array = np.ndarray[Any, Any]
 
@@ -75,6 +80,13 @@ def _with_extent(
     }
 
 
+def _written_and_read(program: StraightLine) -> StraightLine:
+    """The program after a way through a file."""
+    captured = json.loads(json.dumps(list(map(captured_values.to_data, program.captured))))
+    data = json.loads(json.dumps(program.to_data()))
+    return straight_line.from_data(data, list(map(captured_values.from_data, captured)))
+
+
 def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     """Compare plans for other extents with the reference; returns the number of plans."""
     shapes = {name: x.shape for name, x in inputs.items()}
@@ -83,7 +95,10 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     try:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
         program = lower_graph(traced, CompileConfig(1), dynamic_shapes=True)
-        model = SymbolicExecutable(trace, program, traced, None, WeightPool(), threads=1)
+        pool = WeightPool()
+        compiled, template = compile_template(trace, program, traced, None, pool)
+        template = template._replace(program=_written_and_read(template.program))
+        model = SymbolicExecutable(compiled, template, pool.arenas, threads=1)
     except (NnefError, Untraceable):
         return 0  # it needs a plain number
     computed = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from nnefc.symbolic.integers import (
     specialized,
     statically_equal,
 )
+from nnefc.symbolic.straight_line import from_data
 
 BINARY: list[Callable[[Any, Any], Any]] = [
     operator.add,
@@ -85,7 +87,9 @@ def test_functions_agree_with_plain_integers(
     except (ArithmeticError, ValueError):
         return
     assert list(map(hint, traced)) == numbers_of(steps, list(first))
-    function = trace.function(traced)
+    program = trace.program(traced)
+    written = json.loads(json.dumps(program.to_data()))
+    function = from_data(written, program.captured).function()
     assert function(*first) == list(map(hint, traced))
     for pair in others:
         try:

@@ -25,6 +25,7 @@ from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
 
@@ -240,6 +241,7 @@ class _LaneShuffle:
         return source, offset + channel[1] % size * self.y.itemsize
 
 
+@traceable
 def _runs(planes: Sequence[Plane], parts: int) -> tuple[npt.NDArray[np.int32]]:
     """int32 [runs, 1 + planes]: pixels of a run, then its byte offset in each plane.
 

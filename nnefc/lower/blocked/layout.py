@@ -19,6 +19,7 @@ from nnefc.lower.movement.strided import copy_strided
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.integers import largest
 from nnefc.symbolic.traced_array import traced_call
 
@@ -118,6 +119,7 @@ def _transpose(lower: Lowering, family: Family[str, int], dense: Tensor, blocked
     lower.launch(family(str(dense.dtype), lanes), words, ceil_div(units, unit_block))
 
 
+@traceable
 def _offsets(plane: Plane) -> tuple[Array]:
     """Byte offsets of the pixels of a plane."""
     return (plane.pixels(),)

@@ -21,6 +21,7 @@ from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_block
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import length, traced_call
 
 
@@ -154,6 +155,7 @@ def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_D
     )
 
 
+@traceable
 def _pieces(
     pool: Pool, x: Plane, y: Plane, dimensions: Sequence[_Dimension]
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32], bool]:
@@ -254,6 +256,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     lower.launch(kernel, words, ceil_div(planes, plane_block))
 
 
+@traceable
 def _runs(x: Plane) -> tuple[npt.NDArray[np.int32]]:
     """int32 [runs, 2]: byte offset and pixels of the contiguous ranges inside the halo."""
     if not x.layout.has_halo:

@@ -15,6 +15,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import length, traced_call
 
 Offsets = npt.NDArray[np.int32]
@@ -193,6 +194,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     lower.launch(blocked.zero_halo(), words, ceil_div(planes, plane_block))
 
 
+@traceable
 def _gaps(plane: Plane) -> tuple[npt.NDArray[np.int64], int]:
     """([gaps, 2]: byte offset and bytes of the gaps around the rows of a plane; their sum)."""
     rows = plane.rows().astype(np.int64)

@@ -15,6 +15,7 @@ from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import TracedArray, traced_call
 
 PIXEL_NS = 3
@@ -31,6 +32,7 @@ def nearest(lower: Lowering, op: Op) -> None:
     _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
 
 
+@traceable
 def _repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[plane_pieces.Records]:
     sources = [np.arange(n * f) // f for n, f in zip(x.spatial, factors)]
     pieces = plane_pieces.records(
@@ -54,6 +56,7 @@ def linear(lower: Lowering, op: Op) -> None:
     _launch(lower, upsample.linear(item, item, x.layout.block), x, y, rows, columns)
 
 
+@traceable
 def _between(
     x: Plane, y: Plane, weight: DType, factors: tuple[int, ...], method: str, border: str
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32]]:

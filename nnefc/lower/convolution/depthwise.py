@@ -24,6 +24,7 @@ from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.support.machine_model import MACS_PER_NS
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 Array = npt.NDArray[Any]
@@ -181,6 +182,7 @@ def _columns(window: Window, row: int) -> list[int]:
     return [each.output + i * each.apart for each in last for i in range(each.count)]
 
 
+@traceable
 def _pieces(
     window: Window, row: int, inputs: int, x: Plane, y: Plane, other: Plane
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32]]:

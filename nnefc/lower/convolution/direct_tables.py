@@ -13,6 +13,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.phases import Phase, Progression, pixels_of, tap_count, tap_grid
 from nnefc.lower.partition import ceil_div
 from nnefc.program.program import Ref
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 Offsets = npt.NDArray[np.int32]
@@ -25,6 +26,7 @@ MAX_RUNS: Final = 8
 """Maximum runs of rows: each run has a table of taps of its own."""
 
 
+@traceable
 def tap_runs(
     phase: Phase, x: Plane, lane: int, channels: int, depth_block: int
 ) -> tuple[Offsets, Offsets]:
@@ -97,10 +99,12 @@ def pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[Progression, ...]) 
     return lower.table(offsets)
 
 
+@traceable
 def _grid_offsets(plane: Plane, grid: tuple[Progression, ...]) -> tuple[Offsets]:
     return (plane.offsets(*(row.numbers for row in grid)),)
 
 
+@traceable
 def zero_offsets(pixels: int) -> tuple[Offsets]:
     """A table that maps all pixels to the same zeros."""
     return (np.zeros(pixels, np.int32),)

@@ -29,6 +29,7 @@ from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import DOT_MACS_PER_NS
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.integers import hint, smallest
 from nnefc.symbolic.traced_array import traced_call
 
@@ -199,6 +200,7 @@ def _words(lower: Lowering, conv: _Convolution, **fields: Any) -> Words:
     )
 
 
+@traceable
 def _decode(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64]]:
     """[taps, dimensions], flat: the position of every tap along each dimension."""
     return (np.indices(sizes).reshape(len(sizes), -1).T.ravel(),)

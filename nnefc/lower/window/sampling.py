@@ -16,6 +16,7 @@ from nnefc.lower.window import taps
 from nnefc.ops.core.window_arithmetic import interpolation, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 Array = np.ndarray[Any, Any]
@@ -73,6 +74,7 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
         x = Ref(to.buffer)
 
 
+@traceable
 def _points(extent: int, factor: int, method: str, border: str) -> Points:
     points = interpolation(extent, factor, method, border)
     return points.low, points.high, points.weight

@@ -24,6 +24,7 @@ from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.errors import NnefError
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.integers import hint, statically_equal
 from nnefc.symbolic.traced_array import traced_call
 
@@ -56,6 +57,7 @@ def box(lower: Lowering, op: Op) -> None:
     launch_separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
 
 
+@traceable
 def _repetition_indices(dimension: WindowDimension) -> tuple[npt.NDArray[np.int32]]:
     """int32 [outputs]: the input item that each output repeats."""
     return (dimension.table().max(1).astype(np.int32),)

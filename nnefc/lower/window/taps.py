@@ -16,6 +16,7 @@ import numpy.typing as npt
 from nnefc.lower.context import Lowering
 from nnefc.ops.core.window_arithmetic import Window, forward_taps, reverse_taps
 from nnefc.program.program import Ref
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.integers import statically_equal
 from nnefc.symbolic.traced_array import traced_call
 
@@ -155,6 +156,7 @@ def index_table(lower: Lowering, dimensions: Iterable[WindowDimension]) -> tuple
     return lower.table(words), starts
 
 
+@traceable
 def _index(indexed: Sequence[WindowDimension]) -> tuple[Indices]:
     """The tables of all dimensions, at least one word."""
     tables = [dimension.table().T.ravel() for dimension in indexed]
@@ -169,6 +171,7 @@ def count_table(lower: Lowering, dimensions: Sequence[WindowDimension]) -> tuple
     ]
 
 
+@traceable
 def _counts(dimensions: Sequence[WindowDimension]) -> tuple[Indices]:
     return (np.concatenate([dimension.divisors() for dimension in dimensions]),)
 
@@ -183,6 +186,7 @@ def run_table(lower: Lowering, dimension: WindowDimension, pitch: int) -> Ref:
     return lower.table(words)
 
 
+@traceable
 def _runs(dimension: WindowDimension, pitch: int) -> tuple[Indices]:
     if dimension.is_identity:
         return (np.array([0, 1, 0, dimension.outputs, 0, pitch]),)

@@ -13,6 +13,7 @@ import numpy as np
 
 from nnefc.ir import DType, Op
 from nnefc.ops.core.window_arithmetic import Window, interpolation, pooling_window
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 BlockedRule = Callable[[Op], bool]
@@ -47,6 +48,7 @@ def pooling(op: Op) -> bool:
     return all(all(traced_call(_covers_items, window, axis, border)) for axis in spatial)
 
 
+@traceable
 def _covers_items(window: Window, axis: int, border: str) -> tuple[bool]:
     """Whether the window covers an item of the input at every position."""
     return (bool((window.clipped().taps(axis, border) >= 0).any(1).all()),)
@@ -97,6 +99,7 @@ def linear(op: Op) -> bool:
     return all(all(traced_call(_inside, *pair, a["method"], a["border"])) for pair in pairs)
 
 
+@traceable
 def _inside(extent: int, factor: int, method: str, border: str) -> tuple[bool]:
     """Whether both ends of every interpolation are items of the input."""
     points = interpolation(extent, factor, method, border)

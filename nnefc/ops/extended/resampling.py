@@ -16,6 +16,7 @@ from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import extents_allowed, fits, length, listing, one_of
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE, Folding
+from nnefc.symbolic.captured import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 COORDINATES = (
@@ -67,6 +68,7 @@ def scales_of(shape: Shape, attributes: Mapping[str, Any]) -> Sequence[float | N
     return attributes["scales"] or (None,) * len(shape)
 
 
+@traceable
 def _change(extent: int, size: int, explicit: float | None) -> tuple[int]:
     """The effect of a resize on an axis: 0 (none), SHRINKS or GROWS."""
     scale = _scale(extent, size, explicit)
