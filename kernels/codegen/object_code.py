@@ -75,7 +75,7 @@ def _target_machine(isa: Isa) -> Any:
     cpu, features = llvm_target() if isa.cpu == NATIVE else (isa.cpu, "")
     return llvm.Target.from_triple(isa.triple).create_target_machine(
         cpu=cpu,
-        features=",".join(filter(None, [features, isa.features])),
+        features=",".join(filter(None, [features, isa.llvm_features])),
         opt=3,
         reloc="pic",
         codemodel="small",
@@ -119,9 +119,10 @@ def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any
     for part in kernel.all():
         module.link_in(_parse(part.text, isa, machine))
     module.verify()
-    for item in (*module.functions, *module.global_variables):
+    for number, item in enumerate((*module.functions, *module.global_variables)):
         if not item.is_declaration and item.name != symbol:
-            item.linkage = "internal"
+            # numba's names count what the process has translated; objects must not depend on that.
+            item.linkage, item.name = "internal", f"internal.{number}"
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)

@@ -52,7 +52,15 @@ class Isa(NamedTuple):
     or empty."""
     byte_dot: str = ""
     """Intrinsic that adds groups of four products of bytes to 32 bits, or empty.  It is an optional
-    extension, which only `host` sets."""
+    extension, which `host` and `variants` set."""
+
+    @property
+    def llvm_features(self) -> str:
+        """`features`, and the feature that `byte_dot` needs."""
+        optional = [
+            extension.feature for extension in _BYTE_DOTS if self.byte_dot == extension.intrinsic
+        ]
+        return ",".join(filter(None, [self.features, *(f"+{name}" for name in optional[:1])]))
 
     @property
     def float32_lanes(self) -> int:
@@ -124,8 +132,23 @@ AARCH64 = Isa(
 TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V4, AARCH64)}
 
 
+class _ByteDot(NamedTuple):
+    """An extension with an intrinsic for `Isa.byte_dot`."""
+
+    row: str
+    feature: str
+    """LLVM's name."""
+    intrinsic: str
+
+
+_BYTE_DOTS: Final = (
+    _ByteDot("x86-64-v3", "avxvnni", "llvm.x86.avx512.vpdpbusd.256"),
+    _ByteDot("x86-64-v4", "avx512vnni", "llvm.x86.avx512.vpdpbusd.512"),
+    _ByteDot("aarch64", "dotprod", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
+)
 BUILD: Final = "build:"
-"""Prefix of NNEFC_ISA in a process that compiles for a row without running the code."""
+"""Prefix of NNEFC_ISA in a process that compiles for a row without running the code.  The name of
+the row may be that of one of its `variants`."""
 
 
 def row_of(name: str) -> Isa:
@@ -137,6 +160,21 @@ def row_of(name: str) -> Isa:
             hint=f"one of {', '.join(TABLE)}, or {NATIVE} for this processor",
         )
     return TABLE[name]
+
+
+def variants(row: Isa) -> dict[str, Isa]:
+    """The row, and those with the optional fields of other processors, by name.
+
+    Processors with `halves` are those of AMD since Zen 4, which have `byte_dot`.
+    """
+    rows = {row.name: row}
+    for extension in _BYTE_DOTS:
+        if extension.row == row.name:
+            dots = row._replace(byte_dot=extension.intrinsic)
+            rows[f"{row.name}+{extension.feature}"] = dots
+            if row is X86_64_V4:
+                rows[f"{row.name}+{extension.feature}+halves"] = dots._replace(halves=True)
+    return rows
 
 
 def setting(isa: Isa) -> str:
@@ -157,7 +195,8 @@ def host() -> Isa:
     """
     wanted = os.environ.get("NNEFC_ISA", "")
     if wanted.startswith(BUILD):
-        return row_of(wanted.removeprefix(BUILD))
+        name = wanted.removeprefix(BUILD)
+        return variants(row_of(name.partition("+")[0])).get(name) or row_of(name)
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         raise _unsupported("a 64-bit little-endian processor")
     row = _row()
@@ -208,10 +247,11 @@ def _row() -> Isa:
 
 def _byte_dot(row: Isa) -> str:
     """`Isa.byte_dot` of `row` on this machine."""
-    if row is AARCH64:
-        return "llvm.aarch64.neon.sdot.v4i32.v16i8" if "dotprod" in arm_features() else ""
-    wanted = {512: "avx512vnni", 256: "avxvnni"}.get(row.vector_bits)
-    return f"llvm.x86.avx512.vpdpbusd.{row.vector_bits}" if wanted in x86_features() else ""
+    features = arm_features() if row is AARCH64 else x86_features()
+    for extension in _BYTE_DOTS:
+        if extension.row == row.name and extension.feature in features:
+            return extension.intrinsic
+    return ""
 
 
 def _unsupported(needed: str) -> NnefError:

@@ -73,10 +73,12 @@ def lower_prepared(
     hook: Hook | None = None,
     keep_sources: bool = False,
     dynamic_shapes: bool = False,
+    cache_bytes: int | None = None,
 ) -> Program:
     """The program of a prepared graph for this machine; the graph is consumed.
 
-    `keep_sources`, `dynamic_shapes`: see `nnefc.lower.lower`.
+    `keep_sources`, `dynamic_shapes`: see `nnefc.lower.lower`.  `cache_bytes`: size of the largest
+    cache; None: of this machine.
     """
     from nnefc.formats.files import release_pages
     from nnefc.ir.convolution_algorithm import parse_algorithms
@@ -91,7 +93,8 @@ def lower_prepared(
     from nnefc.runtime.machine.resources import largest_cache, usable_cpus
     from nnefc.runtime.run.team import shared_team
 
-    threads, cache, block = config.threads, largest_cache(), lanes_of("float32")
+    threads, block = config.threads, lanes_of("float32")
+    cache = largest_cache() if cache_bytes is None else cache_bytes
     choose = ChooseConvolutionAlgorithms(
         block,
         strict=config.is_strict,

@@ -49,7 +49,7 @@ _IMPORT: Final = re.compile(
 _IMPORTED: Final = re.compile(rb"#.*|(\w+)(?:\s+as\s+\w+)?")
 _OPTIONAL: Final = ("halves", "byte_dot")
 """Fields of `Isa` that differ between processors of a row."""
-_READS_OPTIONAL: Final = re.compile(rb"\b(?!Isa\b)\w+(?:\(\))?\.(halves|byte_dot)\b")
+_READS_OPTIONAL: Final = re.compile(rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot)\b")
 """An expression that reads such a field, as in `host().halves`."""
 
 Facts = Mapping[str, str]
@@ -119,22 +119,33 @@ def shipped_key(family: str, arguments: str, isa: Isa) -> bytes | None:
     return digest and blake2b(text, digest_size=_NAME_BYTES, key=digest).digest()
 
 
-@cache
-def _row_digest(module: str, isa: Isa) -> bytes | None:
-    """A digest of what the code of a module's kernels depends on for every processor of a row.
+def shipped_row(family: str, isa: Isa) -> Isa | None:
+    """The instruction set that shipped code of a kernel is compiled for; None as `shipped_key`.
 
-    An optional field counts only if a source reads it, so most kernels have one key per row.
+    It has the optional fields of `isa` that a source reads, so most kernels have one for all
+    processors of a row.
     """
+    return _shipped_row(family.rpartition(".")[0], isa)
+
+
+@cache
+def _shipped_row(module: str, isa: Isa) -> Isa | None:
     row = TABLE.get(isa.name)
     optional = {name: getattr(isa, name) for name in _OPTIONAL}
     if row is None or row._replace(**optional) != isa._replace(cpu=row.cpu):
         return None
     modules = _reached(f"kernels.{module}")
-    if not modules:
-        return None
     read = {name for source in modules.values() for name in source.optional}
-    values = row._asdict() | {name: optional[name] for name in read}
-    text = json.dumps([values, _facts(modules)], sort_keys=True)
+    return row._replace(**{name: optional[name] for name in read}) if modules else None
+
+
+@cache
+def _row_digest(module: str, isa: Isa) -> bytes | None:
+    """A digest of what the code of a module's kernels for `_shipped_row` depends on."""
+    row = _shipped_row(module, isa)
+    if row is None:
+        return None
+    text = json.dumps([row._asdict(), _sources(f"kernels.{module}")], sort_keys=True)
     return blake2b(text.encode(), digest_size=_NAME_BYTES).digest()
 
 
@@ -184,10 +195,7 @@ def _version(package: str) -> str:
 
 def _sources(module: str) -> Facts:
     """A fact for each source that a module reaches; empty if the module does not exist."""
-    return _facts(_reached(module))
-
-
-def _facts(modules: Mapping[str, _ModuleSource]) -> Facts:
+    modules = _reached(module)
     return {
         f"{SOURCE}{name.replace('.', '/')}.py": modules[name].digest for name in sorted(modules)
     }

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _COMPILER: Final = ("numba", "llvmlite")
 """The packages that compile kernels."""
+_SHOWN: Final = 120
+"""Characters of a kernel in an error."""
 _recorded: ContextVar[list[Kernel] | None] = ContextVar("recorded", default=None)
 
 
@@ -221,8 +223,12 @@ def _require_compiler(missing: Sequence[CompileUnit]) -> None:
     """Raise NnefError `internal/code-generation` if `missing` cannot be compiled here."""
     absent = [name for name in _COMPILER if missing and find_spec(name) is None]
     if absent:
+        from textwrap import shorten
+
         names = (
-            f"{unit.family}{unit.arguments}" if isinstance(unit, Kernel) else unit.symbol
+            shorten(f"{unit.family}{unit.arguments}", _SHOWN, placeholder="...")
+            if isinstance(unit, Kernel)
+            else unit.symbol
             for unit in missing
         )
         raise NnefError.of(

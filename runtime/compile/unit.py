@@ -13,6 +13,7 @@ from nnefc.runtime.cache.key import (
     key_of_function,
     key_of_kernel,
     shipped_key,
+    shipped_row,
 )
 
 if TYPE_CHECKING:
@@ -53,3 +54,9 @@ def shipped_key_of(unit: CompileUnit, isa: Isa) -> bytes | None:
         return shipped_key(unit.family, repr(unit.arguments), isa)
     name = function_name(unit.symbol, unit.body)
     return None if name is None else shipped_key(name, "", isa)
+
+
+def shipped_row_of(unit: CompileUnit, isa: Isa) -> Isa | None:
+    """The instruction set that code with this `shipped_key_of` is compiled for."""
+    name = unit.family if isinstance(unit, Kernel) else function_name(unit.symbol, unit.body)
+    return None if name is None else shipped_row(name, isa)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -82,3 +83,59 @@ def test_an_instruction_set_of_another_architecture_is_refused() -> None:
     for name, best in (("aarch64", isa.X86_64_V4), ("x86-64-v4", isa.X86_64_V3)):
         with pytest.raises(NnefError, match="input/environment"):
             isa._other(name, best)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_variants_have_the_optional_fields_of_processors() -> None:
+    names = [name for row in isa.TABLE.values() for name in isa.variants(row)]
+    assert names == [
+        "x86-64-v2",
+        "x86-64-v3",
+        "x86-64-v3+avxvnni",
+        "x86-64-v4-256",
+        "x86-64-v4",
+        "x86-64-v4+avx512vnni",
+        "x86-64-v4+avx512vnni+halves",
+        "aarch64",
+        "aarch64+dotprod",
+    ]
+
+
+def test_processes_that_build_may_use_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in isa.TABLE.values():
+        for name, variant in isa.variants(row).items():
+            monkeypatch.setenv("NNEFC_ISA", f"build:{name}")
+            assert isa.host.__wrapped__() == variant
+    monkeypatch.setenv("NNEFC_ISA", "build:aarch64+halves")
+    with pytest.raises(NnefError, match="unknown instruction set 'aarch64"):
+        isa.host.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction"),
+    [
+        ("x86-64-v3+avxvnni", "vpdpbusd"),
+        ("x86-64-v4+avx512vnni", "vpdpbusd"),
+        ("x86-64-v4", "vpmaddubsw"),
+        ("aarch64+dotprod", "sdot"),
+    ],
+)
+def test_variants_compile_their_instructions(name: str, instruction: str) -> None:
+    """A kernel of fixed-point products, for machines that this one cannot be."""
+    program = """
+from nnefc.kernels.codegen.object_code import emit_assembly
+from nnefc.kernels.product import matmul
+from nnefc.kernels.target.isa import host
+from nnefc.runtime.compile.unit import shipped_row_of
+kernel = matmul.gemm("float32", (1, 2), (), stored="q4_0")
+row = shipped_row_of(kernel, host())
+print(emit_assembly(kernel.function(), kernel.symbol, row))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NNEFC_ISA": f"build:{name}"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert instruction in done.stdout

@@ -1,0 +1,1 @@
+"""Compiles the kernels that a wheel ships: `python -m kernel_packs SET FOLDER`."""

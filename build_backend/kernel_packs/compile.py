@@ -1,0 +1,79 @@
+"""Compiles the kernels of networks for one row of the ISA table, on all processors.
+
+For each variant of the row, processes lower the networks, and then compile the kernels that they
+need.  Most kernels are the same for all variants, and are compiled for the first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import TypeVar
+
+from kernel_packs.networks import kernels_of
+from nnefc.kernels.codegen.object_code import emit
+from nnefc.kernels.target.isa import BUILD, Isa, host, variants
+from nnefc.runtime.compile import support_code
+from nnefc.runtime.compile.unit import CompileUnit, shipped_key_of, shipped_row_of
+from nnefc.runtime.machine.resources import usable_cpus
+from nnefc.runtime.shipped.pack_file import pack
+from nnefc.support.progress import Progress
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def compile_pack(row: Isa, networks: Sequence[str], progress: Progress) -> bytes:
+    """The pack of a row with the kernels of `networks` and the support code.
+
+    `networks`: names of `kernel_packs.networks.NETWORKS`.
+    """
+    codes: dict[bytes, bytes] = {}
+    for setting, isa in variants(row).items():
+        with ProcessPoolExecutor(usable_cpus(), get_context("spawn"), _use, (setting,)) as pool:
+            units: list[CompileUnit] = _support_code()
+            for kernels in _each(pool, kernels_of, networks, f"{setting}: networks", progress):
+                units += kernels
+            keys = {shipped_key_of(unit, isa): unit for unit in units}
+            missing = {key: unit for key, unit in keys.items() if key and key not in codes}
+            objects = _each(pool, compile_unit, missing.values(), f"{setting}: kernels", progress)
+            codes.update(zip(missing, objects, strict=True))
+    return pack(codes)
+
+
+def _use(setting: str) -> None:
+    """Let `host` of this process return a variant of a row."""
+    os.environ["NNEFC_ISA"] = BUILD + setting
+
+
+def _support_code() -> list[CompileUnit]:
+    return [
+        function
+        for module in support_code.SUPPORT_MODULES
+        for function in support_code.functions(module)
+    ]
+
+
+def _each(
+    pool: ProcessPoolExecutor,
+    function: Callable[[T], U],
+    items: Iterable[T],
+    label: str,
+    progress: Progress,
+) -> Iterator[U]:
+    """`function` of each item, in order."""
+    tasks = [pool.submit(function, item) for item in items]
+    progress(0, len(tasks), label)
+    for done, task in enumerate(as_completed(tasks), 1):
+        task.result()  # a failure ends the build at once
+        progress(done, len(tasks), label)
+    return (task.result() for task in tasks)
+
+
+def compile_unit(unit: CompileUnit) -> bytes:
+    """The object code for all processors that use the unit's key."""
+    row = shipped_row_of(unit, host())
+    assert row is not None
+    return emit(unit.function(), unit.symbol, row)

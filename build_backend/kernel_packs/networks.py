@@ -1,0 +1,87 @@
+"""The networks whose kernels a wheel ships, and the kernels that they need.
+
+Kernels are generic in shape.  The choice between kernels depends a little on the number of threads
+and on the size of the cache, so networks are lowered for several machines.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from benchmarks.zoo import ZOO
+from nnefc.api.importing import import_model
+from nnefc.driver import typical_graphs
+from nnefc.driver.lower import lower_prepared, prepare
+from nnefc.ir import Graph
+from nnefc.kernels.template import Kernel
+from nnefc.options.compile_config import Accuracy, CompileConfig
+
+
+class Machine(NamedTuple):
+    """A machine and options that networks are lowered for."""
+
+    threads: int
+    cache_bytes: int
+    accuracy: Accuracy = "fast"
+    dynamic_shapes: bool = False
+
+
+MACHINES: Final = (
+    Machine(1, 32 << 20),
+    Machine(1, 1 << 20),
+    Machine(2, 32 << 20),
+    Machine(4, 8 << 20),
+    Machine(8, 256 << 20),
+    Machine(16, 32 << 20),
+    Machine(2, 32 << 20, accuracy="strict"),
+    Machine(2, 32 << 20, dynamic_shapes=True),
+)
+
+
+def _of_zoo(name: str, batch: int) -> Graph:
+    with TemporaryDirectory(prefix="nnefc-network-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # converters write them like this
+        path = Path(folder, "graph.nnef")
+        path.write_text(ZOO[name].document(name, batch).text)
+        return import_model(path, random_weights=1)
+
+
+def _typical(number: int) -> Graph:
+    return list(typical_graphs.graphs())[number]
+
+
+NETWORKS: Final[Mapping[str, Callable[[], Graph]]] = {
+    **{f"{name}, batch {n}": partial(_of_zoo, name, n) for name in ZOO for n in (1, 4)},
+    **{
+        f"typical {number}": partial(_typical, number)
+        for number in range(sum(1 for _ in typical_graphs.graphs()))
+    },
+}
+"""Functions that return a network, by its name."""
+SETS: Final[Mapping[str, Sequence[str]]] = {
+    "small": ("mobilenet_v2, batch 1",),
+    "release": tuple(NETWORKS),
+}
+"""The networks of the values that the setting `kernels` of a build may have."""
+
+
+def kernels_of(network: str) -> list[Kernel]:
+    """The kernels of a network for the instruction set of this process, and their relatives."""
+    graph = prepare(NETWORKS[network]())
+    kernels: dict[Kernel, None] = {}
+    for machine in MACHINES:
+        program = lower_prepared(
+            graph.clone(),
+            CompileConfig(machine.threads, machine.accuracy, methods={}),
+            dynamic_shapes=machine.dynamic_shapes,
+            keep_sources=True,
+            cache_bytes=machine.cache_bytes,
+        )
+        for kernel in program.kernels:
+            kernels.update(dict.fromkeys([kernel, *kernel.relatives()]))
+    return list(kernels)

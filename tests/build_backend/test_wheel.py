@@ -1,0 +1,131 @@
+"""A wheel that ships the small set of kernels, in an environment without numba and llvmlite."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.zoo import ZOO, inputs_of
+from benchmarks.zoo.oracle import torch_outputs
+from nnefc.kernels.target.isa import TABLE
+
+pytestmark = [pytest.mark.slow, pytest.mark.longest]
+
+ROOT = Path(__file__).resolve().parents[2]
+ABSENT = ("numba", "llvmlite", "nnefc")
+PROGRAM = """
+import sys, warnings
+import numpy as np
+import nnefc
+warnings.simplefilter("ignore")
+x = np.load(sys.argv[2])
+for threads in (1, 2):
+    y = nnefc.compile(sys.argv[1], threads=threads, keep=False)(x)
+    np.save(sys.argv[3], y[0] if isinstance(y, tuple) else y)
+    print(nnefc.__file__.startswith(sys.prefix), "numba" in sys.modules, "llvmlite" in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    before = tracked_and_new()
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-C", "kernels=small"]
+    built = subprocess.run(
+        [*command, "--outdir", folder, ROOT], capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert tracked_and_new() == before
+    (path,) = folder.iterdir()
+    return path
+
+
+def tracked_and_new() -> str:
+    """The changes in the checkout and its new files."""
+    command = ["git", "-C", ROOT, "status", "--porcelain"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheel and its other dependencies."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
+    packages = Path(
+        sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+    )
+    for path in Path(np.__file__).parents[1].iterdir():
+        if not path.name.startswith((*ABSENT, "_")) and path.suffix != ".pth":
+            packages.joinpath(path.name).symlink_to(path)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    return folder / "bin" / "python"
+
+
+def run(
+    python: Path, *arguments: object, cache: Path | str = "off"
+) -> subprocess.CompletedProcess[str]:
+    environment = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+    environment |= {"NNEFC_CACHE": str(cache), "NNEFC_AHEAD": "off", "COLUMNS": "200"}
+    return subprocess.run(
+        [str(python), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=python.parent,
+    )
+
+
+def test_wheels_list_their_packs(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (record,) = (name for name in names if name.endswith("RECORD"))
+        rows = {row[0]: row[1:] for row in csv.reader(archive.read(record).decode().splitlines())}
+        packs = [f"nnefc/runtime/shipped/{name}.pack" for name in TABLE]
+        assert set(packs) <= set(names)
+        assert set(names) == set(rows)
+        for name in packs:
+            digest = hashlib.sha256(archive.read(name)).digest()
+            text = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+            assert rows[name] == [f"sha256={text}", str(archive.getinfo(name).file_size)]
+        assert not [name for name in names if "kernel_packs" in name or "nnefc_build" in name]
+
+
+def test_a_network_of_the_zoo_compiles_without_a_compiler(python: Path, tmp_path: Path) -> None:
+    document = ZOO["mobilenet_v2"].document("mobilenet_v2", small=True)
+    network, y, x = (tmp_path / name for name in ("net.nnef.tgz", "y.npy", "x.npy"))
+    document.write(network)
+    inputs = inputs_of(document.inputs)
+    (data,) = inputs.values()
+    np.save(x, data)
+    done = run(python, "-c", PROGRAM, network, x, y)
+    assert done.stdout.splitlines() == 2 * ["True False False"], done.stderr
+    (want,) = torch_outputs(ZOO["mobilenet_v2"].network(small=True), inputs).values()
+    assert np.abs(np.load(y) - want).max() < 1e-5 * np.abs(want).max()
+    shown = run(python, "-m", "nnefc", "cache", "explain", network, cache=tmp_path / "cache")
+    assert "14 shipped, 0 of 14 kernels in the cache" in shown.stdout, shown.stderr
+
+
+def test_missing_kernels_are_named(python: Path, tmp_path: Path) -> None:
+    network = tmp_path / "net.nnef.tgz"
+    ZOO["lstm"].document("lstm", small=True).write(network)
+    done = run(python, "-m", "nnefc", "compile", network)
+    assert done.returncode == 1
+    assert "numba and llvmlite, which compile them, are not installed" in done.stderr
+    assert done.stderr.count("elementwise.map.expression") == 2
+    assert "2 kernels are neither" in done.stderr
+    assert "hint: pip install numba llvmlite" in done.stderr
+    assert "Traceback" not in done.stderr
