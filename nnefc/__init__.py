@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from nnefc.api.archive import save_archive
     from nnefc.api.compile import compile
     from nnefc.api.importing import import_model
+    from nnefc.api.load import load
     from nnefc.api.tune import tune
-    from nnefc.artifacts.load import load
     from nnefc.driver.tuning import Tuning
     from nnefc.dynamic.model import DynamicModel, Session
     from nnefc.formats.tensor_file import read_tensor, write_tensor
@@ -43,7 +43,7 @@ _HOMES = {
     "Tuning": "nnefc.driver.tuning",
     "compile": "nnefc.api.compile",
     "import_model": "nnefc.api.importing",
-    "load": "nnefc.artifacts.load",
+    "load": "nnefc.api.load",
     "operation": "nnefc.ops.custom",
     "save_archive": "nnefc.api.archive",
     "tune": "nnefc.api.tune",

@@ -100,7 +100,7 @@ def _compile_document(
     if not isinstance(graph, Graph):
         from nnefc.dynamic.model import DynamicModel
 
-        return DynamicModel(graph, importing.shapes, config, progress)
+        return DynamicModel.of(graph, importing.shapes, config, progress)
     if entry is not None and (model := entry.build(graph, messages, progress)):
         return model
     return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))

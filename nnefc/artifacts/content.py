@@ -53,12 +53,12 @@ def content_of_prepared(
     notes: Mapping[str, Any] | None = None,
 ) -> Content:
     """The content of an artifact for a prepared graph; `values`: of the variables it updates."""
-    from nnefc.driver.targets import build_targets, check_targets
+    from nnefc.driver.targets import build_targets, check_targets, graph_task
 
     checked = check_targets(targets)
     options = {"accuracy": config.accuracy, **(notes or {})}
     portable = _portable(graph, options, values)
-    return portable, build_targets(checked, graph, portable, config, progress)
+    return portable, build_targets(checked, graph_task(graph, portable, config), config, progress)
 
 
 def prepared_graph(graph: Graph) -> Graph:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.artifacts.origin import SavedAsContent
 from nnefc.formats.files import FilePath
-from nnefc.support.errors import Diagnostic, NnefError, Place, warn
+from nnefc.support.errors import Diagnostic, Place, warn
 
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
@@ -64,47 +64,6 @@ class FromArtifact(SavedAsContent):
         return restored, (b"".join(pieces), model.threads_wanted)
 
 
-def load(
-    path: FilePath,
-    *,
-    threads: int | None = None,
-    digest: str | None = None,
-    verify: bool = False,
-) -> CompiledModel:
-    """Load a model that `CompiledModel.save` or `nnefc compile -o` wrote.
-
-    The file is mapped: weights are read when they are used, and processes share them.  **Loading
-    runs code of the file**: load files that you trust, or pass the digest that you know.
-
-    Args:
-        path: An artifact, `.nnefc`.
-        threads: Threads a call may use, the calling one included; None: all usable CPUs.
-        digest: The digest that `nnefc inspect` prints; a file with another one is refused.
-        verify: Compare all weights with their checksums; False: only if they are few, or with
-            `digest`.
-
-    Returns:
-        The model.  If the file has no code for this processor, its graph is compiled, with a
-        warning.
-
-    Raises:
-        NnefError: `data/file`; `artifact/...` if the file is damaged, no artifact, or of another
-            version.
-    """
-    from nnefc.formats.files import require_path
-    from nnefc.options.arguments import check_flags, check_threads
-    from nnefc.runtime.artifact.file import open_file
-    from nnefc.runtime.artifact.read import Artifact
-
-    require_path("the artifact", path)
-    count = check_threads(threads)
-    check_flags(verify=verify)
-    value: object = digest
-    if value is not None and not isinstance(value, str):
-        raise NnefError.of("input/argument", f"digest = {value!r}, expected hexadecimal digits")
-    return model_of(Artifact(open_file(path, digest=digest, verify=verify)), count)
-
-
 def restored(data: bytes, threads: int | None) -> CompiledModel:
     """The model in the bytes of an artifact, for unpickling."""
     from nnefc.runtime.artifact.file import open_bytes
@@ -131,7 +90,7 @@ def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     """The model compiled from the graph in the artifact; a warning gives the reason."""
     from nnefc.driver.lower import lower_prepared
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.artifact.read import OTHER_VERSION
+    from nnefc.runtime.artifact.reader import OTHER_VERSION
     from nnefc.runtime.run.model import CompiledModel
 
     targets = artifact.target_infos()

@@ -1,14 +1,15 @@
-"""The origin of a model that was compiled in this process: its graph, lowered again for saving.
+"""Origins of models whose graph is in this process: it is lowered again for saving.
 
 See docs/design/artifacts.md.  The origin of a loaded model is in `nnefc.artifacts.load`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnefc.artifacts.origin import SavedAsContent, native_target
+from nnefc.support.fork_safe import Lazy
 
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
@@ -44,3 +45,28 @@ class FromGraph(SavedAsContent):
         from nnefc.artifacts.save import bytes_of
 
         return restored, (bytes_of(self.content(model, native_target())), model.threads_wanted)
+
+
+class FromDocument(SavedAsContent):
+    """The origin of a model from an artifact whose graph is made from the document on demand."""
+
+    def __init__(self, graph: Callable[[], Graph], config: Callable[[], CompileConfig]) -> None:
+        self._graph = graph
+        self._config = config
+        self._origin: Lazy[FromGraph] = Lazy()
+
+    def _whole(self) -> FromGraph:
+        return self._origin.get(lambda: FromGraph(self._graph(), self._config()))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the model computes."""
+        return self._whole().graph
+
+    def content(
+        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
+    ) -> Content:
+        return self._whole().content(model, targets, progress)
+
+    def reduce(self, model: CompiledModel) -> Any:
+        return self._whole().reduce(model)

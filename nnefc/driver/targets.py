@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, TypeVar, cast
 
 from nnefc.formats.files import reason
 from nnefc.kernels.target.isa import BUILD, NATIVE, row_of
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+B = TypeVar("B")
+
 
 def check_targets(targets: Sequence[str]) -> list[str]:
     """Targets without repetitions; raises NnefError `input/option` for unknown targets."""
@@ -43,33 +46,52 @@ def check_targets(targets: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(map(str, targets)))
 
 
+@dataclass(frozen=True, slots=True)
+class Task(Generic[B]):
+    """What is built for each target."""
+
+    native: Callable[[Progress | None], B]
+    """Builds for the instruction set of this process."""
+    write: Callable[[BinaryIO], None]
+    """Writes the model without code, for a process of another instruction set."""
+    nbytes: int
+    """The least size of that file."""
+    module: str = "nnefc.driver.targets"
+    """The module that such a process runs; its `main` calls `serve`."""
+
+
 def build_targets(
-    targets: Sequence[str],
-    graph: Graph,
-    portable: PortableModel,
-    config: CompileConfig,
-    progress: Progress | None = None,
-) -> list[TargetBuild]:
-    """The code of a prepared graph for each target.
+    targets: Sequence[str], task: Task[B], config: CompileConfig, progress: Progress | None = None
+) -> list[B]:
+    """The builds of a model for each target.
 
     `progress` is called while the kernels of the targets are compiled, one after the other; for
     several targets, its labels begin with the target.
     """
     others = [name for name in targets if name != NATIVE]
-    builds: dict[str, TargetBuild] = {}
+    builds: dict[str, B] = {}
     if NATIVE in targets:
-        arrays = list(portable.arrays.values())
-        builds[NATIVE] = build_native(
-            graph, arrays, config, _with_target_label(progress, NATIVE, targets)
-        )
+        builds[NATIVE] = task.native(_with_target_label(progress, NATIVE, targets))
     if others:
-        with _temporary_file(portable) as path:
+        with _temporary_file(task.write, task.nbytes) as path:
             for name in others:
                 labelled = _with_target_label(progress, name, targets)
                 if labelled is not None:
                     labelled(0, 1, "")  # the number of kernels is not known for a while
-                builds[name] = _build_in_subprocess(name, path, config, labelled)
+                builds[name] = _build_in_subprocess(task.module, name, path, config, labelled)
     return [builds[name] for name in targets]
+
+
+def graph_task(graph: Graph, portable: PortableModel, config: CompileConfig) -> Task[TargetBuild]:
+    """The task to build a prepared graph."""
+    from nnefc.runtime.artifact.write import write_artifact
+
+    arrays = list(portable.arrays.values())
+    return Task(
+        lambda progress: build_native(graph, arrays, config, progress),
+        lambda file: write_artifact(file, portable, []),
+        portable.nbytes,
+    )
 
 
 def _with_target_label(
@@ -86,22 +108,20 @@ def _with_target_label(
 
 
 @contextmanager
-def _temporary_file(portable: PortableModel) -> Generator[Path]:
+def _temporary_file(write: Callable[[BinaryIO], None], nbytes: int) -> Generator[Path]:
     """A file with the model without code, which is removed at the end of the block."""
     from tempfile import TemporaryDirectory
-
-    from nnefc.runtime.artifact.write import write_artifact
 
     with ExitStack() as stack:
         try:
             folder = stack.enter_context(TemporaryDirectory(prefix="nnefc-"))
             path = Path(folder) / "portable.nnefc"
             with path.open("wb") as file:
-                write_artifact(file, portable, [])
+                write(file)
         except OSError as error:
             raise NnefError.of(
                 "data/write",
-                f"cannot write a temporary file of {portable.nbytes:,} bytes: {reason(error)}",
+                f"cannot write a temporary file of {nbytes:,} bytes: {reason(error)}",
                 hint="free disk space, or set TMPDIR to a folder with enough space",
             ) from error
         yield path
@@ -125,8 +145,8 @@ def build_native(
 
 
 def _build_in_subprocess(
-    name: str, path: Path, config: CompileConfig, progress: Progress | None
-) -> TargetBuild:
+    module: str, name: str, path: Path, config: CompileConfig, progress: Progress | None
+) -> Any:
     """The code of the model in a file for the target `name`, generated in a subprocess."""
     import pickle
     import subprocess
@@ -139,7 +159,7 @@ def _build_in_subprocess(
     with (
         path.with_suffix(".errors").open("w+b") as errors,
         subprocess.Popen(
-            [sys.executable, "-P", "-m", "nnefc.driver.targets", path],
+            [sys.executable, "-P", "-m", module, path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -177,16 +197,13 @@ def _build_in_subprocess(
 _PROTOCOL: Final = 5
 
 
-def main() -> None:
+def serve(build: Callable[[str, CompileConfig, Progress], object]) -> None:
     """Build for the row in NNEFC_ISA: file as argument, `CompileConfig` on standard input.
 
-    Writes the arguments of each call of `progress`, then a `TargetBuild` or an error, to standard
-    output.
+    Writes the arguments of each call of `progress`, then the result of `build` or an error, to
+    standard output.
     """
     import pickle
-
-    from nnefc.runtime.artifact.file import open_file
-    from nnefc.runtime.artifact.read import Artifact
 
     config: CompileConfig = pickle.load(sys.stdin.buffer)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -201,12 +218,19 @@ def main() -> None:
 
     with answers:
         try:
-            artifact = Artifact(open_file(sys.argv[1]))
-            graph, arrays = artifact.graph, artifact.arrays
-            send(build_native(graph, arrays, config, advance))
+            send(build(sys.argv[1], config, advance))
         except NnefError as error:
             send(error)
 
 
+def _build(path: str, config: CompileConfig, progress: Progress) -> TargetBuild:
+    """The build of the graph in a file."""
+    from nnefc.runtime.artifact.file import open_file
+    from nnefc.runtime.artifact.read import Artifact
+
+    artifact = Artifact(open_file(path))
+    return build_native(artifact.graph, artifact.arrays, config, progress)
+
+
 if __name__ == "__main__":
-    main()
+    serve(_build)

@@ -7,22 +7,29 @@ for them.  The plan cache builds plans on demand; they share weights and kernels
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from nnefc.dynamic.plan_cache import PlanCache, needs_shapes
-from nnefc.dynamic.states import States, only_sessions, split_outputs
-from nnefc.options.arguments import check_shapes
+from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
+from nnefc.dynamic.refusals import KnownShapesOnly
+from nnefc.dynamic.session import Session
+from nnefc.dynamic.states import States, only_sessions
+from nnefc.formats.files import FilePath
 from nnefc.runtime.memory.tensors import TensorSpec, array_of, is_array
-from nnefc.runtime.run.executable import session_layout, step
-from nnefc.runtime.run.interface import Model, public_names
-from nnefc.runtime.run.signature import Signature, check_names, check_out_count, ordered, out_arrays
+from nnefc.runtime.run.executable import session_layout
+from nnefc.runtime.run.interface import Model
+from nnefc.runtime.run.signature import ordered
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnefc.dynamic.named_shapes import NamedShapes
+    from nnefc.dynamic.planner import SymbolicPlan
     from nnefc.frontends.common.graph_source import GraphSource, SymbolicShape
     from nnefc.options.compile_config import CompileConfig
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.runtime.memory.variables import Variables
     from nnefc.runtime.run.executable import Executable
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.runtime.run.profile import Profile
@@ -33,152 +40,65 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-class NoSuchAttribute(NnefError, AttributeError):
-    """The error of an attribute that only a model with known shapes has."""
-
-
-class _KnownShapesOnly:
-    """An attribute that only a model with known shapes has; reading it raises NoSuchAttribute."""
-
-    def __set_name__(self, _: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, model: DynamicModel | None, _: type) -> Any:
-        if model is None:
-            return self
-        raise NoSuchAttribute(model.refusal(self._name).errors)
-
-
-class Session:
-    """The states of one sequence of calls of a model.
-
-    Sessions of a model share its plans and weights.  A session serves one caller at a time.
-    """
-
-    def __dir__(self) -> list[str]:
-        """The public names."""
-        return public_names(super().__dir__(), ())
-
-    def __init__(self, model: DynamicModel) -> None:
-        self._model = model
-        self._states = States()
-
-    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """Run the model on arrays like `DynamicModel.__call__`."""
-        arrays = ordered(arrays, named, self._model.inputs)
-        names = self._model.output_names
-        targets = [] if out is None else out_arrays(out)
-        if out is not None:
-            check_out_count(targets, names)
-        with self._states.lock:
-            results = self._step(arrays, dict(zip(names, targets, strict=False)))
-        if out is not None:
-            return out
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def run(
-        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Run the model on arrays by name; the results by name."""
-        model = self._model
-        targets: Mapping[str, Any] = {} if out is None else out
-        check_names("inputs", inputs, model.input_names)
-        check_names("outputs", targets, model.output_names)
-        with self._states.lock:
-            results = self._step([inputs[name] for name in model.input_names], targets)
-        return {**dict(zip(model.output_names, results, strict=True)), **targets}
-
-    def _step(self, arrays: Sequence[Any], out: Mapping[str, Any]) -> list[Any]:
-        """The results, which are also written to the arrays in `out`."""
-        model = self._model
-        plan = model.plan_for(model.shapes_of(arrays), self.shapes)
-        layout = session_layout(plan)
-        states = self._states.memory_for(plan.inputs, layout.states)
-        count = len(model.output_names)
-        if len(out) == count == len(plan.outputs) and not states.arrays:
-            targets = [out[name] for name in model.output_names]
-            plan(*arrays, out=targets[0] if count == 1 else targets)
-            return targets
-        outputs = step(plan, arrays, states.addresses)
-        results, new_states = split_outputs(outputs, layout.states, layout.counts)
-        _fill(out, dict(zip(model.output_names, results, strict=True)))
-        self._states.store(new_states, layout.appended)
-        return results
-
-    @property
-    def shapes(self) -> Mapping[str, Shape]:
-        """Shapes of the states, by the names of their operators."""
-        return self._states.shapes
-
-    @property
-    def states(self) -> States:
-        """The states; assign an array to a name to set the state of an operator."""
-        return self._states
-
-    def reset(self) -> None:
-        """Discard the states."""
-        self._states.clear()
-
-    def __copy__(self) -> Session:
-        """An independent session with the same states; a growing state is copied when it grows."""
-        copy = Session(self._model)
-        copy._states = self._states.fork()
-        return copy
-
-    def __deepcopy__(self, _: object) -> Session:
-        return self.__copy__()
-
-    def __reduce__(self) -> Any:
-        hint = "dict(session.states) can be pickled, and update the states of another session"
-        raise NnefError.of("input/state", "pickle: a Session cannot be pickled", hint=hint)
-
-    def __repr__(self) -> str:
-        specs = (TensorSpec(name, x.shape, x.dtype) for name, x in self._states.items())
-        listed = ", ".join(map(str, specs))
-        states = f"with states {listed}" if listed else "without states"
-        return f"<Session of {self._model!r} {states}>"
-
-
 class DynamicModel(Model):
     """A model with a plan for each combination of shapes in its calls.
 
     Calls of the model keep the states of its operators until `reset`; `session()` gives independent
-    states.  `inputs` have -1 for symbolic extents.  Members that need known shapes, such as `plan`
-    and `save`, raise NnefError; a model without states has them after `for_shapes(...)`.
+    states.  `inputs` and `outputs` have -1 for symbolic extents.  Facts about one plan, such as
+    `plan` and `graph`, raise NnefError; a model without states has them after `for_shapes(...)`.
     """
 
-    _internal = frozenset({"plan_for", "refusal", "shapes_of"})
+    _internal = frozenset({"of", "of_artifact", "plan_for", "refusal", "shapes_of"})
 
-    outputs: Any = _KnownShapesOnly()
-    plan: Any = _KnownShapesOnly()
-    graph: Any = _KnownShapesOnly()
-    variables: Any = _KnownShapesOnly()
-    launches: Any = _KnownShapesOnly()
-    threads: Any = _KnownShapesOnly()
-    arena_bytes: Any = _KnownShapesOnly()
-    constant_bytes: Any = _KnownShapesOnly()
-    nbytes: Any = _KnownShapesOnly()
-    state_keys: Any = _KnownShapesOnly()
-    threads_wanted: Any = _KnownShapesOnly()
+    plan: Any = KnownShapesOnly()
+    graph: Any = KnownShapesOnly()
+    launches: Any = KnownShapesOnly()
+    arena_bytes: Any = KnownShapesOnly()
+    state_keys: Any = KnownShapesOnly()
 
     def __init__(
         self,
-        source: GraphSource,
+        source: Source,
         shapes: Mapping[str, Sequence[int]],
-        config: CompileConfig,
-        progress: Progress | None,
+        planner: PlanMaker,
+        inputs: tuple[TensorSpec, ...],
+        plans: Sequence[SymbolicPlan] = (),
     ) -> None:
+        """`shapes`: of inputs, which calls must have; `plans`: those that exist already."""
         self._source = source
         self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
-        self._values = source.symbol_values(shapes)
-        """Values of the symbols that these shapes determine."""
-        self._plans = PlanCache(source, config, progress)
+        self._planner = planner
+        self._plans = PlanCache(source, planner, plans)
         self._own = Session(self)
+        self.inputs = inputs
         self.input_names = list(source.inputs)
         """Names of the arrays that a call takes, in order."""
         self.output_names = list(source.outputs)
         """Names of the arrays that a call returns, in order."""
-        self.inputs = tuple(TensorSpec.of(*each) for each in source.types(self._values).items())
+
+    @classmethod
+    def of(
+        cls,
+        source: GraphSource,
+        shapes: Mapping[str, Sequence[int]],
+        config: CompileConfig,
+        progress: Progress | None,
+    ) -> DynamicModel:
+        """The model of a document, with `shapes` of some inputs."""
+        from nnefc.dynamic.planner import Planner
+
+        values = source.symbol_values(shapes)
+        inputs = tuple(TensorSpec.of(*each) for each in source.types(values).items())
+        return cls(source, shapes, Planner(source, config, progress), inputs)
+
+    @classmethod
+    def of_artifact(cls, artifact: DynamicArtifact, threads: int | None) -> DynamicModel:
+        """The model in an open artifact."""
+        from nnefc.dynamic.stored_planner import StoredPlanner
+
+        planner = StoredPlanner(artifact, threads)
+        source = planner.source
+        return cls(source, source.fixed, planner, source.specs, planner.plans)
 
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Run the model on arrays of any shapes that fit together, in the order of `inputs`.
@@ -210,14 +130,21 @@ class DynamicModel(Model):
         self._own.reset()
 
     @property
+    def states(self) -> States:
+        """The states of calls of the model itself: see `Session.states`."""
+        return self._own.states
+
+    @property
     def symbols(self) -> list[str]:
         """Symbols in the shapes of the inputs that have a value only at a call."""
-        return [name for name in self._source.free if name not in self._values]
+        values = self._source.symbol_values(self._shapes)
+        return [name for name in self._source.free if name not in values]
 
     @property
     def shapes(self) -> list[SymbolicShape]:
         """Symbolic shapes of the inputs, with the values that `shapes=` determines."""
-        return self._source.shapes(self._values)
+        document = self._planner.document
+        return document.shapes(document.symbol_values(self._shapes))
 
     @property
     def plans(self) -> int:
@@ -230,8 +157,22 @@ class DynamicModel(Model):
         A result with a data-dependent extent has its maximal extent there, and an additional
         result counts its valid items.  Raises NnefError if operators keep states.
         """
-        every = {**self._shapes, **check_shapes(shapes)}
-        self._source.require_inputs(every)
+        every = self._complete(shapes)
+        named = self._named(list(every.values()))
+        model = self._plans.concrete(named)
+        if states := session_layout(model).states:
+            raise only_sessions("for_shapes", [state.name for state in states])
+        return model
+
+    def _complete(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape]:
+        """Shapes of all inputs: `shapes`, those of the model, and those without symbols."""
+        from nnefc.options.arguments import check_shapes
+
+        every: dict[str, Shape] = {
+            **self._shapes,
+            **{name: tuple(shape) for name, shape in check_shapes(shapes).items()},
+        }
+        self._planner.document.require_inputs(every)
         for spec in self.inputs:
             if spec.name not in every and -1 not in spec.shape:
                 every[spec.name] = spec.shape
@@ -242,11 +183,7 @@ class DynamicModel(Model):
                 for name in missing
                 for text in [descriptions.get(name, "introduced nowhere")]
             )
-        named = self._named([every[name] for name in self.input_names])
-        model = self._plans.concrete(named)
-        if states := session_layout(model).states:
-            raise only_sessions("for_shapes", [state.name for state in states])
-        return model
+        return {name: every[name] for name in self.input_names}
 
     def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
         """The shapes of the arguments of a call; raises NnefError for other objects."""
@@ -287,22 +224,124 @@ class DynamicModel(Model):
 
     def refusal(self, what: str) -> NnefError:
         """The error of an attribute or method that needs known shapes and no states."""
-        return needs_shapes(what, self._source, self._shapes)
+        from nnefc.dynamic.refusals import needs_shapes
 
-    def save(self, *_: Any, **__: Any) -> NoReturn:
-        raise self.refusal("save")
+        return needs_shapes(what, self._planner.document, self._shapes)
 
-    def emit_c(self, *_: Any, **__: Any) -> NoReturn:
-        raise self.refusal("emit_c")
+    # -- files
+
+    def save(
+        self,
+        path: FilePath,
+        *,
+        targets: Sequence[str] | None = None,
+        shapes: NamedShapes | Sequence[NamedShapes] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write the model as an artifact, which `nnefc.load` opens.
+
+        Args:
+            path: The file, such as net.nnefc; an existing file is replaced atomically.
+            targets: As for `CompiledModel.save`.
+            shapes: Calls that the loaded model answers without a compiler, and all that are like
+                them: shapes of inputs by name or values of symbols by name, `{"S": 16}`, or a
+                sequence of these.  None: the calls so far, or those of its file for a loaded model.
+                If operators keep states, each is saved without states and with those that a call
+                with the first shapes leaves.
+            progress: As for `CompiledModel.save`.
+
+        The document is in the file too.  States of sessions are not.
+
+        Raises:
+            NnefError: `input/...` for unknown targets and for shapes that contradict the document,
+                `data/write` if the file cannot be written.
+        """
+        from nnefc.dynamic.save import save
+        from nnefc.formats.files import require_path
+
+        require_path("the artifact", path)
+        save(
+            self._planner,
+            self._plans,
+            self._shapes,
+            path,
+            targets,
+            shapes,
+            self._complete,
+            progress,
+        )
+
+    def emit_c(
+        self,
+        folder: FilePath,
+        *,
+        name: str | None = None,
+        target: str = "native",
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> list[str]:
+        """Write the model for these `shapes` of inputs for C programs: `CompiledModel.emit_c`."""
+        if shapes is None:
+            raise self.refusal("emit_c")
+        return self.for_shapes(shapes).emit_c(folder, name=name, target=target)
+
+    def __reduce__(self) -> Any:
+        """Pickle the document, the plans for the calls so far, and the states of the model."""
+        from nnefc.dynamic.save import bytes_of
+
+        data = bytes_of(self._planner, self._plans, self._shapes)
+        return _restored, (data, self.threads_wanted, dict(self._own.states))
+
+    def __copy__(self) -> DynamicModel:
+        """A model with the same plans and weights, whose states are independent."""
+        copy: DynamicModel = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy._own = self._own.of(copy)
+        return copy
+
+    def __deepcopy__(self, _: object) -> DynamicModel:
+        return self.__copy__()
+
+    # -- facts
+
+    @cached_property
+    def outputs(self) -> tuple[TensorSpec, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Names, shapes and types of the results, in order; -1 for extents that vary."""
+        return self._planner.outputs(self._shapes)
+
+    @property
+    def variables(self) -> Variables:
+        """An empty mapping: the weights are part of the plans, and calls update no variable."""
+        from nnefc.runtime.memory.variables import Variables
+
+        return Variables({}, ())
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that a call may use, the calling one included."""
+        from nnefc.runtime.run.team import shared_team
+
+        return shared_team(self.threads_wanted).threads
+
+    @property
+    def threads_wanted(self) -> int | None:
+        """The number of threads that the caller requested; None: all usable CPUs."""
+        return self._planner.threads
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the packed weights and tables that the plans so far share."""
+        return self._planner.constant_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the cached plans, without weights."""
+        return self._plans.nbytes
 
     def profile(self, /, *arrays: Any, seconds: float = 1.0, **named: Any) -> Profile:
         """The profile of the plan for the shapes of some arrays; see `CompiledModel.profile`."""
         arrays = ordered(arrays, named, self.inputs)
         plan = self._plans.concrete(self._named(self.shapes_of(arrays)))
         return plan.profile(*arrays, seconds=seconds)
-
-    def __reduce__(self) -> NoReturn:
-        raise self.refusal("pickle")
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.shapes))
@@ -311,7 +350,17 @@ class DynamicModel(Model):
 
 def _needs_shapes(model: DynamicModel, name: str) -> bool:
     """Whether only a model with known shapes has an attribute."""
-    return isinstance(getattr(type(model), name, None), _KnownShapesOnly)
+    return isinstance(getattr(type(model), name, None), KnownShapesOnly)
+
+
+def _restored(data: bytes, threads: int | None, states: Mapping[str, Any]) -> DynamicModel:
+    """The model in the bytes of an artifact, for unpickling."""
+    from nnefc.runtime.artifact.file import open_bytes
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+
+    model = DynamicModel.of_artifact(DynamicArtifact(open_bytes(data)), threads)
+    model.states.update(states)
+    return model
 
 
 def _shape(
@@ -327,12 +376,3 @@ def _shape(
         expected = f"an array {descriptions()[name]}"
         array = array_of(value, f"input {name!r}", expected, hint, problems)
     return () if array is None else tuple(int(extent) for extent in array.shape)
-
-
-def _fill(out: Mapping[str, Any], results: Mapping[str, Array]) -> None:
-    """Copy results to arrays of the caller, which must have the same shapes and types."""
-    arrays = [results[name] for name in out]
-    specs = [TensorSpec(name, y.shape, y.dtype) for name, y in zip(out, arrays, strict=True)]
-    targets = Signature((), tuple(specs)).targets(list(out.values()))
-    for target, y in zip(targets, arrays, strict=True):
-        target[...] = y

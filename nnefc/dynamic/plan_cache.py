@@ -13,36 +13,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from nnefc.dynamic.states import only_sessions
-from nnefc.frontends.common.graph_source import sample_graph
-from nnefc.runtime.memory.weight_pool import WeightPool
+from nnefc.dynamic.planner import PLAN_BYTES, Request, SymbolicPlan
+from nnefc.runtime.plan.conditions import ShapeKey, Shapes
 from nnefc.runtime.run.model import CompiledModel
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import NnefError
 from nnefc.support.fork_safe import renew_after_fork
 from nnefc.symbolic.base import Untraceable
-from nnefc.symbolic.integers import SymInt, Trace
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+    from nnefc.runtime.compile.compiled import CompiledProgram
+    from nnefc.runtime.memory.tensors import TensorSpec
     from nnefc.runtime.run.executable import Executable
-    from nnefc.support.progress import Progress
-
-Shape = tuple[int, ...]
-Shapes = Mapping[str, Shape]
 
 MAX_PLANS: Final = 64
 """Capacity of the cache for plans of one combination of shapes."""
-PLAN_BYTES: Final = 256 << 20
-"""Capacity in bytes: for the parameters of plans, and for the memory of values between launches.
-
-A single call may need more.
-"""
 MAX_SYMBOLIC_PLANS: Final = 64
 """Capacity of the cache for symbolic plans."""
 MAX_LOG2_DISTANCE: Final = 6
@@ -57,88 +45,78 @@ MAX_FAILED_TRACES: Final = 8
 """Consecutive traces that fail, or hold for one shape only, before tracing is given up."""
 
 
-class ShapeKey:
-    """The shapes of the inputs of a graph, then of its states, flattened."""
-
-    __slots__ = ("extents", "names", "ranks")
-
-    def __init__(self, shapes: Shapes, states: Shapes) -> None:
-        every = (*shapes.values(), *states.values())
-        self.names = (*shapes, *states)
-        self.ranks = tuple(map(len, every))
-        self.extents = tuple(chain.from_iterable(every))
-
-    def at(self, indices: Sequence[int]) -> tuple[int, ...]:
-        """The extents at these indices."""
-        return tuple(map(self.extents.__getitem__, indices))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SymbolicPlan:
-    """A program for many shapes, and the conditions on shapes that its guards do not contain.
-
-    These compare the few hundred extents of a decoder's states as one tuple.
-    """
-
-    model: SymbolicExecutable
-    symbols: tuple[str, ...]
-    """Symbols in the shapes of inputs, in the order of the function's parameters."""
-    traced: ShapeKey
-    """The shapes of the trace."""
-    groups: Sequence[Sequence[int]]
-    """Indices of extents of states that share a symbol and must be equal."""
-    fixed: Sequence[int]
-    """Indices of extents that are constant."""
-    bits: tuple[int, ...]
-    """Bit lengths of the hints of `symbols`."""
-    is_degraded: bool
-    """Whether an optimization was left out because it needs plain integers."""
-
-    def distance(self, values: Sequence[int]) -> int:
-        """The largest difference in bit length between values and hints."""
-        pairs = zip(values, self.bits, strict=False)  # extents of states follow, without a limit
-        return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
-
-    def values(self, symbols: Mapping[str, int], key: ShapeKey) -> list[int] | None:
-        """The values of the function's parameters; None if constant extents or ranks differ."""
-        traced = self.traced
-        if key.names != traced.names or key.ranks != traced.ranks:
-            return None
-        if tuple(symbols) != self.symbols or key.at(self.fixed) != traced.at(self.fixed):
-            return None
-        values = list(symbols.values())
-        for indices in self.groups:
-            extents = key.at(indices)
-            if extents.count(extents[0]) != len(extents):
-                return None
-            values.append(extents[0])
-        return values
-
-
-@dataclass(slots=True)
 class _CachedPlan:
     """A plan for one combination of shapes, and the number of its calls."""
 
-    model: Executable
-    is_degraded: bool = False
-    calls: int = 0
+    __slots__ = ("calls", "is_degraded", "model")
+
+    def __init__(self, model: Executable, *, is_degraded: bool = False) -> None:
+        self.model = model
+        self.is_degraded = is_degraded
+        self.calls = 0
+
+
+class Source(Protocol):
+    """What the cache needs of a `GraphSource`."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    free: list[str]
+
+    @property
+    def growing_axes(self) -> Mapping[str, int]: ...
+
+    def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]: ...
+
+
+class PlanMaker(Protocol):
+    """A `Planner`, or one that is made when a plan is needed."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it makes plans without further ado."""
+        ...
+
+    @property
+    def document(self) -> GraphSource:
+        """The document, which is parsed if necessary."""
+        ...
+
+    @property
+    def threads(self) -> int | None:
+        """The number of threads that the caller requested; None: all usable CPUs."""
+        ...
+
+    @property
+    def constant_bytes(self) -> int: ...
+
+    @property
+    def config(self) -> CompileConfig: ...
+
+    def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
+        """The results, with these shapes of some inputs; -1 for extents that vary."""
+        ...
+
+    def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel: ...
+
+    def trace(self, request: Request) -> SymbolicPlan: ...
 
 
 class PlanCache:
     """The plans of a model by the shapes of a call.  Plans share packed weights."""
 
     def __init__(
-        self, source: GraphSource, config: CompileConfig, progress: Progress | None = None
+        self, source: Source, planner: PlanMaker, plans: Sequence[SymbolicPlan] = ()
     ) -> None:
+        """`plans`: symbolic plans that exist already."""
         self._source = source
-        self._config = config
-        self._progress = progress
-        self._shared = WeightPool(PLAN_BYTES)
-        for array in source.arrays():
-            self._shared.keep(array)
+        self._planner = planner
         self._plans: OrderedDict[Any, _CachedPlan] = OrderedDict()
-        self._symbolic_plans: list[SymbolicPlan] = []
+        self._symbolic_plans = list(plans)
         """Most recently used first."""
+        self.requests: list[Request] = []
+        """The shapes that plans have been made for, at most `MAX_SYMBOLIC_PLANS`."""
         self._failed_traces = 0
         self._previous: Shapes = {}
         """Shapes of states in the previous call."""
@@ -159,6 +137,11 @@ class PlanCache:
         """The number of symbolic plans."""
         return len(self._symbolic_plans)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all plans."""
+        return sum(each.model.nbytes for each in list(self._plans.values()))
+
     def find(self, shapes: Shapes, states: Shapes) -> Executable:
         """The plan for these shapes of inputs and states; raises NnefError if they do not fit."""
         key = (*shapes.values(), *states, *states.values())
@@ -166,16 +149,19 @@ class PlanCache:
             previous, self._previous = self._previous, states
             plan = self._get_or_add(key, lambda: self._plan(shapes, states, previous))
             plan.calls += 1
-            if plan.is_degraded and plan.calls > RESPECIALIZE_AFTER:
+            is_frequent = plan.is_degraded and plan.calls > RESPECIALIZE_AFTER
+            if is_frequent and self._planner.is_ready:
                 del self._plans[key]
-                plan = self._get_or_add(key, lambda: _CachedPlan(self._compile(shapes, states)))
+                plan = self._get_or_add(
+                    key, lambda: _CachedPlan(self._planner.compile(shapes, states))
+                )
             return plan.model
 
     def concrete(self, shapes: Shapes) -> CompiledModel:
         """The concrete plan for these shapes, without states."""
         key = (*shapes.values(), "concrete")
         with self._lock:
-            model = self._get_or_add(key, lambda: _CachedPlan(self._compile(shapes, {}))).model
+            model = self._get_or_add(key, lambda: _CachedPlan(self._concrete(shapes))).model
         assert isinstance(model, CompiledModel)
         return model
 
@@ -196,19 +182,22 @@ class PlanCache:
             return False
         return sum(each.model.nbytes for each in self._plans.values()) > PLAN_BYTES
 
-    def _compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
-        """A concrete plan, which shares weights and memory with other plans."""
-        from nnefc.artifacts.provenance import FromGraph
-        from nnefc.driver.compile import compile_graph
+    def _concrete(self, shapes: Shapes) -> CompiledModel:
+        """A concrete plan without states: from a symbolic plan, or a new one."""
+        if not self._planner.is_ready:
+            symbols, key = self._source.symbol_values(shapes), ShapeKey.of(shapes, {})
+            for symbolic, values in self._candidates(symbols, key):
+                if (compiled := symbolic.model.compiled_at(values)) is not None:
+                    return self._adopted(compiled, shapes)
+        return self._planner.compile(shapes, {})
 
-        graph = self._source.graph(shapes, states=states)
-        return compile_graph(
-            graph,
-            self._config,
-            progress=self._progress,
-            origin=FromGraph(graph, self._config),
-            shared=self._shared,
-        )
+    def _adopted(self, compiled: CompiledProgram, shapes: Shapes) -> CompiledModel:
+        """The model of a compiled program for these shapes."""
+        from nnefc.artifacts.provenance import FromDocument
+
+        planner = self._planner
+        origin = FromDocument(lambda: planner.document.graph(shapes), lambda: planner.config)
+        return CompiledModel(compiled, origin, threads=planner.threads)
 
     def _record_growth(self, previous: Shapes, states: Shapes) -> None:
         """Record which extents of states have changed since the previous call."""
@@ -225,30 +214,34 @@ class PlanCache:
 
         `previous`: shapes of states in the previous call.
         """
-        symbols, key = self._source.symbol_values(shapes), ShapeKey(shapes, states)
+        symbols, key = self._source.symbol_values(shapes), ShapeKey.of(shapes, states)
         for symbolic, values in self._candidates(symbols, key):
             if (model := symbolic.model.at(values)) is not None:
                 self._symbolic_plans.remove(symbolic)
                 self._symbolic_plans.insert(0, symbolic)
-                return _CachedPlan(model, symbolic.is_degraded)
+                return _CachedPlan(model, is_degraded=symbolic.conditions.is_degraded)
         self._record_growth(previous, states)
         for name, axis in self._source.growing_axes.items():
             self._dynamic_axes.setdefault(name, set()).add(axis)
         is_dynamic = bool(symbols) or any(name in self._dynamic_axes for name in states)
+        axes = {name: tuple(self._dynamic_axes.get(name, ())) for name in states}
+        request = Request(dict(shapes), dict(states), {n: sorted(a) for n, a in axes.items() if a})
         may_trace = is_dynamic and self._failed_traces < MAX_FAILED_TRACES
         if may_trace:
             with suppress(Untraceable, NnefError):  # the concrete plan reports the error
-                symbolic = self._trace(symbols, shapes, states)
-                values = symbolic.values(symbols, key)
+                symbolic = self._planner.trace(request)
+                values = symbolic.conditions.parameters(symbols, key)
                 assert values is not None, "a symbolic plan fits the shapes of its trace"
                 model = symbolic.model.at(values)
                 assert model is not None, "the guards hold for the shapes of the trace"
                 self._symbolic_plans.insert(0, symbolic)
                 del self._symbolic_plans[MAX_SYMBOLIC_PLANS:]
+                self._remember(request)
                 is_general = _holds_for_others(symbolic, values)
                 self._failed_traces = 0 if is_general else self._failed_traces + 1
-                return _CachedPlan(model, symbolic.is_degraded)
-        concrete = self._compile(shapes, states)
+                return _CachedPlan(model, is_degraded=symbolic.conditions.is_degraded)
+        concrete = self._planner.compile(shapes, states)
+        self._remember(request)
         self._failed_traces += may_trace
         return _CachedPlan(concrete)
 
@@ -258,52 +251,16 @@ class PlanCache:
         """Symbolic plans whose guards may hold, with values of their parameters; nearest first."""
         candidates: list[tuple[int, SymbolicPlan, list[int]]] = []
         for plan in self._symbolic_plans:
-            values = plan.values(symbols, key)
-            if values is not None and (distance := plan.distance(values)) <= MAX_LOG2_DISTANCE:
+            values = plan.conditions.parameters(symbols, key)
+            if values is None:
+                continue
+            distance = plan.conditions.distance(values)
+            if distance <= MAX_LOG2_DISTANCE:
                 candidates.append((distance, plan, values))
         return [(plan, values) for _, plan, values in sorted(candidates, key=lambda x: x[0])]
 
-    def _trace(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> SymbolicPlan:
-        """A new symbolic plan; raises Untraceable, or NnefError for an error of the document."""
-        from nnefc.driver.kernels_ahead import expecting_usual_kernels
-        from nnefc.driver.lower import lower_graph
-        from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
-        from nnefc.runtime.plan.trace_template import compile_template
-        from nnefc.support.memory_errors import memory_errors
-
-        trace = Trace(must_vary=True)  # for a single shape, a concrete plan takes less time
-        inputs = {name: trace.symbol(value) for name, value in symbols.items()}
-        dynamic_extents = {
-            shape[axis]
-            for name, shape in states.items()
-            for axis in self._dynamic_axes.get(name, ())
-            if axis < len(shape)  # the graph reports a changed rank
-        }
-        extents = {value: trace.symbol(value) for value in sorted(dynamic_extents)}
-        lifted = {
-            name: tuple(
-                extents[extent] if axis in self._dynamic_axes.get(name, ()) else extent
-                for axis, extent in enumerate(shape)
-            )
-            for name, shape in states.items()
-        }
-        graph = self._source.graph(shapes, states=lifted, lifted=inputs)
-        program = lower_graph(graph, self._config, dynamic_shapes=True)
-        threads = self._config.threads
-        with memory_errors("compile the model"), expecting_usual_kernels(self._config):
-            template = compile_template(trace, program, graph, self._progress, self._shared)
-            model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)
-        input_dims = [value.type.dims for value in graph.inputs[: len(shapes)]]
-        dims = list(chain.from_iterable([*input_dims, *lifted.values()]))
-        return SymbolicPlan(
-            model,
-            tuple(symbols),
-            ShapeKey(shapes, states),
-            [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
-            [i for i, x in enumerate(dims) if not isinstance(x, SymInt)],
-            tuple(value.bit_length() for value in symbols.values()),
-            trace.is_degraded,
-        )
+    def _remember(self, request: Request) -> None:
+        self.requests = [*self.requests, request][-MAX_SYMBOLIC_PLANS:]
 
 
 def _holds_for_others(plan: SymbolicPlan, values: Sequence[int]) -> bool:
@@ -314,20 +271,3 @@ def _holds_for_others(plan: SymbolicPlan, values: Sequence[int]) -> bool:
         for other in (value + 1, value - 1, 2 * value, value // 2, value + 16)
         if other > 0 and other != value
     )
-
-
-def needs_shapes(what: str, source: GraphSource, shapes: Shapes) -> NnefError:
-    """The error of a request that a model with symbols or states refuses.
-
-    It names states, or gives `shapes` of inputs with examples of unknown extents as a hint.
-    """
-    try:
-        trial = sample_graph(source, shapes, Diagnostics())
-    except NnefError:
-        example = "{...}"
-    else:
-        if states := trial.graph.state_shapes:
-            return only_sessions(what, states)
-        example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
-    hint = f"model.for_shapes({example}) returns one"
-    return NnefError.of("input/shape", f"{what} needs a model with known shapes", hint=hint)

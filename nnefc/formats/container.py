@@ -89,6 +89,8 @@ class Container:
         self._document = document
         self._root = root
         self._tensors_read = 0
+        self.resources: dict[str, bytes] = {}
+        """The content of the resources read so far, by path beside the document."""
         self.graph_file = graph_file or members.display_name(document)
         # graph.quant belongs to graph.nnef only, not to documents of other names
         is_default = document.rsplit("/", 1)[-1] == DOCUMENT
@@ -149,7 +151,11 @@ class Container:
         """The content of a file beside the document, or None; raises as `graph_text` does."""
         path, wrong = normal_path(name)
         member = None if wrong or not path else self._members.find(self._root + path)
-        return None if member is None else self._members.read(member, self._limits.document_bytes)
+        if member is None:
+            return None
+        content = self._members.read(member, self._limits.document_bytes)
+        self.resources[path] = content
+        return content
 
     def json_names(self) -> list[str]:
         """Sorted names, without `.json`, of the JSON files in the folder of the document."""

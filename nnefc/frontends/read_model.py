@@ -16,6 +16,7 @@ from nnefc.support.memory_errors import memory_errors
 
 if TYPE_CHECKING:
     from nnefc.formats.container import Container
+    from nnefc.formats.source_files import SourceFiles
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.frontends.tract.source import TractSource
     from nnefc.syntax import ast
@@ -76,6 +77,21 @@ def run_front_end(
         if model is source:
             files.pop_all()  # submodels are read when a graph needs them
         return model
+
+
+def source_of(files: SourceFiles) -> GraphSource:
+    """The source of the document in `files`, as `GraphSource.files` returned them."""
+    from nnefc.formats.source_files import container_of
+
+    seed = files.random_weights
+    config = ImportConfig(limits=files.limits, random_weights=seed, dialect="tract")
+    diagnostics = config.diagnostics()
+    with memory_errors("import the model"):
+        container = container_of(files)
+        document = _parsed(container, config, diagnostics)
+        source = _tract_source(document, container, config, diagnostics)
+        source.read_weights()
+    return source
 
 
 def graph_or_source(

@@ -83,8 +83,13 @@ class Recording:
                 continue
             needed.update(_names(step.operands))
             steps.append(step)
+        used = [f"g{i}" in needed for i in range(len(self._captured))]
+        captured = [x if is_used else None for x, is_used in zip(self._captured, used, strict=True)]
         return StraightLine(
-            tuple(self.symbols), tuple(self._captured), tuple(reversed(steps)), returned
+            tuple(self.symbols),
+            tuple(captured) if any(used) else (),
+            tuple(reversed(steps)),
+            returned,
         )
 
     def function(self, results: Sequence[Number | Named]) -> Function:

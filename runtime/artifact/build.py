@@ -6,7 +6,7 @@ arrays, so that another process can build for another instruction set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.kernels.target.processor import identity
+from nnefc.kernels.template import Kernel
 from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Program
@@ -54,8 +55,8 @@ Constant = Array | ArraySlice | PackedArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TargetBuild:
-    """The code for one instruction set."""
+class CodeBuild:
+    """Code and constants for one instruction set."""
 
     isa: str
     """A row of `kernels.target.isa.TABLE`."""
@@ -66,10 +67,16 @@ class TargetBuild:
     image: Image
     native: tuple[Image, ...]
     """The images of `runtime.compile.support_code.SUPPORT_MODULES`, in order."""
+    constants: tuple[Constant, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetBuild(CodeBuild):
+    """A program for one instruction set."""
+
     plan: Plan
     launches: tuple[LaunchInfo, ...]
     states: tuple[str, ...]
-    constants: tuple[Constant, ...]
 
 
 def build(
@@ -84,26 +91,40 @@ def build(
     `arrays`: the arrays of the graph, each contiguous.  The program must have been lowered with
     `keep_sources`.
     """
-    row = host()
-    functions = [support_code.functions(each) for each in support_code.SUPPORT_MODULES]
-    kernels = program.kernels
-    codes = object_codes([*kernels, *(f for each in functions for f in each)], progress)
-    image = link(codes[: len(kernels)])
-    index = _ArrayIndex(arrays)
+    index = ArrayIndex(arrays)
+    code = build_code(program.kernels, map(index.describe, program.constants), progress)
+    symbols = code.image.symbols
     return TargetBuild(
-        isa=row.name,
-        cpu=identity() if row.cpu == NATIVE else "",
-        interface=support_code.abi_digest(),
-        image=image,
-        native=tuple(support_code.images(support_code.SUPPORT_MODULES)),
-        plan=make_plan(program, inputs, outputs, lambda kernel: image.symbols[kernel.symbol]),
+        isa=code.isa,
+        cpu=code.cpu,
+        interface=code.interface,
+        image=code.image,
+        native=code.native,
+        constants=code.constants,
+        plan=make_plan(program, inputs, outputs, lambda kernel: symbols[kernel.symbol]),
         launches=launch_infos(program),
         states=tuple(program.states),
-        constants=tuple(map(index.describe, program.constants)),
     )
 
 
-class _ArrayIndex:
+def build_code(
+    kernels: Sequence[Kernel], constants: Iterable[Constant], progress: Progress | None = None
+) -> CodeBuild:
+    """The code of some kernels, and constants."""
+    row = host()
+    functions = [support_code.functions(each) for each in support_code.SUPPORT_MODULES]
+    codes = object_codes([*kernels, *(f for each in functions for f in each)], progress)
+    return CodeBuild(
+        isa=row.name,
+        cpu=identity() if row.cpu == NATIVE else "",
+        interface=support_code.abi_digest(),
+        image=link(codes[: len(kernels)]),
+        native=tuple(support_code.images(support_code.SUPPORT_MODULES)),
+        constants=tuple(constants),
+    )
+
+
+class ArrayIndex:
     """The arrays of a graph by address."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
@@ -114,7 +135,7 @@ class _ArrayIndex:
 
     def describe(self, constant: Array | PackedWeight | TracedArray) -> Constant:
         """Describe a constant in terms of the arrays."""
-        assert not isinstance(constant, TracedArray), "symbolic plans cannot be saved"
+        assert not isinstance(constant, TracedArray), "each plan has its own"
         if isinstance(constant, PackedWeight):
             source = self._find(constant.source)
             if source is None:

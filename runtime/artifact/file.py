@@ -2,7 +2,7 @@
 
     offset  size
          0    16  `formats.artifact.MAGIC`
-        16     4  `FORMAT`, little-endian like all numbers here
+        16     4  `FORMATS`, little-endian like all numbers here
         20     4  0
         24     8  size of the file
         32     8  offset of the head
@@ -48,6 +48,10 @@ Piece = tuple[int, int]
 """(offset, size) in bytes."""
 
 FORMAT: Final = 1
+"""The version of the format of models for known shapes."""
+DYNAMIC_FORMAT: Final = 2
+"""The version of the format of dynamic models."""
+FORMATS: Final = (FORMAT, DYNAMIC_FORMAT)
 HEADER: Final = struct.Struct("<16sIIQQQ32s")
 _DIGEST_BYTES: Final = 32
 WEIGHTS_START: Final = HEADER.size + _DIGEST_BYTES
@@ -66,6 +70,8 @@ class ArtifactFile(NamedTuple):
     name: str
     """The name of the file in messages."""
     digest: str
+    format: int
+    """One of `FORMATS`."""
     content: dict[str, Any]
     """The content of the manifest."""
     weights_digest: str
@@ -167,13 +173,14 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
         raise _refuse(
             "artifact/format", "this is not an artifact of nnefc", name, _format_hint(data)
         )
-    if version != FORMAT:
-        age = "a newer" if version > FORMAT else "an older"
+    if version not in FORMATS:
+        newest = max(FORMATS)
+        age = "a newer" if version > newest else "an older"
         raise _refuse(
             "artifact/format",
-            f"this is an artifact of format {version}, of {age} nnefc; this one reads {FORMAT}",
+            f"this is an artifact of format {version}, of {age} nnefc; this one reads {newest}",
             name,
-            COMPILE_AGAIN if version < FORMAT else f"update nnefc, or {COMPILE_AGAIN}",
+            COMPILE_AGAIN if version < newest else f"update nnefc, or {COMPILE_AGAIN}",
         )
     if checksum(header).digest() != own:
         raise _refuse("artifact/damaged", "the checksum of the header is wrong", name)
@@ -200,6 +207,7 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
     file = ArtifactFile(
         name=name,
         digest=own.hex(),
+        format=version,
         content=cast(dict[str, Any], content),
         weights_digest=str(weights),
         data=data,

@@ -21,8 +21,10 @@ _PAGE: Final = 4096
 class Writer:
     """Writes an artifact into an empty open file."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, version: int = FORMAT) -> None:
+        """`version`: one of `nnefc.runtime.artifact.file.FORMATS`."""
         self._file = file
+        self._version = version
         self._at = WEIGHTS_START
         self._digest = checksum()
         self._head = bytearray()
@@ -51,7 +53,7 @@ class Writer:
         """Write the head and the manifest, then the header."""
         self._pad(_PAGE)
         head = bytes(self._head)
-        header, manifest = _frame(self._at, head, self._digest.hexdigest(), content)
+        header, manifest = _frame(self._version, self._at, head, self._digest.hexdigest(), content)
         self._file.write(head)
         self._file.write(manifest)
         self._file.seek(0)
@@ -72,17 +74,17 @@ def with_changes(
     for (offset, size), data in pieces.items():
         assert len(data) == size
         head[offset : offset + size] = data
-    header, manifest = _frame(file.head_at, bytes(head), file.weights_digest, content)
+    header, manifest = _frame(file.format, file.head_at, bytes(head), file.weights_digest, content)
     yield from (header, file.data[WEIGHTS_START : file.head_at].data, bytes(head), manifest)
 
 
 def _frame(
-    head_at: int, head: bytes, weights_digest: str, content: dict[str, Any]
+    version: int, head_at: int, head: bytes, weights_digest: str, content: dict[str, Any]
 ) -> tuple[bytes, bytes]:
     """(header, manifest) of a file whose weights end at `head_at`."""
     checksums = {"weights": weights_digest, "head": checksum(head).hexdigest()}
     manifest = json.dumps({**checksums, "content": content}, separators=(",", ":")).encode()
     manifest_at = head_at + len(head)
     size = manifest_at + len(manifest)
-    header = HEADER.pack(MAGIC, FORMAT, 0, size, head_at, manifest_at, checksum(manifest).digest())
+    header = HEADER.pack(MAGIC, version, 0, size, head_at, manifest_at, checksum(manifest).digest())
     return header + checksum(header).digest(), manifest

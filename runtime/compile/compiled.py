@@ -120,12 +120,13 @@ def compile_draft(
         launches=lambda: launches,
         constants=lambda: arrays,
         constant_bytes=sum(array.nbytes for array in arrays),
-        session=_session_layout(program, graph),
+        session=layout_of(program, graph),
     )
     return compiled, draft
 
 
-def _session_layout(program: Program, graph: Graph) -> SessionLayout:
+def layout_of(program: Program, graph: Graph) -> SessionLayout:
+    """What a session carries between calls of a program, which computes `graph`."""
     names = {
         graph.inputs[state.input].name: state.name
         for state in graph.states

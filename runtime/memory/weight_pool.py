@@ -33,6 +33,11 @@ class WeightPool:
         memory = owner(array)
         self._owners[id(memory)] = memory
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed weights."""
+        return sum(array.nbytes for array in list(self._packed.values()))
+
     def packed(self, weight: PackedWeight) -> Array:
         """The items of a packed weight."""
         source = weight.source

@@ -25,6 +25,8 @@ class PlanPatch(NamedTuple):
     """Whether any launch has more than one tile."""
     tables: Sequence[Array] = ()
     """Values of the varying constants."""
+    launch_of: Int64Array | None = None
+    """The distinct launch of each step, if the number of steps varies."""
 
     @property
     def nbytes(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.runtime.plan.patch import PlanPatch, Varying
-from nnefc.runtime.run.executable import Executable
+from nnefc.runtime.run.executable import Executable, patch_of
 from nnefc.runtime.run.runner import PlanRunner
 
 if TYPE_CHECKING:
@@ -108,6 +108,38 @@ class SymbolicExecutable:
         outputs = self.outputs.at(numbers[sections.outputs].tolist())
         return Executable(self._runner, inputs, outputs, self._session, patch)
 
+    def compiled_at(self, symbols: Sequence[int]) -> CompiledProgram | None:
+        """The compiled program for these values alone; None if a guard fails."""
+        executable = self.at(symbols)
+        if executable is None:
+            return None
+        patch = patch_of(executable)
+        assert patch is not None
+        compiled, template = self._runner.compiled, self._template
+        params = template.plan.params.copy()
+        params[template.slots] = patch.params
+        plan = template.plan._replace(
+            params=params, arena_bytes=patch.arena_bytes, parallel=patch.parallel
+        )
+        if patch.launches is not None:
+            plan = plan._replace(launches=patch.launches)
+        if patch.launch_of is not None:
+            plan = plan._replace(launch_of=patch.launch_of)
+
+        def constants() -> list[Array]:
+            arrays, first = list(compiled.constants()), plan.table.constants
+            for slot, table in zip(template.bases, patch.tables, strict=True):
+                arrays[slot - first] = table
+            return arrays
+
+        return compiled._replace(
+            inputs=executable.inputs,
+            outputs=executable.outputs,
+            plan=plan,
+            constants=constants,
+            session=self._session,
+        )
+
     def _patch(self, numbers: Int64Array, tables: list[Array]) -> PlanPatch:
         template, sections = self._template, self._template.sections
         params, nbytes = numbers[sections.params], int(numbers[sections.arena_bytes][0])
@@ -115,6 +147,6 @@ class SymbolicExecutable:
             return PlanPatch(params, None, nbytes, template.plan.parallel, tables)
         tiles: list[int] = numbers[sections.tiles].tolist()
         steps: list[int] = numbers[sections.steps].tolist()
-        launches = template.launches
-        encoded = launches.encoded(tiles, launches.steps(steps) if steps else None)
-        return PlanPatch(params, encoded, nbytes, max(tiles, default=1) > 1, tables)
+        launch_of = template.launches.steps(steps) if steps else None
+        launches = template.launches.encoded(tiles, launch_of)
+        return PlanPatch(params, launches, nbytes, max(tiles, default=1) > 1, tables, launch_of)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nnefc.program.program import LaunchWork
 from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.plan.launch_info import LaunchInfo
 from nnefc.runtime.plan.plan_template import PlanTemplate, Sections, of_varying
 from nnefc.symbolic.integers import SymInt, hint, is_symbolic
 from nnefc.symbolic.recording import operand
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from nnefc.program.program import AppendedInput, Program
     from nnefc.runtime.compile.compiled import CompiledProgram, SessionLayout
     from nnefc.runtime.memory.weight_pool import WeightPool
+    from nnefc.runtime.plan.conditions import PlanConditions
     from nnefc.runtime.plan.planner import PlanDraft
     from nnefc.support.progress import Progress
     from nnefc.symbolic.integers import Trace
@@ -25,15 +28,22 @@ if TYPE_CHECKING:
 Specs = tuple[TensorSpec, ...]
 
 
-def compile_template(
-    trace: Trace, program: Program, graph: Graph, progress: Progress | None, shared: WeightPool
-) -> tuple[CompiledProgram, PlanTemplate]:
-    """The compiled program for the hints, and the template of its plan.
+class TracedProgram(NamedTuple):
+    """A program that was lowered under a trace, for one combination of symbolic shapes."""
 
-    `program` computes `graph`, and was lowered under `trace`.
-    """
+    trace: Trace
+    program: Program
+    graph: Graph
+    conditions: PlanConditions
+
+
+def compile_template(
+    traced: TracedProgram, progress: Progress | None, shared: WeightPool
+) -> tuple[CompiledProgram, PlanTemplate]:
+    """The compiled program for the hints, and the template of its plan."""
     from nnefc.runtime.compile.compiled import compile_draft
 
+    trace, program, graph, _ = traced
     compiled, draft = compile_draft(program, graph, progress, shared.packed)
     session = compiled.session
     template = make_template(
@@ -48,6 +58,20 @@ def compile_template(
 def hint_specs(specs: Specs) -> Specs:
     """Tensors with the hints of their extents."""
     return tuple(spec._replace(shape=tuple(map(hint, spec.shape))) for spec in specs)
+
+
+def hint_infos(launches: Sequence[LaunchInfo]) -> tuple[LaunchInfo, ...]:
+    """Descriptions of launches with the hints of their numbers."""
+    return tuple(
+        LaunchInfo(
+            each.label,
+            each.kernel,
+            hint(each.tiles),
+            LaunchWork(hint(each.work.flops), hint(each.work.read), hint(each.work.written)),
+            each.times,
+        )
+        for each in launches
+    )
 
 
 def hint_session(session: SessionLayout) -> SessionLayout:

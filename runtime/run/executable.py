@@ -181,3 +181,8 @@ def step(plan: Executable, arrays: Sequence[Any], states: Sequence[int]) -> list
 def session_layout(plan: Executable) -> SessionLayout:
     """The inputs and outputs of a plan that a session carries from call to call."""
     return plan._session
+
+
+def patch_of(plan: Executable) -> PlanPatch | None:
+    """The patch that a plan applies to that of its runner."""
+    return plan._patch

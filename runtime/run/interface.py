@@ -26,9 +26,9 @@ class Model:
     """A network that is ready to run.
 
     A `CompiledModel` has one plan, for known shapes.  A `DynamicModel` has a plan for each
-    combination of shapes.  Its `save`, `emit_c`, pickling and the members below `reset` raise an
-    NnefError that refers to `for_shapes`, which returns a model for known shapes.  For attributes
-    this error is an AttributeError too, so that `hasattr` is False.
+    combination of shapes.  Its facts about one plan raise an NnefError that refers to `for_shapes`,
+    which returns a model for known shapes.  This error is an AttributeError too, so that `hasattr`
+    is False.
     """
 
     inputs: tuple[TensorSpec, ...]

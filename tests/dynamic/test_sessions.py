@@ -243,11 +243,9 @@ def test_a_cache_has_a_symbolic_plan_from_its_second_call_on(cache: DynamicModel
 
 
 USES: dict[str, Callable[[Any], object]] = {
-    "save": lambda model: model.save("net.nnefc"),
     "emit_c": lambda model: model.emit_c("net"),
     "for_shapes": lambda model: model.for_shapes({"x": (1, 1, 4)}),
     "plan": lambda model: model.plan,
-    "pickle": pickle.dumps,
 }
 
 
@@ -256,7 +254,7 @@ USES: dict[str, Callable[[Any], object]] = {
 def test_uses_that_would_lose_states_are_errors(
     cache: DynamicModel, tmp_path: Path, use: str, shapes: Any
 ) -> None:
-    """Files, plans and fixed-shape models cannot hold states."""
+    """C programs, plans and fixed-shape models cannot hold states."""
     del cache
     fixed = nnefc.compile(tmp_path, shapes=shapes)
     with pytest.raises(NnefError, match=rf"{use}: operators of this model keep states \(kept\)"):

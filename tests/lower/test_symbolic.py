@@ -18,8 +18,9 @@ from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.memory.weight_pool import WeightPool
+from nnefc.runtime.plan.conditions import PlanConditions, ShapeKey
 from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
-from nnefc.runtime.plan.trace_template import compile_template
+from nnefc.runtime.plan.trace_template import TracedProgram, compile_template
 from nnefc.support.errors import NnefError
 from nnefc.symbolic import captured as captured_values
 from nnefc.symbolic import straight_line
@@ -34,6 +35,7 @@ SPECS = [
     for spec in operations().values()
     if spec.reference is not None and any(sample.inputs for sample in spec.samples)
 ]
+_CONDITIONS = PlanConditions((), ShapeKey((), (), ()), (), (), (), is_degraded=False)
 SAMPLES = 3
 """Samples per operation, of different ranks."""
 
@@ -96,7 +98,9 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
         program = lower_graph(traced, CompileConfig(1), dynamic_shapes=True)
         pool = WeightPool()
-        compiled, template = compile_template(trace, program, traced, None, pool)
+        compiled, template = compile_template(
+            TracedProgram(trace, program, traced, _CONDITIONS), None, pool
+        )
         template = template._replace(program=_written_and_read(template.program))
         model = SymbolicExecutable(compiled, template, pool.arenas, threads=1)
     except (NnefError, Untraceable):

@@ -35,7 +35,8 @@ ALLOWED: dict[str, set[str]] = {
         "artifacts",
     },
     "dynamic": {
-        *("symbolic", "ir", "options", "frontends", "program", "runtime", "driver", "artifacts"),
+        *("symbolic", "formats", "ir", "options", "frontends", "program", "runtime", "driver"),
+        "artifacts",
     },
     "api": {
         *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),

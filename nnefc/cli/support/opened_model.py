@@ -97,7 +97,7 @@ class DocumentModel:
         from nnefc.options.compile_config import CompileConfig
 
         config = with_tuned_methods(CompileConfig.of(threads, self.accuracy))
-        return DynamicModel(self.source, self._input_shapes(), config, None)
+        return DynamicModel.of(self.source, self._input_shapes(), config, None)
 
     def _input_shapes(self) -> dict[str, tuple[int, ...]]:
         return {value.name: value.type.dims for value in self.inputs}

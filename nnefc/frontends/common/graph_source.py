@@ -16,6 +16,9 @@ from nnefc.support.errors import Diagnostics, NnefError
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnefc.formats.source_files import SourceFiles
+    from nnefc.symbolic.linear_shapes import LinearShapes
+
 Shapes = Mapping[str, Sequence[int]]
 """Shapes of inputs by name."""
 
@@ -69,6 +72,10 @@ class GraphSource(Protocol):
         """The values of symbols that these shapes of inputs determine."""
         ...
 
+    def linear_shapes(self) -> LinearShapes | None:
+        """The shapes of the inputs and the assertions as data; None if some are not linear."""
+        ...
+
     def unbound(self, shapes: Shapes) -> list[str]:
         """The symbols that have no value with these shapes of inputs."""
         ...
@@ -106,6 +113,10 @@ class GraphSource(Protocol):
             lifted: Symbolic integers (`nnefc.symbolic`) to compute with instead of symbol values.
             in_place: Growing states have spare capacity, and the graph appends items in place.
         """
+        ...
+
+    def files(self) -> SourceFiles:
+        """The texts and tensors of the document that graphs have read so far."""
         ...
 
     def description(self) -> dict[str, Any]:

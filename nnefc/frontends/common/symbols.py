@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 from nnefc.frontends.common.assumptions import (
+    COMPARISONS,
     NoValue,
     SymbolicInput,
     assertion,
@@ -17,6 +18,7 @@ from nnefc.frontends.common.assumptions import (
 )
 from nnefc.frontends.common.linear_equations import MAX_SIZE, LinearSum, linear, solved
 from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.symbolic.linear_shapes import LinearShapes, Terms
 from nnefc.syntax import ast
 
 MAX_TRIED: Final = 20_000
@@ -91,6 +93,35 @@ def evaluated_shapes(
                 for e, extent in zip(each.extents, shapes[each.name], strict=True)
             ]
     return evaluated
+
+
+def linear_shapes(document: ast.Document, known: Mapping[str, int]) -> LinearShapes | None:
+    """The shapes of the inputs and the assertions; None if some are not linear in the symbols."""
+    shapes = {each.name: tuple(map(_terms, each.extents)) for each in inputs(document)}
+    conditions: list[tuple[str, Terms, Terms]] = []
+    for _, text in assertions(document):
+        try:
+            expression = assertion(text)
+        except NnefError:  # reported by `declarations`
+            continue
+        match expression:
+            case None:
+                continue
+            case ast.Binary(operator=sign) if sign in COMPARISONS:
+                sides = _terms(expression.left), _terms(expression.right)
+                if None in sides:
+                    return None
+                conditions.append(cast("tuple[str, Terms, Terms]", (sign, *sides)))
+            case _:
+                return None
+    if any(None in extents for extents in shapes.values()):
+        return None
+    return LinearShapes(cast("dict[str, tuple[Terms, ...]]", shapes), conditions, known)
+
+
+def _terms(expression: ast.Expression) -> Terms | None:
+    terms = linear(expression, {})
+    return terms and (terms.constant, tuple(terms.factors.items()))
 
 
 Equation = tuple[SymbolicInput, ast.Expression, int]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from nnefc.formats.container import Container
+from nnefc.formats.paths import DOCUMENT, QUANTIZATION
 from nnefc.support.limits import Limits
+from nnefc.syntax import ast
 
 
 def rendered(text: str, container: Container, limits: Limits) -> tuple[str, str]:
@@ -18,3 +20,11 @@ def rendered(text: str, container: Container, limits: Limits) -> tuple[str, str]
 
         return render(text, file, container, limits), f"{file} (rendered)"
     return text, file
+
+
+def texts_of(document: ast.Document, quantization: ast.QuantizationFile | None) -> dict[str, str]:
+    """The texts of a document, rendered, and of its quantization, by path."""
+    texts = {DOCUMENT: document.source.text}
+    if quantization is not None:
+        texts[QUANTIZATION] = quantization.source.text
+    return texts

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.common import assumptions, symbols
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import SymbolicShape
 from nnefc.frontends.common.values import datum_type
 from nnefc.frontends.tract.context import registries
 from nnefc.frontends.tract.document import elaborate
+from nnefc.frontends.tract.document_text import texts_of
 from nnefc.frontends.tract.invocations import deviations, weight_labels
 from nnefc.frontends.tract.model import SourceState
 from nnefc.frontends.tract.sample_shapes import sample_shapes
@@ -23,6 +25,9 @@ from nnefc.syntax import ast
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from nnefc.formats.tensor_file import StoredTensor
+    from nnefc.symbolic.linear_shapes import LinearShapes
 
     Array = np.ndarray[Any, Any]
 
@@ -41,6 +46,7 @@ class TractSource:
         self._quantization = quantization
         self._limits = limits
         self.weights = weights
+        self.weights.texts = texts_of(document, quantization)
         self.name = document.graph.name
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
@@ -74,6 +80,10 @@ class TractSource:
             for each in assumptions.inputs(self._document)
         }
         return {name: types[name] for name in self.inputs if name in types}
+
+    def linear_shapes(self) -> LinearShapes | None:
+        """The shapes of the inputs and the assertions as data; None if some are not linear."""
+        return symbols.linear_shapes(self._document, {})
 
     def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
         """Free symbols that these input shapes do not determine; raises NnefError."""
@@ -115,6 +125,14 @@ class TractSource:
     def arrays(self) -> Iterable[Array]:
         """The arrays of the weights read so far, which all graphs share."""
         return self.weights.arrays()
+
+    def files(self) -> SourceFiles:
+        """The texts and the tensors that graphs have read so far."""
+        texts: dict[str, bytes] = {}
+        tensors: dict[str, StoredTensor] = {}
+        self.weights.add_files(texts, tensors)
+        file = self._document.source.file
+        return SourceFiles(file, texts, tensors, self.weights.random_weights, self._limits)
 
     def description(self) -> dict[str, Any]:
         """The document's registries, symbols, assertions and deviations from NNEF 1.0.2."""

@@ -9,7 +9,7 @@ from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import DatumType, Operand, OperatorError
 from nnefc.frontends.tract.context import evaluation_context, report_unknown
-from nnefc.frontends.tract.document_text import rendered
+from nnefc.frontends.tract.document_text import rendered, texts_of
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.model import ModelContext, PriorState
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
@@ -101,8 +101,10 @@ def _embedded(
         raise OperatorError(
             "tract/submodel", f"'{label}' takes {len(names)} tensors, not {len(given)}"
         )
-    types = quantized_types(read_quantization(container, limits, diagnostics), diagnostics)
+    quantization = read_quantization(container, limits, diagnostics)
+    types = quantized_types(quantization, diagnostics)
     weights = outer.weights.within(container, label)
+    weights.texts = texts_of(document, quantization)
     inputs = dict(zip(names, given, strict=True))
     model = Submodel(outer, document, inputs, types, weights)
     context = evaluation_context(document, model, types, make.budget, diagnostics)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nnefc.formats.container import Container
+from nnefc.formats.paths import TENSOR_SUFFIX, label_path
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.frontends.common.operand_checks import check_shape
 from nnefc.frontends.common.random_data import random_data
@@ -54,20 +55,45 @@ class Weights:
         self._labels = {} if labels is None else labels
         self.container = container
         self._diagnostics = diagnostics
-        self._random = random_weights
+        self.random_weights = random_weights
         self._load = load_data
         self._known: dict[str, StoredTensor] = {}
+        self.texts: dict[str, str] = {}
+        """The texts of the document and its quantization by path, set by those who parse them."""
+        self._submodels: dict[str, Weights] = {}
 
     def within(self, container: Container, label: str) -> Weights:
-        """The weights of submodel `label`, which is in `container`."""
-        return Weights(
+        """The weights of submodel `label`, which is in `container`.
+
+        Those that were read for an earlier graph are not read again.
+        """
+        weights = Weights(
             container,
             self._diagnostics,
-            random_weights=self._random,
+            random_weights=self.random_weights,
             load_data=self._load,
             prefix=f"{self.prefix}{label}/",
             labels=self._labels,
         )
+        if (before := self._submodels.get(label)) is not None:
+            weights._known, weights._submodels = before._known, before._submodels
+        self._submodels[label] = weights
+        return weights
+
+    def add_files(
+        self, texts: dict[str, bytes], tensors: dict[str, StoredTensor], folder: str = ""
+    ) -> None:
+        """Add what graphs have read so far: texts and tensors by path, submodels in folders."""
+        for path, text in self.texts.items():
+            texts[folder + path] = text.encode()
+        if self.container is not None:
+            for path, content in self.container.resources.items():
+                texts[folder + path] = content
+        for label, stored in self._known.items():
+            tensors.setdefault(folder + label_path(label, self.prefix), stored)
+        for label, weights in self._submodels.items():
+            root = label_path(label, self.prefix).removesuffix(TENSOR_SUFFIX)
+            weights.add_files(texts, tensors, f"{folder}{root}/")
 
     def read_all(self, labels: Iterable[str]) -> None:
         """Read the existing files of these weights, so that graphs share them; raises NnefError."""
@@ -173,9 +199,9 @@ class Weights:
 
     def _missing(self, label: str, shape: tuple[int, ...]) -> StoredTensor:
         """Random items for a weight, or zeros without `load_data`; else raises OperatorError."""
-        if self._random is not None:
+        if self.random_weights is not None:
             variable = Variable(label, TensorType(DType.FLOAT32, shape))
-            return StoredTensor(shape, random_data(variable, self._random), None)
+            return StoredTensor(shape, random_data(variable, self.random_weights), None)
         if not self._load:
             return StoredTensor(shape, np.broadcast_to(np.float32(0), shape), None)
         place = None if self.container is None else Place(self.container.name)

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from nnefc.artifacts.load import restored
 from nnefc.formats import files
-from nnefc.runtime.artifact.file import COMPILE_AGAIN, FORMAT, ArtifactFile, open_bytes, open_file
+from nnefc.runtime.artifact.file import (
+    COMPILE_AGAIN,
+    FORMAT,
+    FORMATS,
+    ArtifactFile,
+    open_bytes,
+    open_file,
+)
 from nnefc.runtime.artifact.writer import Writer
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.saved import TINY, compiled
@@ -111,7 +118,7 @@ def test_every_truncation_is_an_error(tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "made", "hint"),
     [
-        (FORMAT + 1, "a newer", f"update nnefc, or {COMPILE_AGAIN}"),
+        (max(FORMATS) + 1, "a newer", f"update nnefc, or {COMPILE_AGAIN}"),
         (FORMAT - 1, "an older", COMPILE_AGAIN),
         (1 << 31, "a newer", f"update nnefc, or {COMPILE_AGAIN}"),
     ],

@@ -1,0 +1,230 @@
+"""Makes plans from a document: traces for many shapes, concrete plans for one combination.
+
+It needs the compiler, so a model from an artifact has one only where its patterns do not suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.plan.conditions import PlanConditions, ShapeKey, Shapes
+from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+from nnefc.symbolic.base import Untraceable
+
+if TYPE_CHECKING:
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.options.compile_config import CompileConfig
+    from nnefc.runtime.memory.weight_pool import WeightPool
+    from nnefc.runtime.plan.trace_template import TracedProgram
+    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.progress import Progress
+
+PLAN_BYTES: Final = 256 << 20
+"""Capacity in bytes: for the parameters of plans, and for the memory of values between launches.
+
+A single call may need more.
+"""
+
+
+class Request(NamedTuple):
+    """The shapes that a plan is made for."""
+
+    shapes: Shapes
+    """Shapes of the inputs by name."""
+    states: Shapes
+    """Shapes of the states by name."""
+    dynamic_axes: Mapping[str, Sequence[int]]
+    """Axes of states whose extents change between calls."""
+
+
+class SymbolicPlan(NamedTuple):
+    """A plan for many shapes."""
+
+    model: SymbolicExecutable
+    conditions: PlanConditions
+
+
+class Planner:
+    """Makes the plans of a model; they share weights and memory."""
+
+    def __init__(
+        self, source: GraphSource, config: CompileConfig, progress: Progress | None = None
+    ) -> None:
+        from nnefc.runtime.memory.weight_pool import WeightPool
+
+        self.document = source
+        self.config = config
+        self.threads = config.threads
+        self.is_ready = True
+        self._progress = progress
+        self._shared: WeightPool = WeightPool(PLAN_BYTES)
+        for array in source.arrays():
+            self._shared.keep(array)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the packed weights that plans share."""
+        return self._shared.nbytes
+
+    def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
+        """The results, with these shapes of some inputs; -1 for extents that vary."""
+        return output_specs(self.document, shapes)
+
+    def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+        """The concrete plan for these shapes; raises NnefError with all errors."""
+        from nnefc.artifacts.provenance import FromGraph
+        from nnefc.driver.compile import compile_graph
+
+        graph = self.document.graph(shapes, states=states)
+        return compile_graph(
+            graph,
+            self.config,
+            progress=self._progress,
+            origin=FromGraph(graph, self.config),
+            shared=self._shared,
+        )
+
+    def trace(self, request: Request) -> SymbolicPlan:
+        """A new symbolic plan; raises Untraceable, or NnefError for an error of the document."""
+        from nnefc.driver.kernels_ahead import expecting_usual_kernels
+        from nnefc.runtime.plan.trace_template import compile_template
+        from nnefc.support.memory_errors import memory_errors
+
+        program = traced(self.document, self.config, request)
+        with memory_errors("compile the model"), expecting_usual_kernels(self.config):
+            template = compile_template(program, self._progress, self._shared)
+        threads = self.config.threads
+        model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)
+        return SymbolicPlan(model, program.conditions)
+
+
+def traced(source: GraphSource, config: CompileConfig, request: Request) -> TracedProgram:
+    """The program for a request, with symbolic integers for symbols and for changing extents.
+
+    Raises Untraceable, or NnefError for an error of the document.
+    """
+    from nnefc.driver.lower import lower_graph
+    from nnefc.runtime.plan.trace_template import TracedProgram
+    from nnefc.symbolic.integers import SymInt, Trace
+
+    shapes, states, dynamic_axes = request
+    symbols = source.symbol_values(shapes)
+    trace = Trace(must_vary=True)  # for a single shape, a concrete plan takes less time
+    inputs = {name: trace.symbol(value) for name, value in symbols.items()}
+    dynamic_extents = {
+        shape[axis]
+        for name, shape in states.items()
+        for axis in dynamic_axes.get(name, ())
+        if axis < len(shape)  # the graph reports a changed rank
+    }
+    extents = {value: trace.symbol(value) for value in sorted(dynamic_extents)}
+    lifted: dict[str, Any] = {
+        name: tuple(
+            extents[extent] if axis in dynamic_axes.get(name, ()) else extent
+            for axis, extent in enumerate(shape)
+        )
+        for name, shape in states.items()
+    }
+    graph = source.graph(shapes, states=lifted, lifted=inputs)
+    program = lower_graph(graph, config, dynamic_shapes=True)
+    input_dims = [value.type.dims for value in graph.inputs[: len(shapes)]]
+    dims = list(chain.from_iterable([*input_dims, *lifted.values()]))
+    conditions = PlanConditions(
+        tuple(symbols),
+        ShapeKey.of(shapes, states),
+        [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
+        [i for i, x in enumerate(dims) if not isinstance(x, SymInt)],
+        tuple(symbols.values()),
+        trace.is_degraded,
+    )
+    return TracedProgram(trace, program, graph, conditions)
+
+
+def traced_or_concrete(
+    source: GraphSource, config: CompileConfig, request: Request
+) -> TracedProgram:
+    """As `traced`; where tracing cannot go on, the program for exactly these shapes."""
+    from nnefc.driver.lower import lower_graph
+    from nnefc.runtime.plan.trace_template import TracedProgram
+    from nnefc.symbolic.integers import Trace
+
+    shapes, states, _ = request
+    symbols = source.symbol_values(shapes)
+    if symbols or _change(request):
+        try:
+            return traced(source, config, request)
+        except Untraceable:
+            pass
+    trace = Trace()
+    for value in symbols.values():
+        int(trace.symbol(value))  # a guard that the symbol has this value
+    graph = source.graph(shapes, states=states)
+    program = lower_graph(graph, config, dynamic_shapes=True)
+    key = ShapeKey.of(shapes, states)
+    every, values = list(range(len(key.extents))), tuple(symbols.values())
+    conditions = PlanConditions(tuple(symbols), key, [], every, values, is_degraded=False)
+    return TracedProgram(trace, program, graph, conditions)
+
+
+def _change(request: Request) -> bool:
+    return any(name in request.dynamic_axes for name in request.states)
+
+
+def requests_for(source: GraphSource, shapes: Iterable[Shapes]) -> list[Request]:
+    """Requests for calls with these shapes of inputs.
+
+    If operators keep states: without states, and with those that the first call leaves.
+    """
+    every = list(shapes)
+    requests = [Request(each, {}, {}) for each in every]
+    if every and (states := _states_after(source, every[0])):
+        axes = {name: (axis,) for name, axis in source.growing_axes.items()}
+        requests += [Request(each, states, axes) for each in every]
+    return requests
+
+
+def _states_after(source: GraphSource, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+    """The shapes of the states after a first call, by name."""
+    graph = source.graph(shapes)
+    return {
+        state.name: tuple(map(int, graph.outputs[state.output].type.dims))
+        for state in graph.states
+        if state.output is not None
+    }
+
+
+def output_specs(source: GraphSource, fixed: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
+    """The results of a document, with `fixed` shapes of some inputs; -1 for extents that vary.
+
+    Raises NnefError if no sample shapes fit.
+    """
+    from nnefc.frontends.common.graph_source import sample_graph
+    from nnefc.support.errors import Diagnostics
+    from nnefc.symbolic.integers import SymInt, Trace
+
+    sample = sample_graph(source, fixed, Diagnostics())
+    varying = set(sample.values)
+    trace = Trace()
+    lifted = {
+        name: trace.symbol(value) if name in varying else value
+        for name, value in source.symbol_values(sample.shapes).items()
+    }
+    try:
+        graph = source.graph(sample.shapes, lifted=lifted)
+    except Untraceable:
+        graph = sample.graph
+    counted = {(count.of, count.axis) for count in graph.counts}
+    return tuple(
+        TensorSpec(
+            name,
+            tuple(
+                -1 if isinstance(extent, SymInt) or (i, axis) in counted else int(extent)
+                for axis, extent in enumerate(value.type.dims)
+            ),
+            value.type.dtype.numpy,
+        )
+        for i, (name, value) in enumerate(zip(source.outputs, graph.outputs))
+    )

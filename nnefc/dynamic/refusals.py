@@ -1,0 +1,51 @@
+"""Errors of requests that a model with symbols or states refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nnefc.dynamic.states import only_sessions
+from nnefc.support.errors import Diagnostics, NnefError
+
+if TYPE_CHECKING:
+    from nnefc.frontends.common.graph_source import GraphSource
+
+
+class NoSuchAttribute(NnefError, AttributeError):
+    """The error of an attribute that only a model with known shapes has."""
+
+
+class _Refusing(Protocol):
+    def refusal(self, what: str) -> NnefError: ...
+
+
+class KnownShapesOnly:
+    """An attribute that only a model with known shapes has; reading it raises NoSuchAttribute."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: _Refusing | None, _: type) -> Any:
+        if model is None:
+            return self
+        raise NoSuchAttribute(model.refusal(self._name).errors)
+
+
+def needs_shapes(what: str, source: GraphSource, shapes: Mapping[str, Sequence[int]]) -> NnefError:
+    """The error of a request that a model with symbols or states refuses.
+
+    It names states, or gives `shapes` of inputs with examples of unknown extents as a hint.
+    """
+    from nnefc.frontends.common.graph_source import sample_graph
+
+    try:
+        trial = sample_graph(source, shapes, Diagnostics())
+    except NnefError:
+        example = "{...}"
+    else:
+        if states := trial.graph.state_shapes:
+            return only_sessions(what, states)
+        example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
+    hint = f"model.for_shapes({example}) returns one"
+    return NnefError.of("input/shape", f"{what} needs a model with known shapes", hint=hint)

@@ -1,0 +1,99 @@
+"""Save dynamic models as artifacts, and as bytes for pickles."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from nnefc.artifacts.origin import native_target
+from nnefc.artifacts.save import replace_artifact
+from nnefc.dynamic.content import content_of, requests_in
+from nnefc.dynamic.named_shapes import shapes_named
+from nnefc.dynamic.planner import Request, requests_for
+from nnefc.dynamic.stored_planner import StoredPlanner
+from nnefc.runtime.artifact.write_dynamic import write_dynamic
+from nnefc.support.errors import NnefError
+
+if TYPE_CHECKING:
+    from nnefc.dynamic.plan_cache import PlanCache, PlanMaker
+    from nnefc.formats.files import FilePath
+    from nnefc.support.progress import Progress
+
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Sequence[int]]
+
+
+def save(
+    planner: PlanMaker,
+    plans: PlanCache,
+    fixed: Shapes,
+    path: FilePath,
+    targets: Sequence[str] | None,
+    named: Any,
+    complete: Callable[[Shapes], dict[str, Shape]],
+    progress: Progress | None,
+) -> None:
+    """Write an artifact: see `DynamicModel.save`.
+
+    `fixed`: the shapes of inputs that the model was compiled with.  `complete`: returns the shapes
+    of all inputs.
+    """
+    artifact = planner.artifact if isinstance(planner, StoredPlanner) else None
+    if artifact is not None and named is None and targets is None and not plans.requests:
+        nbytes = artifact.file.sizes["bytes"]
+        replace_artifact(path, lambda file: file.writelines(artifact.copied()), nbytes)
+        return
+    source, config = planner.document, planner.config
+    if named is None:
+        requests = _requests(planner, plans)
+        if not requests:
+            raise _no_shapes(planner, fixed)
+    else:
+        requests = requests_for(source, shapes_named(named, source, fixed, complete))
+    chosen = targets if targets is not None else _targets(planner)
+    portable, builds = content_of(source, config, fixed, requests, chosen, progress)
+
+    def write(file: BinaryIO) -> None:
+        write_dynamic(file, portable, builds)
+
+    replace_artifact(path, write, portable.nbytes)
+
+
+def bytes_of(planner: PlanMaker, plans: PlanCache, fixed: Shapes) -> bytes:
+    """The artifact with the plans so far, in memory."""
+    if isinstance(planner, StoredPlanner) and not plans.requests:
+        return b"".join(planner.artifact.copied())
+    requests = _requests(planner, plans)
+    file = io.BytesIO()
+    content = content_of(planner.document, planner.config, fixed, requests, native_target())
+    write_dynamic(file, *content)
+    return file.getvalue()
+
+
+def _requests(planner: PlanMaker, plans: PlanCache) -> list[Request]:
+    """The requests of the file and of the calls so far."""
+    stored = requests_in(planner.artifact) if isinstance(planner, StoredPlanner) else []
+    return [*stored, *(each for each in plans.requests if each not in stored)]
+
+
+def _targets(planner: PlanMaker) -> Sequence[str]:
+    """The targets of a loaded file, or this processor."""
+    if not isinstance(planner, StoredPlanner):
+        return native_target()
+    native, names = native_target(), [str(each["isa"]) for each in planner.artifact.targets]
+    processors = [str(each["cpu"]) for each in planner.artifact.targets]
+    every = [native[0] if cpu else name for name, cpu in zip(names, processors, strict=True)]
+    return every or native
+
+
+def _no_shapes(planner: PlanMaker, fixed: Shapes) -> NnefError:
+    source = planner.document
+    values = source.symbol_values(fixed)
+    free = [name for name in source.free if name not in values]
+    example = dict.fromkeys(free, 16) if free else dict(next(source.sample_shapes(fixed))[0])
+    return NnefError.of(
+        "input/shape",
+        "save: no call has made a plan yet, so the shapes to save are not known",
+        hint=f"name them, as save(path, shapes={example}), or call the model first",
+    )

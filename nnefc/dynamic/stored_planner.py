@@ -1,0 +1,155 @@
+"""`StoredPlanner`: the plans of a model from an artifact, and new ones from its document.
+
+See docs/design/artifacts.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from nnefc.dynamic.plan_cache import MAX_LOG2_DISTANCE
+from nnefc.dynamic.planner import PLAN_BYTES, Planner, Request, SymbolicPlan
+from nnefc.dynamic.stored_source import StoredSource
+from nnefc.runtime.memory.arenas import ArenaPool
+from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+from nnefc.support.errors import Diagnostic, NnefError, Place, warn
+from nnefc.support.fork_safe import Lazy
+
+if TYPE_CHECKING:
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.options.compile_config import CompileConfig
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.runtime.plan.conditions import Shapes
+    from nnefc.runtime.run.model import CompiledModel
+
+
+class StoredPlanner:
+    """Makes plans from the document in an artifact, if none in the file fits."""
+
+    def __init__(self, artifact: DynamicArtifact, threads: int | None) -> None:
+        """Raises NnefError `artifact/damaged`."""
+        self.artifact = artifact
+        self.threads = threads
+        self.source = StoredSource(artifact)
+        self.plans: list[SymbolicPlan] = []
+        """Those in the file for this processor."""
+        self._target = artifact.best_target()
+        self._planner: Lazy[Planner] = Lazy()
+        self._is_ready = False
+        if self._target is not None:
+            arenas = ArenaPool(PLAN_BYTES)
+            for compiled, template, conditions in artifact.patterns(self._target):
+                model = SymbolicExecutable(compiled, template, arenas, threads=threads)
+                self.plans.append(SymbolicPlan(model, conditions))
+
+    @property
+    def is_ready(self) -> bool:
+        return self._is_ready
+
+    @property
+    def document(self) -> GraphSource:
+        return self.source.full
+
+    @property
+    def config(self) -> CompileConfig:
+        from nnefc.options.compile_config import CompileConfig
+
+        return CompileConfig.of(self.threads, self.artifact.accuracy)
+
+    @property
+    def constant_bytes(self) -> int:
+        if self._target is None:
+            return 0
+        return int(self.artifact.targets[self._target]["constant_bytes"])
+
+    def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
+        return self.source.results
+
+    def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+        return self._ready(shapes, states).compile(shapes, states)
+
+    def trace(self, request: Request) -> SymbolicPlan:
+        return self._ready(request.shapes, request.states).trace(request)
+
+    def _ready(self, shapes: Shapes, states: Shapes) -> Planner:
+        """The planner of the document; a warning or an error tells why it is needed."""
+        if not self._is_ready:
+            self.source.symbol_values(shapes)  # shapes that contradict each other are an error
+            what, place = self._reason(shapes, states), Place(self.artifact.file.name)
+            if not _has_compiler():
+                message = f"{what[0]}, and there is no compiler here: numba is not installed"
+                raise NnefError.of("artifact/shape", message, place, what[1])
+            self._is_ready = True
+            if self.plans or self._target is None:
+                message = f"{what[0]}: compiling it now"
+                warn(Diagnostic("artifact/shape", message, place, "warning", hint=what[1]))
+        return self._planner.get(lambda: Planner(self.document, self.config))
+
+    def _reason(self, shapes: Shapes, states: Shapes) -> tuple[str, str]:
+        """Why a plan has to be made, and a hint."""
+        from nnefc.runtime.artifact.reader import OTHER_VERSION
+
+        named = {**shapes, **states}
+        given = ", ".join(f"{n}: [{','.join(map(str, each))}]" for n, each in named.items())
+        if self._target is None and self.artifact.targets:
+            infos = self.artifact.target_infos()
+            if any(info.obstacle == OTHER_VERSION for info in infos):
+                said = f"its code is of {OTHER_VERSION} ({self.artifact.version})"
+                return said, "save the model again with this version"
+            names = ", ".join(dict.fromkeys(info.isa for info in infos))
+            said = f"there is no code for this processor, only for {names}"
+            return said, "save the model with this target too (targets=, or compile --target)"
+        covered = "; ".join(dict.fromkeys(map(coverage, self.plans))) or "no shapes"
+        hint = f"name it when saving: save(path, shapes=...); the file has plans for {covered}"
+        return f"no plan in the file fits {given}", hint
+
+
+def _has_compiler() -> bool:
+    try:
+        return find_spec("numba") is not None and find_spec("llvmlite") is not None
+    except ValueError:  # sys.modules[...] is None
+        return False
+
+
+def coverage(plan: SymbolicPlan) -> str:
+    """The values of each symbol for which a plan holds, as text: `S = 1 to 2047`.
+
+    For one symbol, the others have the values of the trace.
+    """
+    conditions = plan.conditions
+    key = conditions.traced
+    hints = conditions.hints
+    parts: list[str] = []
+    for i, name in enumerate(conditions.symbols):
+        low, high = _range(plan, list(hints), i)
+        parts.append(f"{name} = {low}" if low == high else f"{name} = {low} to {high}")
+    count = len(list(chain(conditions.symbols, conditions.groups)))
+    if count > len(conditions.symbols):
+        parts.append("grown states")
+    return ", ".join(parts) or f"extents {key.extents}"
+
+
+def _range(plan: SymbolicPlan, values: list[int], index: int) -> tuple[int, int]:
+    """The ends of a range of values around the hint for which the guards hold."""
+    hint = values[index]
+
+    def holds(value: int) -> bool:
+        tried = [*values[:index], value, *values[index + 1 :]]
+        near = plan.conditions.distance(tried) <= MAX_LOG2_DISTANCE
+        return value > 0 and near and plan.model.holds(tried)
+
+    ends: list[int] = []
+    for sign in (-1, 1):
+        inside, step = hint, 1
+        while holds(hint + sign * step):
+            inside, step = hint + sign * step, 2 * step
+        outside = hint + sign * step
+        while abs(outside - inside) > 1:
+            middle = (inside + outside) // 2
+            inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+        ends.append(inside)
+    return ends[0], ends[1]

@@ -1,0 +1,69 @@
+"""`StoredSource`: the document of a model from an artifact, which is parsed only where needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.support.fork_safe import Lazy
+from nnefc.support.item_types import numpy_type
+from nnefc.symbolic import linear_shapes
+
+if TYPE_CHECKING:
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+class StoredSource:
+    """The `Source` of a plan cache in an artifact.
+
+    Calls with shapes that fit need the stored facts alone; everything else comes from the parsed
+    document, `full`.
+    """
+
+    def __init__(self, artifact: DynamicArtifact) -> None:
+        """Raises NnefError `artifact/damaged` for wrong facts."""
+        self._artifact = artifact
+        self._full: Lazy[GraphSource] = Lazy()
+        with artifact.reading():
+            facts: Any = artifact.facts["source"]
+            self.name = artifact.name
+            self.specs = tuple(map(_spec, facts["inputs"]))
+            """The inputs; -1 for symbolic extents."""
+            self.inputs = [spec.name for spec in self.specs]
+            self.results = tuple(map(_spec, facts["results"]))
+            """The results; -1 for extents that vary."""
+            self.outputs = [spec.name for spec in self.results]
+            self.free = list(map(str, facts["free"]))
+            self.fixed = {str(name): tuple(shape) for name, shape in facts["fixed"]}
+            """The shapes of inputs that the model was compiled with."""
+            linear = facts["linear"]
+            self._linear = None if linear is None else linear_shapes.from_data(linear)
+            self._growing = {str(name): int(axis) for name, axis in facts["growing"]}
+
+    @property
+    def growing_axes(self) -> Mapping[str, int]:
+        return self._growing
+
+    @property
+    def full(self) -> GraphSource:
+        """The source of the parsed document; raises NnefError."""
+        return self._full.get(self._parse)
+
+    def _parse(self) -> GraphSource:
+        from nnefc.dynamic.content import source_in
+
+        return source_in(self._artifact)
+
+    def symbol_values(self, shapes: Shapes) -> dict[str, int]:
+        """The values of symbols that these shapes of inputs determine; raises NnefError."""
+        values = None if self._linear is None else self._linear.solve(shapes)
+        return self.full.symbol_values(shapes) if values is None else values
+
+
+def _spec(facts: Any) -> TensorSpec:
+    name, dtype, shape = facts
+    return TensorSpec(str(name), tuple(map(int, shape)), numpy_type(str(dtype)))

@@ -1,0 +1,123 @@
+"""Chooses the form in which an artifact stores arrays, and stores each once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.packing.inverse import restorable
+from nnefc.program.packed_weight import PackedWeight
+from nnefc.runtime.artifact.build import Array, ArraySlice, CodeBuild, Constant, PackedArray
+from nnefc.runtime.artifact.file import Piece
+from nnefc.runtime.artifact.writer import Writer
+from nnefc.runtime.memory.tensors import can_hold_addresses
+
+_MAX_EXCESS_BYTES: Final = 1 << 20
+"""Bytes by which all packings together may exceed the arrays, plus 1 / _EXCESS_SHARE of these."""
+_EXCESS_SHARE: Final = 32
+_MAX_TABLE_BYTES: Final = 1 << 14
+"""Larger constants that are not derived from the graph are stored as weights, not in the head."""
+
+
+def choose_packed(
+    arrays: Sequence[Array], builds: Sequence[CodeBuild]
+) -> dict[int, list[PackedArray]]:
+    """The arrays to store as packings, by number; the array can be restored from its packings.
+
+    Arrays whose packings have the least padding are chosen first, up to the limit.
+    """
+    packings: defaultdict[int, list[PackedArray]] = defaultdict(list)
+    unpacked: set[int] = set()
+    for constant in (c for build in builds for c in build.constants):
+        if isinstance(constant, PackedArray):
+            packings[constant.array].append(constant)
+        elif isinstance(constant, ArraySlice):
+            unpacked.add(constant.array)
+    room = _MAX_EXCESS_BYTES + sum(array.nbytes for array in arrays) // _EXCESS_SHARE
+    excesses: dict[int, int] = {}
+    for number, group in packings.items():
+        array = arrays[number]
+        if number not in unpacked and restorable(array.size, [each.packed for each in group]):
+            excesses[number] = sum(each.nbytes for each in group) - array.nbytes
+    chosen: dict[int, list[PackedArray]] = {}
+    for number, excess in sorted(excesses.items(), key=lambda pair: pair[1]):
+        if excess > room:
+            break
+        room -= excess
+        chosen[number] = packings[number]
+    return chosen
+
+
+class StoredArrays:
+    """Stores arrays and their packings in a file, each once."""
+
+    def __init__(
+        self, writer: Writer, arrays: Sequence[Array], builds: Sequence[CodeBuild]
+    ) -> None:
+        """Arrays are stored as the packings of the first of `builds` where possible."""
+        self._writer = writer
+        self._arrays = arrays
+        self._whole: dict[int, dict[str, Piece]] = {}
+        self._pieces: dict[PackedArray, Piece] = {}
+        self._packings: dict[int, list[PackedArray]] = {}
+        for number, packings in choose_packed(arrays, builds[:1]).items():
+            self.pack(number, packings)
+
+    def facts(self, names: Mapping[str, Array]) -> list[dict[str, Any]]:
+        """The manifest's entries for all arrays, given by name, in order."""
+        return [
+            {"name": name, "dtype": array.dtype.name, "shape": array.shape, **self.location(i)}
+            for i, (name, array) in enumerate(names.items())
+        ]
+
+    def pack(self, number: int, packings: Sequence[PackedArray]) -> None:
+        """Store an array as these packings."""
+        self._packings[number] = list(packings)
+        for each in packings:
+            source = each.packed.view.of(self._arrays[number])
+            items = PackedWeight(source, each.packed.packing, each.packed.parameters).array()
+            self._pieces[each] = self._writer.weights(items)
+
+    def whole(self, number: int) -> dict[str, Piece]:
+        """The location of an unpacked array, which is stored on the first request."""
+        if number not in self._whole:
+            self._whole[number] = self.put(self._arrays[number])
+        return self._whole[number]
+
+    def put(self, array: Array, head_bytes: int = 0) -> dict[str, Piece]:
+        """Store an array, as weights if it has more than `head_bytes` and cannot hold addresses."""
+        if not can_hold_addresses(array.dtype) and array.nbytes > head_bytes:
+            return {"weights": self._writer.weights(array)}
+        return {"head": self._writer.head(np.ascontiguousarray(array))}
+
+    def location(self, number: int) -> dict[str, Any]:
+        """The manifest's entry for the location of an array."""
+        packings = self._packings.get(number)
+        if packings is None:
+            return self.whole(number)
+        return {"packed": [self.packing(each) for each in packings]}
+
+    def packing(self, each: PackedArray) -> dict[str, Any]:
+        """The manifest's entry for a packing; its location only if it is stored."""
+        packed = each.packed
+        entry = {
+            "array": each.array,
+            "view": packed.view,
+            "packing": packed.packing,
+            "parameters": packed.parameters,
+            **({"dtype": packed.dtype} if packed.dtype else {}),
+        }
+        piece = self._pieces.get(each)
+        return entry if piece is None else {**entry, "weights": piece}
+
+    def constant(self, constant: Constant) -> dict[str, Any]:
+        """The manifest's entry for a constant."""
+        if isinstance(constant, PackedArray):
+            return self.packing(constant)
+        if isinstance(constant, ArraySlice):
+            ((kind, (offset, _)),) = self.whole(constant.array).items()
+            return {kind: (offset + constant.offset, constant.nbytes)}
+        return self.put(constant, _MAX_TABLE_BYTES)
