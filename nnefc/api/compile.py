@@ -53,13 +53,13 @@ def compile(
             False: use estimates only.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.
-        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
+        options: `shapes`, `symbols`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
             `dialect`, as for `import_model`; not with a graph.
 
     Returns:
         A callable: arrays in the order of the graph's parameters in, one array or a tuple out.
         A `DynamicModel`, which takes arrays of different shapes, if the extents of inputs are
-        symbols that `shapes` does not determine, or if operators keep states.
+        symbols that `shapes` and `symbols` do not determine, or if operators keep states.
 
     Raises:
         NnefError: With all errors.

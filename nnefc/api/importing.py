@@ -40,7 +40,7 @@ def import_model(
         strict: Accept NNEF 1.0.2 only: warnings are errors.
         load_data: False leaves variables without data; such a graph cannot be compiled.
         progress: Called as `progress(done, total, label)` while large files are read.
-        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
+        options: `shapes`, `symbols`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
             `dialect`: see `ImportOptions`.
 
     Raises:

@@ -26,6 +26,7 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.printing import console, count, print_json, print_table, table
+from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +53,7 @@ def compare(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
@@ -72,6 +74,8 @@ def compare(
         nnefc compare net.nnef.tgz
 
         nnefc compare net.nnef.tgz -i input.npy --all --tolerance 1e-5
+
+        nnefc compare text.nnef.tgz --symbol S=16
 
         nnefc compare net.nnefc
     """

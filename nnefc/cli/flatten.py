@@ -10,6 +10,7 @@ import typer
 from nnefc.cli.support.artifacts import report_counts
 from nnefc.cli.support.models import load
 from nnefc.cli.support.options import Dialect, LimitOptions, Model, Shapes, parse_import
+from nnefc.cli.support.symbols import Symbols
 
 
 def flatten(
@@ -19,6 +20,7 @@ def flatten(
         typer.Option("--output", "-o", readable=False, help="File to write instead of printing."),
     ] = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     limit: LimitOptions = None,
 ) -> None:
@@ -39,7 +41,9 @@ def flatten(
     from nnefc.formats.atomic import replace_file
     from nnefc.frontends.nnef.flatten import flatten as flattened
 
-    graph = load(model, parse_import(shapes=shape, limits=limit, data=False, dialect=dialect))
+    graph = load(
+        model, parse_import(shapes=shape, symbols=symbol, limits=limit, data=False, dialect=dialect)
+    )
     text = flattened(graph)
     report_counts(graph)
     if output is None:

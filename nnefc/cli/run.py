@@ -26,6 +26,7 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.printing import console, print_json, print_table, table
+from nnefc.cli.support.symbols import Symbols
 from nnefc.formats.artifact import SUFFIX
 from nnefc.support.errors import NnefError, Place
 
@@ -92,6 +93,7 @@ def run(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
@@ -102,7 +104,7 @@ def run(
     """Run a model, and print or write its outputs.
 
     Inputs with symbolic shapes (in the dialect of tract) take the shapes of their files, or those
-    of --shape.
+    of --shape and --symbol.
 
     Examples:
 
@@ -119,6 +121,8 @@ def run(
         nnefc run text.nnef.tgz -i tokens.npy
 
         nnefc run text.nnef.tgz --shape tokens=1,16 --random-inputs 1
+
+        nnefc run text.nnef.tgz --symbol S=16 --random-inputs 1
     """
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")

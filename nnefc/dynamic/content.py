@@ -100,6 +100,7 @@ def _portable(
     document = {
         "file": files.file,
         "random_weights": files.random_weights,
+        "symbols": dict(files.symbols),
         "limits": asdict(files.limits),
         "tensors": tensors,
     }
@@ -153,6 +154,7 @@ def _files_in(artifact: DynamicArtifact) -> SourceFiles:
             texts,
             {str(each["path"]): _tensor(each, arrays) for each in facts["tensors"]},
             None if seed is None else int(seed),
+            {str(name): int(value) for name, value in facts["symbols"].items()},
             Limits(**facts["limits"]),
         )
 

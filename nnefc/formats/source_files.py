@@ -22,6 +22,8 @@ class SourceFiles(NamedTuple):
     tensors: Mapping[str, StoredTensor]
     random_weights: int | None
     """The seed of random values for tensors that no graph has read."""
+    symbols: Mapping[str, int]
+    """Values of symbols that all graphs have."""
     limits: Limits
 
 

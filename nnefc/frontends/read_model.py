@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
-from nnefc.support.errors import Diagnostics
+from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.memory_errors import memory_errors
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def run_front_end(
         container = files.enter_context(open_container(path, limits=config.limits))
         document = _parsed(container, config, diagnostics)
         if not document.is_tract:
+            _refuse_symbols(config, container.graph_file)
             from nnefc.frontends.nnef.model import import_document
 
             return import_document(document, container, config, diagnostics)
@@ -84,7 +85,9 @@ def source_of(files: SourceFiles) -> GraphSource:
     from nnefc.formats.source_files import container_of
 
     seed = files.random_weights
-    config = ImportConfig(limits=files.limits, random_weights=seed, dialect="tract")
+    config = ImportConfig(
+        symbols=files.symbols, limits=files.limits, random_weights=seed, dialect="tract"
+    )
     diagnostics = config.diagnostics()
     with memory_errors("import the model"):
         container = container_of(files)
@@ -105,13 +108,24 @@ def graph_or_source(
 
     See `read_model` for `dynamic` and `sources`.
     """
-    source.require_inputs(config.shapes)
+    source.check(config.shapes)
     if not sources and not (dynamic and source.unbound(config.shapes)):
         graph = source.graph(config.shapes, diagnostics)
         if not (dynamic and graph.needs_session):
             return graph
     source.read_weights()
     return source
+
+
+def _refuse_symbols(config: ImportConfig, file: str) -> None:
+    """Raise NnefError for values of symbols; documents in standard NNEF have none."""
+    if config.symbols:
+        raise NnefError.of(
+            "input/symbol",
+            f"{', '.join(config.symbols)}: a document in standard NNEF has no symbols",
+            Place(file),
+            "--shape NAME=EXTENTS or shapes={'NAME': EXTENTS} replaces the shape of an input",
+        )
 
 
 def _parsed(container: Container, config: ImportConfig, diagnostics: Diagnostics) -> ast.Document:
@@ -150,4 +164,4 @@ def _tract_source(
         random_weights=config.random_weights,
         load_data=config.load_data and (config.require_data or bool(container.stored_names())),
     )
-    return TractSource(document, weights, quantization, config.limits)
+    return TractSource(document, weights, quantization, config.limits, config.symbols)

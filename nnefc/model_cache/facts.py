@@ -47,6 +47,7 @@ def facts_of(
         PATH: os.fspath(source),
         **{name: _fact(value) for name, value in importing._asdict().items()},
         "shapes": repr(importing.shapes or None),
+        "symbols": repr(importing.symbols or None),
         "threads": str(config.threads),
         "accuracy": config.accuracy,
         "tuned methods": _short(sorted((config.methods or {}).items())),

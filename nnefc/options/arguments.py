@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from nnefc.formats.files import require_path
 from nnefc.support.errors import Diagnostic, NnefError
@@ -99,21 +99,22 @@ def check_progress(progress: Callable[..., object] | None) -> None:
 
 
 def check_import_arguments(
-    source: object, shapes: object, random_weights: object
-) -> tuple[dict[str, tuple[int, ...]], int | None]:
-    """Shapes and seed in plain types; raises NnefError `input/argument` with all errors."""
+    source: object, shapes: object, symbols: object, random_weights: object
+) -> tuple[dict[str, tuple[int, ...]], dict[str, int], int | None]:
+    """Shapes, symbols and a seed in plain types; raises NnefError `input/argument`."""
     problems: list[Diagnostic] = []
     try:
         require_path("the model", source)
     except NnefError as error:
         problems += error.errors
     chosen = {} if shapes is None else _shapes(shapes, problems)
+    values = {} if symbols is None else _symbols(symbols, problems)
     seed = None if random_weights is None else as_integer(random_weights)
     if random_weights is not None and (seed is None or seed < 0):
         problems.append(_wrong("random_weights", random_weights, "an integer, at least 0", "1"))
     if problems:
         raise NnefError(problems)
-    return chosen, seed
+    return chosen, values, seed
 
 
 def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
@@ -126,6 +127,9 @@ def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
 
 
 _SHAPES = "{'input': (8, 3, 224, 224)}"
+_SYMBOLS = "{'S': 16}"
+SYMBOL_LIMIT: Final = 1 << 63
+"""Values of symbols are smaller, as extents are."""
 
 
 def _shapes(shapes: object, problems: list[Diagnostic]) -> dict[str, tuple[int, ...]]:
@@ -140,6 +144,22 @@ def _shapes(shapes: object, problems: list[Diagnostic]) -> dict[str, tuple[int, 
         else:
             chosen[name] = extents
     return chosen
+
+
+def _symbols(symbols: object, problems: list[Diagnostic]) -> dict[str, int]:
+    """Values of symbols in plain types, sorted by name."""
+    values: dict[str, int] = {}
+    if not isinstance(symbols, Mapping):
+        problems.append(_wrong("symbols", symbols, "whole numbers by name", _SYMBOLS))
+        return values
+    for name, given in cast(Mapping[Any, object], symbols).items():
+        value = as_integer(given)
+        if value is None or not 0 <= value < SYMBOL_LIMIT or not isinstance(name, str):
+            expected = "whole numbers of at most 63 bits by name"
+            problems.append(_wrong(f"symbols[{name!r}]", given, expected, _SYMBOLS))
+        else:
+            values[name] = value
+    return dict(sorted(values.items()))
 
 
 def _extents(shape: object) -> tuple[int, ...] | None:

@@ -21,6 +21,7 @@ Shapes = Mapping[str, Sequence[int]]
 Path = str | os.PathLike[str]
 
 _NO_SHAPES: Final[Shapes] = {}
+_NO_SYMBOLS: Final[Mapping[str, int]] = {}
 _SCALARS: Final = (DType.FLOAT32, DType.FLOAT64)
 _INTEGERS: Final = (DType.INT32, DType.INT64)
 
@@ -30,6 +31,9 @@ class ImportOptions(TypedDict, total=False):
 
     shapes: Shapes | None
     """Shapes of externals by name, which replace those of the document."""
+    symbols: Mapping[str, int] | None
+    """Values of symbols in the shapes of a document, by name; extents that they determine are
+    fixed."""
     scalar: str
     """Item type of `tensor<scalar>`: "float32" (default) or "float64"."""
     integer: str
@@ -53,6 +57,8 @@ class ImportConfig(NamedTuple):
 
     shapes: Shapes = _NO_SHAPES
     """Shapes of externals that replace those of the document, by name."""
+    symbols: Mapping[str, int] = _NO_SYMBOLS
+    """Values of symbols by name, sorted."""
     scalar: DType = DType.FLOAT32
     """Item type of `tensor<scalar>`; documents in tract's dialect name their own."""
     integer: DType = DType.INT32
@@ -93,13 +99,14 @@ def import_config(
 
     Raises NnefError `input/...` for wrong values.
     """
-    shapes, seed = check_import_arguments(
-        source, options.get("shapes"), options.get("random_weights")
+    shapes, symbols, seed = check_import_arguments(
+        source, options.get("shapes"), options.get("symbols"), options.get("random_weights")
     )
     quantize = options.get("quantize", True)
     check_flags(strict=strict, quantize=quantize, load_data=load_data)
     return ImportConfig(
         shapes=shapes,
+        symbols=symbols,
         scalar=_dtype("scalar", options.get("scalar", "float32"), _SCALARS),
         integer=_dtype("integer", options.get("integer", "int32"), _INTEGERS),
         random_weights=seed,

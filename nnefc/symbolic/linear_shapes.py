@@ -34,7 +34,7 @@ class LinearShapes(NamedTuple):
     """Values of symbols that are given."""
 
     def solve(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int] | None:
-        """The values of the symbols with these shapes of inputs.
+        """The values of the symbols with these shapes of inputs, without the known ones.
 
         None if the shapes do not fit, or if an extent by itself determines no symbol.
         """
@@ -54,7 +54,7 @@ class LinearShapes(NamedTuple):
             left, right = (value_of(terms, values) for terms in sides)
             if left is not None and right is not None and not _COMPARISONS[sign](left, right):
                 return None
-        return values
+        return {n: v for n, v in values.items() if n not in self.known} if self.known else values
 
 
 def value_of(terms: Terms, values: Mapping[str, int]) -> int | None:

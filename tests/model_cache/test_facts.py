@@ -150,7 +150,7 @@ def test_sources_changed_since_the_process_began_disable_the_cache(
         {"scalar": "float32"},
         {"integer": "int32", "quantize": True},
         {"limits": nnefc.Limits()},
-        {"random_weights": None, "shapes": None},
+        {"random_weights": None, "shapes": None, "symbols": None},
     ],
     ids=lambda options: next(iter(options)),
 )

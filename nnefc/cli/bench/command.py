@@ -26,9 +26,11 @@ from nnefc.cli.support.options import (
     Shapes,
     parse_limits,
     parse_shapes,
+    parse_symbols,
     usage,
 )
 from nnefc.cli.support.printing import print_json
+from nnefc.cli.support.symbols import Symbols
 
 Warmup = Annotated[float, typer.Option(help="Seconds to run before measuring.")]
 Streams = Annotated[
@@ -66,6 +68,7 @@ def bench(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: ThreadCounts = None,
@@ -91,11 +94,13 @@ def bench(
 
         nnefc bench net.nnef.tgz --batch 8 --streams 4 --threads 1
 
+        nnefc bench text.nnef.tgz --symbol S=128
+
         nnefc bench net.nnef.tgz --json > before.json
 
         nnefc bench net.nnef.tgz --compare before.json
     """
-    from nnefc.cli.bench.comparison import compare_facts, print_comparison, read_facts
+    from nnefc.cli.bench.comparison import read_facts
 
     require_seconds("--duration", seconds)
     require_seconds("--warmup", warmup, zero=True)
@@ -106,13 +111,22 @@ def bench(
     if cold and (isinstance(opened, ArtifactModel) or not opened.needs_session):
         stages = _cold_start(context, opened, counts[0])
         facts["cold_start_ms"] = {stage: 1e3 * t for stage, t in stages.items()}
+    _report(facts, earlier, compare, json)
+
+
+def _report(
+    facts: dict[str, Any], earlier: dict[str, Any] | None, file: Path | None, json: bool
+) -> None:
+    """Print the facts, and their comparison with those of an earlier run in `file`."""
+    from nnefc.cli.bench.comparison import compare_facts, print_comparison
+
     comparison = None if earlier is None else compare_facts(earlier, facts)
     if json:
         print_json(facts if comparison is None else {**facts, "comparison": comparison})
         return
     print_facts(facts)
     if comparison is not None:
-        print_comparison(str(compare), comparison)
+        print_comparison(str(file), comparison)
 
 
 def parse_threads(option: str | None) -> list[int | None]:
@@ -178,6 +192,7 @@ def _cold_start(
         options.model,
         import_options={
             "shapes": parse_shapes(opened.shapes),
+            "symbols": parse_symbols(options.symbol),
             "random_weights": options.random_weights,
             "scalar": options.scalar,
             "dialect": options.dialect,

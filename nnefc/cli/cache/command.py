@@ -23,6 +23,7 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.printing import count, print_json, progress, size
+from nnefc.cli.support.symbols import Symbols
 
 cache = typer.Typer(
     help="The cache of compiled kernels and models on disk, shared by all processes.",
@@ -170,6 +171,7 @@ def warm(
     models: Models = None,
     more_models: MoreModels = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     random_weights: RandomWeights = None,
     dialect: Dialect = "auto",
     threads: Threads = None,
@@ -178,11 +180,11 @@ def warm(
     """Compile kernels ahead of time; by default, the kernels that most networks need.
 
     For a model, kernels for --threads and for one thread are compiled, and the compiled model is
-    stored where nnefc.compile with the same path, shapes, dialect and number of threads finds it.
-    Artifacts contain their kernels and need no cache.
+    stored where nnefc.compile with the same path, shapes, symbols, dialect and number of threads
+    finds it. Artifacts contain their kernels and need no cache.
 
     For inputs with symbolic extents (in the dialect of tract), kernels are compiled for the shapes
-    of --shape; symbols without a value get small ones, which a note names.
+    of --shape and --symbol; symbols without a value get small ones, which a note names.
 
     Examples:
 
@@ -190,18 +192,21 @@ def warm(
 
         nnefc cache warm net.nnef.tgz other.nnef.tgz
 
-        nnefc cache warm text.nnef.tgz --shape tokens=1,128
+        nnefc cache warm text.nnef.tgz --symbol S=128
     """
     from nnefc.cli.cache.models import store_model
     from nnefc.cli.cache.warm import compile_missing, graphs_to_warm, kernels_of
     from nnefc.options.compile_config import CompileConfig
 
     names = [*(models or ()), *(more_models or ())]
-    if shape and not names:
-        raise usage("--shape needs a model", "name one: nnefc cache warm net.nnef.tgz")
+    if (shape or symbol) and not names:
+        option = "--shape" if shape else "--symbol"
+        raise usage(f"{option} needs a model", "name one: nnefc cache warm net.nnef.tgz")
     folder = open_kernels()
     start = time.perf_counter()
-    importing = parse_import(shapes=shape, random_weights=random_weights, dialect=dialect)
+    importing = parse_import(
+        shapes=shape, symbols=symbol, random_weights=random_weights, dialect=dialect
+    )
     with reported_warnings():
         report = compile_missing(kernels_of(graphs_to_warm(names, importing), threads))
     config = CompileConfig.of(threads)

@@ -32,6 +32,7 @@ from nnefc.cli.support.printing import (
     progress,
     table,
 )
+from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
@@ -44,6 +45,7 @@ def explain(
     model: Model,
     random_weights: RandomWeights = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,

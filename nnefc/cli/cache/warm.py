@@ -68,7 +68,7 @@ def _graphs_of_source(model: str, source: GraphSource, shapes: Shapes) -> Iterat
         sample = sample_graph(source, shapes, diagnostics)
         if sample.values:
             message = f"kernels of {source.name} are compiled for {sample}"
-            hint = "--shape NAME=EXTENTS chooses other values"
+            hint = "--symbol NAME=VALUE or --shape NAME=EXTENTS chooses other values"
             place = Place(printable(model))
             diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
     yield GraphToWarm(sample.graph)

@@ -40,6 +40,7 @@ from nnefc.cli.support.options import (
     Threads,
 )
 from nnefc.cli.support.printing import print_json
+from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from nnefc.driver.tuning import Tuning
@@ -59,6 +60,7 @@ def compile_(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
@@ -95,6 +97,8 @@ def compile_(
         nnefc compile net.nnef.tgz --tune --threads 2
 
         nnefc compile graph.nnef --random-weights 1 --batch 8 --plan
+
+        nnefc compile text.nnef.tgz --symbol S=128 -o text128.nnefc
     """
     options = CodeOptions.of(threads, accuracy, tune, explain)
     destination = Destination.of(output, target, emit, name)

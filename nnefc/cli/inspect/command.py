@@ -23,6 +23,7 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.printing import print_json
+from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
@@ -51,6 +52,7 @@ def inspect(
     verify: Verify = False,
     digest: Digest = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     json: Json = False,
     limit: LimitOptions = None,
@@ -59,7 +61,7 @@ def inspect(
 
     For a document in the dialect of tract, also its registries, symbols, assertions, declared
     shapes, states of operators, and the operations whose semantics differ from the standard.
-    Symbols without a value in --shape get small ones.
+    Symbols without a value in --shape or --symbol get small ones.
 
     For an artifact, also its digest, targets, sizes, and the variables that the graph updates. The
     operations are those after the passes. None of its code runs.
@@ -74,7 +76,7 @@ def inspect(
 
         nnefc inspect net.nnefc --verify
 
-        nnefc inspect text.nnef.tgz --shape tokens=1,128
+        nnefc inspect text.nnef.tgz --symbol S=128
     """
     for path, suffix in ((svg, ".svg"), (html, ".html")):
         if path is not None and path.suffix != suffix:
@@ -122,7 +124,11 @@ def _read(options: DocumentOptions, *, data: bool) -> tuple[Graph, dict[str, Any
     from nnefc.ir import Graph
 
     config = parse_import(
-        shapes=options.shape, limits=options.limit, dialect=options.dialect, data=data
+        shapes=options.shape,
+        symbols=options.symbol,
+        limits=options.limit,
+        dialect=options.dialect,
+        data=data,
     )
     source = read(options.model, config, sources=True)
     if isinstance(source, Graph):

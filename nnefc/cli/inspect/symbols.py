@@ -27,7 +27,7 @@ def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
             "symbols": description["symbols"],
             "assertions": description["assertions"],
             "shapes": {each.name: list(each.extents) for each in source.shapes()},
-            "values": source.symbol_values(shapes),
+            "values": {**source.given, **source.symbol_values(shapes)},
             "tried": bool(sample.values),
             "states": states,
             "readings": readings,

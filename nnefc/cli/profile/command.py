@@ -27,6 +27,7 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.printing import count, print_json
+from nnefc.cli.support.symbols import Symbols
 
 Sort = Annotated[
     SortBy, typer.Option(help="By time, by order of execution, or by time above the limit.")
@@ -68,6 +69,7 @@ def profile(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    symbol: Symbols = None,
     dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
@@ -88,6 +90,8 @@ def profile(
         nnefc profile net.nnef.tgz --by kernel --threads 1
 
         nnefc profile net.nnef.tgz --sort order --trace trace.json --picture profile.svg
+
+        nnefc profile text.nnef.tgz --symbol S=128
     """
     require_seconds("--duration", seconds)
     _require_suffixes(trace, picture)

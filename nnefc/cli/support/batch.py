@@ -17,6 +17,7 @@ def batch_shapes(
     model: str,
     batch: int | None,
     shapes: Sequence[str] | None,
+    symbols: Sequence[str] | None = None,
     limits: Sequence[str] | None = None,
     dialect: str = "auto",
 ) -> list[str]:
@@ -28,18 +29,20 @@ def batch_shapes(
     options = list(shapes or ())
     if batch is None:
         return options
-    config = parse_import(shapes=shapes, limits=limits, data=False, dialect=dialect)
+    config = parse_import(
+        shapes=shapes, symbols=symbols, limits=limits, data=False, dialect=dialect
+    )
     outline = read(model, config, quiet=True)
     typed = parse_shapes(options) or {}
     for name, extents in _shapes(outline, typed).items():
         if not extents or name in typed:
             continue
         shape = [str(batch), *extents[1:]]
-        if symbols := [extent for extent in shape if not extent.isdecimal()]:
+        if unknown := [extent for extent in shape if not extent.isdecimal()]:
             raise usage(
                 f"--batch {batch} is one extent of {name}: [{','.join(extents)}]",
                 f"name them all, as in --shape {name}={','.join(shape)} with numbers for "
-                f"{', '.join(symbols)}",
+                f"{', '.join(unknown)}, or give the symbols with --symbol",
             )
         options.append(f"{name}={','.join(shape)}")
     if typed and len(options) == len(typed):

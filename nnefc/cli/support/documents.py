@@ -24,6 +24,7 @@ class DocumentOptions:
     model: str
     batch: int | None = None
     shape: Sequence[str] | None = None
+    symbol: Sequence[str] | None = None
     dialect: str = "auto"
     scalar: str = "float32"
     random_weights: int | None = None
@@ -41,12 +42,15 @@ class DocumentOptions:
 
         With `--batch` this reads the model, without the data of variables.
         """
-        return batch_shapes(self.model, self.batch, self.shape, self.limit, self.dialect)
+        return batch_shapes(
+            self.model, self.batch, self.shape, self.symbol, self.limit, self.dialect
+        )
 
     def import_config(self, shapes: Sequence[str]) -> ImportConfig:
         """The checked import options; `shapes`: those of `shapes()`."""
         return parse_import(
             shapes=shapes,
+            symbols=self.symbol,
             random_weights=self.random_weights,
             scalar=self.scalar,
             dialect=self.dialect,

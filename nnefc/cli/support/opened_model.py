@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _COMPILE_PARAMETERS: Final = frozenset(
-    {"shape", "batch", "random_weights", "scalar", "accuracy", "dialect", "limit"}
+    {"shape", "symbol", "batch", "random_weights", "scalar", "accuracy", "dialect", "limit"}
 )
 """Parameters of commands that say how a document is compiled; they are errors for artifacts."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnefc.support.errors import NnefError
+from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.limits import Limits
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ Shapes = Annotated[
         help="Replace the shape of an external, as in -s input=8,3,224,224; repeatable.",
     ),
 ]
+
 Batch = Annotated[
     int | None,
     typer.Option(
@@ -142,6 +143,7 @@ def model_path(name: str) -> Path:
 def parse_import(
     *,
     shapes: Sequence[str] | None = None,
+    symbols: Sequence[str] | None = None,
     random_weights: int | None = None,
     scalar: str = "float32",
     dialect: str = "auto",
@@ -154,6 +156,7 @@ def parse_import(
 
     options = ImportOptions(
         shapes=parse_shapes(shapes),
+        symbols=parse_symbols(symbols),
         random_weights=random_weights,
         scalar=scalar,
         dialect=dialect,
@@ -194,3 +197,20 @@ def parse_shapes(options: Sequence[str] | None) -> dict[str, tuple[int, ...]] | 
             raise usage(f"--shape {option}: expected NAME=EXTENTS, as in input=1,3,224,224")
         shapes[name] = extents
     return shapes or None
+
+
+def parse_symbols(options: Sequence[str] | None) -> dict[str, int]:
+    """Values of symbols by name, from `--symbol NAME=16` options; reports all errors at once."""
+    values: dict[str, int] = {}
+    problems: list[Diagnostic] = []
+    for option in options or ():
+        name, _, text = (part.strip() for part in option.partition("="))
+        if not name or not (text.isascii() and text.isdecimal()):
+            message = f"--symbol {option}: expected NAME=VALUE with a whole number, as in S=16"
+            problems += usage(message).errors
+        elif values.setdefault(name, int(text)) != int(text):
+            message = f"--symbol {option}: {name} is {values[name]} already"
+            problems += usage(message, f"leave out --symbol {name}={values[name]}").errors
+    if problems:
+        raise NnefError(problems)
+    return values

@@ -46,6 +46,8 @@ class GraphSource(Protocol):
     """Names of the results, in order."""
     free: list[str]
     """Symbols in the shapes of inputs that have no value before a call."""
+    given: Mapping[str, int]
+    """Values of symbols that all graphs have, whatever their shapes."""
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
@@ -69,7 +71,7 @@ class GraphSource(Protocol):
         ...
 
     def symbol_values(self, shapes: Shapes) -> dict[str, int]:
-        """The values of symbols that these shapes of inputs determine."""
+        """The values of symbols that these shapes of inputs determine, without the `given` ones."""
         ...
 
     def linear_shapes(self) -> LinearShapes | None:
@@ -78,6 +80,17 @@ class GraphSource(Protocol):
 
     def unbound(self, shapes: Shapes) -> list[str]:
         """The symbols that have no value with these shapes of inputs."""
+        ...
+
+    def with_symbols(self, values: Mapping[str, int]) -> GraphSource:
+        """A source of the same document and weights, in which these symbols are `given`, too."""
+        ...
+
+    def check(self, shapes: Shapes) -> None:
+        """Raise NnefError with all errors of `shapes` and of the `given` symbols.
+
+        These are names that the document does not have, and contradictions.
+        """
         ...
 
     def require_inputs(self, names: Iterable[str]) -> None:

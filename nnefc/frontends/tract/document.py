@@ -23,6 +23,7 @@ def elaborate(
     document: ast.Document,
     *,
     shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, int],
     states: Mapping[str, Sequence[int]],
     weights: Weights,
     quantization: ast.QuantizationFile | None,
@@ -34,14 +35,15 @@ def elaborate(
 ) -> Graph:
     """The graph of a document for input `shapes` and shapes of `states`, both by name.
 
-    `lifted`: values of the symbols, which may be symbolic (`nnefc.symbolic.integers`).
+    `given`: values of symbols beside those that `shapes` determine.
+    `lifted`: values of the other symbols, which may be symbolic (`nnefc.symbolic.integers`).
     `in_place`: states that grow do so in the memory of their inputs.
     `source_state`: facts shared by all graphs of the document.
     Raises NnefError with all errors.
     """
-    values: Mapping[str, int] = symbols.bind(document, shapes)
+    values: Mapping[str, int] = symbols.bind(document, shapes, given)
     if lifted is not None:
-        values = lifted
+        values = {**given, **lifted}
         shapes = symbols.evaluated_shapes(document, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
@@ -83,24 +85,27 @@ def _require_symbols(
 ) -> None:
     """Report inputs whose shapes have unbound symbols, with example shapes."""
     try:
-        possible, _ = next(sample_shapes(document, values))
+        possible, sample = next(sample_shapes(document, values))
     except NnefError:
-        possible = {}
+        possible, sample = {}, {}
     for each in assumptions.inputs(document):
         names = [n for n in dict.fromkeys(assumptions.names_of(each.extents)) if n not in values]
         if names and each.name not in shapes:
             listed = " and ".join(f"'{name}'" for name in names)
             verb = "has no value" if len(names) == 1 else "have no values"
             extents = ",".join(each.written)
-            example = ""
+            hint = "give its shape in numbers"
             if shape := possible.get(each.name):
                 typed = ",".join(map(str, shape))
-                example = (
+                hint += (
                     f", such as --shape {each.name}={typed} or shapes={{'{each.name}': {shape}}}"
                 )
+                options = " ".join(f"--symbol {name}={sample[name]}" for name in names)
+                argument = {name: sample[name] for name in names}
+                hint += f", or the symbols: {options} or symbols={argument}"
             diagnostics.error(
                 "tract/symbol",
                 f"the shape of input '{each.name}' is [{extents}], but {listed} {verb}",
                 each.place,
-                hint=f"give its shape in numbers{example}",
+                hint=hint,
             )

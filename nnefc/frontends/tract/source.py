@@ -19,7 +19,8 @@ from nnefc.frontends.tract.model import SourceState
 from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.ops.tools.suggest import suggestion
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 
@@ -41,6 +42,7 @@ class TractSource:
         weights: Weights,
         quantization: ast.QuantizationFile | None,
         limits: Limits,
+        given: Mapping[str, int] | None = None,
     ) -> None:
         self._document = document
         self._quantization = quantization
@@ -50,16 +52,25 @@ class TractSource:
         self.name = document.graph.name
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
-        self.free = assumptions.free_symbols(document)
+        self.given: Mapping[str, int] = dict(given or {})
+        self.free = [n for n in assumptions.free_symbols(document) if n not in self.given]
         self._source_state = SourceState(entropy=int.from_bytes(os.urandom(8), "little"))
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Input shapes of the last call, and the symbols bound by them."""
 
+    def with_symbols(self, values: Mapping[str, int]) -> TractSource:
+        """A source of the same document and weights, in which these symbols are `given`, too."""
+        given = {**self.given, **values}
+        source = TractSource(self._document, self.weights, self._quantization, self._limits, given)
+        source._source_state = self._source_state
+        return source
+
     def shapes(self, values: Mapping[str, int] | None = None) -> list[SymbolicShape]:
         """The declared input shapes, in which extents that `values` determine are numbers."""
+        values = {**self.given, **(values or {})}
         declared: list[SymbolicShape] = []
         for each in assumptions.inputs(self._document):
-            known = [_extent(extent, values or {}) for extent in each.extents]
+            known = [_extent(extent, values) for extent in each.extents]
             pairs = zip(each.written, known, strict=True)
             extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
             declared.append(SymbolicShape(each.name, extents))
@@ -72,10 +83,11 @@ class TractSource:
 
     def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
         """Types of the inputs by name; extents that `values` do not determine are -1."""
+        values = {**self.given, **(values or {})}
         types = {
             each.name: TensorType(
                 datum_type(each.datum_type).dtype,
-                tuple(_extent(extent, values or {}) for extent in each.extents),
+                tuple(_extent(extent, values) for extent in each.extents),
             )
             for each in assumptions.inputs(self._document)
         }
@@ -83,21 +95,54 @@ class TractSource:
 
     def linear_shapes(self) -> LinearShapes | None:
         """The shapes of the inputs and the assertions as data; None if some are not linear."""
-        return symbols.linear_shapes(self._document, {})
+        return symbols.linear_shapes(self._document, self.given)
 
     def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
         """Free symbols that these input shapes do not determine; raises NnefError."""
-        values = symbols.bind(self._document, shapes)
+        values = symbols.bind(self._document, shapes, self.given)
         return [name for name in self.free if name not in values]
 
+    def check(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Raise NnefError with all errors of `shapes` and of the `given` symbols."""
+        problems = [*self._unknown_inputs(shapes), *self._unknown_symbols()]
+        known = {name: shape for name, shape in shapes.items() if name in self.inputs}
+        try:
+            symbols.bind(self._document, known, self.given)
+        except NnefError as error:
+            problems += error.errors
+        if problems:
+            raise NnefError(problems)
+
     def require_inputs(self, names: Iterable[str]) -> None:
-        """Raise NnefError for a name that is not an input."""
-        if wrong := [name for name in names if name not in self.inputs]:
-            listed = ", ".join(self.inputs)
-            message = f"the graph has no input '{wrong[0]}'; it has {listed}"
-            known = ", ".join(map(str, self.shapes()))
-            hint = f"'{wrong[0]}' is a symbol: {known}" if wrong[0] in self.free else ""
-            raise NnefError.of("input/shape", message, hint=hint)
+        """Raise NnefError for names that are not inputs."""
+        if problems := list(self._unknown_inputs(names)):
+            raise NnefError(problems)
+
+    def _unknown_inputs(self, names: Iterable[str]) -> Iterator[Diagnostic]:
+        for name in names:
+            if name not in self.inputs:
+                listed = ", ".join(self.inputs)
+                message = f"the graph has no input '{name}'; it has {listed}"
+                hint = suggestion(name, self.inputs)
+                if name in assumptions.all_symbols(self._document):
+                    declared = assumptions.inputs(self._document)
+                    written = (f"{each.name}: [{','.join(each.written)}]" for each in declared)
+                    hint = (
+                        f"'{name}' is a symbol: {', '.join(written)}; --symbol {name}=VALUE or "
+                        f"symbols={{'{name}': VALUE}} gives its value"
+                    )
+                yield Diagnostic("input/shape", message, hint=hint)
+
+    def _unknown_symbols(self) -> Iterator[Diagnostic]:
+        known = assumptions.all_symbols(self._document)
+        for name, value in self.given.items():
+            if name not in known:
+                listed = f"; it has {', '.join(known)}" if known else ": no extent is a symbol"
+                message = f"symbol {name} = {value}: the document has no symbol '{name}'{listed}"
+                hint = suggestion(name, known)
+                if name in self.inputs:
+                    hint = f"'{name}' is an input: --shape or shapes= gives its shape"
+                yield Diagnostic("tract/symbol", message, hint=hint)
 
     def read_weights(self) -> None:
         """Read all weights whose labels are literals, which graphs then share; raises NnefError."""
@@ -110,16 +155,18 @@ class TractSource:
 
         Yields at least one pair, or raises NnefError.
         """
-        values = symbols.bind(self._document, shapes)
-        given = {name: tuple(shape) for name, shape in shapes.items()}
+        values = symbols.bind(self._document, shapes, self.given)
+        known = {name: tuple(shape) for name, shape in shapes.items()}
         for sample, sample_values in sample_shapes(self._document, values):
-            yield {**sample, **given}, sample_values
+            yield {**sample, **known}, sample_values
 
     def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-        """Values of the symbols for input shapes; raises NnefError."""
+        """Values of the symbols for input shapes, without the given ones; raises NnefError."""
         # consecutive calls of a decoding loop have equal shapes
         if self._bound is None or self._bound[0] != shapes:
-            self._bound = dict(shapes), symbols.bind(self._document, shapes)
+            values = symbols.bind(self._document, shapes, self.given)
+            free = {name: value for name, value in values.items() if name not in self.given}
+            self._bound = dict(shapes), free
         return dict(self._bound[1])
 
     def arrays(self) -> Iterable[Array]:
@@ -132,7 +179,8 @@ class TractSource:
         tensors: dict[str, StoredTensor] = {}
         self.weights.add_files(texts, tensors)
         file = self._document.source.file
-        return SourceFiles(file, texts, tensors, self.weights.random_weights, self._limits)
+        seed = self.weights.random_weights
+        return SourceFiles(file, texts, tensors, seed, self.given, self._limits)
 
     def description(self) -> dict[str, Any]:
         """The document's registries, symbols, assertions and deviations from NNEF 1.0.2."""
@@ -166,6 +214,7 @@ class TractSource:
         return elaborate(
             self._document,
             shapes=shapes,
+            given=self.given,
             states=states or {},
             weights=self.weights,
             quantization=self._quantization,
