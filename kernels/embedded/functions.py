@@ -21,12 +21,12 @@ from nnefc.kernels.embedded.model_layout import (
     CONSTANT_TABLE,
     CONSTANTS,
     DATA,
+    DIMS,
     FIRST_CONSTANT,
     FIRST_INPUT,
     FIRST_STATE,
     FOUND,
     HEADER_WORDS,
-    IN_WEIGHTS,
     INPUTS,
     LAUNCH_COUNT,
     MAPPED,
@@ -34,19 +34,27 @@ from nnefc.kernels.embedded.model_layout import (
     MUTEX,
     NO_FILE,
     NO_MEMORY,
-    OFFSET,
     OK,
     OUTPUTS,
+    OWN_DIMS,
     PARAMS,
+    PATTERNS,
     PIECE_BYTES,
     PLAN_LAUNCHES,
+    PRESENT_ARENA,
+    PRESENT_ARENA_BYTES,
+    PRESENT_COUNT,
+    PRESENT_FIRST,
+    PRESENT_LAUNCHES,
     PROCESSOR,
+    SHAPE,
     STATE_NBYTES,
     STATE_PLACE,
     STATE_ROW,
     STATE_TABLE,
     STATES,
     STATUS,
+    SYMBOLS,
     TABLE,
     TEAM,
     TEXTS,
@@ -57,6 +65,7 @@ from nnefc.kernels.embedded.model_layout import (
     WRONG_WEIGHTS,
 )
 from nnefc.kernels.embedded.processor import can_execute
+from nnefc.kernels.embedded.shapes import choose_pattern, place
 from nnefc.kernels.embedded.threads import start_threads, stop_threads
 from nnefc.kernels.vector.memory import LOAD, STORE, helper, procedure
 
@@ -129,13 +138,6 @@ def _map_weights(net: int, data: int, path: int):
     return OK
 
 
-@helper
-def _place(net: int, data: int, row: int):
-    """The address of the data that a `PIECE` describes."""
-    start = _load(net + MAPPED) if _load(row + IN_WEIGHTS) != 0 else data
-    return start + _load(row + OFFSET)
-
-
 # -- an instance
 
 
@@ -151,7 +153,10 @@ def _fill_table(net: int, code: int, data: int):
     first = bases + 8 * _load(data + FIRST_CONSTANT)
     rows = data + _load(data + CONSTANT_TABLE)
     for i in range(_load(data + CONSTANTS)):
-        _store(first + 8 * i, _place(net, data, rows + PIECE_BYTES * i))
+        _store(first + 8 * i, place(net, data, rows + PIECE_BYTES * i))
+    _store(net + PRESENT_LAUNCHES, data + _load(data + PLAN_LAUNCHES))
+    _store(net + PRESENT_COUNT, _load(data + LAUNCH_COUNT))
+    _store(net + PRESENT_FIRST, _load(data + FIRST_INPUT))
     first = bases + 8 * _load(data + FIRST_STATE)
     rows = data + _load(data + STATE_TABLE)
     for i in range(_load(data + STATES)):
@@ -164,7 +169,7 @@ def _set_states(net: int, data: int):
     rows = data + _load(data + STATE_TABLE)
     for i in range(_load(data + STATES)):
         row = rows + STATE_ROW * i
-        _memcpy(net + _load(row + STATE_PLACE), _place(net, data, row), _load(row + STATE_NBYTES))
+        _memcpy(net + _load(row + STATE_PLACE), place(net, data, row), _load(row + STATE_NBYTES))
 
 
 @helper
@@ -173,6 +178,8 @@ def _free(net: int, data: int):
     stop_threads(net)
     if _load(net + MAPPED) != 0:
         _munmap(_load(net + MAPPED), _load(data + WEIGHTS_SIZE))
+    if _load(net + PRESENT_ARENA) != 0:
+        _munmap(_load(net + PRESENT_ARENA), _load(net + PRESENT_ARENA_BYTES))
     _munmap(net, _load(data + BLOCK))
 
 
@@ -221,19 +228,52 @@ def run(net: int, inputs: int, outputs: int) -> int:
         if _load(outputs + 8 * i) == 0:
             return ARGUMENT
     _lock(net + MUTEX)
+    if _load(data + PATTERNS) > 0 and _load(net + PRESENT_ARENA) == 0:
+        _unlock(net + MUTEX)
+        return SHAPE
     bases = net + TABLE
-    first = bases + 8 * _load(data + FIRST_INPUT)
+    first = bases + 8 * _load(net + PRESENT_FIRST)
     for i in range(taken):
         _store(first + 8 * i, _load(inputs + 8 * i))
     for i in range(given):
         _store(first + 8 * (taken + i), _load(outputs + 8 * i))
-    launches, count = data + _load(data + PLAN_LAUNCHES), _load(data + LAUNCH_COUNT)
+    launches, count = _load(net + PRESENT_LAUNCHES), _load(net + PRESENT_COUNT)
     if _load(net + THREADS) > 1 and count > 0:
         _four(code + _load(data + TOGETHER), net + TEAM, launches, count, bases)
     else:
         _three(code + _load(data + ALONE), launches, count, bases)
     _unlock(net + MUTEX)
     return OK
+
+
+def set_shape(net: int, shape: int) -> int:
+    """`NAME_status NAME_set_shape(NAME_model *net, const NAME_shape *shape)`.
+
+    The structure holds the values of the symbols.
+    """
+    data = _data()
+    if net == 0 or (shape == 0 and _load(data + SYMBOLS) > 0):
+        return ARGUMENT
+    _lock(net + MUTEX)
+    status = choose_pattern(net, data, shape)
+    _unlock(net + MUTEX)
+    return status
+
+
+def input_dims(net: int, index: int) -> int:
+    """`const int64_t *NAME_input_dims(const NAME_model *net, int index)`."""
+    data, i = _data(), _int(index)
+    if net == 0 or i < 0 or i >= _load(data + INPUTS) or _load(net + PRESENT_ARENA) == 0:
+        return 0
+    return net + _load(data + OWN_DIMS) + 8 * DIMS * i
+
+
+def output_dims(net: int, index: int) -> int:
+    """`const int64_t *NAME_output_dims(const NAME_model *net, int index)`."""
+    data, i = _data(), _int(index)
+    if net == 0 or i < 0 or i >= _load(data + OUTPUTS) or _load(net + PRESENT_ARENA) == 0:
+        return 0
+    return net + _load(data + OWN_DIMS) + 8 * DIMS * (_load(data + INPUTS) + i)
 
 
 def reset(net: int) -> None:
@@ -281,3 +321,10 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("status_text", status_text),
 )
 """The functions, by their names without the prefix of the model."""
+
+SHAPE_FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("set_shape", set_shape),
+    ("input_dims", input_dims),
+    ("output_dims", output_dims),
+)
+"""Further functions of a model with symbols."""

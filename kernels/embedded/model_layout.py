@@ -23,9 +23,10 @@ STATUS: Final = {
     "WRONG_WEIGHTS": "the file does not hold the weights of this model",
     "NO_MEMORY": "the system gives no memory",
     "NO_THREADS": "the system gives no threads",
+    "SHAPE": "no plan holds for these shapes, or no shape is set",
 }
 """Status codes by name, numbered from 0, with their messages."""
-OK, ARGUMENT, PROCESSOR, NO_FILE, WRONG_WEIGHTS, NO_MEMORY, NO_THREADS = range(len(STATUS))
+OK, ARGUMENT, PROCESSOR, NO_FILE, WRONG_WEIGHTS, NO_MEMORY, NO_THREADS, SHAPE = range(len(STATUS))
 UNKNOWN_STATUS: Final = "no such status"
 
 FEATURE_WORDS: Final = 7
@@ -41,6 +42,7 @@ MODEL: Final = Layout(
     "alone together work futex setaffinity getaffinity gettid spins "
     "block first_constant constants constant_table first_state states state_table "
     "first_input inputs outputs arena launches launch_count params parallel "
+    "symbols patterns pattern_table registers own_params own_launches dims "
     f"texts:{len(STATUS) + 1}"
 )
 """The words of a model.
@@ -57,6 +59,10 @@ MODEL: Final = Layout(
 - `arena`: offset of the arena in an instance
 - `launches`, `launch_count`, `params`: the plan; `parallel`: whether it has work for several
   threads
+- `symbols`, `patterns`: their numbers, 0 for a model of known shapes; `pattern_table`: data offset
+  of rows of `PATTERN`
+- `registers`, `own_params`, `own_launches`, `dims`: offsets in an instance of the numbers of
+  `shapes`, of the plan for the present shape, and of the extents of inputs and outputs
 - `texts`: data offsets of the messages of `STATUS`, then of `UNKNOWN_STATUS`
 """
 (
@@ -87,6 +93,13 @@ MODEL: Final = Layout(
     LAUNCH_COUNT,
     PARAMS,
     PARALLEL,
+    SYMBOLS,
+    PATTERNS,
+    PATTERN_TABLE,
+    REGISTERS,
+    OWN_PARAMS,
+    OWN_LAUNCHES,
+    OWN_DIMS,
     TEXTS,
 ) = MODEL.offsets
 WEIGHTS_SIZE: Final = WEIGHTS + 16
@@ -100,13 +113,78 @@ STATE: Final = Layout("in_weights offset nbytes place")
 _, _, STATE_NBYTES, STATE_PLACE = STATE.offsets
 STATE_ROW: Final = STATE.nbytes
 
+DIMS: Final = 8
+"""Capacity for the extents of a tensor."""
+PATTERN: Final = Layout(
+    "pieces piece_count numbers number_count steps step_count params param_bytes slots slot_count "
+    "launches launch_count tiles tile_count arena_bytes dims first_input"
+)
+"""A plan for many shapes: data offsets of tables, and their numbers of rows.
+
+- `pieces`: a `PIECE` per constant
+- `numbers`: words for the registers after those of the symbols
+- `steps`: rows of `STEP`, which compute further registers
+- `params`, `launches`: the plan; `slots`: pairs (parameter, register); `tiles`: pairs (launch,
+  register)
+- `arena_bytes`: a register; `dims`: `DIMS` registers per input and output
+"""
+(
+    PATTERN_PIECES,
+    PATTERN_PIECE_COUNT,
+    PATTERN_NUMBERS,
+    PATTERN_NUMBER_COUNT,
+    PATTERN_STEPS,
+    PATTERN_STEP_COUNT,
+    PATTERN_PARAMS,
+    PATTERN_PARAM_BYTES,
+    PATTERN_SLOTS,
+    PATTERN_SLOT_COUNT,
+    PATTERN_LAUNCHES,
+    PATTERN_LAUNCH_COUNT,
+    PATTERN_TILES,
+    PATTERN_TILE_COUNT,
+    PATTERN_ARENA_BYTES,
+    PATTERN_DIMS,
+    PATTERN_FIRST_INPUT,
+) = PATTERN.offsets
+PATTERN_BYTES: Final = PATTERN.nbytes
+STEP: Final = Layout("op target left right")
+"""An operation of `OPERATIONS` on two registers; comparisons are guards."""
+STEP_OP, STEP_TARGET, STEP_LEFT, STEP_RIGHT = STEP.offsets
+STEP_BYTES: Final = STEP.nbytes
+OPERATIONS: Final = (
+    *("add", "sub", "mul", "floordiv", "mod", "lshift", "max", "min"),
+    *("neg", "abs", "bit_length", "to_float"),
+    *("fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fneg", "fabs", "fceil", "ffloor"),
+    *("eq", "ne", "lt", "le", "feq", "fne", "flt", "fle"),
+)
+"""Operations of steps by their number: on integers, then on floats; `fceil` and `ffloor` give
+integers."""
+
 _WORDS: Final = Layout(
-    f"mapped threads mutex:8 libm:{len(LIBM)} blocked:16 before:16 handles:{MAX_WORKERS} found:10"
+    f"mapped threads mutex:8 libm:{len(LIBM)} blocked:16 before:16 handles:{MAX_WORKERS} found:10 "
+    "launches launch_count first_input arena arena_bytes"
 )
 """The first words of an instance: address of the mapped weights file; number of threads including
 the caller; a `pthread_mutex_t`; addresses of the functions of `abi.LIBM`; two `sigset_t`; a
-`pthread_t` per worker; features of the processor and scratch."""
-MAPPED, THREADS, MUTEX, MATHEMATICS, BLOCKED, BEFORE, HANDLES, FOUND = _WORDS.offsets
+`pthread_t` per worker; features of the processor and scratch; the plan for the present shape:
+address and number of the launches, entry of the first input, address and size of an arena of its
+own."""
+(
+    MAPPED,
+    THREADS,
+    MUTEX,
+    MATHEMATICS,
+    BLOCKED,
+    BEFORE,
+    HANDLES,
+    FOUND,
+    PRESENT_LAUNCHES,
+    PRESENT_COUNT,
+    PRESENT_FIRST,
+    PRESENT_ARENA,
+    PRESENT_ARENA_BYTES,
+) = _WORDS.offsets
 TEAM: Final = -(-_WORDS.nbytes // 128) * 128
 """Offset of the state of the team, see `team_state`."""
 TABLE: Final = TEAM + STATE_BYTES

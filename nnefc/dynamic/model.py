@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from nnefc.dynamic.named_shapes import NamedShapes
     from nnefc.dynamic.planner import SymbolicPlan
+    from nnefc.dynamic.save import ModelParts
     from nnefc.frontends.common.graph_source import GraphSource, SymbolicShape
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
@@ -230,6 +231,12 @@ class DynamicModel(Model):
 
     # -- files
 
+    @property
+    def _parts(self) -> ModelParts:
+        from nnefc.dynamic.save import ModelParts
+
+        return ModelParts(self._planner, self._plans, self._shapes, self._complete)
+
     def save(
         self,
         path: FilePath,
@@ -260,16 +267,7 @@ class DynamicModel(Model):
         from nnefc.formats.files import require_path
 
         require_path("the artifact", path)
-        save(
-            self._planner,
-            self._plans,
-            self._shapes,
-            path,
-            targets,
-            shapes,
-            self._complete,
-            progress,
-        )
+        save(self._parts, path, targets, shapes, progress)
 
     def emit_c(
         self,
@@ -277,18 +275,31 @@ class DynamicModel(Model):
         *,
         name: str | None = None,
         target: str = "native",
-        shapes: Mapping[str, Sequence[int]] | None = None,
+        shapes: NamedShapes | Sequence[NamedShapes] | None = None,
     ) -> list[str]:
-        """Write the model for these `shapes` of inputs for C programs: `CompiledModel.emit_c`."""
+        """Write the model for C programs; `NAME_set_shape` sets the values of its symbols.
+
+        `shapes` are the calls that the program makes, and all that are like them, as for `save`.
+        The other arguments are those of `CompiledModel.emit_c`.
+        `model.for_shapes(...).emit_c(folder)` writes a program for one shape.
+
+        Raises:
+            NnefError: As `CompiledModel.emit_c`; `input/state` if operators keep states;
+                `artifact/c-shape` if plans depend on tables of windows or on turns of loops.
+        """
+        from nnefc.dynamic.save import emit_c
+        from nnefc.formats.files import require_path
+
+        require_path("the folder", folder)
         if shapes is None:
             raise self.refusal("emit_c")
-        return self.for_shapes(shapes).emit_c(folder, name=name, target=target)
+        return emit_c(self._parts, folder, target, shapes, (self.inputs, self.outputs), name)
 
     def __reduce__(self) -> Any:
         """Pickle the document, the plans for the calls so far, and the states of the model."""
         from nnefc.dynamic.save import bytes_of
 
-        data = bytes_of(self._planner, self._plans, self._shapes)
+        data = bytes_of(self._parts)
         return _restored, (data, self.threads_wanted, dict(self._own.states))
 
     def __copy__(self) -> DynamicModel:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from nnefc.artifacts.origin import native_target
 from nnefc.artifacts.save import replace_artifact
 from nnefc.dynamic.content import content_of, requests_in
 from nnefc.dynamic.named_shapes import shapes_named
 from nnefc.dynamic.planner import Request, requests_for
+from nnefc.dynamic.states import only_sessions
 from nnefc.dynamic.stored_planner import StoredPlanner
 from nnefc.runtime.artifact.write_dynamic import write_dynamic
 from nnefc.support.errors import NnefError
@@ -18,41 +19,52 @@ from nnefc.support.errors import NnefError
 if TYPE_CHECKING:
     from nnefc.dynamic.plan_cache import PlanCache, PlanMaker
     from nnefc.formats.files import FilePath
+    from nnefc.runtime.memory.tensors import TensorSpec
     from nnefc.support.progress import Progress
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
 
 
+class ModelParts(NamedTuple):
+    """What is saved of a `DynamicModel`."""
+
+    planner: PlanMaker
+    plans: PlanCache
+    fixed: Shapes
+    """The shapes of inputs that the model was compiled with."""
+    complete: Callable[[Shapes], dict[str, Shape]]
+    """Returns the shapes of all inputs, given some."""
+
+    def named(self, shapes: Any) -> list[Request]:
+        """The requests for `NamedShapes`."""
+        source = self.planner.document
+        return requests_for(source, shapes_named(shapes, source, self.fixed, self.complete))
+
+
 def save(
-    planner: PlanMaker,
-    plans: PlanCache,
-    fixed: Shapes,
+    model: ModelParts,
     path: FilePath,
     targets: Sequence[str] | None,
-    named: Any,
-    complete: Callable[[Shapes], dict[str, Shape]],
+    shapes: Any,
     progress: Progress | None,
 ) -> None:
-    """Write an artifact: see `DynamicModel.save`.
-
-    `fixed`: the shapes of inputs that the model was compiled with.  `complete`: returns the shapes
-    of all inputs.
-    """
+    """Write an artifact: see `DynamicModel.save`."""
+    planner, plans, fixed, _ = model
     artifact = planner.artifact if isinstance(planner, StoredPlanner) else None
-    if artifact is not None and named is None and targets is None and not plans.requests:
+    if artifact is not None and shapes is None and targets is None and not plans.requests:
         nbytes = artifact.file.sizes["bytes"]
         replace_artifact(path, lambda file: file.writelines(artifact.copied()), nbytes)
         return
-    source, config = planner.document, planner.config
-    if named is None:
+    if shapes is None:
         requests = _requests(planner, plans)
         if not requests:
             raise _no_shapes(planner, fixed)
     else:
-        requests = requests_for(source, shapes_named(named, source, fixed, complete))
+        requests = model.named(shapes)
     chosen = targets if targets is not None else _targets(planner)
-    portable, builds = content_of(source, config, fixed, requests, chosen, progress)
+    document, config = planner.document, planner.config
+    portable, builds = content_of(document, config, fixed, requests, chosen, progress)
 
     def write(file: BinaryIO) -> None:
         write_dynamic(file, portable, builds)
@@ -60,8 +72,31 @@ def save(
     replace_artifact(path, write, portable.nbytes)
 
 
-def bytes_of(planner: PlanMaker, plans: PlanCache, fixed: Shapes) -> bytes:
+def emit_c(
+    model: ModelParts,
+    folder: FilePath,
+    target: str,
+    shapes: Any,
+    tensors: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
+    name: str | None,
+) -> list[str]:
+    """Write a folder for C programs: see `DynamicModel.emit_c`.
+
+    `tensors`: the inputs and outputs of the model.
+    """
+    from nnefc.emit.folder import write_c_patterns
+
+    source, config = model.planner.document, model.planner.config
+    requests = model.named(shapes)
+    if states := {name for _, states, _ in requests for name in states}:
+        raise only_sessions("emit_c", sorted(states))
+    portable, (build,) = content_of(source, config, model.fixed, requests, [target])
+    return write_c_patterns(folder, portable, build, source.linear_shapes(), tensors, name)
+
+
+def bytes_of(model: ModelParts) -> bytes:
     """The artifact with the plans so far, in memory."""
+    planner, plans, fixed, _ = model
     if isinstance(planner, StoredPlanner) and not plans.requests:
         return b"".join(planner.artifact.copied())
     requests = _requests(planner, plans)

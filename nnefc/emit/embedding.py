@@ -10,15 +10,23 @@ import numpy as np
 
 from nnefc.emit.constants import ConstantPlacer, ObjectData
 from nnefc.emit.features import required_features
-from nnefc.emit.header import DIMS, TENSOR, Interface, Tensor
+from nnefc.emit.header import TENSOR, Interface, Tensor
 from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_file import MACHINES, Reference, Section, Symbol, object_file
 from nnefc.kernels.embedded import functions, libc, model_layout
-from nnefc.kernels.embedded.model_layout import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
+from nnefc.kernels.embedded.model_layout import (
+    DIMS,
+    MODEL,
+    PIECE,
+    STATE,
+    STATUS,
+    TABLE,
+    UNKNOWN_STATUS,
+)
 from nnefc.kernels.target.isa import AARCH64, X86_64_V2
 from nnefc.kernels.target.isa import TABLE as ROWS
-from nnefc.runtime.artifact.build import TargetBuild
+from nnefc.runtime.artifact.build import CodeBuild, TargetBuild
 from nnefc.runtime.compile.kernel_compiler import object_code_for
 from nnefc.runtime.compile.support_code import SUPPORT_MODULES
 from nnefc.runtime.compile.unit import Function
@@ -73,25 +81,22 @@ def embedded_object(
 
     arrays: of the graph.  states: the initial values, in the order of the build.
     """
-    machine = ROWS[build.isa].triple.partition("-")[0]
-    code, entry_points = _link_code(build, interface, machine)
+    machine = machine_of(build)
+    code, entry_points = link_code(build, interface, machine)
     data = ObjectData(MODEL.nbytes)
     constants = ConstantPlacer(file, data, arrays)
     plan, table = build.plan, build.plan.table
     pieces = [
         PIECE.pack(in_weights=w, offset=at) for w, at in map(constants.place, build.constants)
     ]
-    rows, end = _state_rows(states, constants, _aligned(TABLE + 8 * table.size, ALIGNMENT))
-    arena = _aligned(end, _PAGE)
+    rows, end = _state_rows(states, constants, aligned_to(TABLE + 8 * table.size, ALIGNMENT))
+    arena = aligned_to(end, _PAGE)
     weights = constants.finish()
-    symbols = _tensor_tables(interface, data)
     words = MODEL.pack(
-        weights=weights,
-        features=required_features(build),
+        **common_words(build, interface, data, machine),
         **entry_points,
-        **dict(zip(("futex", "setaffinity", "getaffinity", "gettid"), SYSTEM_CALLS[machine])),
-        spins=SPINS,
-        block=_aligned(arena + plan.arena_bytes, _PAGE),
+        weights=weights,
+        block=aligned_to(arena + plan.arena_bytes, _PAGE),
         first_constant=table.constants,
         constants=len(build.constants),
         constant_table=data.words([word for row in pieces for word in row]),
@@ -99,34 +104,69 @@ def embedded_object(
         states=len(rows),
         state_table=data.words([word for row in rows for word in row]),
         first_input=table.inputs,
-        inputs=len(interface.inputs),
-        outputs=len(interface.outputs),
         arena=arena,
         launches=data.words(plan.launches.reshape(-1).tolist()),
         launch_count=len(plan.launches),
         params=data.words(plan.params.tolist()),
         parallel=plan.parallel,
-        texts=[data.add(f"{text}\0".encode(), 1) for text in (*STATUS.values(), UNKNOWN_STATUS)],
+        **dict.fromkeys(_OF_SYMBOLS, 0),
     )
+    return EmbeddedObject(object_of(code, data, words, interface, machine), any(weights))
+
+
+_OF_SYMBOLS: Final = (
+    *("symbols", "patterns", "pattern_table", "registers", "own_params", "own_launches", "dims"),
+)
+"""Fields of `MODEL` for models with symbols."""
+
+
+def machine_of(build: CodeBuild) -> str:
+    """The architecture of a build, as triples name it."""
+    return ROWS[build.isa].triple.partition("-")[0]
+
+
+def common_words(
+    build: CodeBuild, interface: Interface, data: ObjectData, machine: str
+) -> dict[str, Any]:
+    """Fields of `MODEL` that do not depend on the plan."""
+    return {
+        "features": required_features(build),
+        **dict(zip(("futex", "setaffinity", "getaffinity", "gettid"), SYSTEM_CALLS[machine])),
+        "spins": SPINS,
+        "inputs": len(interface.inputs),
+        "outputs": len(interface.outputs),
+        "texts": [data.add(f"{text}\0".encode(), 1) for text in (*STATUS.values(), UNKNOWN_STATUS)],
+    }
+
+
+def object_of(
+    code: LinkedCode,
+    data: ObjectData,
+    words: Sequence[int | None],
+    interface: Interface,
+    machine: str,
+) -> bytes:
+    """The object file; `words`: of `MODEL`, which begin the data."""
+    symbols = _tensor_tables(interface, data)
     data.bytes[: MODEL.nbytes] = np.array(words, np.int64).tobytes()
     symbols.append(Symbol(model_layout.DATA, ".rodata", 0, MODEL.nbytes))
     sections = [
         Section(".text", bytes(code.bytes), _PAGE, executable=True, references=code.references),
         Section(".rodata", bytes(data.bytes), ALIGNMENT),
     ]
-    object_bytes = object_file(MACHINES[machine], sections, [*code.symbols, *symbols])
-    return EmbeddedObject(object_bytes, any(weights))
+    return object_file(MACHINES[machine], sections, [*code.symbols, *symbols])
 
 
-def _link_code(
-    build: TargetBuild, interface: Interface, machine: str
-) -> tuple[_Code, dict[str, int]]:
+def link_code(
+    build: CodeBuild, interface: Interface, machine: str
+) -> tuple[LinkedCode, dict[str, int]]:
     """All code of a model, and the offsets in it that fields of `MODEL` hold, by field."""
-    code = _Code()
+    code = LinkedCode()
     code.add(build.image)
     executor = code.add(build.native[SUPPORT_MODULES.index("executor")])
     baseline = _BASELINES[machine]
-    objects = [object_code_for(Function(*each), baseline) for each in functions.FUNCTIONS]
+    every = (*functions.FUNCTIONS, *(functions.SHAPE_FUNCTIONS if interface.has_symbols else ()))
+    objects = [object_code_for(Function(*each), baseline) for each in every]
     exported = {name: f"{interface.name}_{name}" for name in interface.functions}
     code.add(link(objects, libc.EXTERNAL), exported)
     x86 = machine == "x86_64"
@@ -139,7 +179,7 @@ def _link_code(
     }
 
 
-class _Code:
+class LinkedCode:
     """Concatenated images, each starting at a page as `linker` expects."""
 
     def __init__(self) -> None:
@@ -182,7 +222,7 @@ def _state_rows(
         rows.append(
             STATE.pack(in_weights=in_weights, offset=at, nbytes=initial.nbytes, place=offset)
         )
-        offset = _aligned(offset + initial.nbytes, ALIGNMENT)
+        offset = aligned_to(offset + initial.nbytes, ALIGNMENT)
     return rows, offset
 
 
@@ -196,7 +236,7 @@ def _tensor_tables(interface: Interface, data: ObjectData) -> list[Symbol]:
     return symbols
 
 
-def _aligned(at: int, alignment: int) -> int:
+def aligned_to(at: int, alignment: int) -> int:
     return -(-at // alignment) * alignment
 
 

@@ -21,13 +21,13 @@ _MAIN: Final = Template(
 #include <time.h>
 
 static const char USAGE[] =
-    "usage: %s [-t THREADS] $weights_option[FILE ...]\n"
+    "usage: %s [-t THREADS] $symbols_option$weights_option[FILE ...]\n"
     "\n"
     "Runs $name once, and then a few times to see how long it takes.\n"
     "\n"
     "  -t THREADS  number of threads, the calling one included (1); 0: one per processor\n"
-$weights_usage    "  FILE ...    files of the inputs, then of the outputs, in the order of"
-    " $name.h:\n"
+$symbols_usage$weights_usage    "  FILE ...    files of the inputs, then of the outputs, in the"
+    " order of $name.h:\n"
     "              items as in memory.  Inputs without a file are 0, 1, 0, 1 ...; of\n"
     "              outputs without one the size is printed\n";
 
@@ -66,11 +66,13 @@ static void give(const char *path, const char *name, const void *data, size_t by
         fail(path, "cannot be written");
 }
 
-static int number(const char *text) {
+static const char NO_THREADS[] = "this is no number of threads";
+
+static int number(const char *text, const char *wrong) {
     char *end;
     long value = strtol(text, &end, 10);
     if (end == text || *end != '\0' || value < 0 || value > 1 << 20)
-        fail(text, "this is no number of threads");
+        fail(text, wrong);
     return (int)value;
 }
 
@@ -83,7 +85,7 @@ int main(int argc, char **argv) {
     ${name}_model *net;
     ${name}_inputs inputs;
     ${name}_outputs outputs;
-    char **files = argv + 1, **end = argv + argc;
+$symbols_variable    char **files = argv + 1, **end = argv + argc;
 $weights_variable
     if (argc < 2 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
         fprintf(argc < 2 ? stderr : stdout, USAGE, argc > 0 ? argv[0] : "$name-example");
@@ -95,13 +97,13 @@ $weights_variable
             break;
         }
         if (end - files < 2) fail(files[0], "its value is missing; see --help");
-        if (strcmp(files[0], "-t") == 0) threads = number(files[1]);
-$take_weights        else fail(files[0], "there is no such option; see --help");
+        if (strcmp(files[0], "-t") == 0) threads = number(files[1], NO_THREADS);
+$take_symbols$take_weights        else fail(files[0], "there is no such option; see --help");
     }
     if (end - files > $files) fail(files[$files], "there are only $files inputs and outputs");
     net = ${name}_create($weights, threads, &status);
     if (net == NULL) fail($failed, ${name}_status_text(status));
-    ready = now();
+$set_shape    ready = now();
 
 $take
     run = ${name}_run(net, &inputs, &outputs);
@@ -165,13 +167,16 @@ def main_program(interface: Interface, has_weights: bool) -> str:
     """The text of `main.c`, in C99 with POSIX."""
     take: list[str] = []
     give: list[str] = []
+    varies = interface.has_symbols
     arrays = [
-        f"static {t.type.c} {_array(t)}[{_macro(interface, t, 'ITEMS')}];"
+        f"static {t.type.c} *{_array(t)};\nstatic size_t {_count(t)};"
+        if varies
+        else f"static {t.type.c} {_array(t)}[{_macro(interface, t, 'ITEMS')}];"
         for t in (*interface.inputs, *interface.outputs)
     ]
     following = "files < end ? *files++ : NULL"
     for t in interface.inputs:
-        nbytes, items = _macro(interface, t, "BYTES"), _macro(interface, t, "ITEMS")
+        nbytes, items = _sizes(interface, t)
         take += [
             f"    if (!take({following}, {_array(t)}, {nbytes}))",
             f"        for (i = 0; i < {items}; i++) {_array(t)}[i] = ({t.type.c})(i % 2);",
@@ -181,10 +186,13 @@ def main_program(interface: Interface, has_weights: bool) -> str:
         take += ["    (void)i;", "    inputs.none = NULL;"]
     for t in interface.outputs:
         take.append(f"    outputs.{t.identifier} = {_array(t)};")
-        nbytes = _macro(interface, t, "BYTES")
+        nbytes, _ = _sizes(interface, t)
         give.append(f'    give({following}, "{t.identifier}", {_array(t)}, {nbytes});')
+    if varies:
+        arrays.append(_COUNT_ITEMS)
     return _MAIN.substitute(
         _with_weights(interface) if has_weights else _without_weights(interface),
+        **_of_symbols(interface),
         name=interface.name,
         macro=interface.macro,
         files=len(interface.inputs) + len(interface.outputs),
@@ -214,6 +222,72 @@ def _without_weights(interface: Interface) -> Mapping[str, str]:
     """Substitutions in `main.c` for a model without a file of weights."""
     empty = dict.fromkeys(_with_weights(interface), "")
     return {**empty, "weights": "NULL", "failed": f'"{interface.name}_create"'}
+
+
+_SYMBOLS_USAGE: Final = (
+    '    "  -s VALUE    value of the next symbol, in the order of the header: $names (16)\\n"\n'
+)
+
+_COUNT_ITEMS: Final = """
+static const char NO_VALUE[] = "this is no value of a symbol";
+
+static size_t count_items(const int64_t *dims, int rank) {
+    size_t items = 1;
+    while (rank-- > 0) items *= (size_t)dims[rank];
+    return items;
+}
+"""
+
+
+def _of_symbols(interface: Interface) -> Mapping[str, str]:
+    """Substitutions in `main.c` for symbols."""
+    keys = ("symbols_option", "symbols_usage", "symbols_variable", "take_symbols", "set_shape")
+    if interface.symbols is None:
+        return dict.fromkeys(keys, "")
+    name, fields = interface.name, [field for _, field in interface.symbols]
+    lines = [
+        f"    status = {name}_set_shape(net, &shape);",
+        f"    if (status != {interface.macro}_OK)",
+        f'        fail("{name}_set_shape", {name}_status_text(status));',
+    ]
+    for what, tensors in (("input", interface.inputs), ("output", interface.outputs)):
+        for i, t in enumerate(tensors):
+            rank = _macro(interface, t, "RANK")
+            lines += [
+                f"    {_count(t)} = count_items({name}_{what}_dims(net, {i}), {rank});",
+                f"    {_array(t)} = malloc({_count(t)} * sizeof *{_array(t)} + 1);",
+                f'    if ({_array(t)} == NULL) fail("{t.identifier}", "no memory");',
+            ]
+    taken = " else ".join(
+        f"if (taken == {i}) shape.{field} = number(files[1], NO_VALUE);"
+        for i, field in enumerate(fields)
+    )
+    option = (
+        '        else if (strcmp(files[0], "-s") == 0) {\n'
+        f"            {taken or ';'}\n"
+        "            taken++;\n"
+        "        }\n"
+    )
+    values = ", ".join(f".{field} = 16" for field in fields) or ".none = 0"
+    return {
+        "symbols_option": "[-s VALUE ...] ",
+        "symbols_usage": Template(_SYMBOLS_USAGE).substitute(names=", ".join(fields) or "none"),
+        "symbols_variable": f"    {name}_shape shape = {{{values}}};\n    int taken = 0;\n",
+        "take_symbols": option,
+        "set_shape": "\n".join(lines) + "\n",
+    }
+
+
+def _sizes(interface: Interface, tensor: Tensor) -> tuple[str, str]:
+    """Expressions for the bytes and the items of a tensor."""
+    if interface.has_symbols:
+        return f"{_count(tensor)} * sizeof *{_array(tensor)}", _count(tensor)
+    return _macro(interface, tensor, "BYTES"), _macro(interface, tensor, "ITEMS")
+
+
+def _count(tensor: Tensor) -> str:
+    """The variable of the number of items."""
+    return f"{tensor.identifier}_count_"
 
 
 def cmake_file(interface: Interface) -> str:

@@ -10,7 +10,7 @@ from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.target.processor import described
 
 if TYPE_CHECKING:
-    from nnefc.runtime.artifact.build import TargetBuild
+    from nnefc.runtime.artifact.build import CodeBuild
 
 # Bits of the words that `kernels.embedded.functions` reads, by Linux's names.
 _BITS: Final[tuple[dict[str, int], ...]] = (
@@ -41,7 +41,7 @@ LEVELS: Final = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4, "x86-64-v
 _HWCAP, _HWCAP2 = 16, 26
 
 
-def required_features(build: TargetBuild) -> list[int]:
+def required_features(build: CodeBuild) -> list[int]:
     """`FEATURE_WORDS` words of feature bits that must be set.
 
     Code for this processor may use all of its features that compilers use.

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from nnefc.emit.embedding import embedded_object
+from nnefc.emit.embedding import EmbeddedObject, embedded_object
 from nnefc.emit.example import cmake_file, main_program
 from nnefc.emit.header import Interface, header
 from nnefc.emit.names import check_name, model_name
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder
 from nnefc.formats.files import FilePath
-from nnefc.runtime.artifact.build import TargetBuild
+from nnefc.runtime.artifact.build import CodeBuild, TargetBuild
 from nnefc.runtime.artifact.write import PortableModel
 from nnefc.runtime.memory.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from nnefc.runtime.artifact.build_patterns import DynamicBuild
+    from nnefc.runtime.artifact.write_dynamic import PortableSource
+    from nnefc.symbolic.linear_shapes import LinearShapes
 
 Array = np.ndarray[Any, Any]
 
@@ -43,16 +48,53 @@ def write_c(
     """
     interface = c_interface(model, build.states, name)
     initial = {state.label.lower(): state.initial for state in model.states}
+    states, arrays = [initial[key] for key in build.states], list(model.arrays.values())
+    return _write(
+        path,
+        build,
+        interface,
+        lambda file: embedded_object(build, arrays, states, interface, file),
+    )
+
+
+def write_c_patterns(
+    path: FilePath,
+    model: PortableSource,
+    build: DynamicBuild,
+    linear: LinearShapes | None,
+    tensors: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
+    name: str | None,
+) -> list[str]:
+    """As `write_c`, for a model with symbols; `tensors`: its inputs and outputs, -1 for extents
+    that vary.
+
+    Raises NnefError `artifact/c-shape` for plans whose numbers cannot be computed in C.
+    """
+    from nnefc.emit.patterns import embedded_patterns
+
+    symbols = build.patterns[0].conditions.symbols
+    prefix = model_name(model.name) if name is None else check_name(name)
+    interface = Interface.of(prefix, *tensors, (), symbols)
+    arrays = list(model.arrays.values())
+    return _write(
+        path,
+        build,
+        interface,
+        lambda file: embedded_patterns(build, arrays, linear, interface, file),
+    )
+
+
+def _write(
+    path: FilePath,
+    build: CodeBuild,
+    interface: Interface,
+    embed: Callable[[BinaryIO], EmbeddedObject],
+) -> list[str]:
+    """Write the folder; `embed` writes the weights, and returns the object file."""
     with replace_folder(path) as folder:
         weights = folder / f"{interface.name}.weights"
         with weights.open("xb") as file:
-            embedded = embedded_object(
-                build,
-                list(model.arrays.values()),
-                [initial[key] for key in build.states],
-                interface,
-                file,
-            )
+            embedded = embed(file)
         if not embedded.has_weights:
             weights.unlink()
         (folder / f"{interface.name}.o").write_bytes(embedded.object)

@@ -10,13 +10,11 @@ from functools import cached_property
 from typing import Final
 
 from nnefc.emit.names import identifiers
-from nnefc.kernels.embedded.model_layout import STATUS
+from nnefc.kernels.embedded.model_layout import DIMS, STATUS
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.support.errors import NnefError
 from nnefc.support.package import VERSION
 
-DIMS: Final = 8
-"""Capacity for extents in a `NAME_tensor`."""
 _NAME_BYTES: Final = 128
 TENSOR: Final = struct.Struct(f"<{_NAME_BYTES}siiQQ{DIMS}q")
 
@@ -69,8 +67,14 @@ class Tensor:
         return known
 
     @property
+    def varies(self) -> bool:
+        """Whether its shape depends on symbols."""
+        return -1 in self.spec.shape
+
+    @property
     def items(self) -> int:
-        return math.prod(self.spec.shape)
+        """The number of items, 0 if it varies."""
+        return 0 if self.varies else math.prod(self.spec.shape)
 
     @property
     def nbytes(self) -> int:
@@ -90,6 +94,8 @@ class Interface:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     states: tuple[Tensor, ...]
+    symbols: tuple[tuple[str, str], ...] | None = None
+    """Names and identifiers of the symbols; None for a model of known shapes."""
 
     @classmethod
     def of(
@@ -98,8 +104,12 @@ class Interface:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
         states: Sequence[TensorSpec],
+        symbols: Sequence[str] | None = None,
     ) -> Interface:
-        """An interface with unique identifiers; raises NnefError `input/dtype`, `input/shape`."""
+        """An interface with unique identifiers; raises NnefError `input/dtype`, `input/shape`.
+
+        `symbols`: names of the symbols of varying shapes, which have the extent -1.
+        """
         specs = [*inputs, *outputs, *states]
         tensors = [
             Tensor(spec, text)
@@ -113,13 +123,24 @@ class Interface:
                 )
         first, second = len(inputs), len(inputs) + len(outputs)
         groups = tensors[:first], tensors[first:second], tensors[second:]
-        return cls(name, *map(tuple, groups))
+        fields = (
+            None
+            if symbols is None
+            else tuple(zip(symbols, identifiers(list(symbols)), strict=True))
+        )
+        return cls(name, *map(tuple, groups), symbols=fields)
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether shapes are set by `NAME_set_shape`."""
+        return self.symbols is not None
 
     @cached_property
     def functions(self) -> frozenset[str]:
         """Names of the functions, without the model's name and `_` in front."""
         own = {"create", "run", "threads", "destroy", "status_text"}
-        return frozenset(own | ({"reset", "state"} if self.states else set()))
+        of_shape = {"set_shape", "input_dims", "output_dims"} if self.has_symbols else set[str]()
+        return frozenset(own | of_shape | ({"reset", "state"} if self.states else set()))
 
     @property
     def tables(self) -> dict[str, tuple[Tensor, ...]]:
@@ -139,7 +160,6 @@ class Interface:
 def header(interface: Interface, about: str, has_weights: bool) -> str:
     """The text of `NAME.h`; `about`: the target of the code."""
     name, macro = interface.name, interface.macro
-    weights = f"file {name}.weights" if has_weights else "none, pass NULL"
     lines = [
         f"/* {name}: {about}. Written by nnefc {VERSION}; see its docs/c.md. */",
         f"#ifndef {macro}_H",
@@ -163,10 +183,25 @@ def header(interface: Interface, about: str, has_weights: bool) -> str:
         ),
         f"}} {name}_status;",
         "",
-        f"/* One pointer for each tensor, to {macro}_..._ITEMS items: row-major, aligned as their",
-        "   type is; outputs must not overlap anything else. */",
+        "/* One pointer for each tensor, to all of its items: row-major, aligned as their type is;",
+        "   outputs must not overlap anything else. */",
         *_structure(interface, "inputs", interface.inputs, "const "),
         *_structure(interface, "outputs", interface.outputs, ""),
+        *_functions(interface, has_weights),
+        *_descriptions(interface),
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {macro}_H */",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _functions(interface: Interface, has_weights: bool) -> list[str]:
+    name = interface.name
+    weights = f"file {name}.weights" if has_weights else "none, pass NULL"
+    return [
         "/* A new instance, or NULL after an error, which *status tells unless status is NULL.",
         f"   weights: path of the weights: {weights}.",
         "   threads: number of threads of a call, the calling one included; 0: one for each",
@@ -178,6 +213,7 @@ def header(interface: Interface, about: str, has_weights: bool) -> str:
         f"{name}_status {name}_run(",
         f"    {name}_model *net, const {name}_inputs *inputs, const {name}_outputs *outputs);",
         "",
+        *_shapes(interface),
         *_states(interface),
         "/* Threads that calls use, the calling one included: 1 if there is work for one only. */",
         f"int {name}_threads(const {name}_model *net);",
@@ -188,14 +224,7 @@ def header(interface: Interface, about: str, has_weights: bool) -> str:
         "/* The text of a status. */",
         f"const char *{name}_status_text({name}_status status);",
         "",
-        *_descriptions(interface),
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "",
-        f"#endif /* {macro}_H */",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _sizes(interface: Interface) -> Iterator[str]:
@@ -208,9 +237,11 @@ def _sizes(interface: Interface) -> Iterator[str]:
         yield f"#define {macro}_{what.upper()}_COUNT {len(tensors)}"
         for tensor in tensors:
             spec, prefix = tensor.spec, f"{macro}_{tensor.identifier.upper()}"
-            shape = ", ".join(map(str, spec.shape))
+            shape = ", ".join(str(n) if n >= 0 else "?" for n in spec.shape)
             yield f"/* {what} {_comment(spec.name)}: {spec.dtype.name} [{shape}] */"
             yield f"#define {prefix}_RANK {len(spec.shape)}"
+            if tensor.varies:
+                continue
             if spec.shape:
                 yield f"#define {prefix}_DIMS {{{shape}}}"
             yield f"#define {prefix}_ITEMS {tensor.items}"
@@ -231,6 +262,29 @@ def _structure(interface: Interface, what: str, tensors: Sequence[Tensor], const
         "typedef struct {",
         *(fields or ["    const void *none;"]),
         f"}} {interface.name}_{what};",
+        "",
+    ]
+
+
+def _shapes(interface: Interface) -> list[str]:
+    name = interface.name
+    if interface.symbols is None:
+        return []
+    fields = [f"    int64_t {field}; /* {_comment(text)} */" for text, field in interface.symbols]
+    return [
+        "/* Values of the symbols in shapes. */",
+        "typedef struct {",
+        *(fields or ["    int64_t none;"]),
+        f"}} {name}_shape;",
+        "",
+        "/* Set the shapes of following calls, before the first one and whenever they change; it",
+        "   may allocate memory.  If no plan holds for these values, the former ones stay. */",
+        f"{name}_status {name}_set_shape({name}_model *net, const {name}_shape *shape);",
+        "",
+        f"/* The present extents of {name}_input_info[index], as many as its rank; NULL before a",
+        "   shape is set, or if there is no such input. */",
+        f"const int64_t *{name}_input_dims(const {name}_model *net, int index);",
+        f"const int64_t *{name}_output_dims(const {name}_model *net, int index);",
         "",
     ]
 
@@ -270,7 +324,7 @@ def _descriptions(interface: Interface) -> list[str]:
         "    int32_t rank;",
         "    uint64_t items;",
         "    uint64_t bytes;",
-        f"    int64_t dims[{DIMS}]; /* the first `rank` of them */",
+        f"    int64_t dims[{DIMS}]; /* the first `rank` of them; -1: it varies, and so do items */",
         f"}} {name}_tensor;",
         "",
         *tables,

@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "passes": {"symbolic", "ir", "ops"},
     "lower": {"symbolic", "ir", "ops", "kernels", "packing", "program"},
     "runtime": {"symbolic", "formats", "ir", "kernels", "packing", "program"},
-    "emit": {"formats", "kernels", "program", "runtime"},
+    "emit": {"symbolic", "formats", "kernels", "program", "runtime"},
     "driver": {
         *("formats", "ir", "options", "ops", "kernels", "program", "passes", "lower", "runtime"),
     },
@@ -35,7 +35,17 @@ ALLOWED: dict[str, set[str]] = {
         "artifacts",
     },
     "dynamic": {
-        *("symbolic", "formats", "ir", "options", "frontends", "program", "runtime", "driver"),
+        *(
+            "symbolic",
+            "formats",
+            "ir",
+            "options",
+            "frontends",
+            "program",
+            "runtime",
+            "emit",
+            "driver",
+        ),
         "artifacts",
     },
     "api": {

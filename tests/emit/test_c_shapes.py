@@ -1,0 +1,256 @@
+"""C programs with models of varying shapes compute the same as the models."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnefc import NnefError
+from nnefc.dynamic.model import DynamicModel
+from nnefc.emit.shape_code import ShapeCode
+from nnefc.kernels.embedded.model_layout import (
+    MODEL,
+    PATTERN,
+    PATTERN_NUMBER_COUNT,
+    PATTERN_NUMBERS,
+    PATTERN_STEP_COUNT,
+    PATTERN_STEPS,
+    REGISTERS,
+    SYMBOLS,
+)
+from nnefc.kernels.embedded.shapes import holds
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.vector.memory import STORE, address
+from nnefc.symbolic.integers import Trace, hint
+from tests.dynamic.test_plans import MOVES, NUMBERS, PRODUCTS, TWO, W
+from tests.helpers.artifacts.c_programs import LIBRARIES, WARNINGS, compile_c, needs_compiler
+from tests.helpers.examples import examples
+from tests.helpers.graphs.dynamic_models import items, model, symbolic_model
+from tests.helpers.kernels.raw_kernel import run as run_kernel
+from tests.symbolic.test_integers import PAIRS, STEPS, numbers_of
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba is not typed)
+
+Array = np.ndarray[Any, Any]
+
+
+def emitted(model: DynamicModel, folder: Path, shapes: Any) -> Path:
+    """The example program of a model."""
+    model.emit_c(folder / "c", name="net", shapes=shapes)
+    program = folder / "c" / "program"
+    objects = (folder / "c" / "main.c", folder / "c" / "net.o")
+    compile_c("-std=c99", *WARNINGS, *objects, "-o", program, *LIBRARIES)
+    return program
+
+
+def run(program: Path, symbols: list[int], inputs: list[Array], outputs: list[Array]) -> str:
+    """Run the example on inputs, and compare the outputs; returns what it says of an error."""
+    folder = program.parent
+    files = [folder / f"x{i}" for i in range(len(inputs))]
+    for file, array in zip(files, inputs, strict=True):
+        array.tofile(file)
+    results = [folder / f"y{i}" for i in range(len(outputs))]
+    values = [word for value in symbols for word in ("-s", value)]
+    done = subprocess.run(
+        list(map(str, [program, "-t", 2, *values, "--", *files, *results])),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return done.stderr
+    for file, expected in zip(results, outputs, strict=True):
+        found = np.fromfile(file, expected.dtype).reshape(expected.shape)
+        np.testing.assert_array_equal(found, expected)
+    return ""
+
+
+@needs_compiler
+@pytest.mark.parametrize("body", [MOVES, NUMBERS, PRODUCTS], ids=["moves", "numbers", "products"])
+def test_programs_for_many_lengths(tmp_path: Path, body: str) -> None:
+    compiled = symbolic_model(tmp_path, body, w=W)
+    program = emitted(compiled, tmp_path, [{"B": 2, "S": 20}, {"B": 1, "S": 6}])
+    for batch, length in ((2, 20), (2, 37), (1, 6), (2, 26), (2, 20)):
+        x = items(batch, length, 6)
+        assert run(program, [batch, length], [x], list(compiled(x))) == ""
+    assert "no value of a symbol" in run(program, [-1, 20], [], [])
+    assert "no plan holds" in run(program, [2, 1], [], [])
+
+
+@needs_compiler
+def test_several_symbols_and_inputs(tmp_path: Path) -> None:
+    compiled = symbolic_model(tmp_path, TWO)
+    program = emitted(compiled, tmp_path, {"B": 2, "S": 20, "T": 40})
+    for batch, first, second in ((2, 20, 40), (2, 33, 21)):
+        x, t = items(batch, first, 6), items(batch, second, 6)
+        assert run(program, [batch, first, second], [x, t], list(compiled(x, t))) == ""
+
+
+@needs_compiler
+def test_assertions_hold_in_c(tmp_path: Path) -> None:
+    body = """graph g(x) -> (y) {
+      x = tract_core_external(shape = [1, 2*S, 4], datum_type = 'f32');
+      y = x + 1.0;
+    }"""
+    extensions = "extension tract_symbol S;\nextension tract_assert S < 30;\n"
+    compiled = model(tmp_path, body, extensions)
+    program = emitted(compiled, tmp_path, {"S": 20})
+    x = items(1, 58, 4)
+    assert run(program, [29], [x], [compiled(x)]) == ""
+    assert "no plan holds" in run(program, [30], [items(1, 60, 4)], [])
+
+
+@needs_compiler
+def test_programs_use_the_interface_of_the_header(tmp_path: Path) -> None:
+    compiled = symbolic_model(tmp_path, PRODUCTS, w=W)
+    compiled.emit_c(tmp_path / "c", name="net", shapes={"B": 1, "S": 20})
+    source = tmp_path / "c" / "own.c"
+    source.write_text(r"""
+#include "net.h"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    static float x[6 * 50], y[8 * 50], z[50 * 50], v[8 * 50];
+    net_inputs inputs = {.x = x};
+    net_outputs outputs = {.y = y, .z = z, .v = v};
+    net_shape shape = {.B = 1, .S = 0};
+    net_model *net = net_create(NULL, 1, NULL);
+    if (net_run(net, &inputs, &outputs) != NET_SHAPE) return 1;
+    if (net_input_dims(net, 0) != NULL || net_output_dims(net, 0) != NULL) return 2;
+    if (net_set_shape(net, NULL) != NET_ARGUMENT) return 3;
+    for (shape.S = 18; shape.S <= 50; shape.S++) {
+        if (net_set_shape(net, &shape) != NET_OK) return 4;
+        if (net_input_dims(net, 0)[1] != shape.S || net_output_dims(net, 1)[2] != shape.S) return 5;
+        if (net_input_dims(net, 1) != NULL || net_output_dims(net, 3) != NULL) return 6;
+        if (net_run(net, &inputs, &outputs) != NET_OK) return 7;
+    }
+    shape.B = -1;
+    if (net_set_shape(net, &shape) != NET_SHAPE) return 12;
+    shape.B = 1;
+    shape.S = (int64_t)1 << 62;
+    if (net_set_shape(net, &shape) != NET_SHAPE) return 8;
+    if (net_output_dims(net, 1)[2] != 50) return 9;
+    if (net_run(net, &inputs, &outputs) != NET_OK) return 10;
+    if (net_input_info[0].dims[1] != -1 || net_input_info[0].items != 0) return 11;
+    net_destroy(net);
+    return 0;
+}
+""")
+    program = tmp_path / "c" / "own"
+    compile_c("-std=c99", *WARNINGS, source, tmp_path / "c" / "net.o", "-o", program, *LIBRARIES)
+    assert subprocess.run([program], check=False).returncode == 0
+
+
+def test_plans_that_c_cannot_compute_are_told(tmp_path: Path) -> None:
+    body = """graph g(x) -> (y) {
+      x = tract_core_external(shape = [1, 1, S, S], datum_type = 'f32');
+      y = max_pool(x, size = [1, 1, 3, 3], border = 'ignore');
+    }"""
+    compiled = symbolic_model(tmp_path, body)
+    with pytest.raises(NnefError, match="a table that depends on the shape") as caught:
+        compiled.emit_c(tmp_path / "c", shapes={"S": 20})
+    assert caught.value.errors[0].rule == "artifact/c-shape"
+    assert not (tmp_path / "c").exists()
+    compiled.for_shapes({"x": (1, 1, 20, 20)}).emit_c(tmp_path / "c")
+
+
+# -- arithmetic
+
+
+CALL = Layout("net:ref data:ref row:ref shape:ref result:ref")
+NET, MODEL_DATA, ROW, VALUES, RESULT = CALL.offsets
+REGISTERS_AT = 64
+"""Offset of the registers in the memory of the test."""
+
+
+@family()
+def holds_at() -> KernelFunction:
+    """result = whether the guards of a pattern hold"""
+    store = STORE["int64"]
+
+    def holds_at(bases, params, first, last):
+        net, data = address(bases, params + NET), address(bases, params + MODEL_DATA)
+        row, shape = address(bases, params + ROW), address(bases, params + VALUES)
+        for _ in range(first, last):
+            store(address(bases, params + RESULT), holds(net, data, row, shape))
+
+    return holds_at
+
+
+def evaluated(code: ShapeCode, values: tuple[int, ...]) -> tuple[bool, Array]:
+    """Whether the guards of a pattern hold in native code, and its registers."""
+    data = np.zeros(MODEL.nbytes // 8 + len(code.numbers) + len(code.steps()) + 1, np.int64)
+    data[SYMBOLS // 8], data[REGISTERS // 8] = len(values), REGISTERS_AT
+    numbers = MODEL.nbytes // 8
+    steps = numbers + len(code.numbers)
+    data[numbers:steps] = code.numbers
+    data[steps : steps + len(code.steps())] = code.steps()
+    row = np.zeros(PATTERN.nbytes // 8, np.int64)
+    for field, value in (
+        (PATTERN_NUMBERS, 8 * numbers),
+        (PATTERN_NUMBER_COUNT, len(code.numbers)),
+        (PATTERN_STEPS, 8 * steps),
+        (PATTERN_STEP_COUNT, code.step_count),
+    ):
+        row[field // 8] = value
+    net, result = np.zeros(REGISTERS_AT // 8 + code.count, np.int64), np.zeros(1, np.int64)
+    run_kernel(
+        holds_at(),
+        CALL,
+        1,
+        net=net,
+        data=data,
+        row=row,
+        shape=np.array(values, np.int64),
+        result=result,
+    )
+    return bool(result[0]), net[REGISTERS_AT // 8 :]
+
+
+@examples(2)
+@given(STEPS, PAIRS, st.lists(PAIRS, min_size=1, max_size=4))
+def test_native_arithmetic_is_that_of_python(
+    steps: list[tuple[int, int, int]],
+    first: tuple[int, int],
+    others: list[tuple[int, int]],
+) -> None:
+    """Where native code has results they are equal; it has all small ones."""
+    trace = Trace()
+    try:
+        traced = numbers_of(steps, [trace.symbol(value) for value in first])
+    except (ArithmeticError, ValueError):
+        return
+    program = trace.program(traced)
+    code = ShapeCode(program.symbols)
+    try:
+        registers = code.add(program)
+    except NnefError as error:
+        assert "real numbers" in error.errors[0].message
+        return
+    for pair in (first, *others):
+        try:
+            expected = program.function()(*pair)
+        except (ArithmeticError, ValueError):
+            expected = None
+        does_hold, words = evaluated(code, pair)
+        if not does_hold:
+            largest = max(abs(hint(each)) for each in traced)
+            assert expected is None or largest > 1 << 40 or pair != first
+            continue
+        assert expected is not None
+        for number, register in zip(expected, registers, strict=True):
+            word = words[code.index(register)]
+            if isinstance(number, float):
+                assert word.view(np.float64) == number
+            else:
+                assert word == number
