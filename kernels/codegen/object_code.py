@@ -1,8 +1,11 @@
 """Compiles a Python function to an object file that is independent of Python.
 
 The function and its helpers are translated one by one.  A wrapper in LLVM text gives the function
-the C calling convention; every other function becomes internal.  LLVM optimises the module once,
-for one instruction set, and writes an object with one defined and no undefined symbol.
+the C calling convention; every other function becomes internal.  LLVM optimises the module for one
+instruction set, and writes an object with one defined and no undefined symbol.
+
+Functions that kernels emit instruction by instruction, such as register tiles, are most of the code
+but gain nothing from most passes.  They are optimised apart from the translated functions.
 
 numba 0.62 to 0.68 and llvmlite 0.45 to 0.50 are known to work; errors mention the installed ones.
 """
@@ -14,7 +17,7 @@ numba 0.62 to 0.68 and llvmlite 0.45 to 0.50 are known to work; errors mention t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -110,33 +113,41 @@ define void @{PAUSE}() alwaysinline {{
 
 
 def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any) -> Any:
-    """The module after LLVM's O3 pipeline, with only `symbol` external."""
+    """The optimised module, with only `symbol` external.
+
+    LLVM's O3 pipeline optimises the translated functions, and a few passes the separate ones.
+    """
     count = function.__code__.co_argcount
     returns = function.__annotations__.get("return") in (int, "int")
     result = numba_type(WORD if returns else None)
     kernel = translate(function, (numba_type(WORD),) * count, result)
-    module = _parse(_entry(symbol, kernel, count, isa), isa, machine)
-    for part in kernel.all():
-        module.link_in(_parse(part.text, isa, machine))
-    module.verify()
-    for number, item in enumerate((*module.functions, *module.global_variables)):
-        if not item.is_declaration and item.name != symbol:
-            # numba's names count what the process has translated; objects must not depend on that.
-            item.linkage, item.name = "internal", f"internal.{number}"
+    parts = list(kernel.all())
+    entry = _entry(symbol, kernel, count, isa)
+    module = _linked([entry, *(part.text for part in parts)], symbol, isa, machine)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
+    if separate := [part.separate for part in parts if part.separate]:
+        vectors = _linked(separate, None, isa, machine)
+        _clean_up(vectors, machine)
+        module.link_in(vectors)
+        _hide_all_but(symbol, module)
     return module
 
 
 def _vector_module(kernel: VectorKernel, symbol: str, isa: Isa, machine: Any) -> Any:
-    """The optimised module of a kernel that emits its own instructions.
+    """The optimised module of a kernel that emits its own instructions."""
+    module = _linked([kernel.text(symbol)], symbol, isa, machine)
+    _clean_up(module, machine)
+    return module
 
-    Its code needs only light clean-up, and a few passes take a tenth of the time of O3.
+
+def _clean_up(module: Any, machine: Any) -> None:
+    """Optimise functions that emit their own instructions.
+
+    Their code needs only light clean-up, and a few passes take a tenth of the time of O3.
     """
-    module = _parse(kernel.text(symbol), isa, machine)
-    module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
     passes = llvm.create_new_function_pass_manager()
     passes.add_instruction_combine_pass()
@@ -145,7 +156,24 @@ def _vector_module(kernel: VectorKernel, symbol: str, isa: Isa, machine: Any) ->
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)
-    return module
+
+
+def _linked(texts: Sequence[str], symbol: str | None, isa: Isa, machine: Any) -> Any:
+    """One module of several texts; if `symbol` is given, only `symbol` stays external."""
+    first, *others = (_parse(text, isa, machine) for text in texts)
+    for other in others:
+        first.link_in(other)
+    first.verify()
+    if symbol is not None:
+        _hide_all_but(symbol, first)
+    return first
+
+
+def _hide_all_but(symbol: str, module: Any) -> None:
+    """Make everything internal that the module defines, except `symbol`."""
+    for item in (*module.functions, *module.global_variables):
+        if not item.is_declaration and item.name != symbol:
+            item.linkage = "internal"
 
 
 _DEFINITION = re.compile(r"^(define .*?)(\s*\{)$", re.M)

@@ -5,8 +5,7 @@ arrays, Python objects and just-in-time calls, with rewrites, native code for ev
 and the registries of NumPy and of containers.  These steps take most of the time and are omitted
 here: kernels use integers, floats, booleans, `range` loops, and the callees of `callee`.
 
-Only this module imports numba, which takes 0.2 s and 60 MB.  It is imported only to compile a
-kernel.
+Only this module imports numba, which takes 0.2 s and 60 MB; only compiling imports this module.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -47,6 +46,7 @@ from numba.extending import models, register_model
 
 from nnefc.kernels.codegen.callee import Callee, Definition, Helper, Intrinsic
 from nnefc.kernels.vector.item_types import SCALARS
+from nnefc.kernels.vector.module_text import module_texts
 
 _lock = threading.RLock()
 """Serialises compilations, because numba keeps their state in global variables."""
@@ -60,6 +60,8 @@ class Translation:
     """numba type."""
     text: str
     """LLVM module that defines the function, not optimised."""
+    separate: str
+    """LLVM module of the separate functions that `text` declares; empty if it has none."""
     name: str
     """Name of the function in the module, in numba's calling convention."""
     descriptor: Any
@@ -88,9 +90,8 @@ def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: 
         library = _Library()
         pipeline = _Pipeline(typing_context, target, library, arguments, result, _flags(), {})
         made = pipeline.compile_extra(function)
-        return Translation(
-            made.restype, library.text, made.llvm_func_name, made, tuple(library.calls)
-        )
+        calls = tuple(library.calls)
+        return Translation(made.restype, *library.texts, made.llvm_func_name, made, calls)
 
 
 # -- callees
@@ -236,17 +237,17 @@ _BUILTINS = {
 
 
 class _Library:
-    """A numba code library for one function, which stores its LLVM module as text."""
+    """A numba code library for one function, which stores its LLVM module as texts."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.texts = "", ""
         self.calls: dict[Translation, None] = {}
 
     def create_ir_module(self, name: str) -> Any:
         return ir.Module(name)
 
     def add_ir_module(self, module: Any) -> None:
-        self.text = str(module)
+        self.texts = module_texts(module)
 
     def add_linking_library(self, library: Any) -> None:
         raise TypeError(f"kernels cannot call functions of numba's library: {library}")

@@ -202,11 +202,14 @@ def vector_function(item: str, lanes: int, arguments: int) -> Callable[[Callable
 def separate_function(
     builder: Any, emit: Callable[..., Any], item: str, lanes: int, arguments: int
 ) -> Any:
-    """Add the function `emit(v: Vector, *words)` of `arguments` words to the module, noinline."""
+    """The function `emit(v: Vector, *words)` of `arguments` words, in the module of `builder`.
+
+    It is not inlined, and the passes for its caller do not change it: see `codegen.object_code`.
+    """
+    module = builder.module
     kind = ir.FunctionType(ir.VoidType(), [I64] * arguments)
-    name = builder.module.get_unique_name(f"nnefc_{emit.__name__}")
-    function = ir.Function(builder.module, kind, name)
-    function.linkage = "internal"
+    name = module.get_unique_name(f"{module.name}.{emit.__name__}")
+    function = ir.Function(module, kind, name)
     for attribute in ("noinline", "nounwind"):
         function.attributes.add(attribute)
     inside = ir.IRBuilder(function.append_basic_block("entry"))

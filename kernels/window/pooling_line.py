@@ -168,7 +168,8 @@ def maxima_with_nan(piece: Piece, rows: Any, strip: Strip) -> None:
     words = [v.builder.ptrtoint(p, v.word(0).type) for p in pointers] + [piece.count]
     words += [v.word(n) if isinstance(n, int) else n for n in strip]
     emit = _one_by_one(piece.sums.dtype)
-    known = v.builder.module.globals.get(f"nnefc_{emit.__name__}")
+    module = v.builder.module
+    known = module.globals.get(f"{module.name}.{emit.__name__}")
     function = known or separate_function(v.builder, emit, v.dtype, v.lanes, len(words))
     v.builder.call(function, words)
 
