@@ -4,8 +4,8 @@
 
 measures processes from their start to the first result, alternately: nnefc from an artifact and
 from the NNEF archive (kernels on disk), onnxruntime from `.onnx` and from its own `.ort`.  The time
-of one warm run is subtracted.  Memory is that of a second process while a first one has the same
-file open.
+of one warm run is subtracted, and in a further column that of a process which imports NumPy only.
+Memory is that of a second process while a first one has the same file open.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -32,6 +32,8 @@ from rich.table import Table
 from benchmarks import arguments, artifacts
 
 WAYS: Final = ("nnefc artifact", "nnefc archive", "onnxruntime .onnx", "onnxruntime .ort")
+NUMPY: Final = "Python and NumPy"
+"""A process that runs no model."""
 
 _PROGRAM: Final = """
 import json, sys, time
@@ -46,6 +48,9 @@ if way.startswith("nnefc"):
     marks.append(time.monotonic())
     inputs = [numpy.ones(spec.shape, spec.dtype) for spec in model.inputs]
     run = lambda: model(*inputs)
+elif way.startswith("Python"):
+    marks += [time.monotonic()] * 2
+    run = lambda: None
 else:
     import onnxruntime
     marks.append(time.monotonic())
@@ -144,7 +149,9 @@ def main(
     arguments.check_networks(names, [1], folder)
     facts: dict[str, Any] = {}
     for name in names:
-        files = _files(artifacts.prepare(name, folder), threads)
+        network = artifacts.prepare(name, folder)
+        files = _files(network, threads)
+        files[NUMPY] = network.folder
         for way, path in files.items():
             _Process(way, path, threads).finish()  # now the files are in the page cache
         starts: dict[str, list[Start]] = {way: [] for way in files}
@@ -152,7 +159,8 @@ def main(
             first = _Process(way, path, threads)
             starts[way].append(_Process(way, path, threads).finish())
             first.finish()
-        facts[name] = {way: _summary(each, files[way]) for way, each in starts.items()}
+        base = statistics.median(start.total for start in starts.pop(NUMPY))
+        facts[name] = {way: _summary(each, files[way], base) for way, each in starts.items()}
     for name, ways in facts.items():
         _show(name, ways)
     if json:
@@ -177,11 +185,13 @@ def _files(network: artifacts.Network, threads: int) -> dict[str, Path]:
     return dict(zip(WAYS, (artifact, network.archive, onnx, ort), strict=True))
 
 
-def _summary(starts: list[Start], path: Path) -> dict[str, float]:
+def _summary(starts: list[Start], path: Path, base: float) -> dict[str, float]:
+    """Medians; `base`: seconds of a process that imports NumPy."""
     totals = sorted(start.total for start in starts)
     return {
         "start_seconds": statistics.median(totals),
         "least_seconds": totals[0],
+        "own_seconds": statistics.median(totals) - base,
         "open_seconds": statistics.median(start.open for start in starts),
         "private_bytes": statistics.median(start.private for start in starts),
         "shared_bytes": statistics.median(start.shared for start in starts),
@@ -190,21 +200,28 @@ def _summary(starts: list[Start], path: Path) -> dict[str, float]:
 
 
 def _show(name: str, ways: dict[str, dict[str, float]]) -> None:
-    columns = ("", "start to first result", "least", "thereof open", "private", "shared", "file")
+    columns = (
+        *("", "start to first result", "least", "without NumPy", "thereof open"),
+        *("private", "shared", "file"),
+    )
+    times = ("start", "least", "own", "open")
     table = Table(*columns, title=name)
     for way, facts in ways.items():
         table.add_row(
             way,
-            *(f"{1e3 * facts[f'{key}_seconds']:.1f} ms" for key in ("start", "least", "open")),
+            *(f"{1e3 * facts[f'{key}_seconds']:.1f} ms" for key in times),
             *(f"{facts[f'{key}_bytes'] / 1e6:.1f} MB" for key in ("private", "shared", "file")),
         )
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(table)
-    best = min(facts["start_seconds"] for way, facts in ways.items() if way[:5] != "nnefc")
-    own = ways["nnefc artifact"]["start_seconds"]
-    console.print(
-        f"time of the artifact relative to the faster file of onnxruntime: {own / best:.2f}"
-    )
+    for key, what in (("start", "time"), ("own", "time without Python and NumPy")):
+        seconds = {way: facts[f"{key}_seconds"] for way, facts in ways.items()}
+        ratios = (
+            f"{seconds['nnefc artifact'] / seconds[way]:.2f} of {way}"
+            for way in ways
+            if not way.startswith("nnefc")
+        )
+        console.print(f"{what} of the artifact: {', '.join(ratios)}")
 
 
 if __name__ == "__main__":

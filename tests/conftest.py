@@ -227,6 +227,17 @@ def keep_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def every_writer_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes to a cache folder checks its limit and removes old files."""
+    from nnefc.runtime.cache.lru_folder import LruFolder
+
+    def has_turn(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(LruFolder, "_has_turn", has_turn)
+
+
+@pytest.fixture
 def imported(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The documents that the front end read, in order."""
     from nnefc.frontends import read_model as frontend

@@ -19,7 +19,7 @@ def check_model(
     Missing data is not an error: a document is valid without it.  Symbols without a value get small
     ones, which a note names; operators with states are checked for a first and for a second call.
     """
-    config = ImportConfig(limits=limits, dialect=check_dialect(dialect), require_data=False)
+    config = ImportConfig(chosen_limits=limits, dialect=check_dialect(dialect), require_data=False)
     model = read_model(source, config, diagnostics)
     if isinstance(model, Graph):
         return

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Unpack
+import os
+from typing import TYPE_CHECKING, Literal, Unpack, cast
 
-from nnefc.api.importing import graph_from, read_with_warnings
 from nnefc.driver.compile import check_environment, compile_graph
 from nnefc.driver.lower import with_tuned_methods
-from nnefc.ir import Graph
 from nnefc.options.arguments import check_flags, check_names, check_progress
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import (
@@ -20,6 +19,7 @@ from nnefc.options.import_config import (
 from nnefc.support.errors import warn_python
 
 if TYPE_CHECKING:
+    from nnefc.ir import Graph
     from nnefc.model_cache.entry import ModelCacheEntry
     from nnefc.runtime.run.interface import Model
     from nnefc.support.progress import Progress
@@ -64,20 +64,30 @@ def compile(
     Raises:
         NnefError: With all errors.
     """
-    from nnefc.artifacts.provenance import FromGraph
-
     check_names("compile", options, IMPORT_OPTIONS)
     config = CompileConfig.of(threads, accuracy, None if tuned else {})
     check_environment()
     check_progress(progress)
     check_flags(strict=strict, tuned=tuned, keep=keep)
     config = with_tuned_methods(config)
-    if not isinstance(source, Graph):
+    if not _is_graph(source):
         importing = import_config(source, options, strict=strict)
-        return _compile_document(source, importing, config, progress, keep=keep)
+        return _compile_document(cast(Path, source), importing, config, progress, keep=keep)
+    from nnefc.api.importing import graph_from
+    from nnefc.artifacts.provenance import FromGraph
+
     graph = graph_from(source, strict=strict, **options)
     _require_stateless(graph)
     return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
+
+
+def _is_graph(source: object) -> bool:
+    """Whether the model is a graph; paths are recognised without importing the IR."""
+    if isinstance(source, str | os.PathLike):
+        return False
+    from nnefc.ir import Graph
+
+    return isinstance(source, Graph)
 
 
 def _compile_document(
@@ -89,13 +99,15 @@ def _compile_document(
     keep: bool,
 ) -> Model:
     """The model of a document; with `keep` it is loaded from the model cache or stored there."""
-    from nnefc.artifacts.provenance import FromGraph
-
     entry = _cache_entry(source, importing, config) if keep else None
     if entry is not None and (cached := entry.find()):
         for message in cached.warnings:
             warn_python(message)
         return cached.model
+    from nnefc.api.importing import read_with_warnings
+    from nnefc.artifacts.provenance import FromGraph
+    from nnefc.ir import Graph
+
     graph, messages = read_with_warnings(source, importing, progress, dynamic=True)
     if not isinstance(graph, Graph):
         from nnefc.dynamic.model import DynamicModel

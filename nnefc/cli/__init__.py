@@ -25,6 +25,7 @@ from nnefc.cli.inspect import command as inspect_command
 from nnefc.cli.ops import ops
 from nnefc.cli.profile import command as profile_command
 from nnefc.cli.run import run
+from nnefc.cli.support.cache_notice import forget_stored, tell_of_stored_models
 from nnefc.cli.support.diagnostics import forget_reported, report
 from nnefc.cli.support.printing import print_errors
 from nnefc.cli.support.streams import discard_output, prepare_output
@@ -100,6 +101,7 @@ def main() -> None:
     """Run the command line, and end the process with its exit status."""
     prepare_output()
     forget_reported()
+    forget_stored()
     os.environ.setdefault("NNEFC_AHEAD", "off")  # a command ends with what it was called for
     sys.exit(_run_app())
 
@@ -113,6 +115,7 @@ def _run_app() -> int:
             return app(prog_name=PROGRAM, standalone_mode=False) or 0
         finally:
             sys.stdout.flush()
+            tell_of_stored_models()
     except NnefError as error:
         return _failed(error.errors)
     except _UsageError as error:

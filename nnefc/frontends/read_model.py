@@ -86,7 +86,7 @@ def source_of(files: SourceFiles) -> GraphSource:
 
     seed = files.random_weights
     config = ImportConfig(
-        symbols=files.symbols, limits=files.limits, random_weights=seed, dialect="tract"
+        symbols=files.symbols, chosen_limits=files.limits, random_weights=seed, dialect="tract"
     )
     diagnostics = config.diagnostics()
     with memory_errors("import the model"):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from nnefc.artifacts.content import content_of_graph
 from nnefc.formats.files import FilePath, exists, printable, release_pages
 from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
-from nnefc.frontends.read_model import read_graph
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
 from nnefc.model_cache.facts import entry_name, facts_of, sources_are_unchanged
@@ -51,8 +48,7 @@ class CachedModel(NamedTuple):
     """Warnings of the import of its document."""
 
 
-@dataclass(frozen=True, eq=False)
-class ModelCacheEntry:
+class ModelCacheEntry(NamedTuple):
     """The entry of a compiled model, which exists in the folder or can be built."""
 
     folder: LruFolder
@@ -136,14 +132,17 @@ class ModelCacheEntry:
 
     def _write(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> None:
         """Compile the graph and write the entry; raises OSError or NotCacheable."""
+        from nnefc.artifacts.content import content_of_graph
         from nnefc.ir.graph import walk
-        from nnefc.ops.custom import registered
+        from nnefc.ops import custom
+        from nnefc.runtime.artifact.file import ALWAYS_VERIFIED
         from nnefc.runtime.artifact.write import write_artifact
 
-        if not registered().keys().isdisjoint(op.name for op in walk(graph)):
+        if any(custom.spec(op.name) for op in walk(graph)):
             raise NotCacheable("custom operations may compute something else the next time")
         notes = {"kept": self.name, "warnings": list(messages), "facts": dict(self.facts)}
-        with self.folder.writing(self._file) as file:  # before compiling, because it may fail
+        # The file is opened before compiling, because that may fail.
+        with self.folder.writing(self._file, ALWAYS_VERIFIED) as file:
             portable, builds = content_of_graph(graph, self.config, [NATIVE], progress, notes)
             if portable.nbytes > self.folder.limit // _MAX_SHARE:
                 raise NotCacheable("it is too large")
@@ -199,6 +198,8 @@ class ModelCacheEntry:
 
     def imported(self) -> Graph:
         """The graph of the document, imported again."""
+        from nnefc.frontends.read_model import read_graph
+
         current = (
             self.document if self.document.is_unchanged else take_fingerprint(self.document.path)
         )

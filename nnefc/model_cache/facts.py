@@ -13,8 +13,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.formats.files import FilePath
-from nnefc.ir import DType
-from nnefc.runtime.cache.key import SOURCE
 from nnefc.support.digests import blake2b
 from nnefc.support.package import PACKAGE
 
@@ -45,7 +43,7 @@ def facts_of(
     return {
         DOCUMENT: digest,
         PATH: os.fspath(source),
-        **{name: _fact(value) for name, value in importing._asdict().items()},
+        **{name: str(value) for name, value in importing._asdict().items()},
         "shapes": repr(importing.shapes or None),
         "symbols": repr(importing.symbols or None),
         "threads": str(config.threads),
@@ -53,10 +51,6 @@ def facts_of(
         "tuned methods": _short(sorted((config.methods or {}).items())),
         **_environment(),
     }
-
-
-def _fact(value: object) -> str:
-    return repr(value.value if isinstance(value, DType) else value)
 
 
 def entry_name(facts: Facts) -> str:
@@ -69,14 +63,12 @@ def entry_name(facts: Facts) -> str:
 def _environment() -> Facts:
     """The facts that all models share: the machine, and the versions of code and libraries."""
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.cache.key import module_dependencies
+    from nnefc.runtime.cache.key import SOURCE, environment_facts
     from nnefc.runtime.compile.support_code import abi_digest
     from nnefc.runtime.machine.resources import largest_cache
 
-    codegen = module_dependencies("codegen.object_code", host())
-    assert codegen is not None
     return {
-        **{name: fact for name, fact in codegen.facts.items() if not name.startswith(SOURCE)},
+        **environment_facts(host()),
         "interface of the executor": _short(abi_digest()),
         "bytes of the largest cache": str(largest_cache()),
         f"{SOURCE}nnefc": _short([source[:3] for source in _sources()]),

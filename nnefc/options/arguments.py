@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 Dialect = Literal["auto", "nnef", "tract"]
 """The language of a document; "auto": as the document declares."""
+Scalar = Literal["float32", "float64"]
+"""The item type of `tensor<scalar>`."""
+Integer = Literal["int32", "int64"]
+"""The item type of `tensor<integer>`."""
 
 
 def as_integer(value: object) -> int | None:
@@ -81,15 +85,29 @@ def check_names(function: str, names: Iterable[str], known: Iterable[str]) -> No
             )
 
 
-def check_limits(limits: object) -> Limits:
-    """The limits, by default `Limits()`; raises NnefError `input/argument`."""
+def check_scalar(name: object) -> Scalar:
+    """`scalar`; raises NnefError `input/dtype` unless it is one of `Scalar`."""
+    if name not in ("float32", "float64"):
+        raise NnefError.of("input/dtype", f"scalar = {name!r}: must be float32 or float64")
+    return name
+
+
+def check_integer(name: object) -> Integer:
+    """`integer`; raises NnefError `input/dtype` unless it is one of `Integer`."""
+    if name not in ("int32", "int64"):
+        raise NnefError.of("input/dtype", f"integer = {name!r}: must be int32 or int64")
+    return name
+
+
+def check_limits(limits: object) -> Limits | None:
+    """The limits, None for the default ones; raises NnefError `input/argument`."""
+    if limits is None:
+        return None
     from nnefc.support.limits import Limits
 
-    if limits is None:
-        return Limits()
     if not isinstance(limits, Limits):
         raise NnefError([_wrong("limits", limits, "nnefc.Limits", "nnefc.Limits(recursion=5000)")])
-    return limits
+    return None if limits == Limits() else limits
 
 
 def check_progress(progress: Callable[..., object] | None) -> None:

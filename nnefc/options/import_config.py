@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypedDict
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
-from nnefc.ir import DType
 from nnefc.options.arguments import (
     Dialect,
+    Integer,
+    Scalar,
     check_dialect,
     check_flags,
     check_import_arguments,
+    check_integer,
     check_limits,
+    check_scalar,
 )
-from nnefc.support.errors import Diagnostics, NnefError
-from nnefc.support.limits import Limits
+from nnefc.support.errors import Diagnostics
+
+if TYPE_CHECKING:
+    from nnefc.support.limits import Limits
 
 Shapes = Mapping[str, Sequence[int]]
 Path = str | os.PathLike[str]
 
 _NO_SHAPES: Final[Shapes] = {}
 _NO_SYMBOLS: Final[Mapping[str, int]] = {}
-_SCALARS: Final = (DType.FLOAT32, DType.FLOAT64)
-_INTEGERS: Final = (DType.INT32, DType.INT64)
 
 
 class ImportOptions(TypedDict, total=False):
@@ -59,16 +63,16 @@ class ImportConfig(NamedTuple):
     """Shapes of externals that replace those of the document, by name."""
     symbols: Mapping[str, int] = _NO_SYMBOLS
     """Values of symbols by name, sorted."""
-    scalar: DType = DType.FLOAT32
+    scalar: Scalar = "float32"
     """Item type of `tensor<scalar>`; documents in tract's dialect name their own."""
-    integer: DType = DType.INT32
+    integer: Integer = "int32"
     """Item type of `tensor<integer>`; documents in tract's dialect name their own."""
     random_weights: int | None = None
     """Seed of random values for variables without data; None: missing data is an error."""
     quantize: bool = True
     """Apply the quantization file, if the model has one; it is always checked."""
-    limits: Limits = Limits()
-    """Bounds on hostile input."""
+    chosen_limits: Limits | None = None
+    """Bounds on hostile input; None: the default ones."""
     dialect: Dialect = "auto"
     """The dialect of the document; "auto" chooses tract's if the document names one of its
     extensions and `strict` is False."""
@@ -79,9 +83,21 @@ class ImportConfig(NamedTuple):
     require_data: bool = True
     """A model without any data is an error; data of only some variables always is."""
 
+    @property
+    def limits(self) -> Limits:
+        """Bounds on hostile input."""
+        return self.chosen_limits or _default_limits()
+
     def diagnostics(self) -> Diagnostics:
         """A new collector of the errors and warnings of an import."""
         return Diagnostics(strict=self.strict, limit=self.limits.errors)
+
+
+@cache
+def _default_limits() -> Limits:
+    from nnefc.support.limits import Limits
+
+    return Limits()
 
 
 DEFAULT: Final = ImportConfig()
@@ -107,20 +123,12 @@ def import_config(
     return ImportConfig(
         shapes=shapes,
         symbols=symbols,
-        scalar=_dtype("scalar", options.get("scalar", "float32"), _SCALARS),
-        integer=_dtype("integer", options.get("integer", "int32"), _INTEGERS),
+        scalar=check_scalar(options.get("scalar", "float32")),
+        integer=check_integer(options.get("integer", "int32")),
         random_weights=seed,
         quantize=bool(quantize),
-        limits=check_limits(options.get("limits")),
+        chosen_limits=check_limits(options.get("limits")),
         dialect=check_dialect(options.get("dialect", "auto")),
         strict=bool(strict),
         load_data=bool(load_data),
     )
-
-
-def _dtype(option: str, name: object, allowed: Sequence[DType]) -> DType:
-    for dtype in allowed:
-        if dtype.value == name:
-            return dtype
-    listed = " or ".join(dtype.value for dtype in allowed)
-    raise NnefError.of("input/dtype", f"{option} = {name!r}: must be {listed}")

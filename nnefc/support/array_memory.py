@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 
+_LARGE_PAGES_FROM: Final = 4 << 20
+_LARGE_PAGE: Final = 2 << 20
 
 # -- allocation
 
@@ -40,9 +42,14 @@ def copy(array: Array, what: str) -> Array:
 
 
 def aligned(nbytes: int, what: str) -> Array:
-    """`nbytes` uninitialised bytes at a multiple of `ALIGNMENT`; raises NnefError as `empty`."""
-    memory = empty((nbytes + ALIGNMENT,), np.dtype(np.uint8), what)
-    start = -memory.ctypes.data % ALIGNMENT
+    """`nbytes` uninitialised bytes at a multiple of `ALIGNMENT`; raises NnefError as `empty`.
+
+    NumPy asks for large pages for 4 MB and more.  These begin at one, since the first use of 2 MB
+    of small pages takes 1 ms longer.
+    """
+    alignment = ALIGNMENT if nbytes < _LARGE_PAGES_FROM else _LARGE_PAGE
+    memory = empty((nbytes + alignment,), np.dtype(np.uint8), what)
+    start = -memory.ctypes.data % alignment
     return memory[start : start + nbytes]
 
 

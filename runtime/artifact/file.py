@@ -57,7 +57,7 @@ _DIGEST_BYTES: Final = 32
 WEIGHTS_START: Final = HEADER.size + _DIGEST_BYTES
 _CHUNK_BYTES: Final = 16 << 20
 """Bytes of weights that are hashed at a time."""
-_ALWAYS_VERIFIED: Final = 1 << 20
+ALWAYS_VERIFIED: Final = 1 << 20
 """Weights up to this size are verified at every loading, which takes a millisecond."""
 _LARGEST_MANIFEST: Final = 1 << 30
 COMPILE_AGAIN: Final = "compile the model again with this version"
@@ -215,7 +215,7 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
         head_at=head_at,
         manifest_at=manifest_at,
     )
-    if verify or digest is not None or head_at - WEIGHTS_START <= _ALWAYS_VERIFIED:
+    if verify or digest is not None or head_at - WEIGHTS_START <= ALWAYS_VERIFIED:
         file.verify_weights()
     return file
 

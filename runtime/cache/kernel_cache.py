@@ -173,6 +173,12 @@ def weight_folder() -> LruFolder | None:
     return folder
 
 
+def used_weight_folder() -> LruFolder | None:
+    """The folder of packed weights if this process has opened it; it is not created."""
+    environment = _environment()
+    return _opened_weights(*environment) if environment == _weights_environment else None
+
+
 def _folder() -> LruFolder | None:
     """The cache folder, opened once; None if the cache is off or unusable."""
     return _opened(*_environment())
@@ -189,8 +195,14 @@ def _opened(*_environment: str | None) -> LruFolder | None:
     return _open(kernels_path, DEFAULT_LIMIT, SUFFIX, "compiled kernels")
 
 
+_weights_environment: tuple[str | None, ...] = ()
+"""The variables for which `_opened_weights` was called last."""
+
+
 @lru_cache(maxsize=1)
-def _opened_weights(*_environment: str | None) -> LruFolder | None:
+def _opened_weights(*environment: str | None) -> LruFolder | None:
+    global _weights_environment
+    _weights_environment = environment
     if _folder() is None:
         return None
     return _open(weights_path, WEIGHTS_LIMIT, WEIGHTS_SUFFIX, "packed weights")

@@ -12,14 +12,13 @@ leaves out processor and versions, and depends on kernel, row and sources only.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.machinery import PathFinder
 from typing import Any, Final, NamedTuple
 
 from nnefc.kernels.target.isa import NATIVE, TABLE, Isa
@@ -40,31 +39,31 @@ _ALWAYS: Final = "kernels.codegen.object_code"
 _KERNELS: Final = "nnefc.kernels."
 _WITHOUT_CODE: Final = frozenset({"support.errors", "symbolic.base"})
 """Modules that kernel modules import but that do not affect object code."""
-_IMPORT: Final = re.compile(
+_IMPORT: Final = (
     rb"^[ \t]*(?:from|import) nnefc(?:\.(\w+(?:\.\w+)*))?"
-    rb"(?:[ \t]+import[ \t]+(\((?:[^)#]|#.*)*\)|.*))?",
-    re.M,
+    rb"(?:[ \t]+import[ \t]+(\((?:[^)#]|#.*)*\)|.*))?"
 )
 """An import statement of modules of nnefc."""
-_IMPORTED: Final = re.compile(rb"#.*|(\w+)(?:\s+as\s+\w+)?")
+_IMPORTED: Final = rb"#.*|(\w+)(?:\s+as\s+\w+)?"
 _OPTIONAL: Final = ("halves", "byte_dot")
 """Fields of `Isa` that differ between processors of a row."""
-_READS_OPTIONAL: Final = re.compile(rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot)\b")
+_READS_OPTIONAL: Final = rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot)\b"
 """An expression that reads such a field, as in `host().halves`."""
 
 Facts = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ModuleDependencies:
     """The facts that all kernels of a module share, by name, and their digest."""
 
-    facts: Facts
-    digest: bytes
+    __slots__ = ("digest", "facts")
+
+    def __init__(self, facts: Facts, digest: bytes) -> None:
+        self.facts = facts
+        self.digest = digest
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """The facts on which the code of one kernel depends."""
 
     family: str
@@ -155,8 +154,15 @@ def module_dependencies(module: str, isa: Isa) -> ModuleDependencies | None:
     sources = _sources(f"kernels.{module}")
     if not sources:
         return None
+    facts = {**environment_facts(isa), **sources}
+    text = json.dumps(facts, sort_keys=True).encode()
+    return ModuleDependencies(facts, blake2b(text, digest_size=_NAME_BYTES).digest())
+
+
+def environment_facts(isa: Isa) -> Facts:
+    """The facts that all kernels share: the instruction set, the processor and the versions."""
     rows: dict[str, Any] = isa._asdict()
-    facts = {
+    return {
         "format": str(FORMAT),
         **{f"{INSTRUCTIONS}: {name}": str(value) for name, value in rows.items()},
         "processor": _short(identity().encode()) if isa.cpu == NATIVE else "",
@@ -165,10 +171,7 @@ def module_dependencies(module: str, isa: Isa) -> ModuleDependencies | None:
         "numba": _version("numba"),
         "llvmlite": _version("llvmlite"),
         "nnefc": VERSION,
-        **sources,
     }
-    text = json.dumps(facts, sort_keys=True).encode()
-    return ModuleDependencies(facts, blake2b(text, digest_size=_NAME_BYTES).digest())
 
 
 def _short(data: bytes) -> str:
@@ -181,13 +184,19 @@ def _version(package: str) -> str:
 
     Read from the name of its `.dist-info` folder, because `importlib.metadata` loads slowly.
     """
-    spec = find_spec(package)
+    spec = PathFinder.find_spec(package)
+    if spec is None:  # another finder may have it
+        from importlib.util import find_spec
+
+        spec = find_spec(package)
     if spec is None:
         return "not installed"
     if spec.origin is not None:
-        folders = list(Path(spec.origin).parents[1].glob(f"{package}-*.dist-info"))
+        start, end = f"{package}-", ".dist-info"
+        names = os.listdir(os.path.dirname(os.path.dirname(spec.origin)))
+        folders = [name for name in names if name.startswith(start) and name.endswith(end)]
         if len(folders) == 1:
-            return folders[0].name.removeprefix(f"{package}-").removesuffix(".dist-info")
+            return folders[0].removeprefix(start).removesuffix(end)
     from importlib.metadata import version
 
     return version(package)
@@ -230,19 +239,20 @@ def _source(module: str) -> _ModuleSource | None:
     if module in _WITHOUT_CODE:
         return None
     try:
-        text = Path(source_file(module)).read_bytes()
+        with open(source_file(module), "rb") as file:
+            text = file.read()
     except OSError:
         return None
-    optional = (name.decode() for name in _READS_OPTIONAL.findall(text))
+    optional = (name.decode() for name in re.findall(_READS_OPTIONAL, text))
     return _ModuleSource(_short(text), frozenset(_imports(text)), frozenset(optional))
 
 
 def _imports(text: bytes) -> Iterable[str]:
     """Names of modules of nnefc that a source may import."""
-    for package, names in _IMPORT.findall(text):
+    for package, names in re.findall(_IMPORT, text, re.M):
         module = package.decode()
         if module:
             yield module
-        for name in _IMPORTED.findall(names):
+        for name in re.findall(_IMPORTED, names):
             if name:
                 yield f"{module}.{name.decode()}" if module else name.decode()

@@ -17,14 +17,21 @@ from typing import BinaryIO, Final, NamedTuple
 
 from nnefc.formats.files import FilePath
 from nnefc.runtime.cache.private_folder import PARTIAL, PrivateFolder
+from nnefc.support.digests import blake2b
 
 SUFFIX: Final = ".kernel"
 """Suffix of files with object code."""
 ABANDONED_SECONDS: Final = 3600
 """Age at which a partial file is taken to be left by a process that was killed."""
+_PROCESS_SHARE: Final = 16
+"""A process checks the limit when it has written 1/16 of it."""
+_TURN_SHARE: Final = 64
+"""All processes together check the limit when they have written 1/64 of it, on average."""
 _DAY: Final = 86400
 """Seconds; a use renews the time of a file at most once a day."""
-_DIGITS: Final = "[0-9a-f]{64}"
+_DIGITS: Final = "0123456789abcdef"
+_NAME_DIGITS: Final = 64
+"""Digits of the name of an entry."""
 _OTHER: Final = r"[0-9a-f]{32,128}(\.\w+)?"
 """Names of entries of other versions: a digest, perhaps with a suffix."""
 
@@ -57,8 +64,10 @@ class LruFolder(PrivateFolder):
         self._mapped: set[str] = set()
         self.failed = False
         """Whether a write has failed."""
-        self._unchecked = 0
+        self._unchecked = limit // _PROCESS_SHARE
         """Bytes that may be written before all entries are listed and the limit is checked."""
+        self.written = False
+        """Whether this process has written an entry."""
 
     def file_name(self, name: str) -> str:
         """The name of the file of an entry; `name`: hexadecimal digits."""
@@ -93,10 +102,23 @@ class LruFolder(PrivateFolder):
         self._note_written(len(data), name)
 
     def _note_written(self, nbytes: int, name: str) -> None:
-        """Check the limit if the folder may have grown beyond it."""
+        """Check the limit if the folder may have grown beyond it.
+
+        Listing 10,000 entries takes 30 ms, as long as a process may need to compile a small model.
+        Processes that write little therefore take turns.
+        """
+        self.written = True
         self._unchecked -= nbytes
-        if self._unchecked < 0:
+        if self._unchecked < 0 or self._has_turn(name, nbytes):
             self._enforce_limit({name, *self._mapped})
+
+    def _has_turn(self, name: str, nbytes: int) -> bool:
+        """Whether the writer of a file checks the limit: once per `limit / _TURN_SHARE` on average.
+
+        The name decides, since most are digests.
+        """
+        draw = int.from_bytes(blake2b(name.encode(), digest_size=4).digest())
+        return draw * self.limit < (nbytes * _TURN_SHARE) << 32
 
     def map(self, name: str, *, use: bool = True) -> mmap.mmap | None:
         """A file mapped into memory, shared between processes; None as for `read`.
@@ -113,17 +135,19 @@ class LruFolder(PrivateFolder):
         return mapping
 
     @contextmanager
-    def writing(self, name: str) -> Generator[BinaryIO]:
+    def writing(self, name: str, verified_bytes: int = 0) -> Generator[BinaryIO]:
         """Write a file atomically in the block, and flush it to the disk.
 
-        Readers need not compare checksums.  Raises OSError, also if the disk is full.
+        `verified_bytes`: files up to this size are not flushed, because readers compare their
+        checksums; readers of others need not.  Raises OSError, also if the disk is full.
         """
         self._used.add(name)
         with self.replacing(name) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
+            if size > verified_bytes:
+                os.fsync(file.fileno())
         self._note_written(size, name)
 
     # -- all files
@@ -131,13 +155,15 @@ class LruFolder(PrivateFolder):
     def entries(self) -> Iterator[EntryFile]:
         """All entries, in any order."""
         for item, status in self._files():
-            if entry := self._entry(item, status):
-                yield entry
+            if self._is_entry(item.name):
+                name = item.name.removesuffix(self.suffix)
+                yield EntryFile(name, status.st_size, status.st_mtime)
 
-    def _entry(self, item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
-        name = item.name.removesuffix(self.suffix)
-        is_entry = name != item.name and re.fullmatch(_DIGITS, name)
-        return EntryFile(name, status.st_size, status.st_mtime) if is_entry else None
+    def _is_entry(self, name: str) -> bool:
+        """Whether a file has the name of an entry; fast, because it is called for every file."""
+        if len(name) != _NAME_DIGITS + len(self.suffix) or not name.endswith(self.suffix):
+            return False
+        return not name[:_NAME_DIGITS].strip(_DIGITS)
 
     def remove(self, entries: Iterable[EntryFile]) -> int:
         """Remove entries; returns how many existed."""
@@ -151,15 +177,17 @@ class LruFolder(PrivateFolder):
     def _files(self) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
         with suppress(OSError), os.scandir(self.path) as items:
             for item in items:
-                with suppress(OSError):
+                try:
                     status = item.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode):
-                        yield item, status
+                except OSError:  # another process has removed it
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    yield item, status
 
     def sweep(self) -> None:
         """Remove files of other versions, and partial files of processes that were killed."""
         for item, status in self._files():
-            if not self._entry(item, status):
+            if not self._is_entry(item.name):
                 _sweep(item, status)
 
     def _enforce_limit(self, keep: Container[str]) -> None:
@@ -167,17 +195,16 @@ class LruFolder(PrivateFolder):
 
         Files in `keep` are not evicted.
         """
-        entries: list[EntryFile] = []
+        total = 0
         for item, status in self._files():
-            if entry := self._entry(item, status):
-                entries.append(entry)
+            if self._is_entry(item.name):
+                total += status.st_size
             else:
                 _sweep(item, status)
-        total = sum(entry.size for entry in entries)
         if total > self.limit:
-            total -= self._evict(entries, total - self.limit * 9 // 10, keep)
+            total -= self._evict(self.entries(), total - self.limit * 9 // 10, keep)
         # Other processes write too, so check again soon.
-        share = self.limit // 16
+        share = self.limit // _PROCESS_SHARE
         self._unchecked = min(self.limit - total, share) if total < self.limit else share
 
     def _evict(self, entries: Iterable[EntryFile], nbytes: int, keep: Container[str]) -> int:

@@ -1,55 +1,75 @@
 """Stores the methods that `nnefc.driver.tuning` has measured as fastest on this machine.
 
-The cache has one file for each processor, number of threads and version of the kernels:
+The cache has one file for each processor and number of threads.  It holds the methods for the
+kernels of this version of nnefc, and for those of versions that were tuned before:
 
-    {"version": 1, "machine": {"processor": "...", ...}, "methods": {"fused_conv ...": "direct"}}
+    {"version": 2, "machine": {"processor": "...", ...},
+     "tunings": [{"kernels": ["..."], "methods": {"fused_conv ...": "direct"}}]}
 
-Damaged files and files of other machines are ignored.  Callers must check that a stored method is
-applicable to the operation.
+Every compilation reads the file, but few machines have one: its name depends on no kernels, whose
+sources take 10 ms to read.  Damaged files and files of other machines are ignored.  Callers must
+check that a stored method is applicable to the operation.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from nnefc.runtime.cache import kernel_cache
-from nnefc.runtime.cache.key import key_of
 from nnefc.support.digests import blake2b
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the file format."""
+_MAX_TUNINGS: Final = 8
+"""Versions of the kernels whose methods a file holds."""
 _MODULES: Final = ("convolution.direct", "convolution.winograd")
 """The kernels that tuning chooses between; measurements depend on no others."""
 
 
 def load_methods(threads: int) -> dict[str, str]:
     """Methods by key of operation for calls with `threads` threads; empty if none are stored."""
-    machine = _machine(threads)
-    try:
-        content: Any = json.loads(kernel_cache.read_file(_name(machine)) or b"{}")
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(content, dict):
-        return {}
-    facts = cast(dict[str, Any], content)
-    methods = facts.get("methods")
-    if facts.get("version") != VERSION or facts.get("machine") != machine:
-        return {}
-    if not isinstance(methods, dict):
-        return {}
-    items = cast(dict[str, Any], methods).items()
-    return {key: method for key, method in items if isinstance(method, str)}
+    tunings = _tunings(_machine(threads))
+    kernels = _kernels() if tunings else []
+    for tuning in tunings:
+        methods = tuning.get("methods")
+        if tuning.get("kernels") == kernels and isinstance(methods, dict):
+            items = cast(dict[str, Any], methods).items()
+            return {key: method for key, method in items if isinstance(method, str)}
+    return {}
 
 
 def store_methods(threads: int, methods: Mapping[str, str | None]) -> bool:
     """Update the stored methods (None removes one); returns whether the cache could be written."""
-    machine = _machine(threads)
+    machine, kernels = _machine(threads), _kernels()
     merged = {**load_methods(threads), **methods}
     stored = {key: method for key, method in sorted(merged.items()) if method is not None}
-    facts = {"version": VERSION, "machine": machine, "methods": stored}
+    others = [each for each in _tunings(machine) if each.get("kernels") != kernels]
+    tunings = [{"kernels": kernels, "methods": stored}, *others][:_MAX_TUNINGS]
+    facts = {"version": VERSION, "machine": machine, "tunings": tunings}
     return kernel_cache.write_file(_name(machine), json.dumps(facts, indent=1).encode())
+
+
+def _tunings(machine: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The tunings in the file of a machine; empty if it is missing or damaged."""
+    try:
+        content: Any = json.loads(kernel_cache.read_file(_name(machine)) or b"{}")
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(content, dict):
+        return []
+    facts = cast(dict[str, Any], content)
+    tunings = facts.get("tunings")
+    if facts.get("version") != VERSION or facts.get("machine") != machine:
+        return []
+    if not isinstance(tunings, list):
+        return []
+    return [
+        cast(Mapping[str, Any], each)
+        for each in cast(list[object], tunings)
+        if isinstance(each, dict)
+    ]
 
 
 def _name(machine: Mapping[str, Any]) -> str:
@@ -58,15 +78,17 @@ def _name(machine: Mapping[str, Any]) -> str:
 
 
 def _machine(threads: int) -> dict[str, Any]:
-    """The facts that measured times depend on."""
+    """The facts that measured times depend on, beside the kernels."""
     from nnefc.kernels.target.isa import host
     from nnefc.kernels.target.processor import model_name
 
-    isa = host()
-    keys = [key_of(f"{module}.methods", "", isa) for module in _MODULES]
-    return {
-        "processor": model_name(),
-        "instructions": isa.name,
-        "threads": threads,
-        "kernels": [key and key.name for key in keys],
-    }
+    return {"processor": model_name(), "instructions": host().name, "threads": threads}
+
+
+def _kernels() -> list[str]:
+    """The names of the kernels that are measured, which depend on their sources."""
+    from nnefc.kernels.target.isa import host
+    from nnefc.runtime.cache.key import key_of
+
+    keys = [key_of(f"{module}.methods", "", host()) for module in _MODULES]
+    return [key.name for key in keys if key is not None]

@@ -199,6 +199,37 @@ def test_stored_methods_are_merged(store: Path) -> None:
     assert tuning_store.load_methods(2) == {}
 
 
+@pytest.mark.parametrize("methods", [["direct"], None, {"a": 1, "b": None}])
+def test_damaged_tunings_are_ignored(store: Path, methods: object) -> None:
+    tuning_store.store_methods(1, {"a": "direct"})
+    (file,) = store.iterdir()
+    facts = json.loads(file.read_text())
+    facts["tunings"][0]["methods"] = methods
+    file.write_text(json.dumps(facts))
+    assert tuning_store.load_methods(1) == {}
+
+
+def test_methods_are_those_of_the_same_kernels(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two versions of nnefc can be tuned on one machine; the oldest tunings are forgotten."""
+    tuning_store.store_methods(1, {"a": "direct"})
+    for version in range(8):
+        with monkeypatch.context() as patch:
+            patch.setattr(tuning_store, "_kernels", lambda version=version: [f"{version}"])
+            assert tuning_store.load_methods(1) == {}
+            tuning_store.store_methods(1, {"a": f"winograd{version}"})
+            assert tuning_store.load_methods(1) == {"a": f"winograd{version}"}
+        assert tuning_store.load_methods(1) == ({"a": "direct"} if version < 7 else {})
+
+
+def test_sources_are_read_only_on_a_machine_that_was_tuned(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning_store, "_kernels", lambda: pytest.fail("sources are read"))
+    assert tuning_store.load_methods(1) == {}
+
+
 def test_nothing_is_stored_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning_store, "kernel_cache", kernel_cache)
     monkeypatch.setattr(kernel_cache, "_folder", lambda: None)
@@ -209,13 +240,14 @@ def test_nothing_is_stored_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 3},
         {"version": None},
         {"machine": {"processor": "another"}},
         {"machine": None},
-        {"methods": ["direct"]},
-        {"methods": None},
-        {"methods": {"a": 1, "b": None}},
+        {"tunings": {"methods": {"a": "direct"}}},
+        {"tunings": None},
+        {"tunings": [1, {"methods": {"a": "direct"}}]},
+        {"tunings": [{"kernels": ["other"], "methods": {"a": "direct"}}]},
     ],
     ids=str,
 )
@@ -230,7 +262,7 @@ def test_foreign_files_are_ignored(store: Path, change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 1}']
+    "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 2}']
 )
 def test_damaged_files_are_ignored(store: Path, data: bytes) -> None:
     tuning_store.store_methods(1, {"a": "direct"})

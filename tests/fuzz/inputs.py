@@ -83,11 +83,11 @@ def use_document(content: bytes) -> None:
     from nnefc.syntax.parser import decode
 
     text = decode(content, "fuzz")
-    graph = import_text(text, config=ImportConfig(limits=LIMITS))
+    graph = import_text(text, config=ImportConfig(chosen_limits=LIMITS))
     if len(graph) < 1000:
         again = flatten(graph)
         try:
-            import_text(again, config=ImportConfig(limits=LIMITS))
+            import_text(again, config=ImportConfig(chosen_limits=LIMITS))
         except Exception as error:
             raise AssertionError(f"flattened document is refused: {error}\n{again}") from error
 
@@ -112,7 +112,7 @@ def use_archive(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         path.write_bytes(content)
-        read_graph(path, ImportConfig(limits=LIMITS, require_data=False))
+        read_graph(path, ImportConfig(chosen_limits=LIMITS, require_data=False))
 
 
 def quantization(random: Random) -> bytes:
@@ -128,7 +128,7 @@ def use_quantization(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_text(QUANTIZED)
         (Path(folder) / "graph.quant").write_bytes(content)
-        read_graph(folder, ImportConfig(limits=LIMITS, require_data=False))
+        read_graph(folder, ImportConfig(chosen_limits=LIMITS, require_data=False))
 
 
 def tract(random: Random) -> bytes:
@@ -150,7 +150,7 @@ def use_tract(content: bytes) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_bytes(content)
-        config = ImportConfig(dialect="tract", limits=LIMITS, load_data=False)
+        config = ImportConfig(dialect="tract", chosen_limits=LIMITS, load_data=False)
         read = read_model(folder, config)
         if not isinstance(read, Graph):
             read = read.graph(next(read.sample_shapes({}))[0])
@@ -174,7 +174,7 @@ def use_tract_weights(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_text(WEIGHTED)
         (Path(folder) / "w.dat").write_bytes(content)
-        read_graph(folder, ImportConfig(limits=LIMITS))
+        read_graph(folder, ImportConfig(chosen_limits=LIMITS))
 
 
 KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {

@@ -79,8 +79,8 @@ def test_the_document_changes_the_entry(tmp_path: Path, imported: list[Any]) -> 
 def test_versions_and_machine_change_the_entry(
     tmp_path: Path, imported: list[Any], change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from nnefc.kernels.target.isa import Isa
     from nnefc.runtime.cache import key
-    from nnefc.runtime.cache.key import ModuleDependencies
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.machine import resources
 
@@ -94,10 +94,10 @@ def test_versions_and_machine_change_the_entry(
         monkeypatch.setattr(resources, "largest_cache", lambda: 12345)
     elif change == "kernels":  # processor, instruction set, numba, LLVM, Python
 
-        def others(*_: object) -> ModuleDependencies:
-            return ModuleDependencies({}, b"other")
+        def others(_: Isa) -> dict[str, str]:
+            return {"numba": "other"}
 
-        monkeypatch.setattr(key, "module_dependencies", others)
+        monkeypatch.setattr(key, "environment_facts", others)
     elif change == "plans":
         monkeypatch.setattr(support_code, "abi_digest", lambda: "other")
     else:

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.artifacts import content
 from nnefc.frontends import read_model as frontend
-from nnefc.model_cache import entry, survey
+from nnefc.model_cache import survey
 from nnefc.ops import custom
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.model_cache import archive, entries
@@ -62,16 +63,16 @@ def test_a_folder_that_changes_during_compilation_is_not_cached(
     with tarfile.open(archive(tmp_path, LARGE)) as tar:
         tar.extractall(tmp_path / "unpacked", filter="data")
     file = tmp_path / "unpacked" / "w.dat"
-    make = entry.content_of_graph
+    make = content.content_of_graph
 
     def content_of_graph(*arguments: Any) -> Any:
-        content = make(*arguments)
+        made = make(*arguments)
         with file.open("r+b") as data:
             data.seek(2000)
             data.write(b"abcd")
-        return content
+        return made
 
-    monkeypatch.setattr(entry, "content_of_graph", content_of_graph)
+    monkeypatch.setattr(content, "content_of_graph", content_of_graph)
     with pytest.raises(NnefError, match="modified since it was read"):
         nnefc.compile(tmp_path / "unpacked")
     assert not entries(folder)
@@ -200,15 +201,15 @@ def test_a_cache_removed_during_compilation(
 ) -> None:
     source = archive(tmp_path, COUNTER)
     expected = results(nnefc.compile(source, keep=False))
-    real = entry.content_of_graph
+    real = content.content_of_graph
 
-    def content(*given: Any) -> Any:
+    def content_of_graph(*given: Any) -> Any:
         made = real(*given)
         shutil.rmtree(folder)
         folder.write_text("a file")
         return made
 
-    monkeypatch.setattr(entry, "content_of_graph", content)
+    monkeypatch.setattr(content, "content_of_graph", content_of_graph)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         same(results(nnefc.compile(source)), expected)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.frontends.nnef.model import import_text
-from nnefc.ir import DType, Graph, print_graph
+from nnefc.ir import Graph, print_graph
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
 from nnefc.passes.pipeline import run_pipeline, verify_hook
@@ -70,7 +70,7 @@ def documents(draw: st.DrawFn) -> tuple[str, bool]:
 
 
 def _import(text: str) -> Graph:
-    return import_text(text, config=ImportConfig(scalar=DType.FLOAT64))
+    return import_text(text, config=ImportConfig(scalar="float64"))
 
 
 @examples(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnefc.formats.container import Container
 from nnefc.frontends.nnef.document import Elaboration, ImportChoices, elaborate
-from nnefc.ir import Graph
+from nnefc.ir import DType, Graph
 from nnefc.ops.custom import unregistered
 from nnefc.options.import_config import DEFAULT, ImportConfig
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
@@ -126,4 +126,4 @@ def _choice(document: ast.Document, config: ImportConfig) -> ImportChoices:
         chosen[name] = extents
     if problems:
         raise NnefError(Diagnostic("input/shape", problem) for problem in problems)
-    return ImportChoices(scalar=config.scalar, integer=config.integer, shapes=chosen)
+    return ImportChoices(scalar=DType(config.scalar), integer=DType(config.integer), shapes=chosen)

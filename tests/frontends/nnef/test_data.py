@@ -11,7 +11,6 @@ import pytest
 from nnefc.formats.tensor_file import write_tensor
 from nnefc.frontends.nnef import import_text
 from nnefc.frontends.read_model import read_graph
-from nnefc.ir import DType
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostics, NnefError
 from tests.helpers.nnef.text import document
@@ -79,7 +78,7 @@ def test_values_that_do_not_fit_are_errors(
 def test_wide_types_keep_wide_data(tmp_path: Path) -> None:
     stored = np.array([0.1, 2**40 + 0.5])
     path = model(tmp_path, "variable(shape = [2], label = 'v')", v=stored)
-    data = read_graph(path, ImportConfig(scalar=DType.FLOAT64)).variables["v"].data
+    data = read_graph(path, ImportConfig(scalar="float64")).variables["v"].data
     np.testing.assert_array_equal(data, stored)
 
 

@@ -97,12 +97,12 @@ def test_inputs_are_in_the_order_of_the_parameters() -> None:
     graph = load(body, parameters="a, b")
     assert [(v.name, str(v.type)) for v in graph.inputs] == [("a", "int32[3]"), ("b", "bool[]")]
     assert [v.index for v in graph.inputs] == [0, 1]
-    wide = load(body, parameters="a, b", integer=DType.INT64)
+    wide = load(body, parameters="a, b", integer="int64")
     assert str(wide.outputs[0].type) == "int64[3]"
 
 
 def test_scalar_sets_the_item_type_and_integers_must_fit() -> None:
-    graph = load("y = x * 2.0;", scalar=DType.FLOAT64)
+    graph = load("y = x * 2.0;", scalar="float64")
     assert all(v.type.dtype is DType.FLOAT64 for op in graph.ops for v in op.outputs)
     (error,) = errors_of(
         document("c = constant<integer>(shape = [1], value = [-2147483649]);\ny = x;")
@@ -191,14 +191,14 @@ def test_deep_recursion_expands_and_endless_recursion_is_an_error() -> None:
     graph = load(
         "y = f(x, n = 3);",
         RECURSIVE % "f(x, n = n - 1) if n > 0 else relu(x)",
-        limits=Limits(recursion=4),
+        chosen_limits=Limits(recursion=4),
     )
     assert names(graph) == ["relu"]
     with pytest.raises(NnefError, match="limit/recursion"):
         load(
             "y = f(x, n = 0);",
             RECURSIVE % "f(x, n = n + 1)",
-            limits=Limits(recursion=1_000_000, steps=10_000_000),
+            chosen_limits=Limits(recursion=1_000_000, steps=10_000_000),
         )
 
 
@@ -235,10 +235,10 @@ def test_limits_can_be_raised() -> None:
     body = "x * scalar(length_of([for i in [1] * 2000 yield i]))"
     limits = Limits(steps=100)
     with pytest.raises(NnefError, match="limit/steps"):
-        load("y = f(x, n = 60);", RECURSIVE % body, limits=limits)
-    load("y = f(x, n = 60);", RECURSIVE % body, limits=Limits(steps=100_000))
+        load("y = f(x, n = 60);", RECURSIVE % body, chosen_limits=limits)
+    load("y = f(x, n = 60);", RECURSIVE % body, chosen_limits=Limits(steps=100_000))
     with pytest.raises(NnefError, match="limit/operations"):
-        load("a = relu(x); y = relu(a);", limits=Limits(operations=1))
+        load("a = relu(x); y = relu(a);", chosen_limits=Limits(operations=1))
 
 
 def test_tensors_beyond_the_limit() -> None:

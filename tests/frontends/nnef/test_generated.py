@@ -100,7 +100,7 @@ def test_random_fragments_give_a_valid_graph_or_an_error(seed: int) -> None:
     for number in range(80):
         text = document(random.Random(1000 * seed + number))
         try:
-            graph = import_text(text, config=ImportConfig(limits=LIMITS))
+            graph = import_text(text, config=ImportConfig(chosen_limits=LIMITS))
         except NnefError as error:
             assert error.errors
             assert all(e.line for e in error.errors), text

@@ -58,7 +58,7 @@ def errors(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(NnefError) as error:
-        config = ImportConfig(shapes=shapes or {}, limits=limits or Limits())
+        config = ImportConfig(shapes=shapes or {}, chosen_limits=limits)
         read_model(folder, config, dynamic=False)
     assert all(e.line and e.column for e in error.value.errors), error.value
     return list(error.value.errors)

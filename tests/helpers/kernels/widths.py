@@ -26,6 +26,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import operations
+from nnefc.options.arguments import Scalar
 from nnefc.options.import_config import ImportConfig
 from nnefc.program.program import Program
 from tests.helpers.kernels.width_subjects import ANY, NARROW
@@ -212,11 +213,14 @@ def subjects(wanted: list[str]) -> Iterator[tuple[str, str, Graph | Instance, Pr
     from nnefc.frontends.nnef.model import import_text
     from nnefc.lower import lower
 
-    documents = [(name, body, "float32") for name, body in (NARROW | ANY).items()]
-    documents += [(name, body, "float64") for name, body in ANY.items()]
+    documents: list[tuple[str, str, Scalar]] = [
+        (name, body, "float32") for name, body in (NARROW | ANY).items()
+    ]
+    for name, body in ANY.items():
+        documents.append((name, body, "float64"))
     for name, body, scalar in documents:
         if not wanted or name in wanted:
-            config = ImportConfig(scalar=DType(scalar), random_weights=1)
+            config = ImportConfig(scalar=scalar, random_weights=1)
             graph = import_text(document(body), name, config)
             for how, program in programs(graph):
                 yield f"{name}, {scalar}, {how}", scalar, graph, program

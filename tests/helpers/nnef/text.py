@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nnefc.frontends.nnef import import_text
-from nnefc.ir import DType, Graph
+from nnefc.ir import Graph
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
@@ -51,6 +51,6 @@ def rules_of(text: str) -> list[str]:
 def value_of(expression: str, dtype: str = "integer", fragments: str = "") -> tuple[Any, ...]:
     """The items of an array expression, as the front end evaluates it."""
     body = f"y = constant<{dtype}>(shape = [length_of({expression})], value = {expression});"
-    graph = load(body, fragments, integer=DType.INT64, scalar=DType.FLOAT64)
+    graph = load(body, fragments, integer="int64", scalar="float64")
     (op,) = graph.ops
     return op.attributes["value"]

@@ -33,7 +33,9 @@ ONCE = {
 
 
 @pytest.mark.parametrize("tidy", [False, True])
-def test_files_of_earlier_versions_are_removed_after_a_day(tmp_path: Path, tidy: bool) -> None:
+def test_files_of_earlier_versions_are_removed_after_a_day(
+    tmp_path: Path, tidy: bool, every_writer_checks: None
+) -> None:
     place = tmp_path / "kernels"
     for days in (0.9, 1.1, -1.1):
         fill(place, {})
@@ -49,6 +51,57 @@ def test_files_of_earlier_versions_are_removed_after_a_day(tmp_path: Path, tidy:
             folder.sweep()
         stay = {each for each, goes in ONCE.items() if days == 0.9 or not goes}
         assert {path.name for path in place.iterdir()} == stay | {name(9)}
+
+
+# -- whose turn it is to check the limit
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def test_processes_that_write_little_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 writes of 1/10,000 of the limit, each in another process: 64 turns are expected."""
+    checks: list[object] = []
+
+    def put(*_: object) -> None:
+        """Write nothing."""
+
+    def enforce_limit(_: object, keep: object) -> None:
+        checks.append(keep)
+
+    monkeypatch.setattr(LruFolder, "put", put)
+    monkeypatch.setattr(LruFolder, "_enforce_limit", enforce_limit)
+    LruFolder(tmp_path / "kernels", 10_000)
+    for i in range(10_000):
+        process = LruFolder(tmp_path / "kernels", 10_000)
+        process.write(kernel_file_name(name(i)), b"1")
+    assert 40 <= len(checks) <= 90
+    checks.clear()
+    for i in range(100):
+        LruFolder(tmp_path / "kernels", 10_000).write(name(i), bytes(157))
+    assert len(checks) == 100, "whoever writes 1/64 of the limit checks it"
+    checks.clear()
+    process = LruFolder(tmp_path / "kernels", 160)
+    monkeypatch.setattr(LruFolder, "_has_turn", never)
+    for i in range(11):
+        process.write(name(i), b"1")
+    assert len(checks) == 1, "so does a process that has written 1/16 of it"
+
+
+@pytest.mark.parametrize(("size", "flushes"), [(100, 0), (101, 1)])
+def test_files_whose_checksums_are_compared_need_no_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, flushes: int
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    folder = LruFolder(tmp_path / "kernels", 1 << 20)
+    with folder.writing(name(1), verified_bytes=100) as file:
+        file.write(bytes(size))
+    assert len(flushed) == flushes
+    assert folder.peek(name(1)) == bytes(size)
 
 
 # -- several processes

@@ -283,7 +283,9 @@ print(found)
 """
 
 
-def test_killed_writers_leave_only_partial_files_which_are_removed_later(folder: Path) -> None:
+def test_killed_writers_leave_only_partial_files_which_are_removed_later(
+    folder: Path, every_writer_checks: None
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED], capture_output=True, text=True, check=False
     )
