@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from inspect import currentframe
-from types import FrameType
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 Severity = Literal["error", "warning", "note"]
 
@@ -148,6 +149,8 @@ def warn(diagnostic: Diagnostic) -> None:
 
 def warn_python(message: str) -> None:
     """Issue a Python warning at the line of the caller's code that entered this package."""
+    from inspect import currentframe  # `inspect` takes a third of the time of `import nnefc`
+
     levels = 1
     frame = currentframe()
     while frame is not None and _is_ours(frame):
