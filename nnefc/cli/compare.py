@@ -25,6 +25,7 @@ from nnefc.cli.support.options import (
     Threads,
     usage,
 )
+from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 from nnefc.cli.support.printing import console, count, print_json, print_table, table
 from nnefc.cli.support.symbols import Symbols
 
@@ -43,6 +44,9 @@ def compare(
     context: typer.Context,
     model: ModelOrArtifact,
     input: Inputs = None,
+    mean: Mean = None,
+    std: Std = None,
+    layout: Layout = "auto",
     tolerance: Annotated[
         float, typer.Option(help="Largest error relative to the largest magnitude of a tensor.")
     ] = 1e-4,
@@ -82,7 +86,7 @@ def compare(
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
     opened = open_model(context)
-    inputs = read_inputs(opened.inputs, input, random_inputs)
+    inputs = read_inputs(opened.inputs, input, random_inputs, PictureOptions.of(context))
     compiled = opened.compile(threads)
     rows = compare_models(opened.graph, inputs, compiled, threads, opened.accuracy)
     bad = [row for row in rows if not row["error"] <= tolerance]

@@ -25,10 +25,11 @@ from nnefc.cli.support.options import (
     Threads,
     usage,
 )
+from nnefc.cli.support.outputs import check_output_path, write_outputs
+from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 from nnefc.cli.support.printing import console, print_json, print_table, table
 from nnefc.cli.support.symbols import Symbols
 from nnefc.formats.artifact import SUFFIX
-from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,8 @@ Output = Annotated[
         "--output",
         "-o",
         readable=False,
-        help="Write the outputs: an .npz file, or a folder of .dat files.",
+        help="Write the outputs: an .npz file, a folder of .dat files, or for a single output an "
+        ".npy or .dat file.",
     ),
 ]
 Reference = Annotated[
@@ -85,6 +87,9 @@ def run(
     context: typer.Context,
     model: ModelOrArtifact,
     input: Inputs = None,
+    mean: Mean = None,
+    std: Std = None,
+    layout: Layout = "auto",
     output: Output = None,
     reference: Reference = False,
     steps: Steps = 1,
@@ -108,9 +113,11 @@ def run(
 
     Examples:
 
-        nnefc run net.nnef.tgz -i input.npy -o result.npz
+        nnefc run net.nnef.tgz -i input.npy -o result.npy
 
-        nnefc run net.nnef.tgz -i image=cat.png
+        nnefc run net.nnef.tgz -i image=cat.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+
+        nnefc run net.nnef.tgz -i image=- -o result.npz < image.npy
 
         nnefc run graph.nnef --random-weights 1 --random-inputs 1 --reference
 
@@ -126,20 +133,30 @@ def run(
     """
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
-    opened = open_model(context)
-    if save is not None and isinstance(opened, ArtifactModel):
-        require_suffix("--save", save)
-    inputs = read_inputs(opened.inputs, input, random_inputs)
-    if reference:
-        results = opened.evaluate(inputs, steps)
-    else:
-        results = _run_compiled(opened, inputs, threads, steps, save)
+    if output is not None:
+        check_output_path(output)
+    results = _results(context, reference, threads, save)
     if output is not None:
         write_outputs(output, results)
     if json:
         print_json({name: summary(array) for name, array in results.items()}, named=True)
     elif output is None:
         _print_outputs(results)
+
+
+def _results(
+    context: typer.Context, reference: bool, threads: int | None, save: Path | None
+) -> Mapping[str, Array]:
+    """The results of the last cycle, by name."""
+    typed = context.params
+    pictures = PictureOptions.of(context)
+    opened = open_model(context)
+    if save is not None and isinstance(opened, ArtifactModel):
+        require_suffix("--save", save)
+    inputs = read_inputs(opened.inputs, typed["input"], typed["random_inputs"], pictures)
+    if reference:
+        return opened.evaluate(inputs, typed["steps"])
+    return _run_compiled(opened, inputs, threads, typed["steps"], save)
 
 
 def _run_compiled(
@@ -218,33 +235,3 @@ def summary(array: Array) -> dict[str, Any]:
             : array.size if is_small else FIRST_VALUES
         ].tolist(),
     }
-
-
-def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
-    """Write an .npz file, or a folder with a tensor file for each output."""
-    from nnefc.formats.arrays import save_arrays
-    from nnefc.formats.files import describe, printable, reason
-    from nnefc.formats.tensor_file import write_tensor
-
-    if path.suffix == ".npz":
-        save_arrays(path, results)
-        return
-    if path.suffix:
-        raise usage(f"--output {path}: must be an .npz file or a folder, not {path.suffix}")
-    place = Place(printable(str(path)))
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        kind = describe(path.stat().st_mode) if path.exists() else "a broken link"
-        raise NnefError.of(
-            "data/write",
-            f"this is {kind}, not a folder",
-            place,
-            "outputs are written to an .npz file, or to a folder with a file for each",
-        ) from None
-    except OSError as error:
-        raise NnefError.of(
-            "data/write", f"cannot create the folder: {reason(error)}", place
-        ) from None
-    for name, array in results.items():
-        write_tensor(path / f"{name}.dat", array)

@@ -1,8 +1,9 @@
-"""Read `.npy`, `.npz` and `.dat` files; write `.npz` files."""
+"""Read `.npy`, `.npz` and `.dat` files; write `.npy` and `.npz` files."""
 
 from __future__ import annotations
 
 import ast
+import io
 import math
 import os
 import struct
@@ -17,11 +18,13 @@ from nnefc.formats.archive import open_zip
 from nnefc.formats.atomic import replace_file
 from nnefc.formats.encoding import Array, chunks
 from nnefc.formats.files import FilePath, map_file, open_regular, printable
-from nnefc.formats.tensor_file import read_tensor
+from nnefc.formats.tensor_file import decode_tensor, read_tensor
+from nnefc.formats.tensor_header import MAGIC
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
 
 _NPY_MAGIC = b"\x93NUMPY"
+_ZIP_MAGIC = b"PK"
 _NPY_HEADER = 10_000
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -42,13 +45,45 @@ def load_array(path: FilePath, *, limits: Limits | None = None) -> Array | dict[
             "data/format",
             f"no format of arrays has the suffix '{printable(suffix)}'",
             Place(name),
-            "arrays are read from .npy, .npz and .dat files, pictures from .png and .jpg",
+            "arrays are read from .npy, .npz and .dat files, pictures from .png, .jpg, .bmp, "
+            ".gif, .ppm and .webp",
         )
     with open_regular(path) as file:
         if suffix == ".npz":
             return _load_npz(file, name, limits)
         mapped = map_file(file)
         return _parse_npy(memoryview(file.read() if mapped is None else mapped), name)
+
+
+def parse_arrays(
+    content: bytes, name: str, *, limits: Limits | None = None
+) -> Array | dict[str, Array] | None:
+    """`load_array` for the content of a file, whose first bytes tell its format.
+
+    None if they are those of no format of arrays.  `name`: the name of the file in messages.
+    """
+    limits = limits or Limits()
+    if content.startswith(_NPY_MAGIC):
+        return _parse_npy(memoryview(content), name)
+    if content.startswith(_ZIP_MAGIC):
+        return _load_npz(io.BytesIO(content), name, limits)
+    return decode_tensor(content, name, limits=limits) if content.startswith(MAGIC) else None
+
+
+def save_array(path: FilePath, value: Any) -> None:
+    """Write an array to an `.npy` file, completely or not at all.
+
+    Raises NnefError `data/type` for items other than numbers and bools, and `data/write`.
+    """
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiubc":
+        raise NnefError.of(
+            "data/type",
+            f"items of type {array.dtype} cannot be saved",
+            Place(printable(os.fspath(path))),
+        )
+    with replace_file(path) as file:
+        _write_npy(file, array)
 
 
 def save_arrays(path: FilePath, arrays: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ import sys
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
+from io import BytesIO
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from nnefc.support.errors import Diagnostic, NnefError, Place
@@ -95,7 +96,9 @@ def describe(mode: int) -> str:
 
 
 def size_of(file: BinaryIO) -> int:
-    """The size of an open regular file in bytes."""
+    """The size of an open regular file, or of one in memory, in bytes."""
+    if isinstance(file, BytesIO):
+        return file.getbuffer().nbytes
     return os.fstat(file.fileno()).st_size
 
 

@@ -1,4 +1,4 @@
-"""Paths inside containers: of archive members, and of tensor files by label."""
+"""Paths inside containers, of archive members and tensor files; names of files for any text."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ COMPANION_SUFFIXES = (TENSOR_SUFFIX, SAFETENSORS_SUFFIX, JSON_SUFFIX, *SUBMODEL_
 ARCHIVES = (".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz", ".zip")
 
 _SEPARATOR = re.compile(r"[/\\]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_MAX_FILE_NAME = 100
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -53,6 +55,27 @@ def label_path(label: str, container: str) -> str:
             "labels are relative paths such as 'conv1/filter'",
         )
     return path + TENSOR_SUFFIX
+
+
+def file_names(names: Iterable[str]) -> list[str]:
+    """A file name, without suffix, for each of `names`.
+
+    Characters other than letters, digits, `_`, `.` and `-` become `_`; a leading dot too.  Names
+    have at most 100 characters, and are distinct also where case does not count.
+    """
+    used: set[str] = set()
+    distinct: list[str] = []
+    for name in names:
+        safe = _UNSAFE.sub("_", name)[:_MAX_FILE_NAME] or "_"
+        if safe[0] == ".":
+            safe = f"_{safe[1:]}"
+        unique, number = safe, 1
+        while unique.lower() in used:
+            number += 1
+            unique = f"{safe[: _MAX_FILE_NAME - 10]}-{number}"
+        used.add(unique.lower())
+        distinct.append(unique)
+    return distinct
 
 
 class CaselessIndex:

@@ -12,16 +12,19 @@ import numpy as np
 import pytest
 
 from nnefc import NnefError
+from nnefc.cli.bench import machine_load
 from nnefc.cli.bench.cold_start import STAGES, cold_start
 from nnefc.cli.bench.command import parse_threads
 from nnefc.cli.bench.comparison import compare_facts
+from nnefc.cli.bench.machine_load import LoadMeter
 from nnefc.cli.bench.streams import run_streams
+from nnefc.cli.bench.tables import busy_notes
 from nnefc.cli.support.batch import batch_shapes
 from nnefc.cli.support.measurements import duration, histogram, percentile, ratio_interval
 from nnefc.cli.support.measurements import verdict as judge
 from nnefc.kernels.executor.team_state import MAX_WORKERS
 from nnefc.runtime.run.team import supports_threads
-from tests.helpers.command_line import Cli
+from tests.helpers.command_line import DIGITS, Cli
 
 QUICK = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--no-cold")
 
@@ -42,13 +45,16 @@ def test_times_and_throughput_are_consistent(cli: Cli, small: Path) -> None:
     for result in facts["results"]:
         assert result["min_ms"] <= result["median_ms"] <= result["p99_ms"] <= result["max_ms"]
         assert 0 < len(result["samples_ms"]) <= min(result["runs"], 1000)
-        calls = result["runs"] / result["seconds"]
+        calls = 1e3 / result["mean_ms"]
         assert result["seconds"] >= 0.05
+        assert result["runs"] / result["seconds"] <= 1.001 * calls
+        assert result["min_ms"] <= result["mean_ms"] <= result["max_ms"]
+        assert result["median_ms"] <= result["p95_ms"] <= result["p99_ms"]
         assert result["per_second"] == pytest.approx(calls)
         assert result["gflops"] == pytest.approx(2 * 4 * 64 * 27 * calls / 1e9)
     assert facts["arena_bytes"] > 0
     shown = cli("bench", small, *QUICK).out
-    for text in ("median", "GFLOP/s", "% of the runs", "arena"):
+    for text in ("median", "mean", "GFLOP/s", "(p95)", "arena", "inputs: x random"):
         assert text in shown
     assert "cold start" not in shown
 
@@ -102,6 +108,61 @@ def test_batch_and_streams(cli: Cli, quick: Path) -> None:
     assert facts["batch"] == 3
     assert result["streams"] == 2
     assert result["per_second"] == pytest.approx(3 * result["runs"] / result["seconds"])
+
+
+def test_inputs_come_from_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given inputs are passed to every call; the others are random for each stream."""
+    from nnefc.runtime.run.model import CompiledModel
+
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\ngraph g( a, b ) -> ( y )\n{\n a = external(shape = [1, 4]);\n"
+        " b = external(shape = [1, 4]);\n y = add(a, b);\n}\n"
+    )
+    given = np.arange(4, dtype=np.float32)[None]
+    np.save(tmp_path / "a.npy", given)
+    seen: list[tuple[Any, ...]] = []
+
+    def call(_: object, *arrays: Any) -> None:
+        seen.append(arrays)
+
+    monkeypatch.setattr(CompiledModel, "__call__", call)
+    arguments = (*QUICK, "-i", f"a={tmp_path / 'a.npy'}", "--streams", 2)
+    facts = json.loads(cli("bench", path, *arguments, "--json").out)
+    assert facts["inputs"] == {"a": "file", "b": "random"}
+    assert all((a == given).all() for a, _ in seen)
+    assert len({b.tobytes() for _, b in seen}) == 2
+    assert "inputs: a from files; b random\n" in cli("bench", path, *arguments).out
+    assert "no input named c" in cli("bench", path, "-i", "c=x.npy").err
+
+
+def test_pictures_are_measured(cli: Cli) -> None:
+    image = DIGITS.parent / "images" / "7.png"
+    facts = json.loads(cli("bench", DIGITS, *QUICK, "-i", image, "--std", "2", "--json").out)
+    assert facts["inputs"] == {"image": "file"}
+
+
+def test_the_load_of_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processors: 3 s busy of which 1 s is ours, in 4 s."""
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(machine_load, "_STAT", stat)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 2})  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    monkeypatch.setattr("os.sysconf", lambda _: 100)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    clock = {"monotonic": 10.0, "process_time": 1.0}
+    for name in clock:
+        monkeypatch.setattr(f"time.{name}", lambda name=name: clock[name])
+    line = "cpu{} {} 0 50 1000 20 0 0 {} 7 0\n"
+    stat.write_text(line.format("", 9, 9) + line.format(0, 0, 0) + line.format(2, 0, 0) + "ctxt 1")
+    meter = LoadMeter.start()
+    assert meter.others() is None  # too short to tell
+    clock.update(monotonic=14.0, process_time=2.0)
+    stat.write_text(line.format(0, 200, 0) + line.format(1, 900, 0) + line.format(2, 60, 40))
+    assert meter.others() == pytest.approx(0.5)
+    stat.unlink()
+    assert meter.others() is None
+    assert busy_notes([{"other_load": 0.1}, {"other_load": None}], 2) == []
+    (note,) = busy_notes([{"other_load": 0.5}], 2)
+    assert note.startswith("other processes used 0.5 of 2 CPUs")
 
 
 def test_batch_keeps_shapes_of_options(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_file_that_is_no_picture(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_text("no picture")
     result = cli("run", DIGITS, "-i", path)
-    assert f"{path}: error: this is neither a PNG nor a JPEG file" in result.err
+    assert f"{path}: error: this is no picture in a known format" in result.err
     assert "BufferedReader" not in result.err
 
 
@@ -179,6 +179,31 @@ def test_an_ambiguous_file_lists_the_inputs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(ADD.format(n=3))
     result = cli("run", tmp_path, "-i", "a.png")
     assert "NAME: x, y" in result.err
+
+
+def test_single_outputs_are_written_to_a_file(cli: Cli, tmp_path: Path) -> None:
+    common = ("run", DIGITS, "--random-inputs", 1, "-o")
+    assert cli(*common, tmp_path / "y.npz").status == 0
+    y = np.load(tmp_path / "y.npz")["probabilities"]
+    for name, read in (("y.npy", np.load), ("Y.NPY", np.load), ("y.dat", nnefc.read_tensor)):
+        assert cli(*common, tmp_path / name) == (0, "", "")
+        np.testing.assert_array_equal(read(tmp_path / name), y)
+    (tmp_path / "v1.0").mkdir()
+    assert cli(*common, tmp_path / "v1.0").status == 0
+    assert (tmp_path / "v1.0" / "probabilities.dat").exists()
+    refused = cli(*common, "-")
+    assert refused.status == 1
+    assert "--json prints them" in refused.err
+
+
+def test_several_outputs_do_not_fit_an_npy(cli: Cli, tmp_path: Path) -> None:
+    text = ADD.format(n=3).replace("( z )", "( z, w )").replace("z = ", "w = sub(x, y); z = ")
+    (tmp_path / "graph.nnef").write_text(text)
+    result = cli("run", tmp_path, "--random-inputs", 1, "-o", tmp_path / "z.npy")
+    assert result.status == 1
+    assert "holds one output; the model has 2 (z, w)" in result.err
+    assert "z.npz" in result.err
+    assert not (tmp_path / "z.npy").exists()
 
 
 ADD = """\

@@ -226,7 +226,7 @@ def test_jpeg_is_turned_upright(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "options"),
     [
-        ((1, 2, 4, 4), "float32", {}),
+        ((1, 2, 4, 5), "float32", {}),
         ((4,), "float32", {}),
         ((1, 1, 1, 1, 4), "float32", {}),
         ((1, 1, 0, 4), "float32", {}),

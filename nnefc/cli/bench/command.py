@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.bench.streams import stream_facts
+from nnefc.cli.bench.streams import Load, stream_facts
 from nnefc.cli.bench.tables import print_facts
 from nnefc.cli.support.documents import DocumentOptions
+from nnefc.cli.support.inputs import read_files
 from nnefc.cli.support.measurements import require_seconds
 from nnefc.cli.support.opened_model import ArtifactModel, OpenedModel, open_model
 from nnefc.cli.support.options import (
@@ -18,6 +19,7 @@ from nnefc.cli.support.options import (
     Batch,
     Dialect,
     Duration,
+    Inputs,
     Json,
     LimitOptions,
     ModelOrArtifact,
@@ -29,6 +31,7 @@ from nnefc.cli.support.options import (
     parse_symbols,
     usage,
 )
+from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 from nnefc.cli.support.printing import print_json
 from nnefc.cli.support.symbols import Symbols
 
@@ -63,6 +66,10 @@ def bench(
     seconds: Duration = 3.0,
     warmup: Warmup = 0.5,
     streams: Streams = 1,
+    input: Inputs = None,
+    mean: Mean = None,
+    std: Std = None,
+    layout: Layout = "auto",
     cold: Cold = True,
     compare: Compare = None,
     random_weights: RandomWeights = None,
@@ -76,7 +83,9 @@ def bench(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Measure the latency and throughput of a compiled model on random inputs.
+    """Measure the latency and throughput of a compiled model.
+
+    Inputs without --input are random. A note tells if other processes kept the processors busy.
 
     A comparison says faster or slower if the ratio of the medians differs from 1 by at least 1 %,
     with a confidence of 99 % (bootstrap). Runs with the same number of threads and streams are
@@ -86,9 +95,7 @@ def bench(
 
     Examples:
 
-        nnefc bench net.nnef.tgz
-
-        nnefc bench net.nnefc
+        nnefc bench net.nnefc -i image=cat.png
 
         nnefc bench graph.nnef --random-weights 1 --threads 1,2 --duration 10
 
@@ -107,7 +114,8 @@ def bench(
     counts = parse_threads(threads)
     earlier = None if compare is None else read_facts(compare)
     opened = open_model(context)
-    facts = _measure(opened, model, counts, streams, warmup, seconds)
+    given = read_files(opened.inputs, input, PictureOptions.of(context))
+    facts = _measure(opened, model, counts, Load(streams, warmup, seconds, given))
     if cold and (isinstance(opened, ArtifactModel) or not opened.needs_session):
         stages = _cold_start(context, opened, counts[0])
         facts["cold_start_ms"] = {stage: 1e3 * t for stage, t in stages.items()}
@@ -146,9 +154,7 @@ def _measure(
     opened: OpenedModel,
     model: str,
     counts: Sequence[int | None],
-    streams: int,
-    warmup: float,
-    seconds: float,
+    load: Load,
 ) -> dict[str, Any]:
     """Measure a model with each number of threads; facts for JSON."""
     from nnefc.ops.tools.cost import macs
@@ -157,6 +163,7 @@ def _measure(
     facts: dict[str, Any] = {
         "model": model,
         "batch": _batch(opened),
+        "inputs": {v.name: "file" if v.name in load.given else "random" for v in opened.inputs},
         "macs": sum(macs(op) for op in opened.graph.ops),
         "machine": _machine(),
         "results": results,
@@ -164,8 +171,8 @@ def _measure(
     for threads in counts:
         compiled = opened.compile(threads)
         facts["arena_bytes"] = compiled.arena_bytes
-        result = stream_facts(opened.inputs, compiled, streams, warmup, seconds)
-        calls = result["runs"] / result["seconds"]
+        result = stream_facts(opened.inputs, compiled, load)
+        calls = result.pop("calls_per_second")
         rates = {"per_second": facts["batch"] * calls, "gflops": 2 * facts["macs"] * calls / 1e9}
         results.append({**result, **rates})
     return facts

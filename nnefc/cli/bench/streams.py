@@ -4,40 +4,68 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from nnefc.cli.bench.machine_load import LoadMeter
 from nnefc.cli.support.measurements import percentile, repeat
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nnefc.ir import Value
     from nnefc.runtime.run.model import CompiledModel
+
+    Array = np.ndarray[Any, Any]
 
 _SAMPLES: Final = 1000
 """Runs whose times are written to JSON: enough to compare medians."""
 
 
-def stream_facts(
-    inputs: Sequence[Value], compiled: CompiledModel, streams: int, warmup: float, seconds: float
-) -> dict[str, Any]:
-    """Latencies of `streams` callers at once, each with random inputs of its own; for JSON."""
+class Load(NamedTuple):
+    """How a model is called."""
+
+    streams: int
+    warmup: float
+    """Seconds."""
+    seconds: float
+    given: Mapping[str, Array]
+    """Arrays for some inputs by name; the other inputs are random."""
+
+
+def stream_facts(inputs: Sequence[Value], compiled: CompiledModel, load: Load) -> dict[str, Any]:
+    """Latencies of several callers at once, each with random inputs of its own; for JSON.
+
+    `calls_per_second` is the reciprocal of the mean for one stream.  For several it counts the
+    calls within the elapsed time, because callers also wait for each other between calls.
+    """
     from nnefc.runtime.memory.tensors import random_array
 
     def caller(seed: int) -> Callable[[], Any]:
-        arrays = [random_array(value.type, seed, value.name) for value in inputs]
+        arrays = [
+            load.given[value.name]
+            if value.name in load.given
+            else random_array(value.type, seed, value.name)
+            for value in inputs
+        ]
         return lambda: compiled(*arrays)
 
-    times, elapsed = run_streams([caller(i) for i in range(streams)], warmup, seconds)
+    meter = LoadMeter.start()
+    actions = [caller(i) for i in range(load.streams)]
+    times, elapsed = run_streams(actions, load.warmup, load.seconds)
+    others = meter.others()
     ordered = sorted(times)
+    in_calls = sum(times) if load.streams == 1 else elapsed
     return {
         "threads": compiled.threads,
-        "streams": streams,
+        "streams": load.streams,
         "runs": len(times),
         "seconds": elapsed,
+        "calls_per_second": len(times) / in_calls,
+        "other_load": others,
+        "mean_ms": 1e3 * sum(times) / len(times),
         "median_ms": 1e3 * percentile(ordered, 50),
-        "p10_ms": 1e3 * percentile(ordered, 10),
-        "p90_ms": 1e3 * percentile(ordered, 90),
-        "p99_ms": 1e3 * percentile(ordered, 99),
+        **{f"p{p}_ms": 1e3 * percentile(ordered, p) for p in (10, 90, 95, 99)},
         "min_ms": 1e3 * ordered[0],
         "max_ms": 1e3 * ordered[-1],
         "samples_ms": [round(1e3 * t, 6) for t in times[:: -(-len(times) // _SAMPLES)]],

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
+import sys
+from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
+from nnefc.cli.support.pictures import AS_THEY_ARE, PictureOptions
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
     from nnefc.ir import Value
 
+    Array = np.ndarray[Any, Any]
+
+STANDARD_INPUT: Final = "-"
+"""The path that stands for standard input."""
+_INPUT_NAME: Final = "standard input"
+
+
+class _Option(NamedTuple):
+    """An `--input` option."""
+
+    text: str
+    name: str
+    """The input; "" if the file or the other options tell."""
+    path: str
+
+
+class _Files(NamedTuple):
+    """The files of `--input` options, by input."""
+
+    arrays: dict[str, Array]
+    pictures: dict[str, Path | BytesIO]
+
+    def names(self) -> set[str]:
+        """The inputs with a file."""
+        return {*self.arrays, *self.pictures}
+
 
 def read_inputs(
-    wanted: Sequence[Value], options: Sequence[str] | None, seed: int | None
-) -> dict[str, np.ndarray[Any, Any]]:
+    wanted: Sequence[Value],
+    options: Sequence[str] | None,
+    seed: int | None,
+    pictures: PictureOptions = AS_THEY_ARE,
+) -> dict[str, Array]:
     """The array for each of `wanted`, by name: from a file of `options`, else random with `seed`.
 
     Notes on standard error tell which arrays are converted or not used.  Raises NnefError
@@ -27,18 +60,40 @@ def read_inputs(
     """
     from nnefc.runtime.memory.tensors import random_array
 
-    notes = Diagnostics()
-    names = [value.name for value in wanted]
-    loaded = _read_files(
-        names, options, notes, lambda name, path: _read_image(wanted, name, path, notes)
-    )
+    loaded = read_files(wanted, options, pictures)
     missing = [value for value in wanted if value.name not in loaded]
     if missing and seed is None:
         raise no_data([f"{value.name} ({value.type})" for value in missing])
     for value in missing:
         loaded[value.name] = random_array(value.type, seed or 0, value.name)
-    arrays = {value.name: _as_type(loaded[value.name], value, notes) for value in wanted}
+    return {value.name: loaded[value.name] for value in wanted}
+
+
+def read_files(
+    wanted: Sequence[Value],
+    options: Sequence[str] | None,
+    pictures: PictureOptions = AS_THEY_ARE,
+) -> dict[str, Array]:
+    """The arrays of the files of `options` by input, converted to the types of `wanted`.
+
+    Notes on standard error tell which arrays are converted or not used.
+    """
+    notes = Diagnostics()
+    files = _open_files([value.name for value in wanted], options, notes)
+    pictures.check(bool(files.pictures))
+    arrays: dict[str, Array] = {}
+    problems: list[Diagnostic] = []
+    for value in wanted:
+        try:
+            if value.name in files.arrays:
+                arrays[value.name] = _as_type(files.arrays[value.name], value, notes)
+            elif value.name in files.pictures:
+                arrays[value.name] = pictures.read(files.pictures[value.name], value.type, notes)
+        except NnefError as error:
+            problems += error.errors
     report(notes.warnings)
+    if problems:
+        raise NnefError(problems)
     return arrays
 
 
@@ -46,14 +101,8 @@ def input_shapes(
     names: Sequence[str], options: Sequence[str] | None
 ) -> dict[str, tuple[int, ...] | None]:
     """Shapes of the files of `--input` options by input; None for pictures, which fit any shape."""
-    pictures: list[str] = []
-
-    def skip_picture(name: str, path: str) -> Mapping[str, np.ndarray[Any, Any]]:
-        pictures.append(name)
-        return {}
-
-    arrays = _read_files(list(names), options, Diagnostics(), skip_picture)
-    return dict.fromkeys(pictures) | {name: array.shape for name, array in arrays.items()}
+    files = _open_files(list(names), options, Diagnostics())
+    return dict.fromkeys(files.pictures) | {n: array.shape for n, array in files.arrays.items()}
 
 
 def no_data(listed: Sequence[str]) -> NnefError:
@@ -64,42 +113,81 @@ def no_data(listed: Sequence[str]) -> NnefError:
     )
 
 
-def _read_files(
-    names: list[str],
-    options: Sequence[str] | None,
-    notes: Diagnostics,
-    read_picture: Callable[[str, str], Mapping[str, np.ndarray[Any, Any]]],
-) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of the files of `--input` options, by input.
-
-    `read_picture(name, path)` returns those of a picture.
-    """
-    from nnefc.formats.arrays import load_array
-
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    for option in options or ():
-        name, equals, path = option.partition("=")
-        if not equals:
-            name, path = "", option
-        elif name not in names:
-            stray = f"no input named {name}" if name else "there is no name before ="
-            raise usage(f"--input {option}: {stray}", f"inputs: {', '.join(names)}")
-        if not path:
-            raise usage(f"--input '{option}': the path is empty", "--input NAME=FILE")
-        if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
-            arrays.update(read_picture(_input_of(name, names, arrays, option), path))
-            continue
-        loaded = load_array(path)
-        if isinstance(loaded, dict):
-            arrays.update(
-                {name: _single(loaded, option)} if name else _known(loaded, names, path, notes)
-            )
-        else:
-            arrays[_input_of(name, names, arrays, option)] = loaded
-    return arrays
+def _open_files(names: list[str], options: Sequence[str] | None, notes: Diagnostics) -> _Files:
+    """Read the arrays of `--input` options, and find the pictures; NnefError with all errors."""
+    files = _Files({}, {})
+    problems: list[Diagnostic] = []
+    for text in options or ():
+        try:
+            _open_file(_parsed(text, names), names, files, notes)
+        except NnefError as error:
+            problems += error.errors
+    if problems:
+        raise NnefError(problems)
+    return files
 
 
-def _as_type(array: np.ndarray[Any, Any], value: Value, notes: Diagnostics) -> np.ndarray[Any, Any]:
+def _parsed(text: str, names: Sequence[str]) -> _Option:
+    """An option [NAME=]FILE."""
+    name, equals, path = text.partition("=")
+    if not equals:
+        name, path = "", text
+    elif name not in names:
+        stray = f"no input named {name}" if name else "there is no name before ="
+        raise usage(f"--input {text}: {stray}", f"inputs: {', '.join(names)}")
+    if not path:
+        raise usage(f"--input '{text}': the path is empty", "--input NAME=FILE")
+    return _Option(text, name, path)
+
+
+def _open_file(option: _Option, names: list[str], files: _Files, notes: Diagnostics) -> None:
+    """Add what the file of an option holds to `files`."""
+    if option.name in files.names():
+        raise usage(f"--input {option.text}: input {option.name} has a file already")
+    content = _content(option.path)
+    if isinstance(content, Path | BytesIO):
+        files.pictures[_input_of(option, names, files)] = content
+    elif not isinstance(content, dict):
+        files.arrays[_input_of(option, names, files)] = content
+    elif option.name:
+        files.arrays[option.name] = _single(content, option)
+    else:
+        files.arrays.update(_known(content, names, option, notes))
+
+
+def _content(path: str) -> Array | dict[str, Array] | Path | BytesIO:
+    """The arrays in a file or in standard input; a path or a file in memory is a picture."""
+    from nnefc.formats.arrays import load_array, parse_arrays
+    from nnefc.formats.image import SUFFIXES
+
+    if path == STANDARD_INPUT:
+        content = _standard_input(sys.stdin)
+        arrays = parse_arrays(content, _INPUT_NAME)
+        return BytesIO(content) if arrays is None else arrays
+    return Path(path) if Path(path).suffix.lower() in SUFFIXES else load_array(path)
+
+
+@lru_cache(1)  # shapes are read before arrays
+def _standard_input(stream: TextIO | None) -> bytes:
+    """All bytes of standard input."""
+    from nnefc.formats.files import check_size
+    from nnefc.support.limits import Limits
+
+    if stream is None or stream.isatty():
+        kind = "closed" if stream is None else "a terminal"
+        raise usage(
+            f"--input -: standard input is {kind}",
+            "write a file to it, as in nnefc run MODEL -i - < x.npy; ./- is a file with that name",
+        )
+    limit = Limits().tensor_bytes
+    content = stream.buffer.read(limit + 1)
+    check_size(len(content), limit, _INPUT_NAME)
+    if not content:
+        raise usage("--input -: standard input is empty")
+    return content
+
+
+def _as_type(array: Array, value: Value, notes: Diagnostics) -> Array:
     """Convert an array to the item type of an input if it is of the same kind of number.
 
     Files often hold float64 or bytes.  Other arrays are returned as they are.
@@ -116,7 +204,7 @@ def _as_type(array: np.ndarray[Any, Any], value: Value, notes: Diagnostics) -> n
     return array != 0 if dtype.kind == "b" else array.astype(dtype)
 
 
-def _holds(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> bool:
+def _holds(dtype: np.dtype[Any], array: Array) -> bool:
     """Whether an integer type can hold all items of an array."""
     import numpy as np
 
@@ -125,46 +213,35 @@ def _holds(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> bool:
 
 
 def _known(
-    arrays: Mapping[str, np.ndarray[Any, Any]], names: list[str], path: str, notes: Diagnostics
-) -> dict[str, np.ndarray[Any, Any]]:
+    arrays: Mapping[str, Array], names: list[str], option: _Option, notes: Diagnostics
+) -> dict[str, Array]:
     """The arrays of a file that are named like inputs; raises NnefError if none is."""
     known = {name: array for name, array in arrays.items() if name in names}
     strays = ", ".join(name for name in arrays if name not in names)
     if not known:
         raise usage(
-            f"--input {path}: no input named {strays or 'in the file'}",
+            f"--input {option.path}: no input named {strays or 'in the file'}",
             f"inputs: {', '.join(names)}",
         )
     if strays:
         message = f"arrays without an input of that name are not used: {strays}"
-        notes.add(Diagnostic("input/option", message, Place(path), "note"))
+        notes.add(Diagnostic("input/option", message, Place(option.path), "note"))
     return known
 
 
-def _input_of(name: str, names: list[str], loaded: Mapping[str, Any], option: str) -> str:
-    """The input that a file is for: `name`, or the only input without data."""
-    if name:
-        return name
-    left = [n for n in names if n not in loaded]
+def _input_of(option: _Option, names: list[str], files: _Files) -> str:
+    """The input that a file is for: the named one, or the only input without data."""
+    if option.name:
+        return option.name
+    left = [name for name in names if name not in files.names()]
     if len(left) != 1:
         listed = ", ".join(left or names)
-        raise usage(f"--input {option}: for which input?", f"write NAME={option}, NAME: {listed}")
+        hint = f"write NAME={option.path}, NAME: {listed}"
+        raise usage(f"--input {option.path}: for which input?", hint)
     return left[0]
 
 
-def _single(arrays: Mapping[str, np.ndarray[Any, Any]], option: str) -> np.ndarray[Any, Any]:
+def _single(arrays: Mapping[str, Array], option: _Option) -> Array:
     if len(arrays) != 1:
-        raise usage(f"--input {option}: the file holds {len(arrays)} arrays, not one")
+        raise usage(f"--input {option.text}: the file holds {len(arrays)} arrays, not one")
     return next(iter(arrays.values()))
-
-
-def _read_image(
-    wanted: Sequence[Value], name: str, path: str, notes: Diagnostics
-) -> dict[str, np.ndarray[Any, Any]]:
-    from nnefc.formats.image import read_image
-
-    for value in wanted:
-        if value.name == name:
-            type_ = value.type
-            return {name: read_image(path, type_.dims, type_.dtype.numpy, diagnostics=notes)}
-    raise usage(f"--input: no input named {name}")

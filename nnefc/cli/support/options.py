@@ -58,9 +58,10 @@ Inputs = Annotated[
         "--input",
         "-i",
         metavar="[NAME=]FILE",
-        help="A .npy, .dat, .png or .jpg file for one input, or an .npz with inputs by name; "
-        "repeatable. Pictures are resized, converted to the channels of the input (1: grey, 3: "
-        "RGB, 4: RGBA), and scaled to 0..1; integer inputs get 0..255.",
+        help="A .npy or .dat file or a picture (.png, .jpg, .bmp, .gif, .ppm, .webp) for one "
+        "input, or an .npz with inputs by name; - is standard input; repeatable. Pictures are "
+        "resized, converted to the channels of the input (1: grey, 3: RGB, 4: RGBA), and scaled "
+        "to 0..1; integer inputs get 0..255.",
     ),
 ]
 RandomInputs = Annotated[
