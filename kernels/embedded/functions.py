@@ -27,6 +27,7 @@ from nnefc.kernels.embedded.model_layout import (
     FIRST_STATE,
     FOUND,
     HEADER_WORDS,
+    INDEX,
     INPUTS,
     LAUNCH_COUNT,
     MAPPED,
@@ -67,6 +68,7 @@ from nnefc.kernels.embedded.model_layout import (
 from nnefc.kernels.embedded.processor import can_execute
 from nnefc.kernels.embedded.shapes import choose_pattern, place
 from nnefc.kernels.embedded.threads import start_threads, stop_threads
+from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.vector.memory import LOAD, STORE, helper, procedure
 
 _load, _store = LOAD["int64"], STORE["int64"]
@@ -215,7 +217,8 @@ def create(path: int, threads: int, status: int) -> int:
 def run(net: int, inputs: int, outputs: int) -> int:
     """`NAME_status NAME_run(NAME_model *net, const NAME_inputs *, const NAME_outputs *)`.
 
-    The structures hold pointers to tensors, in the order of the model.
+    The structures hold pointers to tensors, in the order of the model.  After the status INDEX the
+    states have their old values, and the outputs any.
     """
     code, data = _code(), _data()
     taken, given = _load(data + INPUTS), _load(data + OUTPUTS)
@@ -242,8 +245,11 @@ def run(net: int, inputs: int, outputs: int) -> int:
         _four(code + _load(data + TOGETHER), net + TEAM, launches, count, bases)
     else:
         _three(code + _load(data + ALONE), launches, count, bases)
+    failed = bases - STATUS_BYTES + LAUNCH
+    status = OK if _load(failed) == 0 else INDEX
+    _store(failed, 0)
     _unlock(net + MUTEX)
-    return OK
+    return status
 
 
 def set_shape(net: int, shape: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from nnefc.kernels.abi import LIBM
+from nnefc.kernels.executor.call_status import STATUS_BYTES
 from nnefc.kernels.executor.team_state import MAX_WORKERS, STATE_BYTES
 from nnefc.kernels.parameters import Layout
 
@@ -24,9 +25,20 @@ STATUS: Final = {
     "NO_MEMORY": "the system gives no memory",
     "NO_THREADS": "the system gives no threads",
     "SHAPE": "no plan holds for these shapes, or no shape is set",
+    "INDEX": "an index in the inputs is out of range",
 }
 """Status codes by name, numbered from 0, with their messages."""
-OK, ARGUMENT, PROCESSOR, NO_FILE, WRONG_WEIGHTS, NO_MEMORY, NO_THREADS, SHAPE = range(len(STATUS))
+(
+    OK,
+    ARGUMENT,
+    PROCESSOR,
+    NO_FILE,
+    WRONG_WEIGHTS,
+    NO_MEMORY,
+    NO_THREADS,
+    SHAPE,
+    INDEX,
+) = range(len(STATUS))
 UNKNOWN_STATUS: Final = "no such status"
 
 FEATURE_WORDS: Final = 7
@@ -187,5 +199,6 @@ own."""
 ) = _WORDS.offsets
 TEAM: Final = -(-_WORDS.nbytes // 128) * 128
 """Offset of the state of the team, see `team_state`."""
-TABLE: Final = TEAM + STATE_BYTES
-"""Offset of the base table; states and the arena follow at offsets that the model holds."""
+TABLE: Final = TEAM + STATE_BYTES + STATUS_BYTES
+"""Offset of the base table, behind the status of the call; states and the arena follow at offsets
+that the model holds."""

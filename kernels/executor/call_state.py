@@ -8,7 +8,8 @@ from nnefc.kernels.parameters import Layout
 
 STATE: Final = Layout(
     "run launches count bases inputs output_slot new_array output_type output_descr "
-    "output_rank output_dims array_type increment declined data rank dims descr flags ready"
+    "output_rank output_dims array_type increment decrement declined data rank dims descr flags "
+    "ready"
 )
 """The words of the state of a model.
 
@@ -17,8 +18,8 @@ STATE: Final = Layout(
 - `output_slot`: index of the output in the base table
 - `new_array` to `output_dims`: address of `PyArray_NewFromDescr` and its arguments
 - `array_type`: address of the type `numpy.ndarray`
-- `increment`: address of `Py_IncRef`
-- `declined`: the object to return if the arguments do not fit
+- `increment`, `decrement`: addresses of `Py_IncRef` and `Py_DecRef`
+- `declined`: the object to return if the arguments do not fit, or the run fails
 - `data` to `flags`: byte offsets of fields of an array object
 - `ready`: the flags that an array must have
 """
@@ -38,6 +39,7 @@ INPUT: Final = Layout("slot rank dims descr")
     OUTPUT_DIMS,
     ARRAY_TYPE,
     INCREMENT,
+    DECREMENT,
     DECLINED,
     DATA,
     RANK,

@@ -9,6 +9,8 @@ last tile of a launch publishes the next launch.
 No thread waits at a barrier, so a preempted thread costs nothing unless it holds a tile.  Sequence
 numbers only grow, so a thread that slept through a run cannot take a tile of another run.  A thread
 reads the plan only after it has taken a tile, so it never reads a plan that was freed.
+
+A run ends after the first launch that records an error in the status of the call (`call_status`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from nnefc.kernels.abi import (
     LAUNCH_PARAMS,
     LAUNCH_TILES,
 )
+from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.executor.team_state import (
     ASLEEP,
     AWAKE,
@@ -88,11 +91,19 @@ def _call(at: int, bases: int, first: int, last: int):
     call_kernel(code + kernel, bases, params + words, first, last)
 
 
+@helper
+def _has_failed(bases: int):
+    """Whether a launch of the call has recorded an error."""
+    return _load(bases - STATUS_BYTES + LAUNCH) != 0
+
+
 def run_alone(launches: int, count: int, bases: int) -> None:
     """Runs every tile of every launch, without atomics."""
     for i in range(count):
         at = launches + LAUNCH_BYTES * i
         _call(at, bases, 0, _load(at + LAUNCH_TILES))
+        if _has_failed(bases):
+            break
 
 
 @helper
@@ -212,6 +223,8 @@ def _take(team: int, back: int):
                 return 1
             _store(team + DONE, 0)
         sequence += 1  # ours was the last tile
+        if _has_failed(bases):
+            sequence = _load(team + FIRST) + _load(team + COUNT)  # skip the launches that are left
         if sequence - _load(team + FIRST) == _load(team + COUNT):
             exchange(team + TICKET, _ticket(sequence, 0, 0))
             exchange(team + FINISHED, sequence)
@@ -224,7 +237,7 @@ def _take(team: int, back: int):
 
 
 def run_together(team: int, launches: int, count: int, bases: int) -> None:
-    """Run at least one launch as the caller of a team; returns when all launches are complete."""
+    """Run at least one launch as the caller of a team; returns when the run is complete."""
     sequence = acquire(team + TICKET) >> 2 * TILE_BITS
     _store(team + LAUNCHES, launches)
     _store(team + COUNT, count)

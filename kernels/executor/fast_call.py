@@ -1,7 +1,8 @@
 """The native function that Python calls to run a small model.
 
 It reads fields of arrays at the offsets of NumPy's C structures.  If an argument does not match the
-model exactly, it returns the object `DECLINED` and the caller takes the general path.
+model exactly, it returns the object `DECLINED` and the caller takes the general path.  So it does
+if the run has recorded an error, which the general path meets again and raises.
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -22,6 +23,7 @@ from nnefc.kernels.executor.call_state import (
     COUNT,
     DATA,
     DECLINED,
+    DECREMENT,
     DESCR,
     DIMS,
     FLAGS,
@@ -46,10 +48,11 @@ from nnefc.kernels.executor.call_state import (
     STATE_BYTES,
     TYPE_NUMBER,
 )
+from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.vector.memory import LOAD, STORE, WORD, helper, native, procedure
 
 _load, _store, _load_int = LOAD["int64"], STORE["int64"], LOAD["int32"]
-_run, _increment = procedure(3), procedure(1)
+_run, _count = procedure(3), procedure(1)
 
 
 def _function(count: int) -> Any:
@@ -86,6 +89,14 @@ def _fits(state: int, array: int, expected: int):
     return 1
 
 
+@helper
+def _decline(state: int):
+    """The object that sends the caller to the general path."""
+    declined = _load(state + DECLINED)
+    _count(_load(state + INCREMENT), declined)
+    return declined
+
+
 def call(capsule: int, arguments: int, count: int) -> int:
     """A `METH_FASTCALL` function; `capsule` holds the address of the state."""
     state = _load(capsule + CAPSULE_POINTER)
@@ -100,11 +111,9 @@ def call(capsule: int, arguments: int, count: int) -> int:
                 break
             _store(bases + 8 * _load(expected + SLOT), _load(array + data))
     if fits == 0:
-        declined = _load(state + DECLINED)
-        _increment(_load(state + INCREMENT), declined)
-        return declined
+        return _decline(state)
     descr = _load(state + OUTPUT_DESCR)
-    _increment(_load(state + INCREMENT), descr)
+    _count(_load(state + INCREMENT), descr)
     result = _new_array(
         _load(state + NEW_ARRAY),
         _load(state + OUTPUT_TYPE),
@@ -119,6 +128,11 @@ def call(capsule: int, arguments: int, count: int) -> int:
     if result != 0:
         _store(bases + 8 * _load(state + OUTPUT_SLOT), _load(result + data))
         _run(_load(state + RUN), _load(state + LAUNCHES), _load(state + COUNT), bases)
+        failed = bases - STATUS_BYTES + LAUNCH
+        if _load(failed) != 0:
+            _store(failed, 0)
+            _count(_load(state + DECREMENT), result)
+            return _decline(state)
     return result
 
 

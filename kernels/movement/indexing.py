@@ -1,8 +1,7 @@
 """Gathers and scatters items at positions in a tensor of indices.
 
-Negative indices count from the end.  All indices are clamped to the tensor, so that no data makes a
-kernel access memory outside it.  If several updates hit one item, the last one wins, or they are
-combined in order.
+Negative indices count from the end; `checked_index` keeps them inside the tensor and records wrong
+ones.  If several updates hit one item, the last one wins, or they are combined in order.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,7 +11,7 @@ combined in order.
 
 from __future__ import annotations
 
-from nnefc.kernels.movement.strided import within
+from nnefc.kernels.movement.checked_index import first_wrong, from_end, within
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import ITEMSIZE
@@ -22,14 +21,14 @@ from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, lo
 
 ELEMENTS = Layout(
     "tensor:ref indices:ref items:ref rank extents:8 pitches:8 width step axis_pitch extent "
-    "units unit_rows unit_block"
+    "units unit_rows unit_block shape:table"
 )
 """Parameters of `gather_elements` and `scatter_elements`.
 
 indices and items are rows of `width` items over `rank` dimensions of `extents`.  Item i of a row
 corresponds to item `base + i * step + index * axis_pitch` of the tensor; `base` follows from the
 row's coordinates and `pitches`, which is 0 along the indexed axis of `extent` items.  A unit is
-`unit_rows` rows, a tile `unit_block` units.
+`unit_rows` rows, a tile `unit_block` units.  `shape`: see `checked_index`.
 """
 (
     TENSOR,
@@ -45,6 +44,7 @@ row's coordinates and `pitches`, which is 0 along the indexed axis of `extent` i
     UNITS,
     UNIT_ROWS,
     UNIT_BLOCK,
+    SHAPE,
 ) = ELEMENTS.offsets
 
 
@@ -62,6 +62,7 @@ def _row_base(params, row):
 def _each_element(index: str, move) -> KernelFunction:
     """The kernel that calls `move(tensor, place, items, i)` for every index, in order."""
     load_index, index_size = LOAD[index], ITEMSIZE[index]
+    record = first_wrong(index)
 
     def elements(bases, params, first, last):
         tensor, items = address(bases, params + TENSOR), address(bases, params + ITEMS)
@@ -69,12 +70,21 @@ def _each_element(index: str, move) -> KernelFunction:
         width, step = load_word(params + WIDTH), load_word(params + STEP)
         axis_pitch, extent = load_word(params + AXIS_PITCH), load_word(params + EXTENT)
         unit_rows, unit_block = load_word(params + UNIT_ROWS), load_word(params + UNIT_BLOCK)
-        end = min(last * unit_block, load_word(params + UNITS)) * unit_rows
+        units = load_word(params + UNITS)
+        end = min(last * unit_block, units) * unit_rows
+        wrong = 0
+        if extent == 0:  # the tensor has no items
+            end, wrong = 0, 1
         for row in range(first * unit_block * unit_rows, end):
             base, begin = _row_base(params, row), row * width
             for i in range(width):
-                at = within(int(load_index(indices + begin * index_size, i)), extent)
+                number = from_end(int(load_index(indices + begin * index_size, i)), extent)
+                at = within(number, extent)
+                wrong |= at ^ number
                 move(tensor, base + i * step + at * axis_pitch, items, begin + i)
+        if wrong != 0:
+            shape, count = params + load_word(params + SHAPE), units * unit_rows * width
+            record(bases, params, shape, indices, count, params + EXTENT, 1)
 
     return elements
 
@@ -139,14 +149,14 @@ def _combination(reduction: str, item: str):
 
 SLICES = Layout(
     "tensor:ref indices:ref items:ref depth extents:8 pitches:8 batch_rows batch_pitch inner "
-    "rows row_block column_block"
+    "rows row_block column_block shape:table"
 )
 """Parameters of `gather_slices` and `scatter_slices`.
 
 Row r of indices holds `depth` numbers, along dimensions of the tensor with `extents` and `pitches`,
 relative to item `r // batch_rows * batch_pitch`.  They select `inner` consecutive items of the
 tensor, which correspond to items r * inner and following of `items`.  A tile is `row_block` rows of
-`gather_slices`, or `column_block` columns of `scatter_slices`.
+`gather_slices`, or `column_block` columns of `scatter_slices`.  `shape`: see `checked_index`.
 """
 (
     S_TENSOR,
@@ -161,6 +171,7 @@ tensor, which correspond to items r * inner and following of `items`.  A tile is
     ROWS,
     ROW_BLOCK,
     COLUMN_BLOCK,
+    S_SHAPE,
 ) = SLICES.offsets
 
 
@@ -169,32 +180,65 @@ def _slice_place(index: str):
 
     @helper
     def place(params, indices, row):
-        """The item of the tensor at the indices of a row."""
+        """The item of the tensor at the indices of a row; its complement if one was wrong."""
         depth = load_word(params + DEPTH)
         at = row // load_word(params + BATCH_ROWS) * load_word(params + BATCH_PITCH)
+        wrong = 0
         for d in range(depth):
-            number = int(load_index(indices, row * depth + d))
-            number = within(number, load_word(params + S_EXTENTS + 8 * d))
-            at += number * load_word(params + S_PITCHES + 8 * d)
-        return at
+            extent = load_word(params + S_EXTENTS + 8 * d)
+            number = from_end(int(load_index(indices, row * depth + d)), extent)
+            nearest = within(number, extent)
+            wrong |= nearest ^ number
+            at += nearest * load_word(params + S_PITCHES + 8 * d)
+        return at if wrong == 0 else ~at
 
     return place
+
+
+@helper
+def _has_items(params):
+    """Whether the indices select from any item."""
+    volume = 1
+    for d in range(load_word(params + DEPTH)):
+        volume *= load_word(params + S_EXTENTS + 8 * d)
+    return volume != 0
+
+
+def _recorder(index: str):
+    first = first_wrong(index)
+
+    @helper
+    def record(bases, params, indices, rows):
+        """Record the first wrong index of all rows."""
+        depth, shape = load_word(params + DEPTH), params + load_word(params + S_SHAPE)
+        first(bases, params, shape, indices, rows * depth, params + S_EXTENTS, depth)
+
+    return record
 
 
 @family()
 def gather_slices(item: str, index: str) -> KernelFunction:
     """items = tensor[indices], `inner` items at a time (ONNX `GatherND`)."""
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
+    record = _recorder(index)
 
     def gather_slices(bases, params, first, last):
         tensor, items = address(bases, params + S_TENSOR), address(bases, params + S_ITEMS)
         indices, inner = address(bases, params + S_INDICES), load_word(params + INNER)
         rows, row_block = load_word(params + ROWS), load_word(params + ROW_BLOCK)
-        for row in range(first * row_block, min(last * row_block, rows)):
-            source = tensor + place(params, indices, row) * size
+        wrong = 0
+        end = min(last * row_block, rows)
+        if not _has_items(params):
+            end, wrong = 0, -1
+        for row in range(first * row_block, end):
+            at = place(params, indices, row)
+            wrong |= at
+            source = tensor + (at if at >= 0 else ~at) * size
             target = items + row * inner * size
             for i in range(inner):
                 store(target, i, load(source, i))
+        if wrong < 0:
+            record(bases, params, indices, rows)
 
     return gather_slices
 
@@ -206,17 +250,25 @@ def scatter_slices(reduction: str, item: str, index: str) -> KernelFunction:
     See ONNX `ScatterND`.
     """
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
-    combine = _combination(reduction, item)
+    record, combine = _recorder(index), _combination(reduction, item)
 
     def scatter_slices(bases, params, first, last):
         tensor, items = address(bases, params + S_TENSOR), address(bases, params + S_ITEMS)
         indices, inner = address(bases, params + S_INDICES), load_word(params + INNER)
         rows, column_block = load_word(params + ROWS), load_word(params + COLUMN_BLOCK)
         start, stop = first * column_block, min(last * column_block, inner)
-        for row in range(rows):
-            target = tensor + place(params, indices, row) * size
+        wrong = 0
+        end = rows
+        if not _has_items(params):
+            end, wrong = 0, -1
+        for row in range(end):
+            at = place(params, indices, row)
+            wrong |= at
+            target = tensor + (at if at >= 0 else ~at) * size
             source = items + row * inner * size
             for i in range(start, stop):
                 store(target, i, combine(load(target, i), load(source, i)))
+        if wrong < 0:
+            record(bases, params, indices, rows)
 
     return scatter_slices

@@ -1,4 +1,4 @@
-"""Strided copies, transposes and gathers, for items of 1, 2, 4 or 8 bytes of any type."""
+"""Strided copies and transposes, for items of 1, 2, 4 or 8 bytes of any type."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -12,8 +12,7 @@ from nnefc.kernels.movement.interleaved import PLANES, join_planes, split_planes
 from nnefc.kernels.movement.squares import square_lanes, transpose_squares
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
-from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.memory import LOAD, READ, WRITE, address, helper, load_word
+from nnefc.kernels.vector.memory import READ, WRITE, address, helper, load_word
 from nnefc.support.hardware import CACHE_LINE
 
 OUTER = 14
@@ -171,50 +170,3 @@ def transpose(itemsize: int) -> KernelFunction:
             squares(x, x_step, y, y_row, rows, width, 0)
 
     return _strided(move, lanes)
-
-
-GATHER = Layout("x:ref y:ref indices:ref extent count inner rows row_block")
-"""Parameters of `strided.gather`: y[o, i, inner] = x[o, indices[i], inner].
-
-x: [outer, extent, inner], y: [outer, count, inner]; `rows` = outer * count; a tile is `row_block`
-rows.  Negative indices count from the end; indices are then clamped.
-"""
-G_X, G_Y, INDICES, EXTENT, COUNT, INNER, G_ROWS, G_ROW_BLOCK = GATHER.offsets
-
-
-@helper
-def within(number, extent):
-    """An index along `extent` items: counted from the end if negative, then clamped."""
-    return min(max(number + extent if number < 0 else number, 0), extent - 1)
-
-
-@family(moves=True)
-def gather(itemsize: int, index: str) -> KernelFunction:
-    read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
-    load_index, index_size = LOAD[index], ITEMSIZE[index]
-
-    def gather(bases, params, first, last):
-        x, y = address(bases, params + G_X), address(bases, params + G_Y)
-        indices = address(bases, params + INDICES)
-        extent, count = load_word(params + EXTENT), load_word(params + COUNT)
-        inner, rows = load_word(params + INNER), load_word(params + G_ROWS)
-        row_block = load_word(params + G_ROW_BLOCK)
-        row, end = first * row_block, min(last * row_block, rows)
-        while row < end:
-            outer, i = row // count, row % count
-            some = min(count - i, end - row)
-            source, numbers = x + outer * extent * inner * itemsize, indices + i * index_size
-            target = y + row * inner * itemsize
-            if inner == 1:
-                for k in range(some):
-                    at = within(int(load_index(numbers + k * index_size)), extent)
-                    write(target, k, read(source, at))
-            else:
-                for k in range(some):
-                    at = within(int(load_index(numbers + k * index_size)), extent)
-                    item = source + at * inner * itemsize
-                    for j in range(inner):
-                        write(target + k * inner * itemsize, j, read(item, j))
-            row += some
-
-    return gather

@@ -1,8 +1,8 @@
 """Regions of interest (NNEF, section 4.6): pooling in cells, and resampling.
 
-Regions are data, so batch indices are clamped to the batch, coordinates to 32 bits (NaN becomes 0),
-cells and positions to the feature map.  `nnefc.ops.standard.roi` documents the interpretation of
-the specification.
+Regions are data, so coordinates are clamped to 32 bits (NaN becomes 0), cells and positions to the
+feature map.  `checked_index` keeps batch indices inside the batch and records wrong ones.
+`nnefc.ops.standard.roi` documents the interpretation of the specification.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+from nnefc.kernels.movement.checked_index import first_wrong, within
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
@@ -21,13 +22,14 @@ from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, floor, hel
 
 ROI = Layout(
     "x:ref rois:ref batch_index:ref y:ref batch channels rank extents:6 pitches:6 plane "
-    "outputs:6 cells units unit_block"
+    "outputs:6 cells units unit_block shape:table"
 )
 """Parameters of the `roi` kernels.
 
 x: [batch, channels, ...] with `rank` spatial dimensions of `extents` and `pitches` (in items),
 `plane` items in all; rois: [N, 2 * rank]; batch_index: [N]; y: [N, channels, ...] with spatial
 extents `outputs`, `cells` items in all.  A tile is `unit_block` of the `units` = N * channels.
+`shape`: see `checked_index`.
 """
 (
     X,
@@ -44,6 +46,7 @@ extents `outputs`, `cells` items in all.  A tile is `unit_block` of the `units` 
     CELLS,
     UNITS,
     UNIT_BLOCK,
+    SHAPE,
 ) = ROI.offsets
 load_local, store_local = LOAD["int64"], STORE["int64"]
 load_position, store_position = LOAD["float64"], STORE["float64"]
@@ -64,14 +67,18 @@ def _coordinate(item: str):
 
 
 def _plane(index: str):
-    load_index = LOAD[index]
+    load_index, record = LOAD[index], first_wrong(index, counts_from_end=False)
 
     @helper
     def plane(bases, params, unit):
-        """The number of the plane of x that output plane `unit` reads."""
-        channels = load_word(params + CHANNELS)
-        batch = int(load_index(address(bases, params + BATCH_INDEX), unit // channels))
-        batch = min(max(batch, 0), load_word(params + BATCH) - 1)
+        """The number of the plane of x that output plane `unit` reads; records a wrong index."""
+        channels, extent = load_word(params + CHANNELS), load_word(params + BATCH)
+        indices = address(bases, params + BATCH_INDEX)
+        number = int(load_index(indices, unit // channels))
+        batch = within(number, extent)
+        if batch != number:
+            shape, count = params + load_word(params + SHAPE), load_word(params + UNITS) // channels
+            record(bases, params, shape, indices, count, params + BATCH, 1)
         return batch * channels + unit % channels
 
     return plane

@@ -33,6 +33,7 @@ def compile(
     strict: bool = False,
     accuracy: Literal["fast", "strict"] = "fast",
     tuned: bool = True,
+    check_indices: bool = True,
     keep: bool = True,
     **options: Unpack[ImportOptions],
 ) -> Model:
@@ -51,6 +52,9 @@ def compile(
             over some pixels more.  "strict" uses sums of products only, with errors below 1e-5.
         tuned: Use the methods that `tune` measured to be fastest for convolutions on this machine;
             False: use estimates only.
+        check_indices: A call with an index out of range, such as a token that the embedding does
+            not have, raises NnefError `input/index`; False: it uses the nearest item.  The check
+            takes no measurable time.  Indices that are known now are always checked.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.
         options: `shapes`, `symbols`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
@@ -65,7 +69,7 @@ def compile(
         NnefError: With all errors.
     """
     check_names("compile", options, IMPORT_OPTIONS)
-    config = CompileConfig.of(threads, accuracy, None if tuned else {})
+    config = CompileConfig.of(threads, accuracy, None if tuned else {}, check_indices=check_indices)
     check_environment()
     check_progress(progress)
     check_flags(strict=strict, tuned=tuned, keep=keep)

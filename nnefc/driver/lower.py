@@ -114,6 +114,7 @@ def lower_prepared(
         release=release,
         keep_sources=keep_sources,
         dynamic_shapes=dynamic_shapes,
+        check_indices=config.check_indices,
     )
     release_pages()
     return program

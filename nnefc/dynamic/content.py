@@ -112,7 +112,7 @@ def _portable(
             for shapes, states, axes in requests
         ],
     }
-    options = {"accuracy": config.accuracy}
+    options = {"accuracy": config.accuracy, "check_indices": config.check_indices}
     return PortableSource(source.name, VERSION, options, arrays, files.texts, facts)
 
 

@@ -58,7 +58,8 @@ class StoredPlanner:
     def config(self) -> CompileConfig:
         from nnefc.options.compile_config import CompileConfig
 
-        return CompileConfig.of(self.threads, self.artifact.accuracy)
+        stored = self.artifact
+        return CompileConfig.of(self.threads, stored.accuracy, check_indices=stored.check_indices)
 
     @property
     def constant_bytes(self) -> int:

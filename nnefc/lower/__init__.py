@@ -70,6 +70,7 @@ def lower(
     release: Callable[[], None] | None = None,
     keep_sources: bool = False,
     dynamic_shapes: bool = False,
+    check_indices: bool = True,
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
@@ -86,6 +87,7 @@ def lower(
     whenever many bytes were dropped.
     `keep_sources`: packed weights stay `PackedWeight` descriptions, to be written to a file.
     `dynamic_shapes`: programs for other shapes follow, and should use the same kernels.
+    `check_indices`: the program fails for indices out of range.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
@@ -103,6 +105,7 @@ def lower(
         cache_bytes,
         live_bytes,
         dynamic_shapes,
+        check_indices,
         release,
     )
     for stage in stages:

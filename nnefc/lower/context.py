@@ -21,7 +21,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.buffer_aliasing import BufferAlias, occupied_bytes
 from nnefc.lower.constants import ConstantPool, Key
 from nnefc.ops.tools.cost import largest_live_bytes
-from nnefc.program.program import Buffer, Launch, Program, Ref
+from nnefc.program.program import Buffer, IndexOperand, Launch, Program, Ref
 from nnefc.support.registration import is_taken
 from nnefc.symbolic.traced_array import TracedArray
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.packing import Parameters
+    from nnefc.support.errors import Place
 
     Array = np.ndarray[Any, Any]
 
@@ -97,6 +98,8 @@ class ProgramContext:
     """Lower bound on the size of the arena: the most bytes of values alive at one time."""
     dynamic_shapes: bool = False
     """Shapes change from call to call, so kernels must suit many shapes."""
+    check_indices: bool = True
+    """Launches record indices out of range, so that the call fails."""
     release: Callable[[], None] | None = None
     """Called after reading much data whose pages need not stay in memory."""
 
@@ -115,6 +118,7 @@ class Lowering:
         self.threads = program_context.threads
         self.cache_bytes = program_context.cache_bytes
         self.dynamic_shapes = program_context.dynamic_shapes
+        self.check_indices = program_context.check_indices
         self.release = program_context.release
         self._program_context = program_context
         self._constants = program_context.constants
@@ -122,6 +126,7 @@ class Lowering:
         self._data: dict[Value, Array] = {}
         self._blocks: dict[Value, QuantizedBlocks] = {}
         self._label = ""
+        self._place: Place | None = None
         self._occupied: dict[Op, int] = {}
         self._arena_bytes = program_context.live_bytes
         self.scratch_budget = 0
@@ -211,14 +216,19 @@ class Lowering:
         tiles: int = 1,
         label: str = "",
         in_place: tuple[Ref, ...] = (),
+        indices: Value | None = None,
     ) -> None:
         """Append a launch of `tiles` tiles, which may run in any order and concurrently.
 
         `in_place`: inputs whose memory an output of the same size may reuse.  The kernel reads such
         an item before it writes the item at the same offset, and never after.
+        `indices`: a tensor of indices that the launch may check.
         """
         assert 1 <= tiles <= MAX_TILES, f"{tiles} tiles"
-        self.program.launches.append(Launch(kernel, words, tiles, label or self._label, in_place))
+        launch = Launch(kernel, words, tiles, label or self._label, in_place)
+        if indices is not None:
+            launch.indices = IndexOperand(indices.name, self._place)
+        self.program.launches.append(launch)
 
     def data(self, value: Value) -> Array | None:
         """The items of `value` if known at compile time: constants, variables never updated."""
@@ -286,4 +296,5 @@ class Lowering:
         """Start `op`: label its launches and compute its scratch budget."""
         name = op.outputs[0].name if op.outputs else ""
         self._label = f"{op.name} %{name}" if name else op.name
+        self._place = op.location.place if op.location else None
         self.scratch_budget = self._arena_bytes - self._occupied.get(op, 0)

@@ -48,6 +48,7 @@ def facts_of(
         "symbols": repr(importing.symbols or None),
         "threads": str(config.threads),
         "accuracy": config.accuracy,
+        "check indices": str(config.check_indices),
         "tuned methods": _short(sorted((config.methods or {}).items())),
         **_environment(),
     }

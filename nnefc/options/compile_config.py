@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from nnefc.options.arguments import check_accuracy, check_threads
+from nnefc.options.arguments import check_accuracy, check_flags, check_threads
 
 Accuracy = Literal["fast", "strict"]
 
@@ -20,6 +20,8 @@ class CompileConfig(NamedTuple):
     methods: Mapping[str, str] | None = None
     """Algorithms of convolutions by key, see `ChooseConvolutionAlgorithms.tuned`; None: the
     measured ones that `nnefc.tune` has stored for this machine."""
+    check_indices: bool = True
+    """A call with an index out of range fails; False: the nearest item is used."""
 
     @classmethod
     def of(
@@ -27,9 +29,13 @@ class CompileConfig(NamedTuple):
         threads: object = None,
         accuracy: object = "fast",
         methods: Mapping[str, str] | None = None,
+        *,
+        check_indices: object = True,
     ) -> CompileConfig:
         """A checked configuration; raises NnefError `input/threads` or `input/argument`."""
-        return cls(check_threads(threads), check_accuracy(accuracy), methods)
+        count, checked = check_threads(threads), check_accuracy(accuracy)
+        check_flags(check_indices=check_indices)
+        return cls(count, checked, methods, bool(check_indices))
 
     @property
     def is_strict(self) -> bool:

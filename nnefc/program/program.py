@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nnefc.kernels.parameters import Words
     from nnefc.kernels.template import Kernel
     from nnefc.program.packed_weight import PackedWeight
+    from nnefc.support.errors import Place
 
 Space = Literal["arena", "constant", "input", "output", "slice", "state"]
 
@@ -64,6 +65,15 @@ class LaunchWork:
 NO_WORK: Final = LaunchWork(0, 0, 0)
 
 
+class IndexOperand(NamedTuple):
+    """A tensor of indices that a launch checks, for its error messages."""
+
+    name: str
+    """The name of the tensor; may be empty."""
+    place: Place | None
+    """Of the operation in its document."""
+
+
 @dataclass(slots=True, eq=False)
 class Launch:
     """A kernel with parameters; its `tiles` may run in any order."""
@@ -76,6 +86,7 @@ class Launch:
     """Inputs whose memory an output of the same size may reuse: the kernel reads an item before it
     writes the item at the same offset, and never after."""
     work: LaunchWork = NO_WORK
+    indices: IndexOperand | None = None
 
     @property
     def kernels(self) -> list[Kernel]:

@@ -80,7 +80,7 @@ class Artifact(ArtifactReader):
             return {str(facts["label"]): self._value(facts, "now") for facts in self.states}
 
     def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-        """The bytes of a file with new current values, by label, and no option but `accuracy`."""
+        """The bytes of a file with new current values, by label, and no options but of lowering."""
         from nnefc.runtime.artifact.writer import with_changes
 
         with self.reading():
@@ -88,8 +88,12 @@ class Artifact(ArtifactReader):
                 tuple(facts["now"]): np.ascontiguousarray(values[facts["label"]]).tobytes()
                 for facts in self.states
             }
-            content = {**self.file.content, "options": {"accuracy": self.accuracy}}
+            content = {**self.file.content, "options": self.lowering_options()}
             yield from with_changes(self.file, pieces, content)
+
+    def lowering_options(self) -> Facts:
+        """The options that the graph was lowered with, by name."""
+        return {"accuracy": self.accuracy, "check_indices": self.check_indices}
 
     def _value(self, facts: Facts, which: str) -> Array:
         items = self.head(facts[which])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -26,6 +26,7 @@ from nnefc.support.package import PACKING_VERSION
 if TYPE_CHECKING:
     from nnefc.packing.inverse import PackingSpec
     from nnefc.program.packed_weight import PackedWeight
+    from nnefc.program.program import IndexOperand
     from nnefc.runtime.artifact.target_info import TargetInfo
     from nnefc.runtime.artifact.weight_cache import MissingWeight
     from nnefc.runtime.plan.launch_info import LaunchInfo
@@ -53,6 +54,7 @@ class ArtifactReader:
             self.version = str(content["nnefc"])
             self.options: Facts = content["options"]
             self.accuracy = str(self.options["accuracy"])
+            self.check_indices = bool(self.options.get("check_indices", True))
             self.targets: list[Facts] = content["targets"]
             self._arrays: list[Facts] = content["arrays"]
 
@@ -140,8 +142,10 @@ class ArtifactReader:
         with self.reading():
             rows = json.loads(self.head(target["infos"]).tobytes())
             return tuple(
-                LaunchInfo(label, kernel, tiles, LaunchWork(flops, read, written), times)
-                for label, kernel, tiles, flops, read, written, times in rows
+                LaunchInfo(
+                    label, kernel, tiles, LaunchWork(flops, read, written), times, _indices(indices)
+                )
+                for label, kernel, tiles, flops, read, written, times, indices in rows
             )
 
     # -- constants
@@ -243,6 +247,17 @@ def _obstacle(target: Facts) -> str:
     if target["cpu"] and not (host().cpu == NATIVE and target["cpu"] == identity()):
         return "another processor"
     return "" if target["interface"] == support_code.abi_digest() else OTHER_VERSION
+
+
+def _indices(row: Sequence[Any] | None) -> IndexOperand | None:
+    """The indices that a launch checks, as `write` stores them."""
+    from nnefc.program.program import IndexOperand
+    from nnefc.support.errors import Place
+
+    if row is None:
+        return None
+    name, place = row
+    return IndexOperand(name, None if place is None else Place(*place))
 
 
 def tensor_of(facts: Facts) -> TensorSpec:

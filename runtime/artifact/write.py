@@ -113,8 +113,8 @@ def code_facts(writer: Writer, build: CodeBuild, stored: StoredArrays) -> dict[s
 def plan_facts(writer: Writer, plan: Plan, launches: Sequence[LaunchInfo]) -> dict[str, Any]:
     """The manifest's entries for a plan."""
     infos = [
-        (label, kernel, tiles, work.flops, work.read, work.written, times)
-        for label, kernel, tiles, work, times in launches
+        (label, kernel, tiles, work.flops, work.read, work.written, times, indices)
+        for label, kernel, tiles, work, times, indices in launches
     ]
     return {
         "launches": writer.head(plan.launches),

@@ -61,6 +61,7 @@ def provide(module: SupportModule, image: Image) -> None:
 _ABI_MODULES: Final = (
     "kernels.abi",
     "kernels.executor.call_state",
+    "kernels.executor.call_status",
     "kernels.executor.executor",
     "kernels.executor.fast_call",
     "kernels.executor.team_state",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, LAUNCH_BYTES
+from nnefc.kernels.executor.call_status import STATUS_BYTES
 from nnefc.kernels.template import Kernel
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
@@ -147,7 +148,8 @@ def _runner(team: Team, launches: Sequence[Launch]) -> Callable[[int, int], None
     plan = make_plan(Program(list(launches)), 0, 0, code.offset)
     arena = aligned(plan.arena_bytes, "measuring its speed")
     arena[:] = 0  # unwritten pages share one physical page
-    bases = (ctypes.c_int64 * plan.table.size)()
+    memory = (ctypes.c_int64 * (STATUS_BYTES // 8 + plan.table.size))()
+    bases = (ctypes.c_int64 * plan.table.size).from_buffer(memory, STATUS_BYTES)
     bases[BASE_CODE] = code.address
     bases[BASE_PARAMS] = plan.params.ctypes.data
     bases[BASE_ARENA] = arena.ctypes.data

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nnefc.program.program import LaunchWork, Program
+from nnefc.program.program import IndexOperand, LaunchWork, Program
 
 
 class LaunchInfo(NamedTuple):
@@ -20,6 +20,8 @@ class LaunchInfo(NamedTuple):
     tiles: int
     work: LaunchWork
     times: int = 1
+    indices: IndexOperand | None = None
+    """The indices that it checks."""
 
 
 def launch_infos(program: Program) -> tuple[LaunchInfo, ...]:
@@ -31,6 +33,7 @@ def launch_infos(program: Program) -> tuple[LaunchInfo, ...]:
             launch.tiles,
             launch.work,
             times,
+            launch.indices,
         )
         for launch, times in Counter(program.launches).items()
     )

@@ -69,6 +69,7 @@ def hint_infos(launches: Sequence[LaunchInfo]) -> tuple[LaunchInfo, ...]:
             hint(each.tiles),
             LaunchWork(hint(each.work.flops), hint(each.work.read), hint(each.work.written)),
             each.times,
+            each.indices,
         )
         for each in launches
     )

@@ -75,7 +75,8 @@ class Executable:
             The result, or a tuple of several results: new NumPy arrays, or the arrays of `out`.
 
         Raises:
-            NnefError: `input/...`, with all errors in the arguments.
+            NnefError: `input/...`, with all errors in the arguments; `input/index` for an index out
+                of range, the first one.  Variables and states are then unchanged.
         """
         native, out = self._native, None
         if named:
@@ -142,7 +143,8 @@ class Executable:
         launches: LaunchSequence | None = None,
     ) -> None:
         """Run the plan, or `launches` in its place, on arrays that need no check."""
-        self._runner.run([*map(address, inputs), *map(address, outputs)], self._patch, launches)
+        addresses = [*map(address, inputs), *map(address, outputs)]
+        self._runner.run(addresses, self._patch, launches, self.inputs)
 
     @property
     def launches(self) -> tuple[LaunchInfo, ...]:
@@ -174,7 +176,7 @@ def step(plan: Executable, arrays: Sequence[Any], states: Sequence[int]) -> list
     taken = plan._signature.accept(arrays)
     results = list(map(empty_array, plan.outputs))
     addresses = [*map(address, taken), *states, *map(address, results)]
-    plan._runner.run(addresses, plan._patch)
+    plan._runner.run(addresses, plan._patch, inputs=plan.inputs)
     return results
 
 

@@ -29,7 +29,8 @@ from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.memory.tensors import TensorSpec
 
 Call = Callable[..., Any]
-"""Returns the result for some arrays, or `NotImplemented` if they need checks or copies."""
+"""Returns the result for some arrays, or `NotImplemented` if they need checks or copies, or if the
+run fails."""
 
 _C_CONTIGUOUS, _ALIGNED = 0x1, 0x100
 _NEW_FROM_DESCR = 94
@@ -56,6 +57,7 @@ class _Interface(NamedTuple):
     """Offsets of the fields of an array object."""
     new_array: int
     increment: int
+    decrement: int
     code: ExecutableImage
     method: _Method
 
@@ -80,8 +82,8 @@ def make_fast_call(
     """A native call for a model with one output; None if this build's arrays differ.
 
     `run`: address of `nnefc_run_alone`, called with `launches`, `count` and `bases`.  `bases`:
-    address of a table of bases owned by this call; its entries from `first_input` on are the
-    inputs, then the output.  The result of a call is a new array.
+    address of a table of bases owned by this call, behind its status; its entries from
+    `first_input` on are the inputs, then the output.  The result of a call is a new array.
     """
     interface = _interface()
     if interface is None:
@@ -101,6 +103,7 @@ def make_fast_call(
         output_dims=ctypes.addressof(dims[-1]),
         array_type=id(np.ndarray),
         increment=interface.increment,
+        decrement=interface.decrement,
         declined=id(NotImplemented),
         **interface.fields,
         ready=_C_CONTIGUOUS | _ALIGNED,
@@ -135,8 +138,11 @@ def _interface() -> _Interface | None:
         return None
     code = support_code.support_image("fast_call")
     method = _Method(b"call", code.entry("nnefc_call"), _FASTCALL, b"Run the model.")
-    increment = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value or 0
-    return _Interface(fields, new_array, increment, code, method)
+    increment, decrement = (
+        ctypes.cast(function, ctypes.c_void_p).value or 0
+        for function in (ctypes.pythonapi.Py_IncRef, ctypes.pythonapi.Py_DecRef)
+    )
+    return _Interface(fields, new_array, increment, decrement, code, method)
 
 
 def _fields() -> dict[str, int] | None:

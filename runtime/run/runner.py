@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
+from nnefc.kernels.executor.call_status import STATUS_BYTES
 from nnefc.runtime.compile.libm import libm_table
 from nnefc.runtime.memory.arenas import MAX_IDLE, PURPOSE, ArenaPool
 from nnefc.runtime.memory.variables import Variables
@@ -18,8 +19,10 @@ from nnefc.support.errors import Diagnostic, warn
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.compiled import CompiledProgram
+    from nnefc.runtime.memory.tensors import TensorSpec
     from nnefc.runtime.plan.patch import PlanPatch, Varying
     from nnefc.runtime.plan.plan import LaunchSequence, Plan
+    from nnefc.support.errors import NnefError
 
 Array = np.ndarray[Any, Any]
 
@@ -33,9 +36,16 @@ class _FixedBases:
 
 
 class _RunContext:
-    """A table of bases and parameters for one call at a time, and an arena while it runs."""
+    """A table of bases and parameters for one call at a time, and an arena while it runs.
 
-    __slots__ = ("_arena", "_bound", "_params", "_patch", "address", "bases", "launches", "steps")
+    `status`: the words of `kernels.executor.call_status`, in front of the table; the first is 0
+    unless a launch has failed.
+    """
+
+    __slots__ = (
+        *("_arena", "_bound", "_params", "_patch"),
+        *("address", "bases", "launches", "status", "steps"),
+    )
 
     def __init__(self, bound: _FixedBases, plan: Plan, *, own: bool) -> None:
         """`own`: copy the parameters, because patches will overwrite them."""
@@ -43,7 +53,10 @@ class _RunContext:
         self._params = plan.params.copy() if own else plan.params
         self._patch: PlanPatch | None = None
         self._arena: Array | None = None
-        self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
+        count, size = STATUS_BYTES // 8, len(bound.table)
+        memory = (ctypes.c_int64 * (count + size))(*[0] * count, *bound.table)
+        self.status = (ctypes.c_int64 * count).from_buffer(memory)
+        self.bases = (ctypes.c_int64 * size).from_buffer(memory, STATUS_BYTES)
         self.bases[BASE_PARAMS] = address(self._params)
         self.launches, self.steps = address(plan.launches), len(plan.launches)
         self.address = ctypes.addressof(self.bases)
@@ -69,6 +82,14 @@ class _RunContext:
         if patch.launches is not None:
             self.launches, self.steps = address(patch.launches), len(patch.launches)
         self._patch = patch
+
+    def take_error(self, compiled: CompiledProgram, inputs: Sequence[TensorSpec]) -> NnefError:
+        """The error that a launch has recorded; the status is cleared."""
+        from nnefc.runtime.run.index_error import index_error
+
+        words = list(self.status)
+        self.status[:] = [0] * len(words)
+        return index_error(words, list(self.bases), compiled, inputs)
 
 
 class PlanRunner:
@@ -127,10 +148,13 @@ class PlanRunner:
         addresses: Sequence[int],
         patch: PlanPatch | None = None,
         launches: LaunchSequence | None = None,
+        inputs: Sequence[TensorSpec] | None = None,
     ) -> None:
         """Run the plan with a `patch` if given, or `launches` in place of its own.
 
-        `addresses`: input addresses, then output addresses.
+        `addresses`: input addresses, then output addresses; `inputs`: the inputs, if a patch
+        changes their shapes.  Raises NnefError `input/index` for an index out of range; variables
+        then have their old values, and outputs any.
         """
         arenas = self._arenas
         try:
@@ -154,10 +178,15 @@ class PlanRunner:
                 self.team.run(start, steps, context.address, parallel)
         else:
             self.team.run_alone(start, steps, context.address)
+        error = None
+        if context.status[0]:
+            error = context.take_error(self.compiled, inputs or self.compiled.inputs)
         if arenas is not None:
             arenas.release(context.release())
         if len(self._idle) < MAX_IDLE:
             self._idle.append(context)
+        if error is not None:
+            raise error
 
     def _new_context(self) -> _RunContext:
         """A context without an arena."""

@@ -74,6 +74,46 @@ def test_instances_have_independent_states(emitted: Emitted) -> None:
     assert lines[5:] == ["1 1", "Sum 2 2"]
 
 
+# -- indices out of range
+
+_INDEXED = r"""
+#include "indexed.h"
+#include <stdio.h>
+int main(void) {
+    int threads, i;
+    for (threads = 1; threads < 3; threads++) {
+        indexed_model *net = indexed_create(NULL, threads, NULL);
+        int32_t ids[2][INDEXED_IDS_ITEMS] = {{0, 9, -10}, {1, 10, 2}};
+        float rows[INDEXED_ROWS_ITEMS], *sum = indexed_state(net, 0);
+        indexed_inputs inputs;
+        indexed_outputs outputs;
+        outputs.rows = rows;
+        for (i = 0; i < 4; i++) {
+            int status;
+            inputs.ids = ids[i % 2];
+            status = (int)indexed_run(net, &inputs, &outputs);
+            printf("%d %.9g\n", status, sum[1]);
+        }
+        indexed_destroy(net);
+    }
+    return 0;
+}
+"""
+
+
+@needs_compiler
+@of("indexed")
+def test_a_wrong_index_is_a_status_and_changes_no_variable(emitted: Emitted) -> None:
+    (emitted.folder / "indexed.c").write_text(_INDEXED)
+    lines = run(emitted.build("indexed.c", "indexed")).splitlines()
+    first, step = emitted.model.variables["sum"][0, 1], emitted.model.variables["table"][0, 1]
+    sums = np.array([first + step, first + step, first + step + step, first + step + step])
+    for part in (lines[:4], lines[4:]):
+        rows = np.array([line.split() for line in part], np.float32)
+        np.testing.assert_array_equal(rows[:, 0], [0, NUMBER["INDEX"], 0, NUMBER["INDEX"]])
+        np.testing.assert_allclose(rows[:, 1], sums, rtol=1e-6)
+
+
 # -- threads
 
 _CROWD = r"""

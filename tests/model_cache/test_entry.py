@@ -130,7 +130,10 @@ def test_cached_models_can_be_saved_pickled_and_rebuilt(tmp_path: Path) -> None:
     model = nnefc.compile(source, threads=1)
     source.unlink()
     model.save(tmp_path / "net.nnefc")
-    assert open_file(tmp_path / "net.nnefc").content["options"] == {"accuracy": "fast"}
+    assert open_file(tmp_path / "net.nnefc").content["options"] == {
+        "accuracy": "fast",
+        "check_indices": True,
+    }
     same(results(nnefc.load(tmp_path / "net.nnefc", threads=1)), expected)
     model.save(tmp_path / "both.nnefc", targets=["native", "x86-64-v2"])
     same(results(nnefc.load(tmp_path / "both.nnefc", threads=1)), expected)

@@ -239,7 +239,10 @@ def calls(draw: st.DrawFn, face: Interface) -> tuple[dict[str, Any], dict[str, A
     return operands, attributes
 
 
-def data(type_: TensorType, random: np.random.Generator) -> np.ndarray[Any, Any]:
+def data(name: str, type_: TensorType, random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Items of the operand `name`; indices are valid for every extent."""
+    if name in ("indices", "batch_index"):
+        return random.integers(-1 if name == "indices" else 0, 1, type_.dims)
     if type_.dtype is DType.BOOL:
         return random.random(type_.dims) < 0.5
     if type_.dtype.is_integer:
@@ -266,8 +269,8 @@ def test_rule_accepts_only_what_the_reference_computes(name: str) -> None:
             return
         random = np.random.default_rng(0)
         arrays = [
-            [data(t, random) for t in o] if isinstance(o, list) else data(o, random)
-            for o in operands.values()
+            [data(name, t, random) for t in o] if isinstance(o, list) else data(name, o, random)
+            for name, o in operands.items()
         ]
         with np.errstate(all="ignore"):
             result = spec.reference(*arrays, **attributes, **extra)  # type: ignore[misc]

@@ -23,7 +23,7 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import widen
-from nnefc.ops.core.common import sequence
+from nnefc.ops.core.common import WrongIndex, sequence
 from nnefc.ops.core.interface import interface, item_type_problems
 from nnefc.ops.core.spec import Call, OpSpec, infer
 from nnefc.ops.tools.build import build
@@ -98,6 +98,8 @@ class OpBuilder:
                 return empty[0] if len(empty) == 1 else empty
             return self._folded(spec, tensors, attributes, types)
         values = [self.value(x) for x in tensors]
+        if name == "gather" and values[1] in self.counted:
+            values[1] = self._valid_indices(values[1])
         self.budget.take_operation(len(values) + len(types))
         try:
             op = build(self.graph, name, values, attributes, dtype=dtype, location=self.location)
@@ -128,6 +130,16 @@ class OpBuilder:
         else:
             message = f"{op.name} cannot take a tensor with a data-dependent extent"
             raise OperatorError("tract/unsupported", message)
+
+    def _valid_indices(self, indices: Value) -> Value:
+        """Indices of which some are valid, with 0 in place of the others."""
+        axis, count = self.counted[indices]
+        shape = [1] * indices.type.rank
+        shape[axis] = indices.type.dims[axis]
+        is_valid = self("lt", self.reshape(self.iota(shape[axis]), shape), count)
+        valid = self.value(self("select", is_valid, indices, 0))
+        self.counted[valid] = axis, count
+        return valid
 
     def _tensors(self, operands: Iterable[Any]) -> list[Operand]:
         flat: list[Any] = []
@@ -206,6 +218,8 @@ class OpBuilder:
         with np.errstate(all="ignore"):
             try:
                 results = self._computed(compute, known)
+            except WrongIndex as wrong:
+                raise OperatorError(f"argument/{spec.name}", str(wrong)) from None
             except (ArithmeticError, LookupError, ValueError):
                 if any(x.type.volume == 0 for x in tensors):  # such as a maximum of no items
                     message = f"there is no {spec.name} of a tensor without items"

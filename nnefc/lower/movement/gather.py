@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Shape
-from nnefc.kernels.movement import strided
-from nnefc.kernels.movement.strided import GATHER
+from nnefc.ir import Shape, Value
+from nnefc.kernels.movement import gather as kernels
+from nnefc.kernels.movement.gather import GATHER
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
@@ -27,10 +27,13 @@ def gather_rows(
     itemsize: int,
     shape: tuple[int, int, int],
     count: int,
+    shape_words: Sequence[int] = (-1,),
+    checked: Value | None = None,
 ) -> None:
     """Launch y[o, i, :] = x[o, indices[i], :] for x of shape [outer, extent, inner].
 
-    `index`: the type of the indices; `count`: their number.
+    `index`: the type of the indices; `count`: their number.  `shape_words`: from `index_words`, for
+    the tensor `checked` of indices; by default the indices are known to be in range.
     """
     outer, extent, inner = shape
     rows = outer * count
@@ -44,9 +47,10 @@ def gather_rows(
         inner=inner,
         rows=rows,
         row_block=row_block,
+        shape=shape_words,
     )
-    kernel = strided.gather(itemsize, index)
-    lower.launch(kernel, words, ceil_div(rows, row_block))
+    kernel = kernels.rows(itemsize, index)
+    lower.launch(kernel, words, ceil_div(rows, row_block), indices=checked)
 
 
 def repeat_items(

@@ -11,6 +11,7 @@ from nnefc.kernels.movement.strided import ITEM
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import copy_bytes
+from nnefc.lower.movement.checked_index import index_words
 from nnefc.lower.movement.strided import dense_pitches
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
@@ -39,7 +40,8 @@ def scatter_elements(lower: Lowering, op: Op) -> None:
 
 def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, units: int) -> None:
     """Launch moves of items between `tensor` and `items`, which has the shape of the indices."""
-    shape, indices, axis = op.inputs[0].type.dims, op.inputs[1], op.attributes["axis"]
+    shape, indices = op.inputs[0].type.dims, op.inputs[1]
+    axis: int = op.attributes["axis"]
     pitches = dense_pitches(shape, 1)
     extents, along = indices.type.dims, [0 if d == axis else p for d, p in enumerate(pitches)]
     unit_rows = math.prod(extents[:-1]) // units
@@ -58,8 +60,9 @@ def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, 
         units=units,
         unit_rows=unit_rows,
         unit_block=unit_block,
+        shape=index_words(lower, op, indices, [shape[axis]]),
     )
-    lower.launch(kernel, words, ceil_div(units, unit_block))
+    lower.launch(kernel, words, ceil_div(units, unit_block), indices=indices)
 
 
 @lowering("gather_nd")
@@ -101,10 +104,11 @@ def _slices(
         rows=rows,
         row_block=row_block,
         column_block=column_block,
+        shape=index_words(lower, op, indices, shape[taken]),
     )
     scatters = op.name == "scatter_nd"
     tiles = ceil_div(inner, column_block) if scatters else ceil_div(rows, row_block)
-    lower.launch(kernel, words, tiles)
+    lower.launch(kernel, words, tiles, indices=indices)
 
 
 def _copy_input(lower: Lowering, op: Op) -> Ref:

@@ -17,6 +17,7 @@ from nnefc.kernels.window import sliding as window_kernels
 from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import STREAM_BYTES
+from nnefc.lower.movement.checked_index import index_words
 from nnefc.lower.movement.gather import gather_rows
 from nnefc.lower.partition import ceil_div, partition_threads, steps_per_unit, units_per_tile
 from nnefc.lower.window import sliding, taps
@@ -281,6 +282,7 @@ def gather(lower: Lowering, op: Op) -> None:
     input_, indices = op.inputs
     shape = input_.type.dims
     axis: int = op.attributes["axis"]
+    words = index_words(lower, op, indices, [shape[axis]])
     gather_rows(
         lower,
         lower.read(input_),
@@ -290,6 +292,8 @@ def gather(lower: Lowering, op: Op) -> None:
         input_.type.dtype.itemsize,
         (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])),
         indices.type.volume,
+        words,
+        indices,
     )
 
 

@@ -9,6 +9,7 @@ from nnefc.kernels.template import Family
 from nnefc.kernels.window import roi as kernels
 from nnefc.kernels.window.roi import ROI
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.movement.checked_index import index_words
 from nnefc.lower.movement.strided import dense_pitches
 from nnefc.lower.partition import ceil_div, units_per_tile
 
@@ -47,6 +48,7 @@ def _launch(lower: Lowering, op: Op, family: Family[str, str, str], kind: str, c
         cells=math.prod(outputs),
         units=units,
         unit_block=unit_block,
+        shape=index_words(lower, op, batch_index, [batch], counts_from_end=False),
     )
     kernel = family(kind, str(input_.type.dtype), str(batch_index.type.dtype))
-    lower.launch(kernel, words, ceil_div(units, unit_block))
+    lower.launch(kernel, words, ceil_div(units, unit_block), indices=batch_index)

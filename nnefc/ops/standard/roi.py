@@ -8,7 +8,7 @@ dimensions.  Where the text is undefined or in error, these rules apply:
   independent of the position of the RoI.
 - A cell is clipped to the feature map before pooling; an empty cell gives 0 (as do all cells of
   an empty or inverted RoI).
-- A batch index outside [0, B) is clamped.
+- A batch index outside [0, B) is an error.
 - roi_resample treats the RoI as an image of extent r = end - start with the real factor f = p / r:
   the position in the feature map is start + (i + 1/2) * r / p - 1/2 ('symmetric'),
   start + i * r / p ('asymmetric') or start + i * (r - 1) / (p - 1) ('aligned', `start` if p = 1),
@@ -25,7 +25,7 @@ import numpy as np
 
 from nnefc.ir import Op, TensorType
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import length, listing, one_of, positive_items
+from nnefc.ops.core.common import length, listing, one_of, positive_items, within
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, OPAQUE
 from nnefc.ops.core.window_arithmetic import METHODS
@@ -80,7 +80,7 @@ def _roi_align(call: Call) -> TensorType:
 
 def _feature_maps(input: Array, batch_index: Array) -> list[Array]:
     """The feature map [C, spatial...] of every RoI."""
-    return [input[b] for b in np.clip(batch_index[:, 0], 0, len(input) - 1)]
+    return [input[b] for b in within(batch_index, len(input), counts_from_end=False)[:, 0]]
 
 
 def _coordinates(rois: Array) -> Array:
@@ -243,8 +243,8 @@ def _samples(**more: Any) -> tuple[Sample, ...]:
         # beyond the map, empty, inverted
         sample(_MAP, [[-3, -2, 4, 9], [5, 5, 12, 12], [20, 20, 30, 30]], [0, 1, 1], 2, 3),
         sample(_MAP, [[3, 3, 3, 3], [5, 5, 2, 1], [1, 2, 2, 3]], [0, 0, 1], 2, 2),
-        # far away, and in no batch
-        sample(_MAP, [[-1e30, 0, 1e30, 4], [0, 0, 4, 4], [0, 0, 4, 4]], [0, -1, 9], 2, 2),
+        # far away
+        sample(_MAP, [[-1e30, 0, 1e30, 4], [0, 0, 4, 4], [0, 0, 4, 4]], [0, 0, 1], 2, 2),
         sample((2, 3, 6), [[1, 4], [0.5, 5.75]], [1, 0], 3),
         sample((1, 2, 4, 3, 5), [[0, 0, 1, 4, 3, 4], [1, 1, 0, 2, 2, 5]], [0, 0], 2, 1, 3),
     )

@@ -16,12 +16,13 @@ import numpy as np
 from nnefc.ir import Expression, Graph, Op, TensorType, Value
 from nnefc.ir.graph import walk
 from nnefc.ops.core.arrays import Array, widen, wrap
-from nnefc.ops.core.common import align, sequence
+from nnefc.ops.core.common import WrongIndex, align, sequence
 from nnefc.ops.core.interface import kind_of
 from nnefc.ops.core.spec import Interpreter, Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.index_error import index_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,28 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
     if spec.reference is None:
         return _apply_expansion(op, spec, operands)
     extra = {"dtype": op.output.type.dtype} if op.name == "cast" else {}
-    result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
+    try:
+        result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
+    except WrongIndex as wrong:
+        raise _index_error(op, operands, wrong) from None
     results = sequence(result)
     if results is None:
         results = [np.asarray(result)]
     return [wrap(r, v.type.dtype) for r, v in zip(results, op.outputs, strict=True)]
+
+
+def _index_error(op: Op, operands: list[Array], wrong: WrongIndex) -> NnefError:
+    """The error that a compiled model raises for the index."""
+    name = next((v.name for v, x in zip(op.inputs, operands) if x is wrong.indices), "")
+    position = [int(i) for i in np.unravel_index(wrong.position, wrong.indices.shape)]
+    return index_error(
+        f"{op.name} %{op.outputs[0].name}" if op.outputs[0].name else op.name,
+        name,
+        position if wrong.indices.ndim else (),
+        wrong.value,
+        wrong.valid,
+        op.location.place if op.location else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

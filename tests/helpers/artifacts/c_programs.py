@@ -51,6 +51,19 @@ graph sliced( x ) -> ( y )
 """
 """A batch that runs slice by slice."""
 
+INDEXED = """\
+version 1.0;
+graph indexed( ids ) -> ( rows )
+{
+    ids = external<integer>(shape = [3]);
+    table = variable(shape = [10, 2], label = 'table');
+    sum = variable(shape = [3, 2], label = 'sum');
+    rows = gather(table, ids, axis = 0) + sum;
+    next = update(sum, rows);
+}
+"""
+"""Indices, and a variable that is updated."""
+
 DOCUMENTS = {
     "tiny": TINY,
     "mixed": MIXED,
@@ -58,6 +71,7 @@ DOCUMENTS = {
     "counter": COUNTER,
     "kinds": KINDS,
     "sliced": SLICED,
+    "indexed": INDEXED,
 }
 OPTIONS: dict[str, dict[str, Any]] = {"kinds": {"scalar": "float64"}}
 

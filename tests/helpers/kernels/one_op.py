@@ -42,7 +42,12 @@ def run(name: str, *arrays: Array, **options: Any) -> Any:
 
 
 def run_all(
-    name: str, *arrays: Array, threads: int = 1, at_end: bool = True, **attributes: Any
+    name: str,
+    *arrays: Array,
+    threads: int = 1,
+    at_end: bool = True,
+    check_indices: bool = True,
+    **attributes: Any,
 ) -> tuple[Array, ...]:
     """All results; inputs and outputs end (or start) at a guard page."""
     graph = Graph(name)
@@ -52,14 +57,18 @@ def run_all(
     ]
     for i, value in enumerate(build(graph, name, values, attributes).outputs):
         graph.add_output(value, f"y{i}")
-    return run_graph(graph, *arrays, threads=threads, at_end=at_end)
+    return run_graph(graph, *arrays, threads=threads, at_end=at_end, check_indices=check_indices)
 
 
 def run_graph(
-    graph: Graph, *arrays: Array, threads: int = 1, at_end: bool = True
+    graph: Graph,
+    *arrays: Array,
+    threads: int = 1,
+    at_end: bool = True,
+    check_indices: bool = True,
 ) -> tuple[Array, ...]:
     """All results of an unoptimised graph; inputs and outputs end (or start) at a guard page."""
-    model = CompiledModel.of(lower(graph), graph, threads=threads)
+    model = CompiledModel.of(lower(graph, check_indices=check_indices), graph, threads=threads)
     inputs: list[Array] = []
     for x in arrays:
         inputs.append(guarded(x.shape, x.dtype, at_end=at_end))

@@ -1,4 +1,8 @@
-"""Gather and scatter against loops over the definitions, and against PyTorch."""
+"""Gather and scatter against loops over the definitions, and against PyTorch.
+
+Without checks, an index out of range means the nearest item; `tests/models/test_wrong_indices.py`
+has the errors.
+"""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -41,6 +45,7 @@ def items(seed: int, shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def inside(number: int, extent: int) -> int:
+    """The index of the item that `number` means without checks."""
     return min(max(number + extent if number < 0 else number, 0), extent - 1)
 
 
@@ -68,7 +73,8 @@ def test_gather_elements_matches_its_definition(data: st.DataObject) -> None:
         source = list(place)
         source[axis] = inside(int(indices[place]), x.shape[axis])
         want[place] = x[tuple(source)]
-    got = run("gather_elements", x, indices, axis=axis, threads=data.draw(st.sampled_from([1, 3])))
+    options: dict[str, Any] = {"threads": data.draw(st.sampled_from([1, 3])), "axis": axis}
+    got = run("gather_elements", x, indices, check_indices=False, **options)
     np.testing.assert_array_equal(got, want)
 
 
@@ -86,6 +92,7 @@ def test_scatter_elements_matches_its_definition(data: st.DataObject) -> None:
         want[tuple(target)] = combine(want[tuple(target)], updates[place])
     threads = data.draw(st.sampled_from([1, 3]))
     options: dict[str, Any] = {"axis": axis, "reduction": reduction, "threads": threads}
+    options["check_indices"] = False
     np.testing.assert_array_equal(run("scatter_elements", x, indices, updates, **options), want)
 
 
@@ -127,7 +134,8 @@ def test_gather_nd_matches_its_definition(data: st.DataObject) -> None:
         numbers = zip(indices[place].tolist(), x.shape[batch_dims:])
         want[place] = x[(*place[:batch_dims], *itertools.starmap(inside, numbers))]
     threads = data.draw(st.sampled_from([1, 3]))
-    got = run("gather_nd", x, indices, batch_dims=batch_dims, threads=threads)
+    options: dict[str, Any] = {"threads": threads, "batch_dims": batch_dims}
+    got = run("gather_nd", x, indices, check_indices=False, **options)
     np.testing.assert_array_equal(got, want)
 
 
@@ -144,7 +152,8 @@ def test_scatter_nd_matches_its_definition(data: st.DataObject) -> None:
         target = tuple(map(inside, indices[place].tolist(), x.shape))
         want[target] = combine(want[target], updates[place])
     threads = data.draw(st.sampled_from([1, 3]))
-    got = run("scatter_nd", x, indices, updates, reduction=reduction, threads=threads)
+    options: dict[str, Any] = {"threads": threads, "reduction": reduction}
+    got = run("scatter_nd", x, indices, updates, check_indices=False, **options)
     np.testing.assert_array_equal(got, want)
 
 

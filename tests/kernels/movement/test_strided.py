@@ -168,4 +168,5 @@ def test_gather_matches_numpy(data: st.DataObject) -> None:
     indices = np.array(items, data.draw(st.sampled_from(["int32", "int64"])))
     wrapped = np.where(indices < 0, indices + extent, indices)
     want = x.take(np.clip(wrapped, 0, extent - 1), axis)
-    np.testing.assert_array_equal(run("gather", x, indices, axis=axis), want)
+    got = run("gather", x, indices, axis=axis, check_indices=False)
+    np.testing.assert_array_equal(got, want)

@@ -18,6 +18,7 @@ import pytest
 
 import nnefc
 from nnefc.ir import DType, Graph, TensorType
+from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.vector.memory import LOAD, STORE, load_word
 from nnefc.ops.tools.build import build
@@ -73,7 +74,9 @@ class Plan:
         self.out = np.zeros(starts[-1], np.int64)
         self.expected = np.array(expected)
         addresses = [CODE.address, self.params.ctypes.data, self.out.ctypes.data]
-        self.bases = np.array(addresses, np.int64)
+        status = [0] * (STATUS_BYTES // 8)
+        self.memory = np.array([*status, *addresses], np.int64)
+        self.bases = self.memory[len(status) :]
 
     def run(self, on: Team, parallel: bool = True) -> bool:
         """Run the plan; returns whether every tile ran once and in order."""
@@ -97,6 +100,40 @@ def test_a_launch_may_have_the_maximal_number_of_tiles(threads: int) -> None:
     rng, each = random.Random(2), Team(threads)
     plans = [Plan(rng, (511, 512, MAX_TILES - 1, MAX_TILES), 4) for _ in range(10)]
     assert all(plan.run(each) for plan in plans for _ in range(3))
+    each.close()
+
+
+def fail(bases: int, params: int, first: int, last: int) -> None:
+    """Mark the tiles, and record an error."""
+    out = load_word(bases + 16) + load_word(params)
+    for t in range(first, last):
+        _store(out, t, 1)
+    _store(bases - STATUS_BYTES + LAUNCH, params)
+
+
+FAILING = compile_functions([("fail", fail)])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_run_ends_after_the_launch_that_fails(threads: int) -> None:
+    """All tiles of that launch run, no later launch does, and the team runs other plans."""
+    each, rng = Team(threads), random.Random(3)
+    for _ in range(50):
+        tiles = [rng.choice((1, 2, 9, 40)) for _ in range(4)]
+        starts = [sum(tiles[:i]) for i in range(4)]
+        failing = rng.randrange(4)
+        plan = Plan(rng)
+        plan.out = np.zeros(sum(tiles), np.int64)
+        plan.params = np.array([[8 * start, 0, 0] for start in starts], np.int64)
+        offset = FAILING.entry("fail") - CODE.address
+        kernels = [offset if i == failing else CODE.symbols["mark"] for i in range(4)]
+        plan.launches = np.array([[kernels[i], 24 * i, tiles[i], 0] for i in range(4)], np.int64)
+        plan.bases[1:] = plan.params.ctypes.data, plan.out.ctypes.data
+        plan.expected = np.repeat([i <= failing for i in range(4)], tiles).astype(np.int64)
+        assert plan.run(each)
+        failed = plan.memory[LAUNCH // 8] - plan.params.ctypes.data
+        assert failed == 24 * failing
+        assert Plan(rng).run(each)
     each.close()
 
 

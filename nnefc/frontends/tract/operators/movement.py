@@ -335,18 +335,13 @@ def tract_core_one_hot(
 ) -> Any:
     """`value_on` at the indices along a new axis of extent `dim`, `value_off` elsewhere."""
     at = normalize_axis(axis, input.type.rank, extra=1)
-    indices = make.cast(input, DType.INT64)
-    if not isinstance(indices, KnownTensor):
-        wrapped = make("add", indices, dim)
-        indices = make("select", make("lt", indices, 0), wrapped, indices)
-    else:
-        indices = KnownTensor(
-            np.where(indices.array < 0, indices.array + dim, indices.array), DType.INT64
-        )
     shape = [1] * (input.type.rank + 1)
     shape[at] = dim
     take_room(make.budget, dim)
-    numbers = make.reshape(make.iota(dim), shape)
+    every = make.iota(dim)
+    # the gather checks the indices, and resolves negative ones
+    indices = make("gather", every, make.cast(input, DType.INT64), axis=0)
+    numbers = make.reshape(every, shape)
     hot = make("eq", unsqueeze(make, indices, (at,)), numbers)
     on, off = (operand(float(v)) for v in (value_on, value_off))
     return make("select", hot, on, off)

@@ -1,0 +1,360 @@
+"""Indices out of range: every way to run a model reports the first one, and no state changes."""
+
+from __future__ import annotations
+
+import gc
+import math
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnefc
+from nnefc import NnefError
+from nnefc.ir import DType, Graph, TensorType, parse_graph
+from nnefc.lower import lower
+from nnefc.ops.tools.build import build
+from nnefc.ops.tools.reference import evaluate
+from nnefc.runtime.run.model import CompiledModel
+from tests.helpers.artifacts.saved import compiled
+from tests.helpers.examples import examples
+from tests.helpers.graphs.dynamic_models import symbolic_model
+from tests.helpers.kernels.one_op import Array, normal, run
+
+SETTINGS = examples(0.6)
+EMBEDDING = """\
+version 1.0;
+extension tract_registry tract_core;
+graph embedding( ids ) -> ( rows )
+{
+    ids = external<integer>(shape = [2, 3]);
+    table = variable(label = 'table', shape = [10, 4]);
+    rows = tract_core_gather(table, ids, axis = 0);
+}
+"""
+VALID = np.array([[0, 9, 2], [3, -10, -1]])
+WRONG = np.array([[0, 9, 2], [3, 10, -11]])
+MESSAGE = "gather %rows: index 10 at [1, 1] of 'ids' is not in the range -10 to 9"
+HINT = "check_indices=False uses the nearest item instead"
+
+
+def error(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """The only error of a call."""
+    with pytest.raises(NnefError) as caught:
+        call(*arguments, **options)
+    (found,) = caught.value.errors
+    assert found.rule == "input/index"
+    return found
+
+
+def embedding(folder: Path, **options: Any) -> Any:
+    return compiled(folder, EMBEDDING, **options)
+
+
+def one_op(name: str, *arrays: Array, **attributes: Any) -> tuple[Graph, dict[str, Array]]:
+    """A graph of one operation, and its inputs x0, x1 ..."""
+    graph = Graph("one")
+    values = [
+        graph.add_input(TensorType(DType(x.dtype.name), x.shape), f"x{i}")
+        for i, x in enumerate(arrays)
+    ]
+    result = build(graph, name, values, attributes).output
+    result.name = "y"
+    graph.add_output(result)
+    return graph, {value.name: x for value, x in zip(values, arrays, strict=True)}
+
+
+# -- operations
+
+
+def first_wrong(indices: Array, extents: list[int]) -> tuple[list[int], int] | None:
+    """Position and value of the first index that is outside its extent."""
+    for position in np.ndindex(*indices.shape):
+        extent = extents[position[-1] if len(extents) > 1 else 0]
+        if not -extent <= indices[position] < extent:
+            return [*position], int(indices[position])
+    return None
+
+
+@st.composite
+def indexed(draw: st.DrawFn) -> tuple[str, list[Array], list[int], dict[str, Any]]:
+    """(operation, arrays, extents that the indices select from, attributes)"""
+    name = draw(
+        st.sampled_from(
+            ["gather", "gather_elements", "scatter_elements", "gather_nd", "scatter_nd"]
+        )
+    )
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple))
+    x, axis = normal(1, *shape), draw(st.integers(0, len(shape) - 1))
+    dtype = draw(st.sampled_from(["int32", "int64"]))
+    index = st.integers(-6, 6)
+
+    def numbers(*extents: int) -> Array:
+        count = math.prod(extents)
+        items = draw(st.lists(index, min_size=count, max_size=count))
+        return np.array(items, dtype).reshape(extents)
+
+    if name == "gather":
+        return (
+            name,
+            [x, numbers(*draw(st.sampled_from([(), (3,), (2, 2)])))],
+            [shape[axis]],
+            {"axis": axis},
+        )
+    if name.endswith("elements"):
+        extents = [draw(st.integers(1, n)) for n in shape]
+        extents[axis] = draw(st.integers(1, 4))
+        more = [normal(2, *extents)] if name.startswith("scatter") else []
+        return name, [x, numbers(*extents), *more], [shape[axis]], {"axis": axis}
+    depth = draw(st.integers(1, len(shape)))
+    where = numbers(3, depth)
+    more = [normal(2, 3, *shape[depth:])] if name.startswith("scatter") else []
+    return name, [x, where, *more], [*shape[:depth]], {}
+
+
+@SETTINGS
+@given(indexed(), st.sampled_from([1, 3]))
+def test_the_first_wrong_index_is_reported(
+    case: tuple[str, list[Array], list[int], dict[str, Any]], threads: int
+) -> None:
+    name, arrays, extents, attributes = case
+    graph, inputs = one_op(name, *arrays, **attributes)
+    model = CompiledModel.of(lower(graph), graph, threads=threads)
+    wrong = first_wrong(arrays[1], extents)
+    if wrong is None:
+        want = evaluate(graph, inputs).outputs["y"]
+        np.testing.assert_allclose(model(*arrays), want, rtol=1e-6)
+        return
+    position, value = wrong
+    found = error(model, *arrays)
+    at = f" at {position}" if position else ""
+    extent = extents[position[-1]] if len(extents) > 1 else extents[0]
+    assert found.message == (
+        f"{name} %y: index {value}{at} of 'x1' is not in the range {-extent} to {extent - 1}"
+    )
+    assert error(evaluate, graph, inputs) == found
+
+
+@pytest.mark.parametrize("name", ["avg_roi_pool", "max_roi_pool", "roi_resample", "max_roi_align"])
+@pytest.mark.parametrize("wrong", [-1, 2])
+def test_batch_indices_of_regions_do_not_count_from_the_end(name: str, wrong: int) -> None:
+    x, rois = normal(1, 2, 3, 5, 6), np.array([[0, 0, 4, 4]] * 3, np.float32)
+    batch = np.array([[1], [wrong], [9]], np.int32)
+    more = {"sampling_rate": (2, 2)} if name.endswith("align") else {}
+    graph, inputs = one_op(name, x, rois, batch, output_size=(2, 2), **more)
+    message = f"index {wrong} at [1, 0] of 'x2' is not in the range 0 to 1"
+    found = error(nnefc.compile(graph), *inputs.values())
+    assert found.message.partition(": ")[2] == message
+    assert error(evaluate, graph, inputs).message.partition(": ")[2] == message
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_error_does_not_depend_on_the_number_of_tiles(threads: int) -> None:
+    table, ids = normal(1, 50, 700), np.zeros(9000, np.int64)
+    ids[[700, 5000, 8999]] = 50, -51, 2**40
+    graph, _ = one_op("gather", table, ids)
+    model = nnefc.compile(graph, threads=threads)
+    assert any(each.tiles > 1 for each in model.launches)
+    for _ in range(20):
+        assert "index 50 at [700] of 'x1'" in error(model, table, ids).message
+    np.testing.assert_array_equal(model(table, ids % 50), table[ids % 50])
+
+
+def test_a_table_without_items_has_no_index() -> None:
+    for name in ("gather", "gather_elements"):
+        x, at = np.zeros((0, 3), np.float32), np.zeros((2, 3), np.int64)
+        with pytest.raises(NnefError, match=r"index 0 at .* is not in an extent of 0"):
+            run(name, x, at, axis=0)
+    with pytest.raises(NnefError, match=r"index 0 at .* is not in an extent of 0"):
+        run("gather_nd", np.zeros((2, 0, 3), np.float32), np.zeros((2, 2), np.int64))
+
+
+# -- ways to call
+
+
+def test_every_call_reports_and_the_next_one_works(tmp_path: Path) -> None:
+    model = embedding(tmp_path)
+    table = model.variables["table"]
+    calls: list[Callable[[Array], Any]] = [
+        model,
+        lambda ids: model(ids, out=np.empty((2, 3, 4), np.float32)),
+        lambda ids: model(np.asfortranarray(ids)),
+        lambda ids: model.run({"ids": ids})["rows"],
+    ]
+    for call in calls:
+        for _ in range(2):
+            found = error(call, WRONG)
+            assert (found.message, found.hint) == (MESSAGE, HINT)
+            assert (found.line, found.column) == (8, 12)
+            np.testing.assert_array_equal(call(VALID), table[VALID])
+    assert error(model.profile, WRONG, seconds=0.01).message == MESSAGE
+
+
+def test_native_calls_that_fail_leak_nothing(tmp_path: Path) -> None:
+    model = embedding(tmp_path)
+    assert model._fast is not None
+    before = sys.getrefcount(NotImplemented), sys.getrefcount(model.outputs[0].dtype)
+    for _ in range(200):
+        error(model, WRONG)
+    gc.collect()
+    after = sys.getrefcount(NotImplemented), sys.getrefcount(model.outputs[0].dtype)
+    assert abs(after[0] - before[0]) < 50
+    assert abs(after[1] - before[1]) < 50
+
+
+def test_calls_at_the_same_time_have_their_own_errors(tmp_path: Path) -> None:
+    graph, _ = one_op("gather", normal(1, 50, 64), np.zeros(4000, np.int64))
+    model = nnefc.compile(graph, threads=2)
+    table, problems = normal(1, 50, 64), list[str]()
+
+    def work(number: int) -> None:
+        ids = np.zeros(4000, np.int64)
+        ids[number] = 50 + number
+        for _ in range(30):
+            if number % 2:
+                if not np.array_equal(model(table, ids % 50), table[ids % 50]):
+                    problems.append("wrong result")
+            else:
+                message = error(model, table, ids).message
+                if f"index {50 + number} at [{number}]" not in message:
+                    problems.append(message)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+def test_without_checks_the_nearest_item_is_used(tmp_path: Path) -> None:
+    model = embedding(tmp_path, check_indices=False)
+    table = model.variables["table"]
+    nearest = np.array([[0, 9, 2], [3, 9, 0]])
+    np.testing.assert_array_equal(model(WRONG), table[nearest])
+    path = tmp_path / "unchecked.nnefc"
+    model.save(path)
+    np.testing.assert_array_equal(nnefc.load(path)(WRONG), table[nearest])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model))(WRONG), table[nearest])
+    with pytest.raises(NnefError, match="check_indices = 2: must be True or False"):
+        embedding(tmp_path, check_indices=2)
+
+
+def test_artifacts_report_with_names_and_places(tmp_path: Path) -> None:
+    model = embedding(tmp_path)
+    want = error(model, WRONG)
+    path, again = tmp_path / "a.nnefc", tmp_path / "b.nnefc"
+    model.save(path)
+    loaded = nnefc.load(path)
+    assert error(loaded, WRONG) == want
+    loaded.save(again)
+    assert error(nnefc.load(again), WRONG) == want
+    assert error(pickle.loads(pickle.dumps(model)), WRONG) == want
+
+
+# -- states, loops, symbols
+
+
+def test_variables_keep_their_values_when_a_call_fails() -> None:
+    graph = parse_graph("""
+    graph count(%i: int64[2]) -> (y = %y) {
+      %v: float32[2] = variable() {shape = [2], label = "total"}
+      %y: float32[2] = gather(%v, %i) {axis = 0}
+      %w: float32[2] = add(%v, %y)
+      %u: float32[2] = update(%v, %w)
+    }""")
+    variable = graph.variables["total"]
+    variable.data = np.array([1, 2], np.float32)
+    for threads in (1, 2):
+        model = nnefc.compile(graph, threads=threads)
+        assert isinstance(model, CompiledModel)
+        model(np.array([0, 1]))
+        np.testing.assert_array_equal(model.variables["total"], [2, 4])
+        error(model, np.array([0, 2]))
+        np.testing.assert_array_equal(model.variables["total"], [2, 4])
+        model(np.array([1, 0]))
+        np.testing.assert_array_equal(model.variables["total"], [6, 6])
+
+
+def test_sessions_keep_their_states_when_a_call_fails(tmp_path: Path) -> None:
+    """Symbolic plans report positions in the input of the call."""
+    model = symbolic_model(
+        tmp_path,
+        """graph g(ids) -> (all) {
+          ids = tract_core_external(shape = [1, S], datum_type = 'i64');
+          table = variable(label = 'table', shape = [10, 4]);
+          x = tract_core_gather(table, ids, axis = 0);
+          all = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1, datum_type = 'f32',
+            past_sequence_shape = [1, T, 4], input_sequence_shape = [1, S, 4]);
+        }""",
+        table=normal(1, 10, 4),
+    )
+    session, ids = model.session(), np.arange(7, dtype=np.int64)[None]
+    for count in (3, 1, 1, 2, 5, 6, 7):
+        before = session.shapes
+        kept = {name: array.copy() for name, array in session.states.items()}
+        wrong = ids[:, :count].copy()
+        wrong[0, -1] = 10
+        found = error(session, wrong)
+        assert (
+            f"index 10 at [0, {count - 1}] of 'ids' is not in the range -10 to 9" in found.message
+        )
+        assert session.shapes == before
+        for name, array in session.states.items():
+            np.testing.assert_array_equal(array, kept[name])
+        session(ids[:, :count])
+    table = normal(1, 10, 4)
+    want = np.concatenate([table[ids[0, :n]] for n in (3, 1, 1, 2, 5, 6, 7)])
+    np.testing.assert_array_equal(dict(session.states)["kept"][0], want)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_loops_report_the_first_turn_that_fails(backwards: bool) -> None:
+    graph = parse_graph(f"""
+    graph loop(%t: float32[4,2], %i: int64[6], %s: float32[1,2]) -> (s = %s1) {{
+      %s1: float32[1,2] = scan(%s, %i, %t) {{turns = 6, states = 1, scanned = 1,
+        backwards = [{str(backwards).lower()}],
+        body = graph turn(%s: float32[1,2], %i: int64[1], %t: float32[4,2]) -> (s1 = %n) {{
+          %r: float32[1,2] = gather(%t, %i) {{axis = 0}}
+          %n: float32[1,2] = add(%s, %r)
+        }}}}
+    }}""")
+    model, table = nnefc.compile(graph), normal(1, 4, 2)
+    start, ids = np.zeros((1, 2), np.float32), np.array([0, 4, 1, 2, 9, 3])
+    at, value = (4, 9) if backwards else (1, 4)
+    want = f"index {value} at [{at}] of 'i' is not in the range -4 to 3"
+    assert want in error(model, table, ids, start).message
+    valid = np.array([0, 1, 2, 3, -1, -4])
+    np.testing.assert_allclose(model(table, valid, start)[0], table[valid].sum(0), rtol=1e-6)
+
+
+# -- known indices
+
+
+def test_known_indices_are_checked_when_the_model_is_compiled() -> None:
+    graph = parse_graph("""
+    graph known(%x: float32[3,2]) -> (y = %y) {
+      %i: int64[2] = constant() {shape = [2], value = [1, 3]}
+      %y: float32[2,2] = gather(%x, %i) {axis = 0}
+    }""")
+    for option in (True, False):
+        found = error(nnefc.compile, graph, check_indices=option)
+        assert "index 3 at [1] of 'i' is not in the range -3 to 2" in found.message
+        assert not found.hint
+
+
+def test_known_indices_in_range_cost_no_check() -> None:
+    graph = parse_graph("""
+    graph known(%x: float32[3,2]) -> (y = %y) {
+      %i: int64[2] = constant() {shape = [2], value = [1, -3]}
+      %y: float32[2,2] = gather(%x, %i) {axis = 0}
+    }""")
+    (launch,) = lower(graph).launches
+    assert launch.words[-1] == -1
