@@ -200,6 +200,7 @@ def test_every_call_reports_and_the_next_one_works(tmp_path: Path) -> None:
 def test_native_calls_that_fail_leak_nothing(tmp_path: Path) -> None:
     model = embedding(tmp_path)
     assert model._fast is not None
+    gc.collect()
     before = sys.getrefcount(NotImplemented), sys.getrefcount(model.outputs[0].dtype)
     for _ in range(200):
         error(model, WRONG)
