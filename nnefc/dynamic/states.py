@@ -223,5 +223,5 @@ def only_sessions(what: str, names: Iterable[str]) -> NnefError:
         f"{what}: operators of this model keep states ({', '.join(names)}), which only sessions "
         "can hold",
         hint="the model of nnefc.compile and its .session() keep them from call to call; a document"
-        " that takes its states as inputs and returns them can be saved and written in C",
+        " that takes its states as inputs and returns them can be written in C",
     )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from nnefc.dynamic.plan_cache import MAX_LOG2_DISTANCE
+from nnefc.dynamic.coverage import coverage
 from nnefc.dynamic.planner import PLAN_BYTES, Planner, Request, SymbolicPlan
 from nnefc.dynamic.stored_source import StoredSource
+from nnefc.kernels.target.isa import host
 from nnefc.runtime.memory.arenas import ArenaPool
 from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
 from nnefc.support.errors import Diagnostic, NnefError, Place, warn
@@ -80,33 +80,40 @@ class StoredPlanner:
         """The planner of the document; a warning or an error tells why it is needed."""
         if not self._is_ready:
             self.source.symbol_values(shapes)  # shapes that contradict each other are an error
-            what, place = self._reason(shapes, states), Place(self.artifact.file.name)
+            reason = self._reason(shapes, states)
             if not _has_compiler():
-                message = f"{what[0]}, and there is no compiler here: numba is not installed"
-                raise NnefError.of("artifact/shape", message, place, what[1])
+                message = f"{reason.message}, and there is no compiler here: numba is not installed"
+                raise NnefError([reason._replace(message=message)])
             self._is_ready = True
-            if self.plans or self._target is None:
-                message = f"{what[0]}: compiling it now"
-                warn(Diagnostic("artifact/shape", message, place, "warning", hint=what[1]))
+            if self.plans or (self._target is None and self.artifact.targets):
+                message = f"{reason.message}: compiling it now"
+                warn(reason._replace(message=message, severity="warning"))
         return self._planner.get(lambda: Planner(self.document, self.config))
 
-    def _reason(self, shapes: Shapes, states: Shapes) -> tuple[str, str]:
-        """Why a plan has to be made, and a hint."""
+    def _covered(self) -> list[str]:
+        plans = ((plan.conditions, plan.model.holds) for plan in self.plans)
+        return list(dict.fromkeys(coverage(*plan) for plan in plans))
+
+    def _reason(self, shapes: Shapes, states: Shapes) -> Diagnostic:
+        """Why a plan has to be made."""
         from nnefc.runtime.artifact.reader import OTHER_VERSION
 
-        named = {**shapes, **states}
-        given = ", ".join(f"{n}: [{','.join(map(str, each))}]" for n, each in named.items())
+        place = Place(self.artifact.file.name)
         if self._target is None and self.artifact.targets:
             infos = self.artifact.target_infos()
             if any(info.obstacle == OTHER_VERSION for info in infos):
-                said = f"its code is of {OTHER_VERSION} ({self.artifact.version})"
-                return said, "save the model again with this version"
-            names = ", ".join(dict.fromkeys(info.isa for info in infos))
-            said = f"there is no code for this processor, only for {names}"
-            return said, "save the model with this target too (targets=, or compile --target)"
-        covered = "; ".join(dict.fromkeys(map(coverage, self.plans))) or "no shapes"
+                message = f"its code is of {OTHER_VERSION} ({self.artifact.version})"
+                hint = "save the model again with this version"
+            else:
+                names = ", ".join(dict.fromkeys(info.isa for info in infos))
+                message = f"there is no code for this processor ({host().name}), only {names}"
+                hint = "save the model with this target too (targets=, or compile --target)"
+            return Diagnostic("artifact/target", message, place, hint=hint)
+        named = {**shapes, **states}
+        given = ", ".join(f"{n}: [{','.join(map(str, each))}]" for n, each in named.items())
+        covered = "; ".join(self._covered()) or "no shapes"
         hint = f"name it when saving: save(path, shapes=...); the file has plans for {covered}"
-        return f"no plan in the file fits {given}", hint
+        return Diagnostic("artifact/shape", f"no plan in the file fits {given}", place, hint=hint)
 
 
 def _has_compiler() -> bool:
@@ -114,43 +121,3 @@ def _has_compiler() -> bool:
         return find_spec("numba") is not None and find_spec("llvmlite") is not None
     except ValueError:  # sys.modules[...] is None
         return False
-
-
-def coverage(plan: SymbolicPlan) -> str:
-    """The values of each symbol for which a plan holds, as text: `S = 1 to 2047`.
-
-    For one symbol, the others have the values of the trace.
-    """
-    conditions = plan.conditions
-    key = conditions.traced
-    hints = conditions.hints
-    parts: list[str] = []
-    for i, name in enumerate(conditions.symbols):
-        low, high = _range(plan, list(hints), i)
-        parts.append(f"{name} = {low}" if low == high else f"{name} = {low} to {high}")
-    count = len(list(chain(conditions.symbols, conditions.groups)))
-    if count > len(conditions.symbols):
-        parts.append("grown states")
-    return ", ".join(parts) or f"extents {key.extents}"
-
-
-def _range(plan: SymbolicPlan, values: list[int], index: int) -> tuple[int, int]:
-    """The ends of a range of values around the hint for which the guards hold."""
-    hint = values[index]
-
-    def holds(value: int) -> bool:
-        tried = [*values[:index], value, *values[index + 1 :]]
-        near = plan.conditions.distance(tried) <= MAX_LOG2_DISTANCE
-        return value > 0 and near and plan.model.holds(tried)
-
-    ends: list[int] = []
-    for sign in (-1, 1):
-        inside, step = hint, 1
-        while holds(hint + sign * step):
-            inside, step = hint + sign * step, 2 * step
-        outside = hint + sign * step
-        while abs(outside - inside) > 1:
-            middle = (inside + outside) // 2
-            inside, outside = (middle, outside) if holds(middle) else (inside, middle)
-        ends.append(inside)
-    return ends[0], ends[1]

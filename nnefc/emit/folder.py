@@ -72,9 +72,12 @@ def write_c_patterns(
     """
     from nnefc.emit.patterns import embedded_patterns
 
-    symbols = build.patterns[0].conditions.symbols
+    first = build.patterns[0]
+    inputs, outputs = tensors
+    counts = first.outputs[len(outputs) :]  # of valid items of the outputs
     prefix = model_name(model.name) if name is None else check_name(name)
-    interface = Interface.of(prefix, *tensors, (), symbols)
+    symbols = first.conditions.symbols
+    interface = Interface.of(prefix, inputs, (*outputs, *counts), (), symbols)
     arrays = list(model.arrays.values())
     return _write(
         path,

@@ -101,9 +101,10 @@ def _shape_code(
         code.require(">=", (0, ((f"s{i}", 1),)), (0, ()))
     for sign, left, right in linear.assertions:
         names = {name for _, factors in (left, right) for name, _ in factors}
-        if names <= set(conditions.symbols):
-            sides = (symbol_indices(side, conditions.symbols) for side in (left, right))
-            code.require(sign, *sides)
+        if names <= {*conditions.symbols, *linear.known}:
+            sides = (left, right)
+            first, second = (symbol_indices(s, symbols, linear.known) for s in sides)
+            code.require(sign, first, second)
     return code, code.add(template.program)
 
 

@@ -7,7 +7,7 @@ then results of steps.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from nnefc.kernels.embedded.model_layout import OPERATIONS, STEP
@@ -174,10 +174,12 @@ class ShapeCode:
         return total
 
 
-def symbol_indices(terms: Terms, symbols: Sequence[str]) -> Terms:
-    """A sum with the names `s0, s1, ...` of symbols."""
+def symbol_indices(terms: Terms, symbols: Sequence[str], known: Mapping[str, int]) -> Terms:
+    """A sum with the names `s0, s1, ...` of symbols; those with `known` values are constant."""
     constant, factors = terms
-    return constant, tuple((f"s{symbols.index(name)}", factor) for name, factor in factors)
+    constant += sum(factor * known[name] for name, factor in factors if name in known)
+    free = [(name, factor) for name, factor in factors if name not in known]
+    return constant, tuple((f"s{symbols.index(name)}", factor) for name, factor in free)
 
 
 def unwritable(what: str) -> NnefError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ Array = np.ndarray[Any, Any]
 
 class Artifact(ArtifactReader):
     """A model for known shapes in a file."""
+
+    is_dynamic: Literal[False] = False
 
     def __init__(self, file: ArtifactFile, *, verified: bool = False) -> None:
         """`verified`: the checksum of the weights is known to be right.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from nnefc.symbolic import straight_line
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.executable_memory import ExecutableImage
+    from nnefc.symbolic.straight_line import Function
 
 Array = np.ndarray[Any, Any]
 Constants = Callable[[], Sequence[Array]]
@@ -35,6 +36,8 @@ class Pattern(NamedTuple):
 
 class DynamicArtifact(ArtifactReader):
     """A model with symbols or states in a file."""
+
+    is_dynamic: Literal[True] = True
 
     def __init__(self, file: ArtifactFile, *, verified: bool = False) -> None:
         """As `ArtifactReader`; `facts` are those of `write_dynamic.PortableSource`."""
@@ -52,10 +55,13 @@ class DynamicArtifact(ArtifactReader):
             code = self.code(target)
             return [self._pattern(each, code, target, shared) for each in facts]
 
-    def conditions(self, number: int) -> list[PlanConditions]:
-        """The conditions of the patterns of a target."""
+    def functions(self, number: int) -> list[tuple[PlanConditions, Function]]:
+        """The conditions and the function of each pattern of a target; no code is mapped."""
         with self.reading():
-            return [_conditions(each["conditions"]) for each in self.targets[number]["patterns"]]
+            return [
+                (_conditions(each["conditions"]), self._template(each).program.function())
+                for each in self.targets[number]["patterns"]
+            ]
 
     def _plan_sizes(self, target: Facts) -> tuple[int, int]:
         sizes = [super(DynamicArtifact, self)._plan_sizes(each) for each in target["patterns"]]

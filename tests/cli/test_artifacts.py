@@ -231,6 +231,18 @@ def _changed(cli: Cli, net: Path) -> bool:
 # -- documentation
 
 
+ENCODER = """\
+version 1.0;
+extension tract_registry tract_core;
+extension tract_symbol S;
+graph encoder(tokens) -> (y)
+{
+    tokens = tract_core_external(shape = [1, S], datum_type = 'i64');
+    y = tract_core_cast(tokens, to = 'f32');
+}
+"""
+
+
 def test_the_commands_of_the_documentation_work(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +252,9 @@ def test_the_commands_of_the_documentation_work(
     monkeypatch.chdir(tmp_path)
     shutil.copy(DIGITS, "net.nnef.tgz")
     np.save("input.npy", np.zeros(nnefc.compile(DIGITS).inputs[0].shape, np.float32))
+    Path("encoder.nnef.tgz").mkdir()
+    Path("encoder.nnef.tgz/graph.nnef").write_text(ENCODER)
+    np.save("tokens.npy", np.zeros((1, 9), np.int64))
     for line in commands:
         result = cli(*shlex.split(line, comments=True)[1:])
         assert result.status == 0, (line, result.err)

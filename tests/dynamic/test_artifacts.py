@@ -154,7 +154,7 @@ model = nnefc.load(sys.argv[1])
 for length in map(int, sys.argv[2].split(",")):
     y = model(numpy.ones((1, length, 4), numpy.float32))
 late = ("passes", "lower", "syntax", "frontends", "ops", "symbolic.integers", "dynamic.save")
-heavy = ("numba", "llvmlite", "typer", "rich", *(f"nnefc.{name}" for name in late))
+heavy = ("numba", "llvmlite", "dataclasses", "nnefc.ir", *(f"nnefc.{name}" for name in late))
 print([name for name in heavy if sys.modules.get(name)])
 try:
     model(numpy.ones((1, 3000, 4), numpy.float32))

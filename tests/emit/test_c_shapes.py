@@ -151,6 +151,29 @@ int main(void) {
     assert subprocess.run([program], check=False).returncode == 0
 
 
+@needs_compiler
+def test_results_that_are_counted(tmp_path: Path) -> None:
+    """The count of valid items is a further output, as for known shapes."""
+    body = """graph g(x) -> (y) {
+      x = tract_core_external(shape = [S], datum_type = 'f32');
+      y = tract_onnx_non_zero(x, count_symbol = 'n');
+    }"""
+    extensions = "extension tract_registry tract_onnx;\nextension tract_symbol S;\n"
+    compiled = model(tmp_path, body, extensions)
+    program = emitted(compiled, tmp_path, {"S": 20})
+    length = 20
+    x = (items(length) > 0).astype(np.float32)
+    found = compiled(x)
+    folder = program.parent
+    x.tofile(folder / "x")
+    command = [program, "-s", length, folder / "x", folder / "y", folder / "n"]
+    assert subprocess.run(list(map(str, command)), check=False).returncode == 0
+    counts = np.fromfile(folder / "n", np.uint8).view(f"i{(folder / 'n').stat().st_size}")
+    assert counts[0] == found.shape[1]
+    written = np.fromfile(folder / "y", found.dtype)
+    np.testing.assert_array_equal(written[: found.shape[1]], found[0])
+
+
 def test_plans_that_c_cannot_compute_are_told(tmp_path: Path) -> None:
     body = """graph g(x) -> (y) {
       x = tract_core_external(shape = [1, 1, S, S], datum_type = 'f32');

@@ -35,18 +35,8 @@ ALLOWED: dict[str, set[str]] = {
         "artifacts",
     },
     "dynamic": {
-        *(
-            "symbolic",
-            "formats",
-            "ir",
-            "options",
-            "frontends",
-            "program",
-            "runtime",
-            "emit",
-            "driver",
-        ),
-        "artifacts",
+        *("symbolic", "formats", "ir", "options", "frontends", "kernels", "program", "runtime"),
+        *("emit", "driver", "artifacts"),
     },
     "api": {
         *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),

@@ -13,7 +13,12 @@ from nnefc.cli.bench.tables import print_facts
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.inputs import read_files
 from nnefc.cli.support.measurements import require_seconds
-from nnefc.cli.support.opened_model import ArtifactModel, OpenedModel, open_model
+from nnefc.cli.support.opened_model import (
+    ArtifactModel,
+    DynamicArtifactModel,
+    OpenedModel,
+    open_model,
+)
 from nnefc.cli.support.options import (
     Accuracy,
     Batch,
@@ -193,8 +198,9 @@ def _cold_start(
     from nnefc.cli.bench.cold_start import cold_start, cold_start_of_artifact
 
     options = DocumentOptions.of(context)
-    if isinstance(opened, ArtifactModel):
-        return cold_start_of_artifact(options.model, threads)
+    if isinstance(opened, ArtifactModel | DynamicArtifactModel):
+        shapes = {value.name: value.type.dims for value in opened.inputs}
+        return cold_start_of_artifact(options.model, threads, shapes)
     return cold_start(
         options.model,
         import_options={

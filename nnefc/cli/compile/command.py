@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from nnefc.cli.compile.dynamic import compile_dynamic, print_dynamic
 from nnefc.cli.compile.emit_c import write_folder
 from nnefc.cli.compile.explain import PassRecorder
 from nnefc.cli.compile.options import (
     CodeOptions,
     Destination,
+    Dynamic,
     Emit,
     Explain,
     Name,
@@ -54,6 +56,7 @@ def compile_(
     target: Targets = None,
     emit: Emit = None,
     name: Name = None,
+    dynamic: Dynamic = False,
     plan: Plan = False,
     explain: Explain = False,
     tune: Tune = False,
@@ -99,10 +102,28 @@ def compile_(
         nnefc compile graph.nnef --random-weights 1 --batch 8 --plan
 
         nnefc compile text.nnef.tgz --symbol S=128 -o text128.nnefc
+
+        nnefc compile text.nnef.tgz --dynamic --symbol S=64 --symbol S=1 -o text.nnefc
     """
     options = CodeOptions.of(threads, accuracy, tune, explain)
     destination = Destination.of(output, target, emit, name)
-    report = compile_document(DocumentOptions.of(context), options, destination)
+    _compile(DocumentOptions.of(context), options, destination, dynamic, plan, json)
+
+
+def _compile(
+    document: DocumentOptions,
+    options: CodeOptions,
+    destination: Destination,
+    dynamic: bool,
+    plan: bool,
+    json: bool,
+) -> None:
+    """Compile a document, and print the report as tables or as JSON."""
+    if dynamic:
+        facts = compile_dynamic(document, options, destination)
+        print_json(facts) if json else print_dynamic(facts)
+        return
+    report = compile_document(document, options, destination)
     if json:
         print_json({**report.facts, "plan": report.plan} if plan else report.facts)
     else:

@@ -66,8 +66,12 @@ def check_emit(
 
 def write_folder(result: CompileResult, emission: Emission) -> dict[str, Any]:
     """Write the folder and return the sizes of its files, for JSON."""
+    return emission_facts(emission, result.emit_c(emission.folder, emission.name))
+
+
+def emission_facts(emission: Emission, names: Sequence[str]) -> dict[str, Any]:
+    """The sizes of the files of a folder, for JSON."""
     folder = emission.folder
-    names = result.emit_c(folder, emission.name)
     return {
         "path": str(folder),
         "target": emission.target,

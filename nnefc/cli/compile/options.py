@@ -54,6 +54,15 @@ Name = Annotated[
         "graph).",
     ),
 ]
+Dynamic = Annotated[
+    bool,
+    typer.Option(
+        "--dynamic",
+        help="Keep symbols and states in what is written: --symbol (or --shape) names a length to "
+        "plan for, and similar ones need no compiler. Repeat it for several: --symbol S=64 "
+        "--symbol S=1.",
+    ),
+]
 Plan = Annotated[bool, typer.Option("--plan", help="List the launches of the plan.")]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Show what each pass changed, and what it gained.")

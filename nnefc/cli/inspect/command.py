@@ -12,7 +12,12 @@ from nnefc.cli.inspect.tables import print_facts
 from nnefc.cli.support.diagnostics import reported
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.models import read
-from nnefc.cli.support.opened_model import ArtifactModel, names_artifact, open_artifact
+from nnefc.cli.support.opened_model import (
+    ArtifactModel,
+    names_artifact,
+    open_artifact,
+    source_of,
+)
 from nnefc.cli.support.options import (
     Dialect,
     Json,
@@ -20,13 +25,17 @@ from nnefc.cli.support.options import (
     ModelOrArtifact,
     Shapes,
     parse_import,
+    parse_shapes,
     usage,
 )
 from nnefc.cli.support.printing import print_json
 from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
+    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
+    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
 Weights = Annotated[
     bool, typer.Option("--weights", "-w", help="Describe the variables and their values.")
@@ -81,15 +90,15 @@ def inspect(
     for path, suffix in ((svg, ".svg"), (html, ".html")):
         if path is not None and path.suffix != suffix:
             raise usage(f"--{suffix[1:]} {path}: the name should end in {suffix}")
+    options = DocumentOptions.of(context)
     if names_artifact(model):
         artifact = open_artifact(context, model, digest=digest, verify=verify)
-        graph = ArtifactModel(artifact).graph if weights else artifact.structure
-        verified = verify or digest is not None
-        facts = {**describe(graph), "artifact": describe_artifact(artifact, verified)}
+        graph, facts = _of_artifact(artifact, options, weights)
+        facts["artifact"] = describe_artifact(artifact, verify or digest is not None)
     elif verify or digest is not None:
         raise usage(f"{model} is no artifact: --verify and --digest do not apply")
     else:
-        graph, source_facts = _read(DocumentOptions.of(context), data=weights)
+        graph, source_facts = _read(options, data=weights)
         facts = {**describe(graph), **source_facts}
     if weights:
         facts["variables"] = describe_weights(graph)
@@ -119,8 +128,6 @@ def _write_pictures(
 
 def _read(options: DocumentOptions, *, data: bool) -> tuple[Graph, dict[str, Any]]:
     """(the graph of a document, facts of its dialect); symbols without values get small ones."""
-    from nnefc.cli.inspect.symbols import describe_source
-    from nnefc.frontends.common.graph_source import sample_graph
     from nnefc.ir import Graph
 
     config = parse_import(
@@ -133,6 +140,26 @@ def _read(options: DocumentOptions, *, data: bool) -> tuple[Graph, dict[str, Any
     source = read(options.model, config, sources=True)
     if isinstance(source, Graph):
         return source, {"dialect": "nnef"}
+    return _of_source(source, options)
+
+
+def _of_artifact(
+    artifact: Artifact | DynamicArtifact, options: DocumentOptions, weights: bool
+) -> tuple[Graph, dict[str, Any]]:
+    """(the graph of an artifact, its facts and those of its dialect)."""
+    if artifact.is_dynamic is True:
+        graph, source_facts = _of_source(source_of(artifact, options), options)
+        return graph, {**describe(graph), **source_facts}
+    graph = ArtifactModel(artifact).graph if weights else artifact.structure
+    return graph, describe(graph)
+
+
+def _of_source(source: GraphSource, options: DocumentOptions) -> tuple[Graph, dict[str, Any]]:
+    """(a graph of a document with symbols, facts of its dialect)."""
+    from nnefc.cli.inspect.symbols import describe_source
+    from nnefc.frontends.common.graph_source import sample_graph
+
+    shapes = parse_shapes(options.shape) or {}
     with reported() as diagnostics:
-        sample = sample_graph(source, config.shapes, diagnostics)
+        sample = sample_graph(source, shapes, diagnostics)
     return sample.graph, describe_source(source, sample)

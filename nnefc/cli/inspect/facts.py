@@ -9,6 +9,7 @@ from nnefc.cli.support.artifacts import file_facts
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Op
     from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
 
 def describe(graph: Graph) -> dict[str, Any]:
@@ -31,10 +32,12 @@ def describe(graph: Graph) -> dict[str, Any]:
     }
 
 
-def describe_artifact(artifact: Artifact, verified: bool) -> dict[str, Any]:
+def describe_artifact(artifact: Artifact | DynamicArtifact, verified: bool) -> dict[str, Any]:
     """Facts of an artifact beside its graph; `verified`: its checksums were compared."""
     import numpy as np
 
+    if artifact.is_dynamic is True:
+        return {**file_facts(artifact), "states": [], "verified": verified}
     present = artifact.current_values()
     states = [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.support.artifacts import print_targets
+from nnefc.cli.support.artifacts import print_plans, print_targets
 from nnefc.cli.support.printing import console, count, print_table, quantity, size, table
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def _print_artifact(out: Console, facts: dict[str, Any]) -> None:
     )
     verified = ", all checksums match" if facts["verified"] else ""
     out.print(f"digest  {facts['digest']}{verified}")
+    print_plans(out, facts)
     print_targets(out, facts["targets"])
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.ir import Graph
+    from nnefc.runtime.artifact.file import ArtifactFile
     from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
 
 def complete_targets(incomplete: str) -> list[str]:
@@ -55,10 +57,13 @@ def check_results(graph: Graph) -> None:
     """Raise NnefError if operators keep states, which only sessions hold; report the outputs that
     count items of others.
     """
-    from nnefc.dynamic.states import only_sessions
-
     if states := graph.state_shapes:
-        raise only_sessions("-o", states)
+        raise NnefError.of(
+            "input/state",
+            f"-o: operators of this model keep states ({', '.join(states)}), which only sessions "
+            "can hold",
+            hint="add --dynamic: the artifact then keeps them from call to call",
+        )
     report_counts(graph)
 
 
@@ -84,23 +89,44 @@ def require_suffix(option: str, path: Path) -> None:
         )
 
 
+def artifact_in(file: ArtifactFile) -> Artifact | DynamicArtifact:
+    """The model in an open file."""
+    from nnefc.runtime.artifact.file import DYNAMIC_FORMAT
+    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+
+    return DynamicArtifact(file) if file.format == DYNAMIC_FORMAT else Artifact(file)
+
+
 def written_facts(path: Path) -> dict[str, Any]:
     """`file_facts` of the artifact at a path."""
     from nnefc.runtime.artifact.file import open_file
-    from nnefc.runtime.artifact.read import Artifact
 
-    return file_facts(Artifact(open_file(path)))
+    return file_facts(artifact_in(open_file(path)))
 
 
-def file_facts(artifact: Artifact) -> dict[str, Any]:
+def plan_facts(artifact: Artifact | DynamicArtifact) -> dict[str, Any]:
+    """The lengths of the plans of a model with symbols, for JSON."""
+    if artifact.is_dynamic is False:
+        return {}
+    from nnefc.dynamic.coverage import coverage_of_file
+
+    return {"plans": coverage_of_file(artifact)}
+
+
+def print_plans(out: Console, facts: Mapping[str, Any]) -> None:
+    """Print the lengths of `plan_facts`."""
+    for text in facts.get("plans", ()):
+        out.print(f"plan    {text}")
+
+
+def file_facts(artifact: Artifact | DynamicArtifact) -> dict[str, Any]:
     """Sizes, digest and targets of an artifact, for JSON."""
-    from nnefc.runtime.artifact.file import FORMAT
-
     best = artifact.best_target()
     return {
         "digest": artifact.file.digest,
         "nnefc": artifact.version,
-        "format": FORMAT,
+        "format": artifact.file.format,
         "accuracy": artifact.accuracy,
         **artifact.file.sizes,
         "targets": [
@@ -117,6 +143,7 @@ def file_facts(artifact: Artifact) -> dict[str, Any]:
             }
             for i, target in enumerate(artifact.target_infos())
         ],
+        **plan_facts(artifact),
     }
 
 

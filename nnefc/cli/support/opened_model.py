@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from nnefc.cli.support.artifacts import artifact_in
 from nnefc.cli.support.diagnostics import reported, reported_warnings
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.inputs import input_shapes, no_data
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     import typer
 
+    from nnefc.dynamic.model import DynamicModel
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Value
     from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.run.interface import Model
     from nnefc.runtime.run.model import CompiledModel
 
@@ -35,6 +38,10 @@ _COMPILE_PARAMETERS: Final = frozenset(
     {"shape", "symbol", "batch", "random_weights", "scalar", "accuracy", "dialect", "limit"}
 )
 """Parameters of commands that say how a document is compiled; they are errors for artifacts."""
+
+
+_OF_SHAPES: Final = frozenset({"shape", "symbol"})
+"""Those of them that name the shapes of a call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -153,6 +160,31 @@ class ArtifactModel:
     compile_stateful = compile
 
 
+@dataclass(slots=True, eq=False)
+class DynamicArtifactModel(DocumentModel):
+    """A model with symbols or states in an artifact, for known shapes of inputs."""
+
+    artifact: DynamicArtifact | None = None
+
+    def _model(self, threads: int | None) -> DynamicModel:
+        from nnefc.dynamic.model import DynamicModel
+
+        assert self.artifact is not None
+        return DynamicModel.of_artifact(self.artifact, threads)
+
+    def compile(self, threads: int | None) -> CompiledModel:
+        """The model for `threads` threads, from a plan in the file if one fits."""
+        if self.graph.states:
+            return compile_graph(self.graph, threads, self.accuracy)
+        with reported_warnings():
+            return self._model(threads).for_shapes(self._input_shapes())
+
+    def compile_stateful(self, threads: int | None) -> Model:
+        """The model for `threads` threads; it keeps its states from call to call."""
+        with reported_warnings():
+            return self._model(threads)
+
+
 def _evaluate_cycles(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
     """The float64 reference results of the last cycle; variables keep their updated values."""
     from nnefc.ops.custom import spec
@@ -178,12 +210,31 @@ def open_model(context: typer.Context) -> OpenedModel:
     typed: Mapping[str, Any] = context.params
     options = DocumentOptions.of(context)
     if names_artifact(options.model):
-        return ArtifactModel(open_artifact(context, options.model))
+        artifact = open_artifact(context, options.model)
+        if artifact.is_dynamic is False:
+            return ArtifactModel(artifact)
+        shapes, source = list(options.shape or ()), source_of(artifact, options)
+        graph = _graph_of(source, shapes, typed)
+        return DynamicArtifactModel(graph, shapes, artifact.accuracy, source, artifact)
     shapes = options.shapes()
     source = read(options.model, options.import_config(shapes))
     accuracy: str = typed["accuracy"]
     if isinstance(source, Graph):
         return DocumentModel(source, shapes, accuracy)
+    return DocumentModel(_graph_of(source, shapes, typed), shapes, accuracy, source)
+
+
+def source_of(artifact: DynamicArtifact, options: DocumentOptions) -> GraphSource:
+    """The document in an artifact, with the values of `--symbol`."""
+    from nnefc.cli.support.options import parse_symbols
+    from nnefc.dynamic.content import source_in
+
+    source = source_in(artifact)
+    return source.with_symbols(parse_symbols(options.symbol) or {})
+
+
+def _graph_of(source: GraphSource, shapes: list[str], typed: Mapping[str, Any]) -> Graph:
+    """The graph for `shapes`, in the form of `--shape`, and for those of files, which are added."""
     of_files = input_shapes(source.inputs, typed.get("input"))
     of_options = parse_shapes(shapes) or {}
     missing = [name for name in source.inputs if name not in {**of_files, **of_options}]
@@ -193,8 +244,8 @@ def open_model(context: typer.Context) -> OpenedModel:
     _check_agreement(known, of_options)
     shapes += [f"{n}={','.join(map(str, s))}" for n, s in known.items() if n not in of_options]
     with reported() as diagnostics:
-        graph = source.graph({**known, **of_options}, diagnostics)
-    return DocumentModel(graph, shapes, accuracy, source)
+        source.check({**known, **of_options})
+        return source.graph({**known, **of_options}, diagnostics)
 
 
 def _check_agreement(
@@ -222,18 +273,21 @@ def names_artifact(model: str) -> bool:
 
 def open_artifact(
     context: typer.Context, path: str, *, digest: str | None = None, verify: bool = False
-) -> Artifact:
+) -> Artifact | DynamicArtifact:
     """Open an artifact; compile options of the command are errors.
+
+    `--shape` and `--symbol` are options of a model with symbols.
 
     `digest`: the digest that the file must have; `verify`: compare all checksums.
     """
     from nnefc.runtime.artifact.file import open_file
-    from nnefc.runtime.artifact.read import Artifact
 
+    artifact = artifact_in(open_file(path, digest=digest, verify=verify))
+    allowed = _OF_SHAPES if artifact.is_dynamic else frozenset[str]()
     typed = {
         max(parameter.opts, key=len): context.params[parameter.name]
         for parameter in context.command.params
-        if parameter.name in _COMPILE_PARAMETERS and _is_typed(context, parameter.name)
+        if parameter.name in _COMPILE_PARAMETERS - allowed and _is_typed(context, parameter.name)
     }
     if typed:
         arguments = shlex.join(
@@ -245,7 +299,7 @@ def open_artifact(
             Place(printable(path)),
             f"compile the document with them: nnefc compile MODEL {arguments} -o {Path(path).name}",
         )
-    return Artifact(open_file(path, digest=digest, verify=verify))
+    return artifact
 
 
 def _arguments(option: str, value: object) -> list[str]:

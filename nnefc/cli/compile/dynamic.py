@@ -1,0 +1,129 @@
+"""`nnefc compile --dynamic`: artifacts and C programs that keep symbols and states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.compile.emit_c import emission_facts, print_emitted
+from nnefc.cli.support.artifacts import print_plans, print_targets, written_facts
+from nnefc.cli.support.diagnostics import reported_warnings
+from nnefc.cli.support.models import read
+from nnefc.cli.support.options import parse_import, parse_shapes, parse_symbols, usage
+from nnefc.cli.support.printing import console, progress, size
+from nnefc.ir import Graph
+
+if TYPE_CHECKING:
+    from nnefc.cli.compile.options import CodeOptions, Destination
+    from nnefc.cli.support.documents import DocumentOptions
+    from nnefc.frontends.common.graph_source import GraphSource
+
+
+def compile_dynamic(
+    document: DocumentOptions, options: CodeOptions, destination: Destination
+) -> dict[str, Any]:
+    """Write a model with its symbols and states; returns facts for JSON.
+
+    `--symbol` and `--shape` name the shapes to plan for; repeated values are those of several
+    calls.
+    """
+    if options.tune or options.explain:
+        raise usage("--tune and --explain are for a model of known shapes: not with --dynamic")
+    if not destination.targets:
+        raise usage("--dynamic needs a file to write", "add -o net.nnefc")
+    if document.batch is not None:
+        raise usage("--batch does not apply with --dynamic", "name shapes: --symbol or --shape")
+    start = time.perf_counter()
+    source = _source(document)
+    shapes = named_calls(document.symbol, document.shape) or [_only_shapes(source)]
+    import_seconds, start = time.perf_counter() - start, time.perf_counter()
+    facts: dict[str, Any] = {"name": source.name, "import_seconds": import_seconds}
+    from nnefc.dynamic.model import DynamicModel
+    from nnefc.options.compile_config import CompileConfig
+
+    config = CompileConfig.of(options.threads, options.accuracy)
+    with reported_warnings(), progress("compiling") as advance:
+        model = DynamicModel.of(source, {}, config, None)
+        if destination.emission is not None:
+            emission = destination.emission
+            files = model.emit_c(
+                emission.folder, name=emission.name, target=emission.target, shapes=shapes
+            )
+            facts["emitted"] = emission_facts(emission, files)
+        else:
+            assert destination.artifact is not None
+            targets = destination.targets
+            model.save(destination.artifact, targets=targets, shapes=shapes, progress=advance)
+    facts["compile_seconds"] = time.perf_counter() - start
+    if destination.artifact is not None and destination.emission is None:
+        path: Path = destination.artifact
+        facts["artifact"] = {"path": str(path), **written_facts(path)}
+    return facts
+
+
+def print_dynamic(facts: Mapping[str, Any]) -> None:
+    """Print the facts of `compile_dynamic`."""
+    out = console()
+    out.print(f"import {facts['import_seconds']:.2f} s, compile {facts['compile_seconds']:.2f} s")
+    if "emitted" in facts:
+        print_emitted(out, facts["emitted"])
+        return
+    artifact = facts["artifact"]
+    out.print(f"{artifact['path']}: {size(artifact['bytes'])}")
+    out.print(f"digest {artifact['digest']}")
+    print_plans(out, artifact)
+    print_targets(out, artifact["targets"])
+
+
+def named_calls(
+    symbols: Sequence[str] | None, shapes: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """The shapes of several calls, from repeated options; an option given once is for all calls.
+
+    Either values of symbols, or shapes of inputs.  Raises NnefError for wrong options.
+    """
+    if symbols and shapes:
+        raise usage("--symbol and --shape both name shapes", "use one of them with --dynamic")
+    each = [parse_symbols([option]) for option in symbols or ()]
+    each += [parse_shapes([option]) or {} for option in shapes or ()]  # pyright: ignore
+    values: dict[str, list[Any]] = {}
+    for option in each:
+        for name, value in option.items():
+            values.setdefault(name, []).append(value)
+    calls = max(map(len, values.values()), default=0)
+    for name, several in values.items():
+        if 1 < len(several) < calls:
+            raise usage(
+                f"{name} has {len(several)} values, others have {calls}",
+                "give each as many values as calls, or one for all",
+            )
+    return [
+        {name: several[min(i, len(several) - 1)] for name, several in values.items()}
+        for i in range(calls)
+    ]
+
+
+def _source(document: DocumentOptions) -> GraphSource:
+    config = parse_import(
+        random_weights=document.random_weights,
+        scalar=document.scalar,
+        dialect=document.dialect,
+        strict=document.strict,
+        limits=document.limit,
+    )
+    source = read(document.model, config)
+    if isinstance(source, Graph):
+        raise usage(
+            f"{document.model} has neither symbols in its shapes nor states", "leave out --dynamic"
+        )
+    return source
+
+
+def _only_shapes(source: GraphSource) -> dict[str, Any]:
+    """The shapes of the inputs of a document without symbols."""
+    if source.free:
+        example = " ".join(f"--symbol {name}=16" for name in source.free)
+        raise usage("--dynamic needs the shapes to plan for", f"name them, as in {example}")
+    return {name: type_.dims for name, type_ in source.types().items()}

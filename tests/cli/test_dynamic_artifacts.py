@@ -1,0 +1,158 @@
+"""Artifacts that keep symbols and states, on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.dynamic.model import DynamicModel
+from tests.helpers.command_line import Cli
+
+HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
+ROWS = f"""{HEAD}extension tract_symbol B;
+extension tract_symbol S;
+graph rows(x) -> (y)
+{{
+    x = tract_core_external(shape = [B, S, 4], datum_type = 'f32');
+    y = matmul(x, x, transposeB = true);
+}}
+"""
+CACHE = f"""{HEAD}extension tract_registry tract_transformers;
+extension tract_symbol S;
+extension tract_symbol P;
+graph g(x) -> (all)
+{{
+    x = tract_core_external(shape = [1, S, 4], datum_type = 'f32');
+    all = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1, datum_type = 'f32',
+        past_sequence_shape = [1, P, 4], input_sequence_shape = [1, S, 4]);
+}}
+"""
+RANDOM = ("--random-inputs", "1")
+LENGTHS = ("--symbol", "B=1", "--symbol", "S=20", "--symbol", "S=1")
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.nnef"
+    path.write_text(ROWS)
+    return path
+
+
+@pytest.fixture
+def artifact(cli: Cli, document: Path) -> Path:
+    path = document.with_suffix(".nnefc")
+    found = cli("compile", document, "--dynamic", *LENGTHS, "-o", path)
+    assert found.status == 0, found.err
+    assert "plan    B = 1, S = " in found.out
+    return path
+
+
+def test_run(cli: Cli, artifact: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 33, 4)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    found = cli("run", artifact, "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npz")
+    assert (found.status, found.err) == (0, "")
+    y = np.load(tmp_path / "y.npz")["y"]
+    np.testing.assert_allclose(y, x @ x.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)
+    found = cli("run", artifact, "--symbol", "B=1", "--symbol", "S=25", *RANDOM, "--json")
+    assert json.loads(found.out)["y"]["shape"] == [1, 25, 25]
+    assert found.err == ""
+    found = cli("run", artifact, "--shape", "x=3,7,4", *RANDOM, "--json")
+    assert json.loads(found.out)["y"]["shape"] == [3, 7, 7]
+    assert "no plan in the file fits x: [3,7,4]: compiling it now [artifact/shape]" in found.err
+    found = cli("run", artifact, "--symbol", "B=1", "--symbol", "S=9", *RANDOM, "--reference")
+    assert "1x9x9" in found.out
+
+
+def test_inspect(cli: Cli, artifact: Path) -> None:
+    facts = json.loads(cli("inspect", artifact, "--json", "--verify").out)
+    assert facts["artifact"]["format"] == 2
+    assert facts["artifact"]["verified"]
+    assert len(facts["artifact"]["plans"]) == 2
+    assert facts["tract"]["symbols"] == ["B", "S"]
+    assert facts["name"] == "rows"
+    assert "plan    B = 1, S = 1\n" in cli("inspect", artifact).out
+
+
+def test_measurements(cli: Cli, artifact: Path) -> None:
+    shape = ("--symbol", "B=1", "--symbol", "S=20")
+    facts = json.loads(cli("bench", artifact, *shape, "--duration", "0.01", "--json").out)
+    assert facts["results"][0]["runs"]
+    assert facts["cold_start_ms"]["load"] > 0
+    found = cli("profile", artifact, *shape, "--duration", "0.01")
+    assert (found.status, found.err) == (0, "")
+    found = cli("compare", artifact, *shape, *RANDOM)
+    assert (found.status, found.err) == (0, "")
+    assert "no divergence" in found.out
+
+
+def test_states(cli: Cli, tmp_path: Path) -> None:
+    document, path = tmp_path / "cache.nnef", tmp_path / "cache.nnefc"
+    document.write_text(CACHE)
+    found = cli("compile", document, "--symbol", "S=1", "-o", path)
+    assert found.status == 1
+    assert "add --dynamic: the artifact then keeps them" in found.err
+    lengths = ("--symbol", "S=8", "--symbol", "S=1")
+    assert cli("compile", document, "--dynamic", *lengths, "-o", path).status == 0
+    found = cli("run", path, "--symbol", "S=1", *RANDOM, "--steps", "5", "--json")
+    assert found.err == ""
+    assert json.loads(found.out)["all"]["shape"] == [1, 5, 4]
+
+
+def test_c_programs(cli: Cli, document: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    found = cli("compile", document, "--dynamic", *LENGTHS, "--emit", "c", "-o", folder)
+    assert found.status == 0, found.err
+    assert "rows_set_shape" in (folder / "rows.h").read_text()
+
+
+def test_targets_and_shapes(cli: Cli, document: Path, tmp_path: Path) -> None:
+    path = tmp_path / "net.nnefc"
+    shapes = ("--shape", "x=1,20,4", "--shape", "x=1,1,4")
+    target = ("--target", "native,x86-64-v2")
+    found = cli("compile", document, "--dynamic", *shapes, *target, "-o", path, "--json")
+    facts = json.loads(found.out)
+    assert len(facts["artifact"]["targets"]) == 2
+    assert len(facts["artifact"]["plans"]) == 2
+    assert isinstance(nnefc.load(path), DynamicModel)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "--dynamic needs a file to write"),
+        (("-o", "x.nnefc"), "name them, as in --symbol B=16 --symbol S=16"),
+        (("-o", "x.nnefc", "--batch", "2"), "--batch does not apply"),
+        (("-o", "x.nnefc", "--tune"), "not with --dynamic"),
+        (("-o", "x.nnefc", "--symbol", "S=4"), "gives 'B' no value"),
+        (("-o", "x.nnefc", "--symbol", "S=4", "--shape", "x=1,2,4"), "both name shapes"),
+        (("-o", "x.nnefc", *LENGTHS, "--symbol", "S=2", "--symbol", "B=2"), "B has 2 values"),
+    ],
+)
+def test_wrong_options(
+    cli: Cli, document: Path, options: tuple[str, ...], words: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    found = cli("compile", document, "--dynamic", *options)
+    assert found.status == 1
+    assert words in found.err
+    assert not (tmp_path / "x.nnefc").exists()
+
+
+def test_documents_and_options_that_do_not_fit(cli: Cli, artifact: Path, tmp_path: Path) -> None:
+    found = cli("run", artifact, "--batch", "2", *RANDOM)
+    assert found.status == 1
+    assert "an artifact is compiled already: --batch cannot apply" in found.err
+    found = cli("run", artifact, "--symbol", "Q=2", *RANDOM)
+    assert found.status == 1
+    assert "the document has no symbol 'Q'" in found.err
+    plain = tmp_path / "plain.nnef"
+    plain.write_text(ROWS.replace("B, S, 4", "1, 3, 4"))
+    found = cli("compile", plain, "--dynamic", "-o", tmp_path / "plain.nnefc")
+    assert found.status == 1
+    assert "has neither symbols in its shapes nor states" in found.err
