@@ -23,6 +23,7 @@ from nnefc.runtime.cache.lru_folder import SUFFIX, LruFolder, kernel_file_name
 from nnefc.support.errors import Diagnostic, NnefError, warn
 
 if TYPE_CHECKING:
+    from nnefc.runtime.cache.claim import Claim
     from nnefc.runtime.cache.key import Key
 
 DEFAULT_LIMIT: Final = 10**9
@@ -53,6 +54,16 @@ def store_kernel(key: Key, code: bytes) -> None:
 
     header = Header(key.facts, model_name(), time.time())
     write_file(kernel_file_name(key.name), pack(key.name, header, code))
+
+
+def claim_kernel(key: Key) -> Claim | None:
+    """Claim an entry before making it; None if another process is making it."""
+    from nnefc.runtime.cache import claim
+
+    folder = _folder()
+    if folder is None or folder.failed:
+        return claim.Claim("", None)
+    return claim.claim(folder.path_of(key.name + claim.SUFFIX))
 
 
 def read_file(name: str) -> bytes | None:

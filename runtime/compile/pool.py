@@ -60,12 +60,13 @@ def workers_for(sources: Iterable[CompileUnit]) -> int:
     Limited by `NNEFC_JOBS` if set, otherwise by processors and free memory.
     Raises NnefError `input/environment` if `NNEFC_JOBS` is not a positive number.
     """
-    seconds = [_seconds(source) for source in sources]
+    seconds = [estimated_seconds(source) for source in sources]
     count = min(len(seconds), int(sum(seconds) / _MIN_WORKER_SECONDS), _max_workers())
     return count if count > 1 and interpreter.is_available() else 0
 
 
-def _seconds(source: CompileUnit) -> float:
+def estimated_seconds(source: CompileUnit) -> float:
+    """Seconds to compile a unit on a processor that is otherwise idle."""
     return _COMPILE_SECONDS.get(unit_label(source), _DEFAULT_SECONDS)
 
 
@@ -99,7 +100,7 @@ def compile_in_workers(
         with suppress(OSError, ValueError):  # the system starts no more processes
             for _ in range(count):
                 workers.append(_Worker(isa))
-        order = sorted(names, key=_seconds, reverse=True) if workers else []
+        order = sorted(names, key=estimated_seconds, reverse=True) if workers else []
         pending = {source: data for source in order if (data := pickled(source))}
         waiting, answers = deque(pending.items()), SimpleQueue[_Answer | None]()
         running = 0

@@ -90,7 +90,8 @@ def test_workers_end_when_the_caller_is_killed(tmp_path: Path) -> None:
     while any(map(_runs, workers)):
         assert time.monotonic() < end
         time.sleep(0.05)
-    assert list(tmp_path.iterdir()) == []
+    files = list(tmp_path.iterdir())
+    assert [file for file in files if file.suffix != ".lock" or file.stat().st_size] == []
 
 
 def test_support_code_is_compiled_with_the_kernels(tmp_path: Path) -> None:
