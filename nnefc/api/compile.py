@@ -53,8 +53,8 @@ def compile(
         tuned: Use the methods that `tune` measured to be fastest for convolutions on this machine;
             False: use estimates only.
         check_indices: A call with an index out of range, such as a token that the embedding does
-            not have, raises NnefError `input/index`; False: it uses the nearest item.  The check
-            takes no measurable time.  Indices that are known now are always checked.
+            not have, raises NnefError `input/index`; False: it uses the nearest item.  Indices that
+            are known now are always checked.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.
         options: `shapes`, `symbols`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
