@@ -50,11 +50,18 @@ class Kernel(NamedTuple):
 
     def relatives(self) -> list[Kernel]:
         """Kernels that may be compiled along with this one; see `family`."""
-        relatives = _family_of(self).relatives
-        return [] if relatives is None else [k for k in relatives(*self.arguments) if k != self]
+        return self._others(_family_of(self).relatives)
+
+    def substitutes(self) -> list[Kernel]:
+        """Kernels that may run in place of this one; see `family`."""
+        return self._others(_family_of(self).substitutes)
+
+    def _others(self, named: NamedKernels | None) -> list[Kernel]:
+        return [] if named is None else [k for k in named(*self.arguments) if k != self]
 
 
-Relatives = Callable[..., Iterable[Kernel]]
+NamedKernels = Callable[..., Iterable[Kernel]]
+"""Returns kernels for the arguments of another one."""
 
 
 class Family(Generic[P]):
@@ -65,11 +72,16 @@ class Family(Generic[P]):
     """
 
     def __init__(
-        self, make: Callable[P, KernelFunction], relatives: Relatives | None, moves: bool
+        self,
+        make: Callable[P, KernelFunction],
+        relatives: NamedKernels | None,
+        substitutes: NamedKernels | None,
+        moves: bool,
     ) -> None:
         self.name: Final = f"{make.__module__.removeprefix(_PACKAGE)}.{make.__name__.rstrip('_')}"
         self.make: Final = make
         self.relatives = relatives
+        self.substitutes = substitutes
         self.moves: Final = moves
         self.__doc__ = make.__doc__
 
@@ -85,17 +97,22 @@ class Family(Generic[P]):
 
 
 def family(
-    relatives: Relatives | None = None, *, moves: bool = False
+    relatives: NamedKernels | None = None,
+    *,
+    substitutes: NamedKernels | None = None,
+    moves: bool = False,
 ) -> Callable[[Callable[P, KernelFunction]], Family[P]]:
     """Decorator `@family()`: turns a maker of kernel functions into a registered `Family`.
 
     `relatives(*arguments)`: kernels that other networks are likely to need; worker processes may
     compile them along with this one.
+    `substitutes(*arguments)`: kernels that take the same parameters and compute the same, by the
+    same instructions, as well as other cases.  Wheels ship the first instead of this one.
     `moves`: the kernels only move items, to prepare operands or arrange results.
     """
 
     def register(make: Callable[P, KernelFunction]) -> Family[P]:
-        made = Family(make, relatives, moves)
+        made = Family(make, relatives, substitutes, moves)
         before = _families.get(made.name)
         if before is not None and is_taken(before.make, make):
             raise ValueError(f"kernel family {made.name!r} is registered already")

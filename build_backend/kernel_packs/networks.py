@@ -17,9 +17,12 @@ from benchmarks.zoo import ZOO
 from nnefc.api.importing import import_model
 from nnefc.driver import typical_graphs
 from nnefc.driver.lower import lower_prepared, prepare
+from nnefc.frontends.common.graph_source import sample_graph
+from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.kernels.template import Kernel
 from nnefc.options.compile_config import Accuracy, CompileConfig
+from nnefc.options.import_config import import_config
 
 
 class Machine(NamedTuple):
@@ -51,12 +54,28 @@ def _of_zoo(name: str, batch: int) -> Graph:
         return import_model(path, random_weights=1)
 
 
+def _exported(path: Path) -> Graph:
+    """A network that torch_to_nnef has exported, with random weights; its symbols are small."""
+    config = import_config(path, {"random_weights": 1})
+    diagnostics = config.diagnostics()
+    with TemporaryDirectory(prefix="nnefc-network-") as folder:
+        document = Path(folder, "graph.nnef")
+        document.write_bytes(path.read_bytes())
+        source = read_model(document, config, diagnostics, dynamic=True)
+    if isinstance(source, Graph):
+        return source
+    return sample_graph(source, config.shapes, diagnostics).graph
+
+
 def _typical(number: int) -> Graph:
     return list(typical_graphs.graphs())[number]
 
 
+_EXPORTS: Final = sorted(Path(__file__).parent.joinpath("exports").glob("*.nnef"))
+"""Documents of the networks in `benchmarks/exported` without weights, with fewer layers."""
 NETWORKS: Final[Mapping[str, Callable[[], Graph]]] = {
     **{f"{name}, batch {n}": partial(_of_zoo, name, n) for name in ZOO for n in (1, 4)},
+    **{f"exported {path.stem}": partial(_exported, path) for path in _EXPORTS},
     **{
         f"typical {number}": partial(_typical, number)
         for number in range(sum(1 for _ in typical_graphs.graphs()))
@@ -71,7 +90,10 @@ SETS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def kernels_of(network: str) -> list[Kernel]:
-    """The kernels of a network for the instruction set of this process, and their relatives."""
+    """The kernels to ship for a network and the instruction set of this process.
+
+    Those with substitutes are replaced by the first, which many networks share.
+    """
     graph = prepare(NETWORKS[network]())
     kernels: dict[Kernel, None] = {}
     for machine in MACHINES:
@@ -84,4 +106,4 @@ def kernels_of(network: str) -> list[Kernel]:
         )
         for kernel in program.kernels:
             kernels.update(dict.fromkeys([kernel, *kernel.relatives()]))
-    return list(kernels)
+    return list(dict.fromkeys((kernel.substitutes() or [kernel])[0] for kernel in kernels))

@@ -21,7 +21,7 @@ from typing import Any
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.online_softmax import divide_rows, exponentials
-from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
@@ -30,7 +30,14 @@ from nnefc.kernels.tile.epilogue import (
     place_operands,
 )
 from nnefc.kernels.tile.panels import BATCH, batch_offset, part_start
-from nnefc.kernels.tile.register_tile import CHAIN, TILE_ARGUMENTS, dots, local_bytes, product_tile
+from nnefc.kernels.tile.register_tile import (
+    CHAIN,
+    TILE_ARGUMENTS,
+    covering_tiles,
+    dots,
+    local_bytes,
+    product_tile,
+)
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
@@ -106,7 +113,14 @@ PART_BYTES = PART.nbytes
 K, K_ROW, _, K_BATCH, V, V_ROW, _, V_BATCH, KEYS, PANELS, BLOCK = PART.offsets
 
 
-@family()
+def _substitutes(
+    item: str, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
+) -> list[Kernel]:
+    """The kernel with all tiles that other numbers of rows and widths need."""
+    return [rows(item, *covering_tiles(heights, widths), epilogue)]
+
+
+@family(substitutes=_substitutes)
 def rows(
     item: str, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
 ) -> KernelFunction:

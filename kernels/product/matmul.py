@@ -12,6 +12,7 @@ are 22 parts of 8 and 3 of 7.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
@@ -20,11 +21,12 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.compressed import (
     IN_FIXED_POINT,
     WIDEN_ARGUMENTS,
+    compressed_rows,
     compressed_tile,
     widen_panel,
 )
 from nnefc.kernels.product.fixed_point import BLOCK, FIX_ARGUMENTS, MOST_BYTES, fix_rows
-from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile import register_tile
 from nnefc.kernels.tile.epilogue import (
     APPLY_ARGUMENTS,
@@ -34,7 +36,12 @@ from nnefc.kernels.tile.epilogue import (
     place_operands,
 )
 from nnefc.kernels.tile.panels import BATCH, batch_offset
-from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, local_bytes, product_tile
+from nnefc.kernels.tile.register_tile import (
+    TILE_ARGUMENTS,
+    covering_tiles,
+    local_bytes,
+    product_tile,
+)
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word, procedure
@@ -111,7 +118,21 @@ K_BLOCK_COMPRESSED: Final = 256
 """Most rows of compressed panels that are widened at a time."""
 
 
-@family()
+def _substitutes(
+    item: str,
+    heights: tuple[int, ...],
+    widths: tuple[int, ...],
+    epilogue: Epilogue | None,
+    stored: str | None,
+) -> Iterator[Kernel]:
+    """The kernel with all tiles that products of other sizes need."""
+    if widths:
+        yield gemm(item, *covering_tiles(heights, widths), epilogue, stored)
+    else:
+        yield gemm(item, tuple(range(1, compressed_rows() + 1)), (), epilogue, stored)
+
+
+@family(substitutes=_substitutes)
 def gemm(
     item: str,
     heights: tuple[int, ...],

@@ -92,6 +92,24 @@ def tile_width(height: int) -> int:
     return fitting[-1]
 
 
+def min_rows() -> int:
+    """Minimum rows of a part, if many rows are divided into nearly equal parts."""
+    return (tile_rows() + 1) // 2
+
+
+def covering_tiles(
+    heights: tuple[int, ...], widths: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(heights, widths) of a kernel that covers these and many others.
+
+    All parts of many rows, if they include these; otherwise all widths for these heights.
+    """
+    rows, most = tile_rows(), tile_width(tile_rows())
+    if heights[0] >= min_rows() and heights[-1] <= rows and widths[-1] <= most:
+        return tuple(range(min_rows(), rows + 1)), tuple(range(1, most + 1))
+    return heights, tuple(range(1, max(widths[-1], tile_width(heights[-1])) + 1))
+
+
 @cache
 def product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
     """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.

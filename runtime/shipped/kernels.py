@@ -10,16 +10,18 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from nnefc.formats.files import printable, reason
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.compile.unit import CompileUnit, shipped_key_of
 from nnefc.runtime.shipped.pack_file import SUFFIX, Pack, UnusablePack
 from nnefc.support.errors import Diagnostic, NnefError, warn
 from nnefc.support.package import PACKAGE
 
 if TYPE_CHECKING:
     from nnefc.kernels.target.isa import Isa
-    from nnefc.runtime.compile.unit import CompileUnit
 
 FOLDER: Final = "runtime/shipped"
 """The folder of packs in the package."""
@@ -38,27 +40,40 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def load_shipped(unit: CompileUnit, isa: Isa) -> bytes | None:
-    """The object code of a unit for `isa`; None if it is not shipped."""
+    """The object code of a unit for `isa`; None if neither it nor a substitute is shipped."""
     pack = _pack(isa)
     if pack is None:
         return None
-    from nnefc.runtime.compile.unit import shipped_key_of
-
-    key = shipped_key_of(unit, isa)
     try:
-        return pack.code(key) if key else None
+        for other in _candidates(unit):
+            key = shipped_key_of(other, isa)
+            if key and (code := pack.code(key)):
+                return _renamed(code, other.symbol, unit.symbol)
     except UnusablePack as error:
         _leave_aside(_path(isa), str(error))
-        return None
+    return None
 
 
 def is_shipped(unit: CompileUnit, isa: Isa) -> bool:
-    """Whether the pack for `isa` has the object code of a unit; its digest is not compared."""
-    from nnefc.runtime.compile.unit import shipped_key_of
+    """Whether the pack for `isa` has the object code of a unit or of a substitute.
 
+    Its digest is not compared.
+    """
     pack = _pack(isa)
-    key = pack and shipped_key_of(unit, isa)
-    return pack is not None and key is not None and key in pack
+    keys = (shipped_key_of(other, isa) for other in (_candidates(unit) if pack else ()))
+    return pack is not None and any(key in pack for key in keys if key)
+
+
+def _candidates(unit: CompileUnit) -> Iterator[CompileUnit]:
+    """The unit, then kernels that may run in its place."""
+    yield unit
+    if isinstance(unit, Kernel):
+        yield from unit.substitutes()
+
+
+def _renamed(code: bytes, old: str, new: str) -> bytes:
+    """Object code that defines another symbol; those of a family have the same length."""
+    return code if old == new else code.replace(old.encode(), new.encode())
 
 
 def _pack(isa: Isa) -> Pack | None:

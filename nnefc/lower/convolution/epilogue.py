@@ -27,7 +27,8 @@ from nnefc.lower.channel_padding import (
     writes_zero_padding,
 )
 from nnefc.lower.context import Lowering
-from nnefc.lower.elementwise.expression import fold_literals, kernel_expression
+from nnefc.lower.elementwise.expression import fold_literals
+from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.ops.internal.epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.program.program import Ref
 

@@ -12,9 +12,9 @@ from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise import parameters
 from nnefc.kernels.elementwise.parameters import MAX_PERIOD, OUTER, Access, AccessPattern
 from nnefc.kernels.executor.team_state import MAX_TILES
-from nnefc.kernels.vector import scalar
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.product.pack import Array
 from nnefc.program.program import Ref
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, statically_equal
@@ -156,15 +156,6 @@ def launch_strided(
     )
     kernel = elementwise.expression(key, pattern)
     lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=in_place)
-
-
-def kernel_expression(expression: Expression) -> scalar.Expression:
-    """The expression as an argument of kernel families."""
-    return scalar.Expression(
-        tuple(t.value for t in expression.inputs),
-        tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
-        expression.results,
-    )
 
 
 def fold_literals(

@@ -8,7 +8,8 @@ from nnefc.ir import DType, Expression, Op, Step
 from nnefc.kernels.reduce import local_response
 from nnefc.kernels.reduce.local_response import WINDOWED
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.elementwise.expression import Strided, kernel_expression, launch_strided, strides
+from nnefc.lower.elementwise.expression import Strided, launch_strided, strides
+from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import sliding
 from nnefc.lower.window.taps import dimensions_of

@@ -15,7 +15,8 @@ from nnefc.kernels.reduce import mean_variance as kernels
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, fields, tensors
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.elementwise.expression import Strided, fold_literals, kernel_expression, strides
+from nnefc.lower.elementwise.expression import Strided, fold_literals, strides
+from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.internal import mean_variance
 from nnefc.program.program import Ref

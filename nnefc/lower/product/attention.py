@@ -14,7 +14,7 @@ from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.product import attention as kernels
 from nnefc.kernels.product.attention import MAX_ROWS, SCORES_BYTES, attention_layout
-from nnefc.kernels.tile.register_tile import tile_rows, tile_width
+from nnefc.kernels.tile.register_tile import min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
@@ -26,7 +26,6 @@ from nnefc.lower.product.tiling import (
     UNIT_NS,
     balanced_block,
     balanced_sizes,
-    min_rows,
     product_units_per_tile,
     tile_sizes,
 )

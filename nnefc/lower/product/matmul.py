@@ -16,6 +16,7 @@ from nnefc.kernels.tile.panels import BATCH
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
+from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.partition import ceil_div, steps_per_unit, units_per_tile
 from nnefc.lower.product import integer_matmul
 from nnefc.lower.product.compressed import compressed_weights, is_direct
@@ -164,7 +165,7 @@ def gemm(lower: Lowering, product: Product) -> None:
 def read_epilogue(expression: Expression, operands: Sequence[Matrix]) -> Epilogue:
     """The epilogue of a product: `expression` of the result and the operands."""
     repeated = tuple(not x.step for x in operands)
-    return Epilogue(elementwise.kernel_expression(expression), repeated)
+    return Epilogue(kernel_expression(expression), repeated)
 
 
 def _packed(

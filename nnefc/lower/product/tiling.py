@@ -10,7 +10,7 @@ from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.product.compressed import IN_FIXED_POINT, compressed_rows
 from nnefc.kernels.product.fixed_point import BLOCK, MOST_BYTES
 from nnefc.kernels.product.matmul import K_BLOCK_COMPRESSED
-from nnefc.kernels.tile.register_tile import tile_rows, tile_width
+from nnefc.kernels.tile.register_tile import min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, partition_threads, units_per_tile
@@ -79,6 +79,8 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
     unit_block = product_units_per_tile(units, column * n_block)
     tiles = tile_sizes(heights, widths)
     if lower.dynamic_shapes and heights != (1,):
+        # Dynamic models have a kernel for parts of at least `min_rows`, and one for parts of a
+        # single row.  Both cover all numbers of rows, and read the same panels.
         tiles = tuple(range(min_rows(), tile_rows() + 1)), tiles[1]
     return ProductTiling(
         m_parts, n_parts, heights, widths, tiles, m_block, n_block, units, unit_block
@@ -160,15 +162,6 @@ def tile_sizes(
         return heights, tuple(range(1, tile_width(1) + 1))
     largest = (tile_rows() - 1, tile_rows())
     return (largest if set(heights) <= set(largest) else heights), widths
-
-
-def min_rows() -> int:
-    """Minimum rows of a part, if many rows are divided into nearly equal parts.
-
-    Dynamic models have a kernel for parts of at least this many rows, and one for parts of a single
-    row.  Both cover all numbers of rows, and read the same panels.
-    """
-    return ceil_div(tile_rows(), 2)
 
 
 def balanced_sizes(count: int, parts: int) -> tuple[int, ...]:

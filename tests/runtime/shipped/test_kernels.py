@@ -6,10 +6,16 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import nnefc
+from nnefc.driver.lower import lower_graph
 from nnefc.kernels.elementwise import map as elementwise
+from nnefc.kernels.product import matmul
+from nnefc.kernels.reduce import softmax
 from nnefc.kernels.target.isa import Isa, host
+from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.compile import kernel_compiler, support_code
 from nnefc.runtime.compile.kernel_compiler import object_code_for, object_codes
 from nnefc.runtime.compile.unit import CompileUnit, Function, shipped_key_of
@@ -59,6 +65,51 @@ def test_others_are_compiled(ship: Ship, folder: Path) -> None:
     assert object_codes([COPY])[0].startswith(b"\x7fELF")
     assert len(list(folder.glob("*.kernel"))) == 1
     assert is_shipped(OTHER, host()) and not is_shipped(COPY, host())
+
+
+def test_substitutes_are_used_under_the_name_of_the_kernel(ship: Ship) -> None:
+    kernel = matmul.gemm("float32", (1, 2), (), stored="q8_1")
+    (other,) = kernel.substitutes()
+    ship(packed(other))
+    assert is_shipped(kernel, host())
+    assert load_shipped(kernel, host()) == kernel.symbol.encode()
+    assert load_shipped(other, host()) == other.symbol.encode()
+    assert load_shipped(matmul.gemm("float32", (1, 2), (), stored="float16"), host()) is None
+
+
+PRODUCTS = """version 1.0;
+extension KHR_enable_fragment_definitions, KHR_enable_operator_expressions;
+graph G(x, k) -> (y, z)
+{
+    x = external(shape = [%(m)d, 70]); k = external(shape = [70, %(n)d]);
+    y = matmul(x, k);
+    z = matmul(softmax(matmul(x, x, transposeB = true) * 0.25, axes = [1]), x);
+}
+"""
+
+
+@pytest.mark.parametrize(("m", "n"), [(3, 130), (5, 40), (9, 75), (64, 33), (75, 96)])
+def test_substitutes_compute_the_same_to_the_bit(
+    m: int, n: int, ship: Ship, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(PRODUCTS % {"m": m, "n": n})
+    rng = np.random.default_rng(m)
+    inputs = [rng.standard_normal(shape, np.float32) for shape in ((m, 70), (70, n))]
+    graph = nnefc.import_model(path)
+    kernels_of = lower_graph(graph, CompileConfig(1, methods={})).kernels
+    others = [other for each in kernels_of for other in each.substitutes()[:1]]
+    assert others
+    want = nnefc.compile(graph, threads=1)(*inputs)
+    codes = {shipped_key_of(other, host()): object_code_for(other, host()) for other in others}
+    ship(pack_file.pack({key: code for key, code in codes.items() if key}))
+    monkeypatch.setattr(kernels, "_packs", {})
+    monkeypatch.setattr(kernel_compiler, "_objects", {})
+    replaced = [each for each in kernels_of if each.substitutes()]
+    assert all(is_shipped(each, host()) for each in replaced)
+    got = nnefc.compile(graph, threads=1)(*inputs)
+    for a, b in zip(got, want, strict=True):
+        assert a.tobytes() == b.tobytes()
 
 
 def test_functions_of_other_packages_are_not_shipped(ship: Ship) -> None:
@@ -126,14 +177,13 @@ def test_missing_kernels_are_all_named_without_a_compiler(
     ship: Ship, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ship(packed(COPY))
-    fill = elementwise.copy()._replace(family="elementwise.map.none", arguments=("a", 1))
     monkeypatch.setattr(kernel_compiler, "find_spec", absent)
     with pytest.raises(NnefError) as caught:
-        object_codes([COPY, OTHER, fill])
+        object_codes([COPY, OTHER, softmax.rows("float64")])
     (error,) = caught.value.errors
     assert error.message == (
         "2 kernels are neither shipped nor cached, and numba and llvmlite, which compile them, "
-        f"are not installed: {OTHER.symbol}, elementwise.map.none('a', 1)"
+        f"are not installed: {OTHER.symbol}, reduce.softmax.rows('float64',)"
     )
     assert error.hint == "pip install numba llvmlite"
     assert object_codes([COPY]) == [COPY.symbol.encode()]
