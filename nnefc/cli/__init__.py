@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from nnefc.cli.bench import command as bench_command
 from nnefc.cli.cache import command as cache_command
 from nnefc.cli.check import check
-from nnefc.cli.compare import compare
+from nnefc.cli.compare.command import compare
 from nnefc.cli.compile import command as compile_command
 from nnefc.cli.demo import demo
 from nnefc.cli.flatten import flatten

@@ -135,7 +135,7 @@ def test_compare_finds_the_first_divergence(cli: Cli, small: Path) -> None:
 
 def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> None:
     """Intermediate tensors need no name, and an output may be named like another tensor."""
-    from nnefc.cli.compare import compare_graph
+    from nnefc.cli.compare.tensors import compare_graph
     from nnefc.ir import DType, Graph, Op, TensorType
 
     type_ = TensorType(DType.FLOAT32, (2,))

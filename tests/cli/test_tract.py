@@ -155,10 +155,7 @@ def test_run_takes_shapes(cli: Cli, text: str) -> None:
 
 COMMANDS = [
     ("run", "--random-inputs", "1"),
-    ("bench",),
-    ("profile",),
     ("compile",),
-    ("compare",),
     ("flatten",),
 ]
 

@@ -15,6 +15,7 @@ from nnefc.cli.support.inputs import read_files
 from nnefc.cli.support.measurements import require_seconds
 from nnefc.cli.support.opened_model import (
     ArtifactModel,
+    DocumentModel,
     DynamicArtifactModel,
     OpenedModel,
     open_model,
@@ -37,8 +38,8 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
-from nnefc.cli.support.printing import print_json
-from nnefc.cli.support.symbols import Symbols
+from nnefc.cli.support.printing import console, print_json
+from nnefc.cli.support.symbols import Symbols, print_symbols, symbol_facts
 
 Warmup = Annotated[float, typer.Option(help="Seconds to run before measuring.")]
 Streams = Annotated[
@@ -96,7 +97,10 @@ def bench(
     with a confidence of 99 % (bootstrap). Runs with the same number of threads and streams are
     compared; there is no verdict for another model or batch.
 
-    For an artifact, the cold start is that of a process that loads it and compiles nothing.
+    Of a model with states, a first call is measured, such as a prompt, and later ones, such as
+    tokens. --symbol S=128,1 sets a symbol for both. Symbols without a value get small ones.
+
+    For an artifact, the cold start is that of a process that loads it.
 
     Examples:
 
@@ -106,25 +110,29 @@ def bench(
 
         nnefc bench net.nnef.tgz --batch 8 --streams 4 --threads 1
 
-        nnefc bench text.nnef.tgz --symbol S=128
+        nnefc bench decoder.nnef.tgz --symbol S=128
 
         nnefc bench net.nnef.tgz --json > before.json
 
         nnefc bench net.nnef.tgz --compare before.json
     """
-    from nnefc.cli.bench.comparison import read_facts
-
     require_seconds("--duration", seconds)
     require_seconds("--warmup", warmup, zero=True)
-    counts = parse_threads(threads)
-    earlier = None if compare is None else read_facts(compare)
-    opened = open_model(context)
+    counts, earlier = parse_threads(threads), _earlier(compare)
+    opened = open_model(context, chooses=True)
     given = read_files(opened.inputs, input, PictureOptions.of(context))
     facts = _measure(opened, model, counts, Load(streams, warmup, seconds, given))
     if cold and (isinstance(opened, ArtifactModel) or not opened.needs_session):
         stages = _cold_start(context, opened, counts[0])
         facts["cold_start_ms"] = {stage: 1e3 * t for stage, t in stages.items()}
     _report(facts, earlier, compare, json)
+
+
+def _earlier(file: Path | None) -> dict[str, Any] | None:
+    """The facts of an earlier run in a file."""
+    from nnefc.cli.bench.comparison import read_facts
+
+    return None if file is None else read_facts(file)
 
 
 def _report(
@@ -137,7 +145,13 @@ def _report(
     if json:
         print_json(facts if comparison is None else {**facts, "comparison": comparison})
         return
-    print_facts(facts)
+    print_symbols(console(), facts)
+    if "call" in facts["results"][0]:
+        from nnefc.cli.bench.sessions import print_session
+
+        print_session(facts)
+    else:
+        print_facts(facts)
     if comparison is not None:
         print_comparison(str(file), comparison)
 
@@ -170,9 +184,16 @@ def _measure(
         "batch": _batch(opened),
         "inputs": {v.name: "file" if v.name in load.given else "random" for v in opened.inputs},
         "macs": sum(macs(op) for op in opened.graph.ops),
+        **symbol_facts(opened),
         "machine": _machine(),
         "results": results,
     }
+    if isinstance(opened, DocumentModel) and opened.calls is not None:
+        from nnefc.cli.bench.sessions import session_facts
+
+        for threads in counts:
+            results += session_facts(opened, opened.calls, threads, load)
+        return facts
     for threads in counts:
         compiled = opened.compile(threads)
         facts["arena_bytes"] = compiled.arena_bytes

@@ -12,7 +12,7 @@ from nnefc.formats.files import open_regular, printable
 from nnefc.formats.json_text import parse_json
 from nnefc.support.errors import NnefError, Place
 
-_WORKLOAD: Final = ("model", "batch", "macs")
+_WORKLOAD: Final = ("model", "batch", "macs", "symbols", "later_symbols")
 """Facts that must be equal for times to be comparable."""
 
 
@@ -58,6 +58,7 @@ def compare_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, A
         ratio, low, high = ratio_interval(before["samples_ms"], result["samples_ms"])
         rows.append(
             {
+                "call": result.get("call", ""),
                 "threads": result["threads"],
                 "streams": result["streams"],
                 "old_ms": before["median_ms"],
@@ -79,12 +80,12 @@ def _differ(key: str, old: Any, new: Any) -> bool:
     return old != new
 
 
-def _name(threads: int, streams: int) -> str:
-    return f"{count(threads, 'thread')}, {count(streams, 'stream')}"
+def _name(call: str, threads: int, streams: int) -> str:
+    return f"{call and f'{call} call, '}{count(threads, 'thread')}, {count(streams, 'stream')}"
 
 
-def _key(result: Mapping[str, Any]) -> tuple[int, int]:
-    return result["threads"], result["streams"]
+def _key(result: Mapping[str, Any]) -> tuple[str, int, int]:
+    return result.get("call", ""), result["threads"], result["streams"]
 
 
 def print_comparison(name: str, comparison: Mapping[str, Any]) -> None:
@@ -92,10 +93,12 @@ def print_comparison(name: str, comparison: Mapping[str, Any]) -> None:
     out = console()
     for note in comparison["notes"]:
         out.print(f"note: {note}")
-    columns = ["threads", "streams", "old", "new", "new / old", "99 % interval", "verdict"]
+    calls = ["call"] if any(row["call"] for row in comparison["rows"]) else []
+    columns = [*calls, "threads", "streams", "old", "new", "new / old", "99 % interval", "verdict"]
     view = table(*columns, numeric=columns[:-1])
     for row in comparison["rows"]:
         view.add_row(
+            *([row["call"]] if calls else []),
             str(row["threads"]),
             str(row["streams"]),
             duration(row["old_ms"] / 1e3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from nnefc.cli.bench.machine_load import LoadMeter
 from nnefc.cli.support.measurements import percentile, repeat
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.model import CompiledModel
 
     Array = np.ndarray[Any, Any]
+
+Action = TypeVar("Action", bound=Callable[[], Any])
 
 _SAMPLES: Final = 1000
 """Runs whose times are written to JSON: enough to compare medians."""
@@ -54,15 +56,24 @@ def stream_facts(inputs: Sequence[Value], compiled: CompiledModel, load: Load) -
     actions = [caller(i) for i in range(load.streams)]
     times, elapsed = run_streams(actions, load.warmup, load.seconds)
     others = meter.others()
-    ordered = sorted(times)
-    in_calls = sum(times) if load.streams == 1 else elapsed
     return {
         "threads": compiled.threads,
         "streams": load.streams,
+        "other_load": others,
+        **timing_facts(times, sum(times) if load.streams == 1 else elapsed, elapsed),
+    }
+
+
+def timing_facts(times: Sequence[float], in_calls: float, elapsed: float) -> dict[str, Any]:
+    """Statistics of the seconds of calls, for JSON.
+
+    `in_calls`: the seconds that `calls_per_second` divides their number by.
+    """
+    ordered = sorted(times)
+    return {
         "runs": len(times),
         "seconds": elapsed,
         "calls_per_second": len(times) / in_calls,
-        "other_load": others,
         "mean_ms": 1e3 * sum(times) / len(times),
         "median_ms": 1e3 * percentile(ordered, 50),
         **{f"p{p}_ms": 1e3 * percentile(ordered, p) for p in (10, 90, 95, 99)},
@@ -73,12 +84,16 @@ def stream_facts(inputs: Sequence[Value], compiled: CompiledModel, load: Load) -
 
 
 def run_streams(
-    actions: Sequence[Callable[[], Any]], warmup: float, seconds: float
+    actions: Sequence[Action],
+    warmup: float,
+    seconds: float,
+    repeat: Callable[[Action, float], list[float]] = repeat,
 ) -> tuple[list[float], float]:
     """(seconds of all runs, in the order of each action; seconds from the first start to the last
     end).
 
-    Each action is repeated by a separate thread; all begin to measure at the same time.
+    Each action is repeated by a separate thread, with `repeat(action, seconds)`; all begin to
+    measure at the same time.
     """
     if len(actions) == 1:
         repeat(actions[0], warmup)

@@ -26,8 +26,8 @@ from nnefc.cli.support.options import (
     Threads,
     usage,
 )
-from nnefc.cli.support.printing import count, print_json
-from nnefc.cli.support.symbols import Symbols
+from nnefc.cli.support.printing import console, count, print_json
+from nnefc.cli.support.symbols import Symbols, print_symbols, symbol_facts
 
 Sort = Annotated[
     SortBy, typer.Option(help="By time, by order of execution, or by time above the limit.")
@@ -56,6 +56,18 @@ Best = Annotated[
 ]
 
 
+Call = Annotated[
+    int | None,
+    typer.Option(
+        "--call",
+        metavar="N",
+        min=1,
+        help="Profile call N of a session of a model with states (default: 2, the first one that "
+        "finds states).",
+    ),
+]
+
+
 def profile(
     context: typer.Context,
     model: ModelOrArtifact,
@@ -65,6 +77,7 @@ def profile(
     trace: Trace = None,
     picture: Picture = None,
     best: Best = False,
+    call: Call = None,
     seconds: Duration = 1.0,
     random_weights: RandomWeights = None,
     batch: Batch = None,
@@ -92,16 +105,21 @@ def profile(
         nnefc profile net.nnef.tgz --sort order --trace trace.json --picture profile.svg
 
         nnefc profile text.nnef.tgz --symbol S=128
+
+        nnefc profile decoder.nnef.tgz --symbol S=128 --call 1
     """
     require_seconds("--duration", seconds)
     _require_suffixes(trace, picture)
-    measured = profile_model(open_model(context), threads, seconds, best=best)
+    opened = open_model(context, chooses=True)
+    measured = profile_model(opened, threads, seconds, best=best, call=call)
     _write_files(measured, trace, picture)
     facts = call_facts(measured)
     rows = arrange(measured.rows, by, sort)
     if json:
+        facts |= symbol_facts(opened)
         print_json({"model": model, **facts, "rows": [row_facts(row) for row in rows[:top]]})
     else:
+        print_symbols(console(), symbol_facts(opened))
         print_report(measured, rows[:top], len(rows) - len(rows[:top]), by, facts)
 
 

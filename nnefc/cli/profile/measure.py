@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnefc.cli.profile.rows import Row, launch_rows
+from nnefc.cli.support.options import usage
 
 if TYPE_CHECKING:
     from nnefc.cli.support.opened_model import OpenedModel
+    from nnefc.ir import Graph
     from nnefc.runtime.machine.roofline import Roofline
     from nnefc.runtime.plan.launch_info import LaunchInfo
+    from nnefc.runtime.run.model import CompiledModel
     from nnefc.runtime.run.profile import Profile
 
 _ROOFLINE_SECONDS = 0.2
@@ -41,18 +44,26 @@ class ModelProfile:
 
 
 def profile_model(
-    opened: OpenedModel, threads: int | None, seconds: float, *, best: bool
+    opened: OpenedModel,
+    threads: int | None,
+    seconds: float,
+    *,
+    best: bool,
+    call: int | None = None,
 ) -> ModelProfile:
-    """Profile a model for `seconds`; `best`: rows have the shortest times, not the medians."""
+    """Profile a model for `seconds`; `best`: rows have the shortest times, not the medians.
+
+    `call`: the call of a session to profile, counted from 1; None: the first one with states.
+    """
     from nnefc.ir import DType
     from nnefc.runtime.machine.roofline import measure_roofline
     from nnefc.runtime.memory.tensors import random_array
 
-    model = opened.compile(threads)
-    inputs = [random_array(value.type, 0, value.name) for value in opened.inputs]
+    model, graph = _compiled(opened, threads, call)
+    inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
     rooflines = {n: measure_roofline(n, seconds=_ROOFLINE_SECONDS * n) for n in {1, model.threads}}
     profile = model.profile(*inputs, seconds=seconds)
-    doubles = any(v.type.dtype is DType.FLOAT64 for op in opened.graph.ops for v in op.outputs)
+    doubles = any(v.type.dtype is DType.FLOAT64 for op in graph.ops for v in op.outputs)
     itemsize = 8 if doubles else 4
     return ModelProfile(
         name=opened.name,
@@ -64,3 +75,18 @@ def profile_model(
         itemsize=itemsize,
         rows=launch_rows(model.launches, profile, rooflines, itemsize, best=best),
     )
+
+
+def _compiled(
+    opened: OpenedModel, threads: int | None, call: int | None
+) -> tuple[CompiledModel, Graph]:
+    """The model for a call, whose states are inputs and outputs, and its graph."""
+    from nnefc.cli.support.models import compile_graph
+
+    if opened.calls is None:
+        if call is not None:
+            raise usage(f"--call {call}: the model keeps no states", "leave it out")
+        return opened.compile(threads), opened.graph
+    step = (call or (2 if opened.graph.states else 1)) - 1
+    graph = opened.calls.graph(step, in_place=True)
+    return compile_graph(graph, threads, opened.accuracy), graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -14,9 +14,16 @@ from nnefc.cli.support.diagnostics import reported, reported_warnings
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.inputs import input_shapes, no_data
 from nnefc.cli.support.models import compile_graph, read
-from nnefc.cli.support.options import model_path, parse_shapes, usage
+from nnefc.cli.support.options import model_path, parse_shapes, parse_symbols, usage
+from nnefc.cli.support.session_calls import (
+    ReferenceSession,
+    SessionCalls,
+    session_calls,
+    split_symbols,
+)
 from nnefc.formats.artifact import is_artifact
 from nnefc.formats.files import printable
+from nnefc.frontends.common.graph_source import GraphSource, SampleGraph, sample_graph
 from nnefc.ir import Graph
 from nnefc.support.errors import NnefError, Place
 
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     import typer
 
     from nnefc.dynamic.model import DynamicModel
-    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Value
     from nnefc.runtime.artifact.read import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
@@ -44,16 +50,22 @@ _OF_SHAPES: Final = frozenset({"shape", "symbol"})
 """Those of them that name the shapes of a call."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class DocumentModel:
     """A model that was read from a document."""
 
     graph: Graph
     shapes: Sequence[str]
     """Replaced shapes of externals, in the form of `--shape`."""
+    symbols: Mapping[str, int]
+    """Values of the symbols of the document."""
+    chosen: Sequence[str]
+    """The symbols whose values no option determines."""
     accuracy: str
     source: GraphSource | None = None
     """The source of graphs for other shapes; None if the document has a single graph."""
+    later: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Values of symbols in the calls of a session after the first, as typed."""
 
     @property
     def name(self) -> str:
@@ -72,23 +84,10 @@ class DocumentModel:
         """The float64 reference results of the last of `steps` cycles."""
         if self.source is None or not self.needs_session:
             return _evaluate_cycles(self.graph, inputs, steps)
-        from nnefc.dynamic.states import split_outputs
-        from nnefc.ops.tools.reference import evaluate
-
-        shapes = self._input_shapes()
+        session = ReferenceSession(self.source)
         results: dict[str, Array] = {}
-        states: dict[str, Array] = {}
         for _ in range(steps):
-            state_shapes = {name: array.shape for name, array in states.items()}
-            graph = self.source.graph(shapes, states=state_shapes, in_place=False)
-            state_inputs = {
-                graph.inputs[state.input].name: states[state.name]
-                for state in graph.states
-                if state.input is not None
-            }
-            outputs = evaluate(graph, {**inputs, **state_inputs}).outputs.values()
-            arrays, states = split_outputs(list(outputs), graph.states, graph.counts)
-            results = dict(zip(graph.output_names, arrays, strict=False))
+            results = session.run(session.graph(self._input_shapes()), inputs)
         return results
 
     def compile(self, threads: int | None) -> CompiledModel:
@@ -99,12 +98,28 @@ class DocumentModel:
         """The model for `threads` threads; it keeps its states from call to call."""
         if self.source is None or not self.needs_session:
             return self.compile(threads)
+        return self._dynamic(self.source, self._input_shapes(), threads)
+
+    def compile_session(self, calls: SessionCalls, threads: int | None) -> DynamicModel:
+        """The model of the calls of a session."""
+        return self._dynamic(calls.source, {}, threads)
+
+    def _dynamic(
+        self, source: GraphSource, shapes: Mapping[str, Sequence[int]], threads: int | None
+    ) -> DynamicModel:
         from nnefc.driver.lower import with_tuned_methods
         from nnefc.dynamic.model import DynamicModel
         from nnefc.options.compile_config import CompileConfig
 
         config = with_tuned_methods(CompileConfig.of(threads, self.accuracy))
-        return DynamicModel.of(self.source, self._input_shapes(), config, None)
+        return DynamicModel.of(source, shapes, config, None)
+
+    @cached_property
+    def calls(self) -> SessionCalls | None:
+        """The calls of a session; None if the model keeps no states."""
+        if self.source is None or not self.graph.needs_session:
+            return None
+        return session_calls(self.source, self._input_shapes(), self.later)
 
     def _input_shapes(self) -> dict[str, tuple[int, ...]]:
         return {value.name: value.type.dims for value in self.inputs}
@@ -115,6 +130,11 @@ class ArtifactModel:
     """A model in an artifact."""
 
     artifact: Artifact
+    calls: None = None
+    """It keeps no states for sessions."""
+    symbols: Mapping[str, int] = field(default_factory=dict[str, int])
+    """It has no symbols."""
+    chosen: Sequence[str] = ()
 
     @property
     def accuracy(self) -> str:
@@ -138,8 +158,6 @@ class ArtifactModel:
     @cached_property
     def graph(self) -> Graph:
         """The graph in the file; its variables have their initial values."""
-        from dataclasses import replace
-
         graph = self.artifact.graph.clone()
         for label, value in self.artifact.current_values().items():
             variable = graph.variables[label.lower()]
@@ -160,7 +178,7 @@ class ArtifactModel:
     compile_stateful = compile
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class DynamicArtifactModel(DocumentModel):
     """A model with symbols or states in an artifact, for known shapes of inputs."""
 
@@ -184,6 +202,11 @@ class DynamicArtifactModel(DocumentModel):
         with reported_warnings():
             return self._model(threads)
 
+    def compile_session(self, calls: SessionCalls, threads: int | None) -> DynamicModel:
+        """The model of the file, whose plans serve the calls that fit."""
+        with reported_warnings():
+            return self._model(threads)
+
 
 def _evaluate_cycles(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
     """The float64 reference results of the last cycle; variables keep their updated values."""
@@ -200,8 +223,11 @@ OpenedModel = DocumentModel | ArtifactModel
 """The model of a command."""
 
 
-def open_model(context: typer.Context) -> OpenedModel:
+def open_model(context: typer.Context, *, chooses: bool = False) -> OpenedModel:
     """Open the model of the command that runs in `context`.
+
+    `chooses`: symbols without a value get sample values, and `--symbol S=128,1` gives values for
+    the first call of a session and for later ones.
 
     The import options of the command apply to a document and are errors for an artifact.  Inputs
     of a document with symbolic shapes take the shapes of `--shape`, `--batch` and the files of
@@ -209,32 +235,56 @@ def open_model(context: typer.Context) -> OpenedModel:
     """
     typed: Mapping[str, Any] = context.params
     options = DocumentOptions.of(context)
+    later: dict[str, int] = {}
+    if chooses:
+        first, others = split_symbols(options.symbol)
+        options = replace(options, symbol=first)
+        later = parse_symbols(others)
     if names_artifact(options.model):
         artifact = open_artifact(context, options.model)
         if artifact.is_dynamic is False:
+            _require_states(later, False)
             return ArtifactModel(artifact)
-        shapes, source = list(options.shape or ()), source_of(artifact, options)
-        graph = _graph_of(source, shapes, typed)
-        return DynamicArtifactModel(graph, shapes, artifact.accuracy, source, artifact)
+        source = source_of(artifact, options)
+        found = _graph_of(source, list(options.shape or ()), typed, chooses)
+        _require_states(later, found.graph.needs_session)
+        facts = _facts(source, found)
+        return DynamicArtifactModel(
+            found.graph, *facts, artifact.accuracy, source, later, artifact=artifact
+        )
     shapes = options.shapes()
     source = read(options.model, options.import_config(shapes))
     accuracy: str = typed["accuracy"]
     if isinstance(source, Graph):
-        return DocumentModel(source, shapes, accuracy)
-    return DocumentModel(_graph_of(source, shapes, typed), shapes, accuracy, source)
+        _require_states(later, False)
+        return DocumentModel(source, shapes, parse_symbols(options.symbol), (), accuracy)
+    found = _graph_of(source, shapes, typed, chooses)
+    _require_states(later, found.graph.needs_session)
+    return DocumentModel(found.graph, *_facts(source, found), accuracy, source, later)
 
 
 def source_of(artifact: DynamicArtifact, options: DocumentOptions) -> GraphSource:
     """The document in an artifact, with the values of `--symbol`."""
-    from nnefc.cli.support.options import parse_symbols
     from nnefc.dynamic.content import source_in
 
-    source = source_in(artifact)
-    return source.with_symbols(parse_symbols(options.symbol) or {})
+    source, values = source_in(artifact), parse_symbols(options.symbol)
+    for name, value in values.items():
+        if source.given.get(name, value) != value:
+            raise usage(
+                f"--symbol {name}={value}: the artifact was compiled for {name} = "
+                f"{source.given[name]}",
+                "compile the document with another value",
+            )
+    return source.with_symbols({**source.given, **values})
 
 
-def _graph_of(source: GraphSource, shapes: list[str], typed: Mapping[str, Any]) -> Graph:
-    """The graph for `shapes`, in the form of `--shape`, and for those of files, which are added."""
+def _graph_of(
+    source: GraphSource, shapes: list[str], typed: Mapping[str, Any], chooses: bool
+) -> SampleGraph:
+    """The graph for `shapes`, in the form of `--shape`, and for those of files.
+
+    `chooses`: symbols without a value get sample values.
+    """
     of_files = input_shapes(source.inputs, typed.get("input"))
     of_options = parse_shapes(shapes) or {}
     missing = [name for name in source.inputs if name not in {**of_files, **of_options}]
@@ -242,10 +292,29 @@ def _graph_of(source: GraphSource, shapes: list[str], typed: Mapping[str, Any]) 
         raise no_data([str(each) for each in source.shapes() if each.name in missing])
     known = {name: shape for name, shape in of_files.items() if shape is not None}
     _check_agreement(known, of_options)
-    shapes += [f"{n}={','.join(map(str, s))}" for n, s in known.items() if n not in of_options]
+    known |= of_options
     with reported() as diagnostics:
-        source.check({**known, **of_options})
-        return source.graph({**known, **of_options}, diagnostics)
+        source.check(known)
+        if chooses:
+            return sample_graph(source, known, diagnostics)
+        return SampleGraph(source.graph(known, diagnostics), known, {})
+
+
+def _facts(source: GraphSource, found: SampleGraph) -> tuple[list[str], dict[str, int], list[str]]:
+    """`shapes`, `symbols` and `chosen` of a model."""
+    shapes = [f"{name}={','.join(map(str, shape))}" for name, shape in found.shapes.items()]
+    symbols = {**source.given, **source.symbol_values(found.shapes)}
+    return shapes, symbols, list(found.values)
+
+
+def _require_states(later: Mapping[str, int], has_states: bool) -> None:
+    """Raise NnefError for values of later calls of a model without states."""
+    if later and not has_states:
+        name = next(iter(later))
+        raise usage(
+            f"--symbol {name} has two values, but the model keeps no states",
+            f"give one value: --symbol {name}=VALUE",
+        )
 
 
 def _check_agreement(

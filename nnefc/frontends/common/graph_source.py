@@ -83,7 +83,7 @@ class GraphSource(Protocol):
         ...
 
     def with_symbols(self, values: Mapping[str, int]) -> GraphSource:
-        """A source of the same document and weights, in which these symbols are `given`, too."""
+        """A source of the same document and weights, in which exactly these symbols are `given`."""
         ...
 
     def check(self, shapes: Shapes) -> None:

@@ -59,9 +59,8 @@ class TractSource:
         """Input shapes of the last call, and the symbols bound by them."""
 
     def with_symbols(self, values: Mapping[str, int]) -> TractSource:
-        """A source of the same document and weights, in which these symbols are `given`, too."""
-        given = {**self.given, **values}
-        source = TractSource(self._document, self.weights, self._quantization, self._limits, given)
+        """A source of the same document and weights, in which exactly these symbols are `given`."""
+        source = TractSource(self._document, self.weights, self._quantization, self._limits, values)
         source._source_state = self._source_state
         return source
 

@@ -1,0 +1,1 @@
+"""`nnefc compare`: compare compiled models with the float64 reference."""
