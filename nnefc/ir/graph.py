@@ -195,6 +195,7 @@ class Graph:
 
     @property
     def outputs(self) -> Sequence[Value]:
+        """The results, in order; assigning replaces all of them."""
         return self._outputs
 
     @outputs.setter
@@ -216,6 +217,7 @@ class Graph:
         return {name: self._outputs[i].type.dims for name, i in returned if i is not None}
 
     def is_output(self, value: Value) -> bool:
+        """Whether a value is among the results."""
         return value in self._output_at
 
     @property
@@ -229,6 +231,7 @@ class Graph:
 
     @property
     def reversed_ops(self) -> Iterator[Op]:
+        """Operations in reverse order; callers may erase the current one."""
         op = self._last
         while op is not None:
             previous = op._previous
@@ -242,6 +245,7 @@ class Graph:
     # -- building
 
     def add_input(self, type: TensorType, name: str) -> Value:
+        """Append an input; returns its value."""
         value = Value(type, name, None, len(self.inputs))
         self.inputs.append(value)
         return value

@@ -68,14 +68,17 @@ class Diagnostic(NamedTuple):
 
     @property
     def file(self) -> str | None:
+        """The file of `place`; None without a place."""
         return self.place.file if self.place else None
 
     @property
     def line(self) -> int:
+        """The line of `place`, from 1; 0 without a place."""
         return self.place.line if self.place else 0
 
     @property
     def column(self) -> int:
+        """The column of `place`, from 1; 0 without a place."""
         return self.place.column if self.place else 0
 
 

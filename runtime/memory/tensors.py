@@ -23,8 +23,11 @@ class TensorSpec(NamedTuple):
     """An input or output of a model."""
 
     name: str
+    """The name in the document."""
     shape: Shape
+    """The extents; -1 for those that vary from call to call."""
     dtype: np.dtype[Any]
+    """The type of the items."""
 
     @classmethod
     def of(cls, name: str, type_: TensorType) -> TensorSpec:
