@@ -1,6 +1,6 @@
 """Train the network of this example and write everything the example ships.
 
-    pip install "nnefc[train]"
+    pip install ".[train]"
     python examples/digits/train.py
 
 The data are the 1797 handwritten digits of 8x8 pixels from the UCI repository that
