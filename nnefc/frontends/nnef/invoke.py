@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Protocol
 
 from nnefc.frontends.nnef import tree
@@ -22,6 +21,7 @@ from nnefc.frontends.nnef.types import (
     has_any,
     has_tensor,
 )
+from nnefc.ops.tools.suggest import suggestion
 from nnefc.syntax import ast
 
 
@@ -259,5 +259,4 @@ def _array_hint(callee: Declaration, node: ast.Invocation, second: tree.Typed) -
 
 def _parameters_hint(callee: Declaration, name: str) -> str:
     names = [p.name for p in callee.parameters]
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else f"its parameters are {', '.join(names)}"
+    return suggestion(name, names) or f"its parameters are {', '.join(names)}"
