@@ -8,8 +8,12 @@ are split into tiles, and entries into pieces whose weights for a tile stay in t
 
 The array is flat, since the last piece may be shorter.  Zeros pad inputs and outputs.
 
-Parameters: the taps, each as its indices along the dimensions (without taps one entry of zeros
-stands in); inputs of an entry; outputs of a tile; entries of a piece.
+Parameters, in order:
+
+- taps: the indices of each tap along the dimensions; if empty, the filter is one entry of zeros
+- inputs of an entry
+- outputs of a tile
+- entries of a piece
 """
 
 from __future__ import annotations

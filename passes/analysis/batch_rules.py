@@ -1,6 +1,6 @@
-"""Operations that compute the items of a batch independently of each other.
+"""Decide whether an operation of a graph computes the items of a batch independently.
 
-`nnefc.ops.core.batch` has the definition; the rules are traits of the operations.
+Each operation has a rule of its own among its traits (`nnefc.ops.core.batch`).
 """
 
 from __future__ import annotations

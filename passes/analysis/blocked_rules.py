@@ -1,7 +1,7 @@
-"""Operations that compute on channel-blocked tensors.
+"""Decide whether an operation of a graph can compute on channel-blocked tensors.
 
-The rules are traits of the operations (`nnefc.ops.core.blocked`).  This module adds the limits of
-the layout, and conditions on operands that broadcast.
+Each operation has a rule of its own among its traits (`nnefc.ops.core.blocked`).  This module adds
+the limits of the layout, and conditions on operands that broadcast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiles kernels that other models are likely to need, after the call that needs none of them.
+"""Compiles kernels in the background that the next models are likely to need.
 
 After a block of `compiling_ahead` that compiled several kernels, one process of the lowest priority
 (`ahead_process`) compiles their relatives and the expected kernels, for the cache.  It ends with

@@ -1,4 +1,8 @@
-"""Tiling of products: parts of rows and columns, and units of several parts."""
+"""Tiling of products: how a matrix C is divided into register tiles and units of work.
+
+The rows and the columns of C are divided into parts.  A kernel computes one part of the rows times
+one part of the columns in registers.  A unit of work consists of several such tiles.
+"""
 
 from __future__ import annotations
 

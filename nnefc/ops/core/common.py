@@ -1,4 +1,4 @@
-"""Helpers for the rules and references of many operations."""
+"""Checks of axes, lengths and ranks, broadcasting and text of values, for shape rules."""
 
 from __future__ import annotations
 
