@@ -31,9 +31,9 @@ from nnefc.passes.cleanup.sink_transposes import SinkTransposes
 from nnefc.passes.fold.fold_affine import FoldAffine
 from nnefc.passes.fold.fold_constants import FoldConstants
 from nnefc.passes.fuse.fuse_attention import FuseAttention
-from nnefc.passes.fuse.fuse_convolution import FuseConvolution
+from nnefc.passes.fuse.fuse_convolution_epilogue import FuseConvolutionEpilogue
 from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
-from nnefc.passes.fuse.fuse_epilogue import FuseEpilogue
+from nnefc.passes.fuse.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
 from nnefc.passes.fuse.fuse_views import FuseViews
 from nnefc.passes.loops.hoist_from_scans import HoistFromScans
@@ -83,7 +83,13 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
         Phase("convolutions", (FlattenConvolutions(), InterleaveDeconvolutions(), NestConcats())),
         Phase(
             "fuse",
-            (FuseElementwise(), FuseViews(), FuseEpilogue(), FuseAttention(), EliminateDeadCode()),
+            (
+                FuseElementwise(),
+                FuseViews(),
+                FuseMatmulEpilogue(),
+                FuseAttention(),
+                EliminateDeadCode(),
+            ),
         ),
     )
 
@@ -101,7 +107,7 @@ def for_machine(block: int, choose: ChooseConvolutionAlgorithms | None = None) -
         Phase(
             "layout",
             (
-                FuseConvolution(block=block),
+                FuseConvolutionEpilogue(block=block),
                 ShuffleChannels(),
                 choose or ChooseConvolutionAlgorithms(block),
                 AssignLayouts(block),

@@ -99,7 +99,7 @@ def kernels_of(network: str) -> list[Kernel]:
     for machine in MACHINES:
         program = lower_prepared(
             graph.clone(),
-            CompileConfig(machine.threads, machine.accuracy, methods={}),
+            CompileConfig(machine.threads, machine.accuracy, algorithms={}),
             dynamic_shapes=machine.dynamic_shapes,
             keep_sources=True,
             cache_bytes=machine.cache_bytes,

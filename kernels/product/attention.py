@@ -22,7 +22,7 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.online_softmax import divide_rows, exponentials
 from nnefc.kernels.template import Kernel, KernelFunction, family
-from nnefc.kernels.tile.epilogue import (
+from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
     apply_rows,

@@ -28,7 +28,7 @@ from nnefc.kernels.product.compressed import (
 from nnefc.kernels.product.fixed_point import BLOCK, FIX_ARGUMENTS, MOST_BYTES, fix_rows
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile import register_tile
-from nnefc.kernels.tile.epilogue import (
+from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
     apply_rows,

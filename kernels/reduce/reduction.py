@@ -135,7 +135,7 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
     return "bool", every, logical
 
 
-def ending(kind: str, item: str) -> Any:
+def finalizer(kind: str, item: str) -> Any:
     """Helper `finish(total, divisor) -> result` of a reduction."""
     if kind == "sum" and item in FLOATS:
 
@@ -178,7 +178,7 @@ def rows(kind: str, item: str) -> KernelFunction:
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
     convert = NUMBER[partial]
-    local, finish = local_bytes(8 * LANES), ending(kind, item)
+    local, finish = local_bytes(8 * LANES), finalizer(kind, item)
 
     def rows(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -217,7 +217,7 @@ def columns(kind: str, item: str) -> KernelFunction:
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
     convert = NUMBER[partial]
-    local, finish = local_bytes(8 * CHUNK), ending(kind, item)
+    local, finish = local_bytes(8 * CHUNK), finalizer(kind, item)
 
     def columns(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

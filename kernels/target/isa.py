@@ -177,7 +177,7 @@ def variants(row: Isa) -> dict[str, Isa]:
     return rows
 
 
-def setting(isa: Isa) -> str:
+def environment_value(isa: Isa) -> str:
     """The value of NNEFC_ISA with which another process compiles for `isa` as this one does."""
     own = os.environ.get("NNEFC_ISA", "")
     return own if own.startswith(BUILD) else isa.name

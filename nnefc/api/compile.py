@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Literal, Unpack, cast
 
 from nnefc.driver.compile import check_environment, compile_graph
-from nnefc.driver.lower import with_tuned_methods
+from nnefc.driver.lower import with_tuned_algorithms
 from nnefc.options.arguments import check_flags, check_names, check_progress
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import (
@@ -47,11 +47,11 @@ def compile(
         progress: Called as `progress(done, total, label)` while kernels are compiled, and before
             that while large files are read.
         strict: As for `import_model`; not with a graph.
-        accuracy: "fast" may compute convolutions by Winograd's method, whose rounding errors are
+        accuracy: "fast" may compute convolutions by Winograd's algorithm, whose rounding errors are
             larger: below 2e-4 of the largest result of a convolution; a NaN or an infinity spreads
             over some pixels more.  "strict" uses sums of products only, with errors below 1e-5.
-        tuned: Use the methods that `tune` measured to be fastest for convolutions on this machine;
-            False: use estimates only.
+        tuned: Use the algorithms that `tune` measured to be fastest for convolutions on this
+            machine; False: use estimates only.
         check_indices: A call with an index out of range, such as a token that the embedding does
             not have, raises NnefError `input/index`; False: it uses the nearest item.  Indices that
             are known now are always checked.
@@ -73,7 +73,7 @@ def compile(
     check_environment()
     check_progress(progress)
     check_flags(strict=strict, tuned=tuned, keep=keep)
-    config = with_tuned_methods(config)
+    config = with_tuned_algorithms(config)
     if not _is_graph(source):
         importing = import_config(source, options, strict=strict)
         return _compile_document(cast(Path, source), importing, config, progress, keep=keep)
@@ -136,7 +136,7 @@ def _cache_entry(
 
 def _require_stateless(graph: Graph) -> None:
     """Raise NnefError for a graph with states, which calls of a compiled graph would not keep."""
-    from nnefc.dynamic.states import only_sessions
+    from nnefc.dynamic.states import stateful_model_error
 
     if states := graph.state_shapes:
-        raise only_sessions("a graph", states)
+        raise stateful_model_error("a graph", states)

@@ -1,4 +1,4 @@
-"""`tune`: measure which method computes each convolution of a model fastest."""
+"""`tune`: measure which algorithm computes each convolution of a model fastest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tune(
     strict: bool = False,
     **options: Unpack[ImportOptions],
 ) -> Tuning:
-    """Measure which method is fastest for each convolution of a model, and store the results.
+    """Measure which algorithm is fastest for each convolution of a model, and store the results.
 
     `nnefc.compile` then uses them for convolutions of the same shapes, in this and in other models,
     with the same number of threads.  Tuning takes seconds, for large networks minutes; load on

@@ -37,7 +37,7 @@ def compile_graph(
 
     Args:
         graph: The graph to compile.
-        config: Its methods, if they are None, are those that `tune` has stored.
+        config: Its algorithms, if they are None, are those that `tune` has stored.
         progress: Called as `progress(done, total, label)` while kernels are compiled.
         origin: The origin of the model, which saves it; None: it cannot be saved.
         hook: Called after every pass.

@@ -27,4 +27,4 @@ def usual_kernels(config: CompileConfig) -> Iterator[Kernel]:
 
     if not is_watched():
         for graph in usual_graphs():
-            yield from lower_graph(graph, config._replace(methods={})).kernels
+            yield from lower_graph(graph, config._replace(algorithms={})).kernels

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from nnefc.program.program import Program
 
 
-def with_tuned_methods(config: CompileConfig) -> CompileConfig:
-    """`config` with methods of convolutions; None is replaced by those that `tune` has stored."""
-    return config._replace(methods=_methods(config))
+def with_tuned_algorithms(config: CompileConfig) -> CompileConfig:
+    """`config` with algorithms of convolutions: if None, those that `tune` has stored."""
+    return config._replace(algorithms=_algorithms(config))
 
 
-def _methods(config: CompileConfig) -> Mapping[str, str]:
+def _algorithms(config: CompileConfig) -> Mapping[str, str]:
     from nnefc.runtime.cache import tuning_store
     from nnefc.runtime.run.team import shared_team
 
-    if config.methods is not None:
-        return config.methods
+    if config.algorithms is not None:
+        return config.algorithms
     return (
-        {} if config.is_strict else tuning_store.load_methods(shared_team(config.threads).threads)
+        {}
+        if config.is_strict
+        else tuning_store.load_algorithms(shared_team(config.threads).threads)
     )
 
 
@@ -99,7 +101,7 @@ def lower_prepared(
         block,
         strict=config.is_strict,
         warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
-        tuned=parse_algorithms(_methods(config)),
+        tuned=parse_algorithms(_algorithms(config)),
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     phases = (*for_machine(block, choose), *for_batch(split, choose))

@@ -1,8 +1,8 @@
-"""Measure which method computes each convolution fastest on this machine.
+"""Measure which algorithm computes each convolution fastest on this machine.
 
-The whole network runs with each method, because within a network weights come from memory and data
-from caches; an isolated operation would have both in the caches.  The results are stored in the
-cache of the user, where `nnefc.compile` reads them.
+The whole network runs with each algorithm, because within a network weights come from memory and
+data from caches; an isolated operation would have both in the caches.  The results are stored in
+the cache of the user, where `nnefc.compile` reads them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nnefc.support.progress import Progress
 
 MIN_GAIN: Final = 0.03
-"""Fraction of its time that another method must save; less may be noise."""
+"""Fraction of its time that another algorithm must save; less may be noise."""
 _SLICE: Final = 0.15
 """Seconds of one turn of a network."""
 _TURNS: Final = (3, 10)
@@ -34,7 +34,7 @@ _STABLE: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Convolutions of the same shapes and attributes, and their fastest method.
+    """Convolutions of the same shapes and attributes, and their fastest algorithm.
 
     Seconds are for all of them, the best of many runs of the whole network.
     """
@@ -44,9 +44,9 @@ class Choice:
     key: str
     """Shapes and attributes of the convolutions, as text."""
     before: str
-    """The method that estimates suggest."""
+    """The algorithm that estimates suggest."""
     after: str
-    """The method measured to be fastest, often the same."""
+    """The algorithm measured to be fastest, often the same."""
     before_seconds: float
     after_seconds: float
 
@@ -57,28 +57,28 @@ class Tuning:
 
     threads: int
     choices: tuple[Choice, ...]
-    """All kinds of convolutions with several methods, slowest first."""
+    """All kinds of convolutions with several algorithms, slowest first."""
     before_seconds: float
-    """Seconds of the fastest of many calls; 0 if all convolutions have only one method."""
+    """Seconds of the fastest of many calls; 0 if all convolutions have only one algorithm."""
     after_seconds: float
     kept: bool
     """Whether the result could be stored for `nnefc.compile`."""
 
     @cached_property
     def changed(self) -> tuple[Choice, ...]:
-        """The choices where the measured method is not the estimated one."""
+        """The choices where the measured algorithm is not the estimated one."""
         return tuple(choice for choice in self.choices if choice.after != choice.before)
 
     @cached_property
-    def methods(self) -> dict[str, str]:
-        """Methods by key, as `nnefc.options.compile_config.CompileConfig` takes them."""
+    def algorithms(self) -> dict[str, str]:
+        """Algorithms by key, as `nnefc.options.compile_config.CompileConfig` takes them."""
         return {choice.key: choice.after for choice in self.changed}
 
 
 def tune_graph(
     graph: Graph, threads: int | None = None, progress: Progress | None = None
 ) -> Tuning:
-    """Measure the methods of each convolution of a graph, and store the fastest; see `nnefc.tune`.
+    """Measure the algorithms of each convolution, and store the fastest; see `nnefc.tune`.
 
     `progress` is called as `progress(done, total, label)` before each step and once at the end.
     """
@@ -95,41 +95,41 @@ def tune_graph(
             progress(done, len(rounds) + 1, label)
 
     best: dict[str, tuple[float, str]] = {}
-    for done, methods in enumerate(rounds):
-        tell(done, "methods")
-        other = _Network(graph, threads, methods)
+    for done, algorithms in enumerate(rounds):
+        tell(done, "algorithms")
+        other = _Network(graph, threads, algorithms)
         _race(default, other)
-        for key, method in methods.items():
+        for key, algorithm in algorithms.items():
             ratio = other.seconds_by_key[key] / default.seconds_by_key[key]
-            best[key] = min(best.get(key, (1 - MIN_GAIN, "")), (ratio, method))
+            best[key] = min(best.get(key, (1 - MIN_GAIN, "")), (ratio, algorithm))
     tell(len(rounds), "together")
-    chosen = {key: method for key, (_, method) in best.items() if method}
+    chosen = {key: algorithm for key, (_, algorithm) in best.items() if algorithm}
     tuned = _confirm(graph, default, chosen)
     measured = {key: chosen.get(key) for key in best}
-    is_stored = tuning_store.store_methods(number, measured)
+    is_stored = tuning_store.store_algorithms(number, measured)
     tell(len(rounds) + 1, "")
     return Tuning(number, _compare(default, tuned), default.total, tuned.total, is_stored)
 
 
 class _Convolution(NamedTuple):
-    """A convolution with several methods."""
+    """A convolution with several algorithms."""
 
     name: str
     """The name of its result in the graph."""
     key: str
-    method: str
-    methods: tuple[str, ...]
-    """All methods that can compute it."""
+    algorithm: str
+    algorithms: tuple[str, ...]
+    """All algorithms that can compute it."""
 
 
 class _Network:
     """A compiled graph, and the best times of its convolutions in the current race."""
 
-    def __init__(self, graph: Graph, threads: int | None, methods: Mapping[str, str]) -> None:
+    def __init__(self, graph: Graph, threads: int | None, algorithms: Mapping[str, str]) -> None:
         from nnefc.runtime.memory.tensors import random_array
 
         self.convolutions: list[_Convolution] = []
-        config = CompileConfig(threads, methods=methods)
+        config = CompileConfig(threads, algorithms=algorithms)
         self.model = compile_graph(graph, config, hook=self._record_convolutions)
         self._inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
         self._launches = [
@@ -155,8 +155,8 @@ class _Network:
             every = tuple(map(str, algorithms(op, layout.block)))
             if len(every) > 1:
                 name, op.output.name = op.output.name, f"{len(self.convolutions)}!"
-                method = str(op.attributes["algorithm"])
-                self.convolutions.append(_Convolution(name, operation_key(op), method, every))
+                algorithm = str(op.attributes["algorithm"])
+                self.convolutions.append(_Convolution(name, operation_key(op), algorithm, every))
 
     def reset_times(self) -> None:
         """Discard all measured times."""
@@ -187,14 +187,16 @@ class _Network:
 
 
 def _rounds(convolutions: Iterable[_Convolution]) -> list[dict[str, str]]:
-    """Methods by key for each round; in all rounds each key has each of its other methods once."""
+    """Algorithms by key for each round; over all rounds a key has each other algorithm once."""
     rounds: list[dict[str, str]] = []
     for convolution in dict.fromkeys(c._replace(name="") for c in convolutions):
-        others = [method for method in convolution.methods if method != convolution.method]
-        for i, method in enumerate(others):
+        others = [
+            algorithm for algorithm in convolution.algorithms if algorithm != convolution.algorithm
+        ]
+        for i, algorithm in enumerate(others):
             if i == len(rounds):
                 rounds.append({})
-            rounds[i][convolution.key] = method
+            rounds[i][convolution.key] = algorithm
     return rounds
 
 
@@ -213,9 +215,9 @@ def _race(*networks: _Network) -> None:
 
 
 def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Network:
-    """The network with all chosen methods, measured again.
+    """The network with all chosen algorithms, measured again.
 
-    Methods that gain too little then are removed from `chosen`: their first gain was noise.
+    Algorithms that gain too little then are removed from `chosen`: their first gain was noise.
     """
     limit = 1 - MIN_GAIN
     while chosen:
@@ -231,11 +233,11 @@ def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Networ
 
 
 def _compare(default: _Network, tuned: _Network) -> tuple[Choice, ...]:
-    """The methods of each kind of convolution before and after tuning, with their times."""
+    """The algorithms of each kind of convolution before and after tuning, with their times."""
     names: dict[str, list[str]] = {}
     for convolution in default.convolutions:
         names.setdefault(convolution.key, []).append(convolution.name)
-    before, after = ({c.key: c.method for c in n.convolutions} for n in (default, tuned))
+    before, after = ({c.key: c.algorithm for c in n.convolutions} for n in (default, tuned))
     seconds = default.seconds_by_key, tuned.seconds_by_key
     choices = [
         Choice(tuple(names[key]), key, before[key], after[key], seconds[0][key], seconds[1][key])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
 from nnefc.dynamic.refusals import KnownShapesOnly
 from nnefc.dynamic.session import Session
-from nnefc.dynamic.states import States, only_sessions
+from nnefc.dynamic.states import States, stateful_model_error
 from nnefc.formats.files import FilePath
 from nnefc.runtime.memory.tensors import TensorSpec, array_of, is_array
 from nnefc.runtime.run.executable import session_layout
@@ -162,7 +162,7 @@ class DynamicModel(Model):
         named = self._named(list(every.values()))
         model = self._plans.concrete(named)
         if states := session_layout(model).states:
-            raise only_sessions("for_shapes", [state.name for state in states])
+            raise stateful_model_error("for_shapes", [state.name for state in states])
         return model
 
     def _complete(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape]:
@@ -225,9 +225,9 @@ class DynamicModel(Model):
 
     def refusal(self, what: str) -> NnefError:
         """The error of an attribute or method that needs known shapes and no states."""
-        from nnefc.dynamic.refusals import needs_shapes
+        from nnefc.dynamic.refusals import unknown_shapes_error
 
-        return needs_shapes(what, self._planner.document, self._shapes)
+        return unknown_shapes_error(what, self._planner.document, self._shapes)
 
     # -- files
 

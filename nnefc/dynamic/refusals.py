@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nnefc.dynamic.states import only_sessions
+from nnefc.dynamic.states import stateful_model_error
 from nnefc.support.errors import Diagnostics, NnefError
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class KnownShapesOnly:
         raise NoSuchAttribute(model.refusal(self._name).errors)
 
 
-def needs_shapes(what: str, source: GraphSource, shapes: Mapping[str, Sequence[int]]) -> NnefError:
+def unknown_shapes_error(
+    what: str, source: GraphSource, shapes: Mapping[str, Sequence[int]]
+) -> NnefError:
     """The error of a request that a model with symbols or states refuses.
 
     It names states, or gives `shapes` of inputs with examples of unknown extents as a hint.
@@ -45,7 +47,7 @@ def needs_shapes(what: str, source: GraphSource, shapes: Mapping[str, Sequence[i
         example = "{...}"
     else:
         if states := trial.graph.state_shapes:
-            return only_sessions(what, states)
+            return stateful_model_error(what, states)
         example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
     hint = f"model.for_shapes({example}) returns one"
     return NnefError.of("input/shape", f"{what} needs a model with known shapes", hint=hint)

@@ -11,7 +11,7 @@ from nnefc.artifacts.save import replace_artifact
 from nnefc.dynamic.content import content_of, requests_in
 from nnefc.dynamic.named_shapes import shapes_named
 from nnefc.dynamic.planner import Request, requests_for
-from nnefc.dynamic.states import only_sessions
+from nnefc.dynamic.states import stateful_model_error
 from nnefc.dynamic.stored_planner import StoredPlanner
 from nnefc.runtime.artifact.write_dynamic import write_dynamic
 from nnefc.support.errors import NnefError
@@ -89,7 +89,7 @@ def emit_c(
     source, config = model.planner.document, model.planner.config
     requests = model.named(shapes)
     if states := {name for _, states, _ in requests for name in states}:
-        raise only_sessions("emit_c", sorted(states))
+        raise stateful_model_error("emit_c", sorted(states))
     portable, (build,) = content_of(source, config, model.fixed, requests, [target])
     return write_c_patterns(folder, portable, build, source.linear_shapes(), tensors, name)
 

@@ -216,7 +216,7 @@ def split_outputs(
     return [array for i, array in enumerate(arrays) if i not in hidden], new_states
 
 
-def only_sessions(what: str, names: Iterable[str]) -> NnefError:
+def stateful_model_error(what: str, names: Iterable[str]) -> NnefError:
     """The error of a request that a model with states of these `names` refuses."""
     return NnefError.of(
         "input/state",

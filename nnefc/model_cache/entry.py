@@ -60,7 +60,7 @@ class ModelCacheEntry(NamedTuple):
     """The digest of the files of the document."""
     importing: ImportConfig
     config: CompileConfig
-    """The compile options, with the actual number of threads and methods."""
+    """The compile options, with the actual number of threads and algorithms."""
     threads: int | None
     """The option of the caller."""
 
@@ -76,7 +76,7 @@ class ModelCacheEntry(NamedTuple):
 
         `folder`: None: the cache of the user, which is created.
         """
-        from nnefc.driver.lower import with_tuned_methods
+        from nnefc.driver.lower import with_tuned_algorithms
         from nnefc.runtime.machine.resources import stores_models
         from nnefc.runtime.run.team import shared_team
 
@@ -90,7 +90,7 @@ class ModelCacheEntry(NamedTuple):
             digest = document.digest()
         except (OSError, NnefError):
             raise NotCacheable(_ABSENT) from None
-        actual = with_tuned_methods(config)._replace(threads=shared_team(config.threads).threads)
+        actual = with_tuned_algorithms(config)._replace(threads=shared_team(config.threads).threads)
         if not sources_are_unchanged():
             raise NotCacheable("sources of nnefc have changed since this process began")
         facts = facts_of(digest, source, importing, actual)

@@ -38,7 +38,7 @@ def facts_of(
 ) -> Facts:
     """The facts of a compiled model, by name.
 
-    `digest`: of the document; `config`: with the actual threads and methods.
+    `digest`: of the document; `config`: with the actual threads and algorithms.
     """
     return {
         DOCUMENT: digest,
@@ -49,7 +49,7 @@ def facts_of(
         "threads": str(config.threads),
         "accuracy": config.accuracy,
         "check indices": str(config.check_indices),
-        "tuned methods": _short(sorted((config.methods or {}).items())),
+        "tuned algorithms": _short(sorted((config.algorithms or {}).items())),
         **_environment(),
     }
 

@@ -16,8 +16,8 @@ class CompileConfig(NamedTuple):
     threads: int | None = None
     """Threads that a call may use, the calling one included; None: all usable CPUs."""
     accuracy: Accuracy = "fast"
-    """"strict" computes convolutions as sums of products only; "fast" may use Winograd's method."""
-    methods: Mapping[str, str] | None = None
+    """"strict" computes convolutions as sums of products; "fast" may use Winograd's algorithm."""
+    algorithms: Mapping[str, str] | None = None
     """Algorithms of convolutions by key, see `ChooseConvolutionAlgorithms.tuned`; None: the
     measured ones that `nnefc.tune` has stored for this machine."""
     check_indices: bool = True
@@ -28,14 +28,14 @@ class CompileConfig(NamedTuple):
         cls,
         threads: object = None,
         accuracy: object = "fast",
-        methods: Mapping[str, str] | None = None,
+        algorithms: Mapping[str, str] | None = None,
         *,
         check_indices: object = True,
     ) -> CompileConfig:
         """A checked configuration; raises NnefError `input/threads` or `input/argument`."""
         count, checked = check_threads(threads), check_accuracy(accuracy)
         check_flags(check_indices=check_indices)
-        return cls(count, checked, methods, bool(check_indices))
+        return cls(count, checked, algorithms, bool(check_indices))
 
     @property
     def is_strict(self) -> bool:

@@ -25,7 +25,7 @@ from nnefc.pytorch.arguments import (
     check_tensor_names,
     check_version,
 )
-from nnefc.pytorch.untouched import untouched
+from nnefc.pytorch.preserve_module import preserve_module
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def export(
     asserted = check_assertions(assertions, axes, values)
     known = signature(to_nnef.TractNNEF).parameters
     check_names("export", target, [name for name in known if name not in _OWN_OPTIONS])
-    with untouched(module), tempfile.TemporaryDirectory() as folder:
+    with preserve_module(module), tempfile.TemporaryDirectory() as folder:
         module.eval()
         result_names = _result_names(module, tensors, output_names)
         script = _tract_script(Path(folder), version)

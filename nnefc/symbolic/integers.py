@@ -299,15 +299,14 @@ def statically_equal(a: Any, b: Any) -> bool:
     return (None in probes or probes[0] == probes[1]) and a == b
 
 
-def mark_degraded(number: Any) -> bool:
-    """Whether a number is symbolic; the trace is marked as degraded if so.
+def mark_degraded(numbers: Iterable[Any]) -> None:
+    """Record in the traces of symbolic numbers that an optimization was left out.
 
-    For optimizations that need plain integers and are left out otherwise.
+    It needs plain integers.
     """
-    if not isinstance(number, SymInt):
-        return False
-    number.trace.is_degraded = True
-    return True
+    for number in numbers:
+        if isinstance(number, SymInt):
+            number.trace.is_degraded = True
 
 
 def largest(numbers: Sequence[Dim]) -> Dim:

@@ -19,7 +19,7 @@ from nnefc.ops.core.winograd_tiles import balanced, largest_tile
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.ops.tools.cost import macs
 from nnefc.support.machine_model import L3_CACHE_NS, MEMORY_NS, PEAK_MACS_PER_NS
-from nnefc.symbolic.integers import hint, mark_degraded
+from nnefc.symbolic.integers import hint, is_symbolic, mark_degraded
 
 WARM_CACHE_RATIO: Final = 8
 """Weights stay in the last cache between runs if the cache is this many times as large; transformed
@@ -106,7 +106,8 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
     if not sizes:
         return []
     extents = [e for e, taps in zip(window.output[plane], taps_of_plane, strict=True) if taps > 1]
-    if any(map(mark_degraded, window.output)):  # the packed filters depend on the extents
+    if is_symbolic(window.output):  # the packed filters depend on the extents
+        mark_degraded(window.output)
         return []
     cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
     smallest = {cut: size for size, cut in cuts.items()}

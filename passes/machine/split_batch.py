@@ -15,7 +15,7 @@ from nnefc.passes.analysis.batch_rules import resized_attributes, separable_rows
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import is_pure
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
-from nnefc.symbolic.integers import hint, mark_degraded
+from nnefc.symbolic.integers import hint, is_symbolic, mark_degraded
 
 MAX_STEPS: Final = 1 << 14
 """Most executions of operations in a stage, over all turns."""
@@ -59,7 +59,10 @@ class SplitBatch:
             steps, apart = [steps[i] for i in order], [apart[i] for i in order]
             items = self._choose(steps, rows, apart, hint(batch))
         assert all(n == hint(batch) or apart[i] for i, n in enumerate(items))
-        if all(n == hint(batch) for n in items) or mark_degraded(batch):
+        if all(n == hint(batch) for n in items):
+            return [single_stage(graph)]
+        if is_symbolic([batch]):
+            mark_degraded([batch])
             return [single_stage(graph)]
         return _Cutter(graph, rows, batch, steps).stages(items)
 

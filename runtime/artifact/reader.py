@@ -123,7 +123,7 @@ class ArtifactReader:
     def code(self, target: Facts) -> ExecutableImage:
         """The kernels of a target, in executable memory; provides the support code."""
         for module, facts in zip(support_code.SUPPORT_MODULES, target["native"], strict=True):
-            support_code.provide(module, self._image(facts))
+            support_code.preload_image(module, self._image(facts))
         return ExecutableImage(Image(self.head(target["code"]).tobytes(), {}))
 
     def head(self, piece: object) -> Array:

@@ -1,6 +1,6 @@
-"""Stores the methods that `nnefc.driver.tuning` has measured as fastest on this machine.
+"""Stores the algorithms that `nnefc.driver.tuning` has measured as fastest on this machine.
 
-The cache has one file for each processor and number of threads.  It holds the methods for the
+The cache has one file for each processor and number of threads.  It holds the algorithms for the
 kernels of this version of nnefc, and for those of versions that were tuned before:
 
     {"version": 2, "machine": {"processor": "...", ...},
@@ -8,7 +8,7 @@ kernels of this version of nnefc, and for those of versions that were tuned befo
 
 Every compilation reads the file, but few machines have one: its name depends on no kernels, whose
 sources take 10 ms to read.  Damaged files and files of other machines are ignored.  Callers must
-check that a stored method is applicable to the operation.
+check that a stored algorithm is applicable to the operation.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from nnefc.support.digests import blake2b
 VERSION: Final = 2
 """Version of the file format."""
 _MAX_TUNINGS: Final = 8
-"""Versions of the kernels whose methods a file holds."""
+"""Versions of the kernels whose algorithms a file holds."""
 _MODULES: Final = ("convolution.direct", "convolution.winograd")
 """The kernels that tuning chooses between; measurements depend on no others."""
 
 
-def load_methods(threads: int) -> dict[str, str]:
-    """Methods by key of operation for calls with `threads` threads; empty if none are stored."""
+def load_algorithms(threads: int) -> dict[str, str]:
+    """Algorithms by key of operation for calls with `threads` threads; empty if none are stored."""
     tunings = _tunings(_machine(threads))
     kernels = _kernels() if tunings else []
     for tuning in tunings:
-        methods = tuning.get("methods")
-        if tuning.get("kernels") == kernels and isinstance(methods, dict):
-            items = cast(dict[str, Any], methods).items()
-            return {key: method for key, method in items if isinstance(method, str)}
+        algorithms = tuning.get("methods")
+        if tuning.get("kernels") == kernels and isinstance(algorithms, dict):
+            items = cast(dict[str, Any], algorithms).items()
+            return {key: algorithm for key, algorithm in items if isinstance(algorithm, str)}
     return {}
 
 
-def store_methods(threads: int, methods: Mapping[str, str | None]) -> bool:
-    """Update the stored methods (None removes one); returns whether the cache could be written."""
+def store_algorithms(threads: int, algorithms: Mapping[str, str | None]) -> bool:
+    """Update the stored algorithms; None removes one.  Returns whether the cache was written."""
     machine, kernels = _machine(threads), _kernels()
-    merged = {**load_methods(threads), **methods}
-    stored = {key: method for key, method in sorted(merged.items()) if method is not None}
+    merged = {**load_algorithms(threads), **algorithms}
+    stored = {key: algorithm for key, algorithm in sorted(merged.items()) if algorithm is not None}
     others = [each for each in _tunings(machine) if each.get("kernels") != kernels]
     tunings = [{"kernels": kernels, "methods": stored}, *others][:_MAX_TUNINGS]
     facts = {"version": VERSION, "machine": machine, "tunings": tunings}

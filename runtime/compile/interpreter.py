@@ -8,7 +8,7 @@ import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from nnefc.kernels.target.isa import setting
+from nnefc.kernels.target.isa import environment_value
 
 if TYPE_CHECKING:
     from typing import IO
@@ -45,5 +45,5 @@ def start(module: str, isa: Isa, stdin: int | IO[bytes], stdout: int) -> subproc
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **one, "NNEFC_ISA": setting(isa)},
+        env={**os.environ, **one, "NNEFC_ISA": environment_value(isa)},
     )

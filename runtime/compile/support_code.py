@@ -52,7 +52,7 @@ def images(modules: Sequence[SupportModule]) -> list[Image]:
     return [link(object_codes(functions(module))) for module in modules]
 
 
-def provide(module: SupportModule, image: Image) -> None:
+def preload_image(module: SupportModule, image: Image) -> None:
     """Use an image from an artifact with equal `abi_digest`, unless the module is loaded."""
     if module not in _images:
         _images.setdefault(module, ExecutableImage(image))

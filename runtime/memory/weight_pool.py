@@ -9,7 +9,7 @@ import numpy as np
 
 from nnefc.formats.files import release_pages
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.memory.arenas import ArenaPool
+from nnefc.runtime.memory.arena_pool import ArenaPool
 from nnefc.support.array_memory import owner, view_key
 
 Array = np.ndarray[Any, Any]

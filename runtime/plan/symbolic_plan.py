@@ -19,7 +19,7 @@ from nnefc.runtime.run.runner import PlanRunner
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.compiled import CompiledProgram
-    from nnefc.runtime.memory.arenas import ArenaPool
+    from nnefc.runtime.memory.arena_pool import ArenaPool
     from nnefc.runtime.plan.plan import Int64Array
     from nnefc.runtime.plan.plan_template import PlanTemplate
     from nnefc.symbolic.straight_line import Function

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnefc.formats.files import FilePath
 from nnefc.runtime.compile.compiled import CompiledProgram
-from nnefc.runtime.memory.arenas import ArenaPool
+from nnefc.runtime.memory.arena_pool import ArenaPool
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.run.executable import Executable, empty_array
 from nnefc.runtime.run.interface import Model

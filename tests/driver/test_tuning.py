@@ -1,4 +1,4 @@
-"""Methods of convolutions by measurement: forced, measured, stored and used again."""
+"""Algorithms of convolutions by measurement: forced, measured, stored and used again."""
 
 # pyright: reportUnknownMemberType=false
 # (torch is not typed)
@@ -58,7 +58,7 @@ compile_graph(graph, CompileConfig(int(sys.argv[2])), hook=look)
 """
 
 METHODS = ("direct", "winograd2", "winograd3", "winograd4", "winograd6")
-Methods = dict[str, tuple[str, ...]]
+Algorithms = dict[str, tuple[str, ...]]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def graph(path: Path) -> Graph:
 
 
 def used(graph: Graph, **options: Any) -> dict[str, str]:
-    """Methods by key, as the compiler takes them."""
+    """Algorithms by key, as the compiler takes them."""
     found: dict[str, str] = {}
 
     def look(working: Graph, ran: Any) -> None:
@@ -94,9 +94,9 @@ def _names(op: Op) -> tuple[str, ...]:
     return tuple(map(str, algorithms(op, layout.block)))
 
 
-def possible(graph: Graph) -> Methods:
-    """All methods by key, of convolutions that have several."""
-    found: Methods = {}
+def possible(graph: Graph) -> Algorithms:
+    """All algorithms by key, of convolutions that have several."""
+    found: Algorithms = {}
 
     def look(working: Graph, ran: Any) -> None:
         if ran.name == "assign_layouts":
@@ -104,12 +104,12 @@ def possible(graph: Graph) -> Methods:
             every = {operation_key(op): _names(op) for op in convolutions}
             found.update((key, names) for key, names in every.items() if len(names) > 1)
 
-    compile_graph(graph, CompileConfig(1, methods={}), hook=look)
+    compile_graph(graph, CompileConfig(1, algorithms={}), hook=look)
     return found
 
 
 def test_alternatives_of_convolutions(graph: Graph) -> None:
-    """Three channels or a stride leave one method; equal tilings count as one method."""
+    """Three channels or a stride leave one algorithm; equal tilings count as one algorithm."""
     found = list(possible(graph).values())
     assert found == [
         ("direct", "winograd2", "winograd3", "winograd4", "winograd6"),  # 16 outputs: 5 cuts as 4
@@ -118,15 +118,15 @@ def test_alternatives_of_convolutions(graph: Graph) -> None:
     ]
 
 
-def test_forced_methods_take_effect(graph: Graph) -> None:
+def test_forced_algorithms_take_effect(graph: Graph) -> None:
     x = np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)
     wanted = expected(graph, x)
     every = possible(graph)
     for i in range(5):
         forced = {key: names[i % len(names)] for key, names in every.items()}
-        found = used(graph, methods=forced)
+        found = used(graph, algorithms=forced)
         assert {key: found[key] for key in forced} == forced
-        model = compile_graph(graph, CompileConfig(1, methods=forced))
+        model = compile_graph(graph, CompileConfig(1, algorithms=forced))
         used_winograd = any("_winograd_" in launch.kernel for launch in model.launches)
         assert used_winograd == (set(forced.values()) != {"direct"})
         np.testing.assert_allclose(model(x), wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
@@ -145,43 +145,43 @@ def expected(graph: Graph, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return (convolve(convolve(third, "d"), "e") + third).numpy()
 
 
-def test_impossible_methods_are_ignored(graph: Graph) -> None:
-    usual = used(graph, methods={})
-    for method in ("winograd5", "winograd9", "depthwise", "", "nothing"):
-        assert used(graph, methods=dict.fromkeys(usual, method)) == usual
+def test_impossible_algorithms_are_ignored(graph: Graph) -> None:
+    usual = used(graph, algorithms={})
+    for algorithm in ("winograd5", "winograd9", "depthwise", "", "nothing"):
+        assert used(graph, algorithms=dict.fromkeys(usual, algorithm)) == usual
 
 
-def test_strict_accuracy_ignores_stored_methods(graph: Graph, store: Path) -> None:
+def test_strict_accuracy_ignores_stored_algorithms(graph: Graph, store: Path) -> None:
     forced = {key: names[1] for key, names in possible(graph).items()}
-    tuning_store.store_methods(1, forced)
+    tuning_store.store_algorithms(1, forced)
     assert set(used(graph, accuracy="strict").values()) == {"direct"}
-    assert set(used(graph, accuracy="strict", methods=forced).values()) == {"direct"}
+    assert set(used(graph, accuracy="strict", algorithms=forced).values()) == {"direct"}
 
 
-def test_stored_methods_are_used_unless_disabled(graph: Graph, store: Path) -> None:
-    usual, every = used(graph, methods={}), possible(graph)
+def test_stored_algorithms_are_used_unless_disabled(graph: Graph, store: Path) -> None:
+    usual, every = used(graph, algorithms={}), possible(graph)
     other = {key: next(m for m in names if m != usual[key]) for key, names in every.items()}
-    assert tuning_store.store_methods(1, other)
+    assert tuning_store.store_algorithms(1, other)
     assert used(graph) == {**usual, **other}
     direct = dict.fromkeys(every, "direct")
-    tuning_store.store_methods(1, direct)
+    tuning_store.store_algorithms(1, direct)
     tuned, plain = (nnefc.compile(graph, threads=1, tuned=tuned) for tuned in (True, False))
     assert not any("winograd" in launch.kernel for launch in tuned.launches)
     kernels = [
-        launch.kernel for launch in compile_graph(graph, CompileConfig(1, methods={})).launches
+        launch.kernel for launch in compile_graph(graph, CompileConfig(1, algorithms={})).launches
     ]
     assert [launch.kernel for launch in plain.launches] == kernels
 
 
-def test_a_new_process_uses_stored_methods(graph: Graph, path: Path, tmp_path: Path) -> None:
-    """The methods measured with its number of threads."""
+def test_a_new_process_uses_stored_algorithms(graph: Graph, path: Path, tmp_path: Path) -> None:
+    """The algorithms measured with its number of threads."""
     folder = tmp_path / "cache"
     environment = {**os.environ, "NNEFC_CACHE": str(folder)}
     keep = "import json, sys; from nnefc.runtime.cache import tuning_store as choices; "
-    keep += "sys.exit(not choices.store_methods(1, json.loads(sys.argv[1])))"
+    keep += "sys.exit(not choices.store_algorithms(1, json.loads(sys.argv[1])))"
     forced = {key: names[1] for key, names in possible(graph).items()}
     subprocess.run([sys.executable, "-c", keep, json.dumps(forced)], env=environment, check=True)
-    usual = list(used(graph, methods={}).values())
+    usual = list(used(graph, algorithms={}).values())
     for threads, wanted in (
         (1, ["direct", "winograd2", "direct", "winograd2", "winograd2"]),
         (2, usual),
@@ -191,50 +191,50 @@ def test_a_new_process_uses_stored_methods(graph: Graph, path: Path, tmp_path: P
         assert done.stdout.split() == wanted
 
 
-def test_stored_methods_are_merged(store: Path) -> None:
-    assert tuning_store.load_methods(1) == {}
-    tuning_store.store_methods(1, {"a": "direct", "b": "winograd4"})
-    tuning_store.store_methods(1, {"b": None, "c": "winograd2", "d": None})
-    assert tuning_store.load_methods(1) == {"a": "direct", "c": "winograd2"}
-    assert tuning_store.load_methods(2) == {}
+def test_stored_algorithms_are_merged(store: Path) -> None:
+    assert tuning_store.load_algorithms(1) == {}
+    tuning_store.store_algorithms(1, {"a": "direct", "b": "winograd4"})
+    tuning_store.store_algorithms(1, {"b": None, "c": "winograd2", "d": None})
+    assert tuning_store.load_algorithms(1) == {"a": "direct", "c": "winograd2"}
+    assert tuning_store.load_algorithms(2) == {}
 
 
 @pytest.mark.parametrize("methods", [["direct"], None, {"a": 1, "b": None}])
 def test_damaged_tunings_are_ignored(store: Path, methods: object) -> None:
-    tuning_store.store_methods(1, {"a": "direct"})
+    tuning_store.store_algorithms(1, {"a": "direct"})
     (file,) = store.iterdir()
     facts = json.loads(file.read_text())
     facts["tunings"][0]["methods"] = methods
     file.write_text(json.dumps(facts))
-    assert tuning_store.load_methods(1) == {}
+    assert tuning_store.load_algorithms(1) == {}
 
 
-def test_methods_are_those_of_the_same_kernels(
+def test_algorithms_are_those_of_the_same_kernels(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two versions of nnefc can be tuned on one machine; the oldest tunings are forgotten."""
-    tuning_store.store_methods(1, {"a": "direct"})
+    tuning_store.store_algorithms(1, {"a": "direct"})
     for version in range(8):
         with monkeypatch.context() as patch:
             patch.setattr(tuning_store, "_kernels", lambda version=version: [f"{version}"])
-            assert tuning_store.load_methods(1) == {}
-            tuning_store.store_methods(1, {"a": f"winograd{version}"})
-            assert tuning_store.load_methods(1) == {"a": f"winograd{version}"}
-        assert tuning_store.load_methods(1) == ({"a": "direct"} if version < 7 else {})
+            assert tuning_store.load_algorithms(1) == {}
+            tuning_store.store_algorithms(1, {"a": f"winograd{version}"})
+            assert tuning_store.load_algorithms(1) == {"a": f"winograd{version}"}
+        assert tuning_store.load_algorithms(1) == ({"a": "direct"} if version < 7 else {})
 
 
 def test_sources_are_read_only_on_a_machine_that_was_tuned(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning_store, "_kernels", lambda: pytest.fail("sources are read"))
-    assert tuning_store.load_methods(1) == {}
+    assert tuning_store.load_algorithms(1) == {}
 
 
 def test_nothing_is_stored_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning_store, "kernel_cache", kernel_cache)
     monkeypatch.setattr(kernel_cache, "_folder", lambda: None)
-    assert not tuning_store.store_methods(1, {"a": "direct"})
-    assert tuning_store.load_methods(1) == {}
+    assert not tuning_store.store_algorithms(1, {"a": "direct"})
+    assert tuning_store.load_algorithms(1) == {}
 
 
 @pytest.mark.parametrize(
@@ -252,25 +252,25 @@ def test_nothing_is_stored_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> N
     ids=str,
 )
 def test_foreign_files_are_ignored(store: Path, change: dict[str, Any]) -> None:
-    tuning_store.store_methods(1, {"a": "direct"})
+    tuning_store.store_algorithms(1, {"a": "direct"})
     (file,) = store.iterdir()
     facts = json.loads(file.read_text())
     file.write_text(json.dumps({**facts, **change}))
-    assert tuning_store.load_methods(1) == {}
-    tuning_store.store_methods(1, {"a": "direct"})
-    assert tuning_store.load_methods(1) == {"a": "direct"}
+    assert tuning_store.load_algorithms(1) == {}
+    tuning_store.store_algorithms(1, {"a": "direct"})
+    assert tuning_store.load_algorithms(1) == {"a": "direct"}
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 2}']
 )
 def test_damaged_files_are_ignored(store: Path, data: bytes) -> None:
-    tuning_store.store_methods(1, {"a": "direct"})
+    tuning_store.store_algorithms(1, {"a": "direct"})
     (file,) = store.iterdir()
     file.write_bytes(data)
-    assert tuning_store.load_methods(1) == {}
+    assert tuning_store.load_algorithms(1) == {}
     file.write_bytes(json.dumps(None).encode())
-    assert tuning_store.load_methods(1) == {}
+    assert tuning_store.load_algorithms(1) == {}
 
 
 # -- measuring
@@ -278,11 +278,11 @@ def test_damaged_files_are_ignored(store: Path, data: bytes) -> None:
 
 @pytest.fixture
 def times(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Seconds that every convolution by a method takes."""
+    """Seconds that every convolution by an algorithm takes."""
     found: dict[str, float] = dict.fromkeys(METHODS, 1.0)
 
     def turn(network: Any) -> None:
-        network._best = [found[c.method] for c in network.convolutions]
+        network._best = [found[c.algorithm] for c in network.convolutions]
         network.total = sum(network._best)
 
     monkeypatch.setattr(tuning._Network, "turn", turn)  # pyright: ignore[reportPrivateUsage]
@@ -294,16 +294,16 @@ def tune(graph: Graph) -> tuple[nnefc.Tuning, Mapping[str, str]]:
     return found, {c.operations[0]: c.after for c in found.choices}
 
 
-def test_the_fastest_method_is_chosen_and_stored(
+def test_the_fastest_algorithm_is_chosen_and_stored(
     graph: Graph, store: Path, times: dict[str, float]
 ) -> None:
-    usual = used(graph, methods={})
+    usual = used(graph, algorithms={})
     times |= dict(zip(METHODS, (1.0, 4.0, 0.5, 2.0, 0.25), strict=True))
     found, after = tune(graph)
     assert after == {"second": "winograd6", "fourth": "winograd3", "y": "winograd3"}
     assert found.kept
     assert found.after_seconds == 0.25 + 0.5 + 0.5
-    assert used(graph) == {**usual, **found.methods}
+    assert used(graph) == {**usual, **found.algorithms}
     for choice in found.choices:
         assert choice.before == usual[choice.key]
         assert choice.before_seconds == times[choice.before]
@@ -315,47 +315,47 @@ def test_small_gains_are_ignored(graph: Graph, store: Path, times: dict[str, flo
     assert found.changed == ()
     assert found.before_seconds == found.after_seconds
     usual = found.choices[0].before
-    others = [method for method in times if method != usual]
+    others = [algorithm for algorithm in times if algorithm != usual]
     times |= dict.fromkeys(others, 0.98)
     assert tune(graph)[0].changed == ()
     times |= dict.fromkeys(others, 0.96)
     assert tune(graph)[0].changed
 
 
-def test_methods_that_are_no_longer_faster_are_removed(
+def test_algorithms_that_are_no_longer_faster_are_removed(
     graph: Graph, store: Path, times: dict[str, float]
 ) -> None:
     times |= dict.fromkeys(METHODS, 2.0)
-    others = [m for m in times if m not in used(graph, methods={}).values()]
+    others = [m for m in times if m not in used(graph, algorithms={}).values()]
     times |= dict.fromkeys(others, 1.0)
     assert tune(graph)[0].changed
-    assert tuning_store.load_methods(1)
+    assert tuning_store.load_algorithms(1)
     times |= dict.fromkeys(others, 3.0)
     assert not tune(graph)[0].changed
-    assert tuning_store.load_methods(1) == {}
+    assert tuning_store.load_algorithms(1) == {}
 
 
 def test_gains_that_do_not_repeat_are_not_stored(
     graph: Graph, store: Path, times: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A method that was fast once must be so once more, with all else that was chosen."""
+    """An algorithm that was fast once must be so once more, with all else that was chosen."""
     monkeypatch.setattr(resources, "largest_cache", lambda: 0)  # estimates for large networks
-    usual = used(graph, methods={})
+    usual = used(graph, algorithms={})
     times |= {"winograd3": 0.5, "winograd6": 0.25}
     assert not {"winograd3", "winograd6"} & set(usual.values())
 
     def progress(done: int, total: int, label: str) -> None:
-        times["winograd6"] = 0.25 if label == "methods" else 1.5
+        times["winograd6"] = 0.25 if label == "algorithms" else 1.5
 
     found = nnefc.tune(graph, threads=1, progress=progress)
     after = {choice.operations[0]: choice.after for choice in found.choices}
     (second,) = (choice for choice in found.choices if choice.operations == ("second",))
     assert after == {"second": second.before, "fourth": "winograd3", "y": "winograd3"}
     assert second.after_seconds == second.before_seconds
-    assert tuning_store.load_methods(1) == found.methods
+    assert tuning_store.load_algorithms(1) == found.algorithms
 
 
-def test_rounds_measure_every_method_once() -> None:
+def test_rounds_measure_every_algorithm_once() -> None:
     convolutions = [
         tuning._Convolution("a", "k", "direct", ("direct", "winograd2", "winograd4")),  # pyright: ignore[reportPrivateUsage]
         tuning._Convolution("b", "l", "winograd2", ("direct", "winograd2")),  # pyright: ignore[reportPrivateUsage]

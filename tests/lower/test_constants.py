@@ -171,17 +171,17 @@ def _graph(body: str, results: str, sizes: tuple[int, int, int]) -> Graph:
     return import_text(text, config=ImportConfig(random_weights=1))
 
 
-@pytest.mark.parametrize("method", _SIZES)
-def test_a_filter_is_packed_once(method: str) -> None:
-    *sizes, attributes = _SIZES[method]
+@pytest.mark.parametrize("algorithm", _SIZES)
+def test_a_filter_is_packed_once(algorithm: str) -> None:
+    *sizes, attributes = _SIZES[algorithm]
     one = f"p = conv(x, w, b{attributes});"
     two = one + one.replace("p =", "q =").replace("x", "z", 1)
     channels = (sizes[0], sizes[1], sizes[2])
     alone, both = (
-        lower_graph(_graph(body, results, channels), CompileConfig(1, methods={}))
+        lower_graph(_graph(body, results, channels), CompileConfig(1, algorithms={}))
         for body, results in ((one, "p"), (two, "p, q"))
     )
-    used = [sum(method in launch.kernel.family for launch in p.launches) for p in (alone, both)]
+    used = [sum(algorithm in launch.kernel.family for launch in p.launches) for p in (alone, both)]
     assert 0 < 2 * used[0] == used[1]
     weights = [
         [c.nbytes for c in p.constants if isinstance(c, np.ndarray) and c.dtype == np.float32]
@@ -192,7 +192,7 @@ def test_a_filter_is_packed_once(method: str) -> None:
 
 
 def test_different_packings_of_a_filter_are_separate() -> None:
-    """One filter by both methods, with other strides, and in reverse."""
+    """One filter by both algorithms, with other strides, and in reverse."""
     body = """
     p = conv(x, w, b);
     q = conv(z, w, b, stride = [2, 2]);

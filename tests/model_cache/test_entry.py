@@ -159,7 +159,7 @@ def test_a_cached_model_is_saved_as_compiled(
     monkeypatch.setattr(targets, "build_native", build_native)
     for model in models:
         model.save(tmp_path / "net.nnefc", targets=["native"])
-    assert how[0].methods == how[1].methods
+    assert how[0].algorithms == how[1].algorithms
     assert how[0].threads in (how[1].threads, usable_cpus())
 
 

@@ -49,7 +49,7 @@ def test_options_change_the_entry(
     def find(_: int) -> dict[str, str]:
         return stored
 
-    monkeypatch.setattr(tuning_store, "load_methods", find)
+    monkeypatch.setattr(tuning_store, "load_algorithms", find)
     compile_: Compile = nnefc.compile
     source = archive(tmp_path)
     compile_(source, threads=2)

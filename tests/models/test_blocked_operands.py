@@ -12,7 +12,7 @@ import nnefc
 from nnefc.ir import DType, Graph, Op, TensorType, Value, Variable
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
-from nnefc.passes.fuse.fuse_convolution import FuseConvolution
+from nnefc.passes.fuse.fuse_convolution_epilogue import FuseConvolutionEpilogue
 from nnefc.passes.machine.assign_layouts import AssignLayouts
 
 Array = np.ndarray[Any, Any]
@@ -243,7 +243,7 @@ def test_convolutions_beyond_int32_offsets_are_not_fused(
 ) -> None:
     net = Network()
     net.graph.add_output(net.conv(net.input(1, channels, extent, extent), 16), "y")
-    FuseConvolution(block=16).run(net.graph)
+    FuseConvolutionEpilogue(block=16).run(net.graph)
     assert any(op.name == "fused_conv" for op in net.graph.ops) == taken
 
 
@@ -253,7 +253,7 @@ def test_scaled_planes_beyond_int32_offsets_are_not_blocked(extent: int, blocked
     scale = net.conv(net.input(1, 16, 4, 4), 16, stride=(3, 3), padding=((0, 0),) * 2)
     scaled = net.op("mul", net.input(1, 16, extent, extent), scale)
     net.graph.add_output(net.op("relu", scaled), "y")
-    FuseConvolution(block=16).run(net.graph)
+    FuseConvolutionEpilogue(block=16).run(net.graph)
     AssignLayouts(block=16).run(net.graph)
     assert (scaled.type.layout is not None) == blocked
 

@@ -27,7 +27,7 @@ from nnefc.passes.fold.fold_affine import FoldAffine
 from nnefc.passes.fold.fold_constants import FoldConstants
 from nnefc.passes.fuse.fuse_attention import FuseAttention
 from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
-from nnefc.passes.fuse.fuse_epilogue import FuseEpilogue
+from nnefc.passes.fuse.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from tests.helpers.examples import examples
@@ -44,7 +44,7 @@ EXACT: list[Pass] = [
     FuseNormalization(),
     FuseElementwise(),
     FuseElementwise(steps=3, inputs=2, copies=1),
-    FuseEpilogue(),
+    FuseMatmulEpilogue(),
     FuseAttention(),
 ]
 

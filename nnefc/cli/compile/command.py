@@ -80,7 +80,7 @@ def compile_(
     --explain also shows the passes over the graph: the operations before and after each pass, the
     multiply-adds and the bytes between operations after it, and the estimated time of a call.
 
-    --tune also shows where the measured method differs from the estimated one, and the gain. Use
+    --tune also shows where the measured algorithm differs from the estimated one, and the gain. Use
     the number of threads and the shapes that the model will run with.
 
     Set NNEFC_DUMP=FOLDER to write the graph after every pass.
@@ -148,8 +148,8 @@ def compile_document(
         "import_seconds": import_seconds,
         "compile_seconds": time.perf_counter() - start,
     }
-    if destination.emission is not None:
-        facts["emitted"] = write_folder(result, destination.emission)
+    if destination.emit_options is not None:
+        facts["emitted"] = write_folder(result, destination.emit_options)
     elif destination.artifact is not None:
         facts["artifact"] = save_artifact(result, destination.artifact)
     if recorder is not None:
@@ -172,6 +172,8 @@ def _generate_code(
     targets = destination.targets
     if targets and NATIVE not in targets and tuning is None and recorder is None:
         return CrossCompiled.of(graph, targets, options.threads, options.accuracy)
-    methods = None if tuning is None else tuning.methods
-    model = compile_graph(graph, options.threads, options.accuracy, methods=methods, hook=recorder)
+    algorithms = None if tuning is None else tuning.algorithms
+    model = compile_graph(
+        graph, options.threads, options.accuracy, algorithms=algorithms, hook=recorder
+    )
     return NativeModel(model, targets)

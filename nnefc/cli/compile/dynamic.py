@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.compile.emit_c import emission_facts, print_emitted
+from nnefc.cli.compile.emit_c import emit_facts, print_emitted
 from nnefc.cli.support.artifacts import print_plans, print_targets, written_facts
 from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.models import read
@@ -46,18 +46,21 @@ def compile_dynamic(
     config = CompileConfig.of(options.threads, options.accuracy)
     with reported_warnings(), progress("compiling") as advance:
         model = DynamicModel.of(source, {}, config, None)
-        if destination.emission is not None:
-            emission = destination.emission
+        if destination.emit_options is not None:
+            emit_options = destination.emit_options
             files = model.emit_c(
-                emission.folder, name=emission.name, target=emission.target, shapes=shapes
+                emit_options.folder,
+                name=emit_options.name,
+                target=emit_options.target,
+                shapes=shapes,
             )
-            facts["emitted"] = emission_facts(emission, files)
+            facts["emitted"] = emit_facts(emit_options, files)
         else:
             assert destination.artifact is not None
             targets = destination.targets
             model.save(destination.artifact, targets=targets, shapes=shapes, progress=advance)
     facts["compile_seconds"] = time.perf_counter() - start
-    if destination.artifact is not None and destination.emission is None:
+    if destination.artifact is not None and destination.emit_options is None:
         path: Path = destination.artifact
         facts["artifact"] = {"path": str(path), **written_facts(path)}
     return facts

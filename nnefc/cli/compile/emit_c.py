@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Emission:
+class EmitOptions:
     """The options of `--emit`, checked."""
 
     folder: Path
@@ -29,7 +29,7 @@ class Emission:
 
 def check_emit(
     emit: str | None, output: Path | None, name: str | None, targets: Sequence[str] | None
-) -> Emission | None:
+) -> EmitOptions | None:
     """The checked options of `--emit`; None without it.
 
     Raises NnefError for wrong options and for a folder that cannot be written.
@@ -61,20 +61,20 @@ def check_emit(
             f"--target {','.join(wanted)}: an object file has code for one target",
             "write a folder for each",
         )
-    return Emission(output, name, wanted[0])
+    return EmitOptions(output, name, wanted[0])
 
 
-def write_folder(result: CompileResult, emission: Emission) -> dict[str, Any]:
+def write_folder(result: CompileResult, emit_options: EmitOptions) -> dict[str, Any]:
     """Write the folder and return the sizes of its files, for JSON."""
-    return emission_facts(emission, result.emit_c(emission.folder, emission.name))
+    return emit_facts(emit_options, result.emit_c(emit_options.folder, emit_options.name))
 
 
-def emission_facts(emission: Emission, names: Sequence[str]) -> dict[str, Any]:
+def emit_facts(emit_options: EmitOptions, names: Sequence[str]) -> dict[str, Any]:
     """The sizes of the files of a folder, for JSON."""
-    folder = emission.folder
+    folder = emit_options.folder
     return {
         "path": str(folder),
-        "target": emission.target,
+        "target": emit_options.target,
         "files": {name: (folder / name).stat().st_size for name in names},
     }
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nnefc.cli.compile.emit_c import Emission, check_emit
+from nnefc.cli.compile.emit_c import EmitOptions, check_emit
 from nnefc.cli.support.artifacts import check_output, complete_targets
 from nnefc.cli.support.options import usage
 
@@ -71,7 +71,7 @@ Tune = Annotated[
     bool,
     typer.Option(
         "--tune",
-        help="Measure which method is fastest for each convolution on this machine, and store "
+        help="Measure which algorithm is fastest for each convolution on this machine, and store "
         "the choices for all commands and for nnefc.compile.",
     ),
 ]
@@ -84,7 +84,7 @@ class Destination:
     targets: Sequence[str]
     """Checked targets; empty if nothing is written."""
     artifact: Path | None
-    emission: Emission | None
+    emit_options: EmitOptions | None
 
     @classmethod
     def of(
@@ -95,9 +95,9 @@ class Destination:
         name: str | None,
     ) -> Destination:
         """The checked options; raises NnefError for wrong ones, before anything is compiled."""
-        emission = check_emit(emit, output, name, targets)
-        if emission is not None:
-            return cls([emission.target], None, emission)
+        emit_options = check_emit(emit, output, name, targets)
+        if emit_options is not None:
+            return cls([emit_options.target], None, emit_options)
         return cls(check_output(output, targets), output, None)
 
 
@@ -115,6 +115,6 @@ class CodeOptions:
         """The checked options."""
         if tune and accuracy == "strict":
             raise usage(
-                "--tune has no methods to choose from with --accuracy strict", "leave one out"
+                "--tune has no algorithms to choose from with --accuracy strict", "leave one out"
             )
         return cls(threads, accuracy, tune, explain)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_tuning(graph: Graph, threads: int | None) -> Tuning:
-    """Measure the methods of each convolution, with a progress bar on standard error."""
+    """Measure the algorithms of each convolution, with a progress bar on standard error."""
     from nnefc.driver.tuning import tune_graph
 
     with progress("tuning") as advance:
@@ -44,9 +44,9 @@ def tuning_facts(tuning: Tuning) -> dict[str, Any]:
 
 
 def print_tuning(out: Console, tuning: Tuning) -> None:
-    """Print a row for each kind of convolution whose method changed, then the whole call."""
+    """Print a row for each kind of convolution whose algorithm changed, then the whole call."""
     if not tuning.choices:
-        out.print("tuning: every operation has only one method")
+        out.print("tuning: every operation has only one algorithm")
         return
     if tuning.changed:
         columns = ("convolution", "estimated", "measured", "before", "after", "gain")

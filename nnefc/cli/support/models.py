@@ -52,16 +52,16 @@ def compile_graph(
     threads: int | None = None,
     accuracy: str = "fast",
     *,
-    methods: Mapping[str, str] | None = None,
+    algorithms: Mapping[str, str] | None = None,
     hook: Hook | None = None,
 ) -> CompiledModel:
     """`nnefc.driver.compile.compile_graph` with stored tuning results; prints warnings."""
     from nnefc.artifacts.provenance import FromGraph
     from nnefc.driver.compile import compile_graph
-    from nnefc.driver.lower import with_tuned_methods
+    from nnefc.driver.lower import with_tuned_algorithms
     from nnefc.options.compile_config import CompileConfig
 
-    config = with_tuned_methods(CompileConfig.of(threads, accuracy, methods))
+    config = with_tuned_algorithms(CompileConfig.of(threads, accuracy, algorithms))
     origin = FromGraph(graph, config)
     with reported_warnings(), compiling() as advance:
         return compile_graph(graph, config, progress=advance, origin=origin, hook=hook)

@@ -107,11 +107,11 @@ class DocumentModel:
     def _dynamic(
         self, source: GraphSource, shapes: Mapping[str, Sequence[int]], threads: int | None
     ) -> DynamicModel:
-        from nnefc.driver.lower import with_tuned_methods
+        from nnefc.driver.lower import with_tuned_algorithms
         from nnefc.dynamic.model import DynamicModel
         from nnefc.options.compile_config import CompileConfig
 
-        config = with_tuned_methods(CompileConfig.of(threads, self.accuracy))
+        config = with_tuned_algorithms(CompileConfig.of(threads, self.accuracy))
         return DynamicModel.of(source, shapes, config, None)
 
     @cached_property

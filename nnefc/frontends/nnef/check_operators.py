@@ -53,14 +53,14 @@ class OperatorChecker:
         elif symbol in ("==", "!="):
             if left.type == right.type and isinstance(left.type, Primitive):
                 function = partial(operators.EQUALITY[symbol], self.budget)
-                return _operate(node.at, LOGICAL, "argument/expression", function, [left, right])
+                return _apply(node.at, LOGICAL, "argument/expression", function, [left, right])
         elif left.type == right.type and (left.type in (INTEGER, SCALAR)):
             assert isinstance(left.type, Primitive)
             if symbol in operators.ORDER:
                 function = operators.ORDER[symbol]
-                return _operate(node.at, LOGICAL, "argument/expression", function, [left, right])
+                return _apply(node.at, LOGICAL, "argument/expression", function, [left, right])
             function = operators.ARITHMETIC[symbol, left.type]
-            return _operate(node.at, left.type, "argument/arithmetic", function, [left, right])
+            return _apply(node.at, left.type, "argument/arithmetic", function, [left, right])
         elif symbol == "+" and (
             left.type == right.type == STRING
             or (isinstance(left.type, Array) and isinstance(right.type, Array))
@@ -69,10 +69,10 @@ class OperatorChecker:
             if joint is not None:
                 operands = [tree.as_tensor(left, joint), tree.as_tensor(right, joint)]
                 function = partial(operators.concatenate, self.budget)
-                return tree.Operate(node.at, joint, "argument/array", function, operands)
+                return tree.Apply(node.at, joint, "argument/array", function, operands)
         elif symbol == "*" and right.type == INTEGER and _is_sequence(left.type):
             function = partial(operators.duplicate, self.budget)
-            return tree.Operate(node.at, left.type, "argument/array", function, [left, right])
+            return tree.Apply(node.at, left.type, "argument/array", function, [left, right])
         return self._wrong(
             "type/operator",
             f"operator {symbol} does not take {left.type} and {right.type}",
@@ -93,21 +93,21 @@ class OperatorChecker:
             message = f"'in' looks for {left.type} in an array of {right.type.item}"
             return self._wrong("type/operator", message, node.at)
         function = partial(operators.contains, self.budget)
-        return tree.Operate(node.at, LOGICAL, "argument/expression", function, [left, right])
+        return tree.Apply(node.at, LOGICAL, "argument/expression", function, [left, right])
 
     def unary(self, node: ast.Unary, operand: tree.Typed) -> tree.Typed:
         if isinstance(operand.type, Any_):
             return tree.ErrorNode(node.at, operand.type, (operand,))
         match node.operator, operand.type:
             case "!", Primitive("logical"):
-                return _operate(node.at, LOGICAL, "", _negate_logical, [operand])
+                return _apply(node.at, LOGICAL, "", _negate_logical, [operand])
             case "+", Primitive("integer" | "scalar"):
                 return operand
             case "-", Primitive("integer"):
                 function = operators.negate_integer
-                return _operate(node.at, INTEGER, "argument/arithmetic", function, [operand])
+                return _apply(node.at, INTEGER, "argument/arithmetic", function, [operand])
             case "-", Primitive("scalar"):
-                return _operate(node.at, SCALAR, "", _negate_scalar, [operand])
+                return _apply(node.at, SCALAR, "", _negate_scalar, [operand])
             case _:
                 message = f"operator {node.operator} does not take {operand.type}"
                 return self._wrong("type/operator", message, node.at)
@@ -136,10 +136,10 @@ class OperatorChecker:
         if node.is_range:
             function = partial(operators.item_range, self.budget)
             bounds = [no_bound if begin is None else begin, no_bound if end is None else end]
-            return tree.Operate(node.at, type_, "argument/index", function, [operand, *bounds])
+            return tree.Apply(node.at, type_, "argument/index", function, [operand, *bounds])
         assert begin is not None, "only a range may lack a bound"
         item_type = type_.item if isinstance(type_, Array) else STRING
-        return tree.Operate(node.at, item_type, "argument/index", operators.item, [operand, begin])
+        return tree.Apply(node.at, item_type, "argument/index", operators.item, [operand, begin])
 
     def _tuple_item(self, node: ast.Subscript, operand: tree.Typed, type_: Tuple) -> tree.Typed:
         match node.begin:
@@ -150,7 +150,7 @@ class OperatorChecker:
                     message = f"index {index} is outside {type_}"
                     return self._wrong("type/subscript", message, node.at)
                 known = tree.ConstantNode(node.at, INTEGER, index)
-                return tree.Operate(
+                return tree.Apply(
                     node.at, type_.items[index], "argument/index", operators.item, [operand, known]
                 )
             case _:
@@ -172,20 +172,20 @@ class OperatorChecker:
                 hint = "shape_of gives the extents of a tensor" if isinstance(type_, Tensor) else ""
                 return self._wrong("type/builtin", message, node.at, hint=hint)
             function = len if node.name == "length_of" else partial(operators.range_of, self.budget)
-            return tree.Operate(node.at, result, "argument/array", function, [operand])
+            return tree.Apply(node.at, result, "argument/array", function, [operand])
         result, function = operators.CASTS[node.name]
         if isinstance(type_, Any_):
             return tree.ErrorNode(node.at, result, (operand,))
         if not isinstance(type_, Primitive):
             message = f"{node.name}(...) converts primitive values, not {type_}"
             return self._wrong("type/cast", message, node.at)
-        return _operate(node.at, result, "type/cast", function, [operand])
+        return _apply(node.at, result, "type/cast", function, [operand])
 
 
-def _operate(
+def _apply(
     at: int, type_: Type, rule: str, function: object, operands: list[tree.Typed]
 ) -> tree.Typed:
-    return tree.Operate(at, type_, rule, function, operands)  # pyright: ignore[reportArgumentType]
+    return tree.Apply(at, type_, rule, function, operands)  # pyright: ignore[reportArgumentType]
 
 
 def _negate_logical(x: bool) -> bool:

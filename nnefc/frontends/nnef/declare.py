@@ -25,7 +25,7 @@ from nnefc.frontends.nnef.types import (
     has_tensor,
     instantiate,
     is_generic,
-    mixes,
+    mixes_tensors_and_attributes,
 )
 from nnefc.ops.core.interface import value_of
 from nnefc.ops.core.spec import OpSpec
@@ -246,7 +246,7 @@ def _check(declaration: Declaration, source: ast.SourceText, diagnostics: Diagno
     attribute = ""
     for parameter, formal in zip(declaration.parameters, fragment.parameters):
         place = source.place(formal.at)
-        if mixes(parameter.type):
+        if mixes_tensors_and_attributes(parameter.type):
             diagnostics.error(
                 "definition/mixed-tuple",
                 f"parameter '{formal.name}': type {parameter.type} mixes tensors and attributes",

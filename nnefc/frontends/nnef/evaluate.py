@@ -88,7 +88,7 @@ class Evaluator:
             tree.ErrorNode: self._wrong,
         }
         self._chained: dict[type, Callable[[Any, Any, CallFrame], Any]] = {
-            tree.Operate: self._operate,
+            tree.Apply: self._apply,
             tree.Logic: self._logic,
             tree.Call: self._call,
         }
@@ -182,7 +182,7 @@ class Evaluator:
             items.append(self.evaluate(item, frame))
         return tuple(items)
 
-    def _operate(self, node: tree.Operate, first: Any, frame: CallFrame) -> Any:
+    def _apply(self, node: tree.Apply, first: Any, frame: CallFrame) -> Any:
         values = [first]
         for operand in node.operands[1:]:
             values.append(self.evaluate(operand, frame))

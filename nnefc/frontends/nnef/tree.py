@@ -45,7 +45,7 @@ class Sequence:
 
 
 @dataclass(slots=True)
-class Operate:
+class Apply:
     """A function of attribute values, which may raise `operators.UndefinedResult`.
 
     `rule`: the identifier of the error that is reported then.
@@ -138,7 +138,7 @@ Typed = (
     ConstantNode
     | Local
     | Sequence
-    | Operate
+    | Apply
     | Logic
     | Choose
     | Loop

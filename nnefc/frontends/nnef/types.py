@@ -140,14 +140,16 @@ def has_tensor(type_: Type) -> bool:
             return False
 
 
-def mixes(type_: Type) -> bool:
+def mixes_tensors_and_attributes(type_: Type) -> bool:
     """Whether a tuple somewhere inside has both tensor and attribute items."""
     match type_:
         case Array(item):
-            return mixes(item)
+            return mixes_tensors_and_attributes(item)
         case Tuple(items):
             tensors = [has_tensor(i) for i in items]
-            return (any(tensors) and not all(tensors)) or any(map(mixes, items))
+            return (any(tensors) and not all(tensors)) or any(
+                map(mixes_tensors_and_attributes, items)
+            )
         case _:
             return False
 

@@ -29,7 +29,7 @@ from nnefc.lower.channel_padding import (
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise.expression import fold_literals
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
-from nnefc.ops.internal.epilogue import SimpleEpilogue, simple_epilogue
+from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.program.program import Ref
 
 Offsets = npt.NDArray[np.int64]

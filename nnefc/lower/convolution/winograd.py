@@ -38,7 +38,7 @@ from nnefc.ops.core.winograd_tiles import largest_tile
 from nnefc.ops.tools.convolution import window_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import L2_CACHE_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
-from nnefc.symbolic.integers import hint, mark_degraded, smallest
+from nnefc.symbolic.integers import hint, is_symbolic, mark_degraded, smallest
 
 Array = npt.NDArray[Any]
 
@@ -133,7 +133,8 @@ def block_size(
     room = max(room, MIN_ROOM_BYTES, filter_bytes // FILTER_TO_ROOM_RATIO)
     fitting = max(min(min(room // threads, THREAD_BLOCK_BYTES) // tile_bytes, tiling.count), 1)
     best = min((size for size in block_sizes(tiling.count) if size <= fitting), key=apart)
-    if mark_degraded(x.batch):  # shared steps need a fixed number of blocks
+    if is_symbolic([x.batch]):  # shared steps need a fixed number of blocks
+        mark_degraded([x.batch])
         return True, best
     whole = min(max(min(room, SHARED_BLOCK_BYTES) // tile_bytes, MIN_BLOCK_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)

@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
 from nnefc.kernels.product import matmul as kernels
 from nnefc.kernels.product.matmul import COMPRESSED, DOT_ROWS, DOTS, PANELS, gemm_layout
-from nnefc.kernels.tile.epilogue import Epilogue
+from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.tile.panels import BATCH
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering

@@ -36,7 +36,7 @@ class Matrix:
         return Matrix(self.at, self.step, self.row, self.batch)
 
     def fields(self, name: str) -> dict[str, Any]:
-        """The parameters of kernels for the matrix, see `tile.epilogue.operand_fields`."""
+        """Parameters of kernels for the matrix, see `tile.expression_epilogue.operand_fields`."""
         return {
             name: self.at,
             f"{name}_row": self.row,

@@ -28,7 +28,7 @@ def has_blocked_kernels(dtype: DType) -> bool:
     return dtype in BLOCKED_ITEM_TYPES
 
 
-def always(op: Op) -> bool:
+def any_layout(op: Op) -> bool:
     """Items or channels are computed independently, so the layout does not matter."""
     del op
     return True

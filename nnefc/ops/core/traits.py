@@ -158,7 +158,7 @@ COMPOUND: Final = OPAQUE
 ELEMENTWISE: Final = OPAQUE._replace(
     cost=cost.PER_ITEM,
     batch=batch.elementwise,
-    blocked=blocked.always,
+    blocked=blocked.any_layout,
     folding=Folding.LINEAR,
     permuted=permute.unchanged,
 )

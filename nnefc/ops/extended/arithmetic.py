@@ -16,7 +16,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import aligned, broadcasting, same
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, ELEMENTWISE
-from nnefc.ops.standard.unary import spread
+from nnefc.ops.standard.unary import samples_of_ranks
 
 _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((2, 3, 4), (2, 3, 4)),
@@ -51,7 +51,10 @@ def _scalar(
         reference=reference,
         traits=ELEMENTWISE,
         elementwise=True,
-        samples=(*spread("ties"), Sample(inputs=((len(extra),),), values={0: list(extra)})),
+        samples=(
+            *samples_of_ranks("ties"),
+            Sample(inputs=((len(extra),),), values={0: list(extra)}),
+        ),
     )
 
 
@@ -162,7 +165,7 @@ SPECS: tuple[OpSpec, ...] = (
         traits=COMPOUND,
         expand=_expand_is_nan,
         samples=(
-            *spread("normal"),
+            *samples_of_ranks("normal"),
             Sample(inputs=((len(_WILD),),), values={0: list(_WILD)}),
         ),
     ),
@@ -231,7 +234,7 @@ SPECS: tuple[OpSpec, ...] = (
         reference=np.invert,
         traits=ELEMENTWISE,
         elementwise=True,
-        samples=(*spread("integers"), Sample(inputs=((2, 3),), data="logical")),
+        samples=(*samples_of_ranks("integers"), Sample(inputs=((2, 3),), data="logical")),
     ),
     _integral_pair(
         "shift_left",

@@ -46,6 +46,6 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Channels in another order.",
         verify=None,
         evaluate=_shuffle_channels,
-        traits=MOVEMENT._replace(batch=batch.every, blocked=blocked.always),
+        traits=MOVEMENT._replace(batch=batch.every, blocked=blocked.any_layout),
     ),
 )

@@ -17,7 +17,7 @@ from nnefc.ops.core.common import aligned, broadcasting, same
 from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import CHEAP_ELEMENTWISE, ELEMENTWISE, ItemTypes, Sign, Traits
-from nnefc.ops.standard.unary import spread
+from nnefc.ops.standard.unary import samples_of_ranks
 
 _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((2, 3, 4), (2, 3, 4)),
@@ -228,7 +228,7 @@ _GENERIC = (
         traits=CHEAP_ELEMENTWISE._replace(cost=FREE, item_types=ItemTypes.MOVED, sign=Sign.KEPT),
         elementwise=True,
         samples=(
-            *spread("normal"),
+            *samples_of_ranks("normal"),
             Sample(inputs=((2, 3),), data="integers"),
             Sample(inputs=((2, 3),), data="logical"),
         ),
@@ -242,7 +242,7 @@ _GENERIC = (
         reference=np.logical_not,
         traits=CHEAP_ELEMENTWISE,
         elementwise=True,
-        samples=spread("logical"),
+        samples=samples_of_ranks("logical"),
     ),
     OpSpec(
         name="select",

@@ -26,7 +26,7 @@ def _listed(*values: float, data: str = "normal") -> Sample:
     return Sample(inputs=((len(values),),), values={0: list(values)}, data=data)
 
 
-def spread(data: str) -> tuple[Sample, ...]:
+def samples_of_ranks(data: str) -> tuple[Sample, ...]:
     """Samples of one operand over ranks 0 to 8."""
     shapes = ((), (7,), (2, 3), (2, 3, 4), (1, 2, 3, 2, 2), (1, 2, 1, 2, 1, 2, 1, 2))
     return tuple(Sample(inputs=(shape,), data=data) for shape in shapes)
@@ -54,7 +54,7 @@ def _unary(
         traits=traits,
         elementwise=True,
         integers=integers,
-        samples=spread(data) + extra,
+        samples=samples_of_ranks(data) + extra,
     )
 
 

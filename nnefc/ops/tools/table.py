@@ -91,7 +91,7 @@ def spec(name: str) -> OpSpec:
     return operations()[name]
 
 
-def beyond(name: str, attribute: str | None = None) -> bool:
+def is_beyond_standard(name: str, attribute: str | None = None) -> bool:
     """Whether NNEF 1.0.2 lacks an operation, or one of its attributes."""
     entry = spec(name)
     return entry.section == "beyond" or attribute in entry.beyond

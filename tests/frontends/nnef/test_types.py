@@ -17,7 +17,7 @@ from nnefc.frontends.nnef.types import (
     deduce,
     from_spec,
     instantiate,
-    mixes,
+    mixes_tensors_and_attributes,
 )
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse_declaration
@@ -118,10 +118,10 @@ def test_instantiation_replaces_the_generic_type() -> None:
 
 
 def test_tuples_of_tensors_and_attributes_are_detected() -> None:
-    assert mixes(type_of("(integer,tensor<scalar>)"))
-    assert mixes(type_of("((integer,tensor<scalar>),integer)[]"))
-    assert not mixes(type_of("(tensor<integer>,tensor<scalar>[])"))
-    assert not mixes(type_of("(integer,scalar[])"))
+    assert mixes_tensors_and_attributes(type_of("(integer,tensor<scalar>)"))
+    assert mixes_tensors_and_attributes(type_of("((integer,tensor<scalar>),integer)[]"))
+    assert not mixes_tensors_and_attributes(type_of("(tensor<integer>,tensor<scalar>[])"))
+    assert not mixes_tensors_and_attributes(type_of("(integer,scalar[])"))
 
 
 def test_types_print_as_they_are_written() -> None:

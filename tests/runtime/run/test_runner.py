@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.runtime.memory.arenas import MAX_IDLE, ArenaPool
+from nnefc.runtime.memory.arena_pool import MAX_IDLE, ArenaPool
 from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]

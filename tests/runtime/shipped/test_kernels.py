@@ -97,7 +97,7 @@ def test_substitutes_compute_the_same_to_the_bit(
     rng = np.random.default_rng(m)
     inputs = [rng.standard_normal(shape, np.float32) for shape in ((m, 70), (70, n))]
     graph = nnefc.import_model(path)
-    kernels_of = lower_graph(graph, CompileConfig(1, methods={})).kernels
+    kernels_of = lower_graph(graph, CompileConfig(1, algorithms={})).kernels
     others = [other for each in kernels_of for other in each.substitutes()[:1]]
     assert others
     want = nnefc.compile(graph, threads=1)(*inputs)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def untouched(module: torch.nn.Module) -> Generator[None]:
+def preserve_module(module: torch.nn.Module) -> Generator[None]:
     """Restore the tensors, modes and gradients of a module after the block, without copies.
 
     torch_to_nnef replaces parameters, buffers and attributes by named or empty tensors, and turns

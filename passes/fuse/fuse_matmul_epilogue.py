@@ -1,4 +1,4 @@
-"""Fuse element-wise operations into the operation that computes their operand."""
+"""Fuse element-wise operations into the matmul or normalisation that computes their operand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.tools.convolution import is_plain_convolution
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.analysis.epilogues import absorb, defining_op, only_used_by, takes_epilogue
 from nnefc.passes.base import is_elementwise_or_fused
+from nnefc.passes.fuse.absorb_elementwise import absorb, defining_op, only_used_by, takes_epilogue
 
 
 @dataclass(frozen=True)
-class FuseEpilogue:
+class FuseMatmulEpilogue:
     """Fuse a product or normalisation with the element-wise operation that alone uses it.
 
         %0: float32[5,4] = matmul(%x, %w) {transposeA = false, transposeB = true}
@@ -29,7 +29,7 @@ class FuseEpilogue:
     preferred to a normalisation, then the later operation to the earlier one.
     """
 
-    name: ClassVar[str] = "fuse_epilogue"
+    name: ClassVar[str] = "fuse_matmul_epilogue"
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
@@ -54,7 +54,7 @@ def _is_product(value: Value) -> bool:
 def _is_fusible(graph: Graph, value: Value, user: Op) -> bool:
     """Whether an operation that takes an epilogue computes `value`, and only `user` needs it.
 
-    Convolutions get their epilogues from `fuse_convolution`.
+    Convolutions get their epilogues from `fuse_convolution_epilogue`.
     """
     op = value.op
     if op is None or not takes_epilogue(op) or is_plain_convolution(op):

@@ -1,4 +1,4 @@
-"""Absorb element-wise operations as epilogues of the operation that computes their operand."""
+"""Absorb element-wise operations as epilogues of the operations that compute their operands."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def only_used_by(graph: Graph, value: Value, user: Op) -> bool:
     )
 
 
-def joined(op: Op, product: Value) -> tuple[Expression, list[Value]]:
-    """Element-wise `op` as (expression over `product` and the other operands, other operands)."""
+def epilogue_of(op: Op, product: Value) -> tuple[Expression, list[Value]]:
+    """Element-wise `op` as an epilogue: (expression over `product` and others, other operands)."""
     others = [v for v in dict.fromkeys(op.inputs) if v is not product]
     number = {v: i for i, v in enumerate((product, *others))}
     numbers = [number[v] for v in op.inputs]
@@ -47,7 +47,7 @@ def joined(op: Op, product: Value) -> tuple[Expression, list[Value]]:
 def absorb(graph: Graph, op: Op, product: Value) -> Op:
     """Replace element-wise `op` and the operation that computes `product` by one operation."""
     before = defining_op(product)
-    expression, others = joined(op, product)
+    expression, others = epilogue_of(op, product)
     fused = Op(
         name_with_epilogue(before),
         (*before.inputs, *others),

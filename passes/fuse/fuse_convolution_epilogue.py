@@ -1,4 +1,4 @@
-"""Fuse convolutions for kernels on blocked tensors with their epilogues."""
+"""Fuse activations, additions and other epilogues into convolutions on blocked tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import Blocked, Expression, Graph, Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
-from nnefc.ops.internal.epilogue import simple_epilogue
+from nnefc.ops.internal.simple_epilogue import simple_epilogue
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_plain_convolution, window_of
 from nnefc.passes.analysis.blocked_rules import (
     MAX_PLANE,
@@ -16,23 +16,23 @@ from nnefc.passes.analysis.blocked_rules import (
     in_reach,
     is_blockable_elementwise,
 )
-from nnefc.passes.analysis.epilogues import (
+from nnefc.passes.analysis.known_data import KnownValues
+from nnefc.passes.base import is_elementwise_or_fused
+from nnefc.passes.fuse.absorb_elementwise import (
     absorb,
     defining_op,
-    joined,
+    epilogue_of,
     name_with_epilogue,
     only_used_by,
 )
-from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.base import is_elementwise_or_fused
-from nnefc.symbolic.integers import largest, mark_degraded
+from nnefc.symbolic.integers import is_symbolic, largest, mark_degraded
 
 MOST_PARTS: Final = 4
 """Most outputs per input of a group: kernels are specialised by the slice of a block they read."""
 
 
 @dataclass(frozen=True)
-class FuseConvolution:
+class FuseConvolutionEpilogue:
     """Replace a convolution, and the element-wise operation that alone uses it, by `fused_conv`.
 
         %0: float32[1,16,8,8] = conv(%x, %w, %b) {...}
@@ -52,7 +52,7 @@ class FuseConvolution:
     has the addition.
     """
 
-    name: ClassVar[str] = "fuse_convolution"
+    name: ClassVar[str] = "fuse_convolution_epilogue"
     enters_loops: ClassVar[bool] = False
     block: int = 8
 
@@ -119,9 +119,12 @@ class FuseConvolution:
             return False
         if _is_simple(op, value):
             return True
-        return not (
-            self._share_blocks(defining_op(value)) or any(map(mark_degraded, value.type.dims))
-        )
+        if self._share_blocks(defining_op(value)):
+            return False
+        if is_symbolic(value.type.dims):
+            mark_degraded(value.type.dims)
+            return False
+        return True
 
     def _share_blocks(self, convolution: Op) -> bool:
         """Whether tiles of different groups write to one block."""
@@ -132,7 +135,7 @@ class FuseConvolution:
 
 def _is_simple(op: Op, value: Value) -> bool:
     """Whether element-wise `op` is a simple epilogue of `value`."""
-    expression, others = joined(op, value)
+    expression, others = epilogue_of(op, value)
     epilogue = simple_epilogue(expression)
     if epilogue is None or epilogue.residual is None:
         return epilogue is not None
