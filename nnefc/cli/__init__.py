@@ -1,4 +1,4 @@
-"""The command line: `nnefc check | inspect | flatten | run | compare | compile | bench | ...`.
+"""The command line: `nnefc check | inspect | run | compare | compile | tune | bench | ...`.
 
 Each command is a function named like it, in a module or package of that name.  Commands import
 the compiler inside the function, so that `--help` and completion answer at once.
@@ -29,6 +29,7 @@ from nnefc.cli.support.cache_notice import forget_stored, tell_of_stored_models
 from nnefc.cli.support.diagnostics import forget_reported, report
 from nnefc.cli.support.printing import print_errors
 from nnefc.cli.support.streams import discard_output, prepare_output
+from nnefc.cli.tune import tune
 
 if TYPE_CHECKING:
     from nnefc.support.errors import Diagnostic
@@ -70,6 +71,7 @@ for name, command in {
     "run": run,
     "compare": compare,
     "compile": compile_command.compile_,
+    "tune": tune,
     "bench": bench_command.bench,
     "profile": profile_command.profile,
     "ops": ops,

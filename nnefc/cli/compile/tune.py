@@ -1,4 +1,4 @@
-"""`nnefc compile --tune`: run the tuning and print its result."""
+"""`nnefc tune` and `nnefc compile --tune`: run the tuning and print its result."""
 
 from __future__ import annotations
 
