@@ -1,4 +1,4 @@
-"""`nnefc tune`: measure which method is fastest for each convolution, and store the choices."""
+"""`nnefc tune`: measure which algorithm is fastest for each convolution, and store the choices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tune(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Measure which method is fastest for each convolution on this machine, and store the choices.
+    """Measure which algorithm is fastest for each convolution here, and store the choices.
 
     All commands and nnefc.compile then use them for convolutions of the same shapes, with the same
     number of threads. Tune with the number of threads and the shapes that the model will run with.

@@ -1,4 +1,4 @@
-"""`nnefc tune`: measures the methods of convolutions and stores the choices."""
+"""`nnefc tune`: measures the algorithms of convolutions and stores the choices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_model_without_choices(cli: Cli, tmp_path: Path) -> None:
         "version 1.0;\ngraph g( x ) -> ( y )\n{\n"
         "    x = external(shape = [1, 4]);\n    y = relu(x);\n}\n"
     )
-    assert "only one method" in cli("tune", document).out
+    assert "only one algorithm" in cli("tune", document).out
     assert json.loads(cli("tune", document, "--json").out)["choices"] == []
 
 
