@@ -170,10 +170,13 @@ def _linked(texts: Sequence[str], symbol: str | None, isa: Isa, machine: Any) ->
 
 
 def _hide_all_but(symbol: str, module: Any) -> None:
-    """Make everything internal that the module defines, except `symbol`."""
-    for item in (*module.functions, *module.global_variables):
+    """Make everything internal that the module defines, except `symbol`.
+
+    Names of numba count what the process has translated, and objects must not depend on that.
+    """
+    for number, item in enumerate((*module.functions, *module.global_variables)):
         if not item.is_declaration and item.name != symbol:
-            item.linkage = "internal"
+            item.linkage, item.name = "internal", f"internal.{number}"
 
 
 _DEFINITION = re.compile(r"^(define .*?)(\s*\{)$", re.M)

@@ -277,8 +277,10 @@ class _Typing(BaseContext):
             return _type_of(val)
         if isinstance(val, (BuiltinFunctionType, type)) and val in _BUILTINS:
             return _BUILTINS[val]
-        # numba's own look-up of `range` imports the containers.
-        return self._lookup_global(val) if val is range else super().resolve_value_type(val)
+        # numba's own look-up of types imports the containers; branches convert to `bool`.
+        if val is range or val is bool:
+            return self._lookup_global(val)
+        return super().resolve_value_type(val)
 
 
 class _Target(cpu.CPUContext):
