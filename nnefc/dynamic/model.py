@@ -49,7 +49,9 @@ class DynamicModel(Model):
     `plan` and `graph`, raise NnefError; a model without states has them after `for_shapes(...)`.
     """
 
-    _internal = frozenset({"of", "of_artifact", "plan_for", "refusal", "shapes_of"})
+    _internal = frozenset(
+        {"nbytes", "of", "of_artifact", "plan_for", "refusal", "shapes_of", "threads_wanted"}
+    )
 
     plan: Any = KnownShapesOnly()
     graph: Any = KnownShapesOnly()

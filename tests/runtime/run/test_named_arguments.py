@@ -119,8 +119,9 @@ CALLS = "emit_c inputs profile reset run save"
 def test_dir_lists_what_the_reference_documents(tmp_path: Path) -> None:
     compiled, symbolic = static(tmp_path), dynamic(tmp_path / "dynamic")
     assert dir(compiled) == sorted(f"{FACTS} {CALLS}".split())
-    more = "for_shapes input_names output_names plans session shapes symbols"
-    assert dir(symbolic) == sorted(f"{CALLS} {more}".split())
+    more = "for_shapes input_names output_names plans session shapes states symbols"
+    facts = "constant_bytes outputs threads variables"
+    assert dir(symbolic) == sorted(f"{CALLS} {facts} {more}".split())
     assert dir(session(tmp_path / "session")) == ["reset", "run", "shapes", "states"]
     for model in (compiled, symbolic):
         assert all(hasattr(model, name) for name in dir(model))
