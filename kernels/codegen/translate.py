@@ -94,7 +94,6 @@ def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: 
         return Translation(made.restype, *library.texts, made.llvm_func_name, made, calls)
 
 
-# -- callees
 _NUMBERS = {name: types.boolean if name == "bool" else getattr(types, name) for name in SCALARS}
 """numba's types by NumPy's names; `str` of a numba type gives the same name."""
 _count = itertools.count()
@@ -278,9 +277,8 @@ class _Typing(BaseContext):
         if isinstance(val, (BuiltinFunctionType, type)) and val in _BUILTINS:
             return _BUILTINS[val]
         # numba's own look-up of types imports the containers; branches convert to `bool`.
-        if val is range or val is bool:
-            return self._lookup_global(val)
-        return super().resolve_value_type(val)
+        own = val is range or val is bool
+        return self._lookup_global(val) if own else super().resolve_value_type(val)
 
 
 class _Target(cpu.CPUContext):
