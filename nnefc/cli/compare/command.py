@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from nnefc.cli.compare.comparison import Comparison
+from nnefc.cli.compare.report import report
 from nnefc.cli.support.inputs import read_files
 from nnefc.cli.support.opened_model import DocumentModel, open_model
 from nnefc.cli.support.options import (
@@ -25,8 +27,7 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
-from nnefc.cli.support.printing import console, count, print_json, print_table, table
-from nnefc.cli.support.symbols import Symbols, print_symbols, symbol_facts
+from nnefc.cli.support.symbols import Symbols, symbol_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +82,9 @@ def compare(
     """Compare a compiled model with the float64 reference, tensor by tensor.
 
     The outputs come from the model as it is normally compiled, intermediate tensors from a second
-    compilation that returns them all. Status 1 if a tensor differs by more than the tolerance.
+    compilation that returns them all. Status 1 if a tensor differs by more than the tolerance, or
+    if a NaN or an infinity is in one of the two only. NaN in both agrees; a line names the first
+    operation that makes one.
 
     For an artifact, the outputs come from the code in the file, and the reference evaluates the
     graph in the file, where batch normalisation, for instance, is folded into the weights.
@@ -106,44 +109,26 @@ def compare(
         raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
     opened = open_model(context, chooses=True)
     given = read_files(opened.inputs, input, PictureOptions.of(context))
-    rows = _rows(opened, given, random_inputs or 0, steps, threads)
-    bad = [row for row in rows if not row["error"] <= tolerance]
-    _report(rows, bad, tolerance, all, symbol_facts(opened), json)
-    if bad:
+    comparison = Comparison()
+    _compare(comparison, opened, given, random_inputs or 0, steps, threads)
+    if not report(comparison, tolerance, all, symbol_facts(opened), json):
         raise typer.Exit(1)
 
 
-def _report(
-    rows: list[dict[str, Any]],
-    bad: list[dict[str, Any]],
-    tolerance: float,
-    all: bool,
-    symbols: Mapping[str, Any],
-    json: bool,
-) -> None:
-    """Print the symbols and the rows; `bad`: the rows beyond the tolerance."""
-    if json:
-        first = bad[0]["tensor"] if bad else None
-        facts = {"tolerance": tolerance, "first_divergence": first, **symbols}
-        print_json({**facts, "tensors": rows})
-    else:
-        print_symbols(console(), symbols)
-        _print(rows, bad, tolerance, all)
-
-
-def _rows(
+def _compare(
+    comparison: Comparison,
     opened: OpenedModel,
     given: Mapping[str, Array],
     seed: int,
     steps: int | None,
     threads: int | None,
-) -> list[dict[str, Any]]:
-    """A row for each tensor and output; of each call if the model keeps states.
+) -> None:
+    """Compare each tensor and output; those of each call if the model keeps states.
 
     `given`: arrays of inputs from files; the others are random with `seed`.
     """
     from nnefc.cli.compare.sessions import compare_session
-    from nnefc.cli.compare.tensors import compare_models
+    from nnefc.cli.compare.tensors import compare_model
     from nnefc.runtime.memory.tensors import random_array
 
     calls = opened.calls
@@ -157,36 +142,7 @@ def _rows(
             for value in opened.inputs
         }
         compiled = opened.compile(threads)
-        return compare_models(opened.graph, inputs, compiled, threads, opened.accuracy)
+        compare_model(comparison, opened.graph, inputs, compiled, threads, opened.accuracy)
+        return
     count = steps or (SESSION_STEPS if opened.graph.states else 1)
-    return compare_session(opened, calls, given, seed, count, threads)
-
-
-def _print(
-    rows: list[dict[str, Any]],
-    bad: list[dict[str, Any]],
-    tolerance: float,
-    all: bool,
-) -> None:
-    out = console()
-    calls = ["call"] if rows and "call" in rows[0] else []
-    columns = [*calls, "tensor", "operation", "shape", "max |error|", "relative", ""]
-    view = table(*columns, numeric=[*calls, *columns[-3:-1]], fold=["tensor"])
-    # the second compilation of an output that agrees would repeat its row
-    distinct = [row for row in rows if not row["result"] or not row["error"] <= tolerance]
-    for row in distinct if all else bad or [r for r in rows if r["kind"] != "tensor"]:
-        shape = "x".join(map(str, row["shape"]))
-        mark = "" if row["error"] <= tolerance else "← first" if row is bad[0] else "←"
-        view.add_row(
-            *([str(row["call"])] if calls else []),
-            row["tensor"],
-            row["operation"] or row["kind"],
-            shape,
-            f"{row['absolute']:.3g}",
-            f"{row['error']:.3g}",
-            mark,
-        )
-    print_table(out, view)
-    verdict = f"first divergence: {bad[0]['tensor']}" if bad else "no divergence"
-    worst = max((row["error"] for row in rows), default=0.0)
-    out.print(f"{count(len(distinct), 'tensor')}, largest relative error {worst:.3g}: {verdict}")
+    compare_session(comparison, opened, calls, given, seed, count, threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.compare.tensors import row, tensor_rows
+from nnefc.cli.compare.tensors import compare_tensors
 from nnefc.cli.support.session_calls import ReferenceSession
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from nnefc.cli.compare.comparison import Comparison
     from nnefc.cli.support.opened_model import DocumentModel
     from nnefc.cli.support.session_calls import SessionCalls
     from nnefc.ir import Graph
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 
 
 def compare_session(
+    comparison: Comparison,
     opened: DocumentModel,
     calls: SessionCalls,
     given: Mapping[str, Array],
     seed: int,
     steps: int,
     threads: int | None,
-) -> list[dict[str, Any]]:
-    """The rows of `steps` calls: the tensors of each, its results cut to size, and its states.
+) -> None:
+    """Add the rows of `steps` calls: the tensors of each, its results cut to size, its states.
 
     The states of the reference are carried in float64.  The tensors of a call are computed from
     them, so they differ from their reference by the errors of this call only; results and states
@@ -39,21 +41,18 @@ def compare_session(
         calls = replace(calls, later=calls.first)
     session = opened.compile_session(calls, threads).session()
     reference = ReferenceSession(calls.source)
-    rows: list[dict[str, Any]] = []
     for step in range(steps):
+        comparison.call = step + 1
         graph = reference.graph(calls.call(step).shapes)
         arrays = _arrays(graph, calls, given, seed + step)
         states = _in_types_of(graph, reference.state_inputs(graph))
-        of_call, _ = tensor_rows(graph, {**arrays, **states}, threads, opened.accuracy)
+        compare_tensors(comparison, graph, {**arrays, **states}, threads, opened.accuracy)
         found = session.run(arrays)
         expected = reference.run(graph, arrays)
-        of_call += [row(name, "", "output", found[name], expected[name]) for name in found]
-        of_call += [
-            row(name, "", "state", array, reference.states[name])
-            for name, array in session.states.items()
-        ]
-        rows += [{"call": step + 1, **each} for each in of_call]
-    return rows
+        for name, array in found.items():
+            comparison.add(name, "output", array, expected[name])
+        for name, array in session.states.items():
+            comparison.add(name, "state", array, reference.states[name])
 
 
 def _arrays(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nnefc.cli.compare.nan_origin import nan_origin
 from nnefc.cli.support.models import compile_graph
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from nnefc.cli.compare.comparison import Comparison
     from nnefc.ir import Graph, Value
     from nnefc.runtime.run.model import CompiledModel
 
@@ -18,42 +20,40 @@ if TYPE_CHECKING:
 
 
 def compare_graph(
+    comparison: Comparison,
     graph: Graph,
     inputs: Mapping[str, Array],
     threads: int | None = None,
     accuracy: str = "fast",
-) -> list[dict[str, Any]]:
-    """`compare_models` for the graph as it is normally compiled."""
+) -> None:
+    """`compare_model` for the graph as it is normally compiled."""
     compiled = compile_graph(graph, threads, accuracy)
-    return compare_models(graph, inputs, compiled, threads, accuracy)
+    compare_model(comparison, graph, inputs, compiled, threads, accuracy)
 
 
-def compare_models(
+def compare_model(
+    comparison: Comparison,
     graph: Graph,
     inputs: Mapping[str, Array],
     compiled: CompiledModel,
     threads: int | None,
     accuracy: str,
-) -> list[dict[str, Any]]:
-    """The rows of `tensor_rows`, then one for each output of `compiled`."""
-    rows, expected = tensor_rows(graph, inputs, threads, accuracy)
-    outputs = _run(compiled, [inputs[value.name] for value in graph.inputs])
-    rows += [
-        row(name, "", "output", array, reference)
-        for name, array, reference in zip(graph.output_names, outputs, expected, strict=True)
-    ]
-    return rows
+) -> None:
+    """`compare_tensors`, then each output of `compiled`."""
+    expected = compare_tensors(comparison, graph, inputs, threads, accuracy)
+    outputs = run(compiled, [inputs[value.name] for value in graph.inputs])
+    for name, array, reference in zip(graph.output_names, outputs, expected, strict=True):
+        comparison.add(name, "output", array, reference)
 
 
-def tensor_rows(
-    graph: Graph, inputs: Mapping[str, Array], threads: int | None, accuracy: str
-) -> tuple[list[dict[str, Any]], list[Array]]:
-    """(a row for each tensor in execution order, reference values of the outputs).
-
-    `error` is the largest absolute difference over the largest magnitude of the reference (over 1
-    if that is subnormal); NaN where only one of the two has NaN.  `result` marks tensors that
-    appear again as outputs.
-    """
+def compare_tensors(
+    comparison: Comparison,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    threads: int | None,
+    accuracy: str,
+) -> list[Array]:
+    """Add a row for each tensor in execution order; return the reference values of the outputs."""
     from nnefc.ops.custom import spec
     from nnefc.ops.tools.cost import is_data
     from nnefc.ops.tools.reference import evaluate
@@ -67,48 +67,17 @@ def tensor_rows(
     arrays = [inputs[value.name] for value in graph.inputs]
     intermediate: Sequence[Array] = ()
     if tensors:
-        intermediate = _run(compile_graph(instrumented, threads, accuracy), arrays)
+        intermediate = run(compile_graph(instrumented, threads, accuracy), arrays)
     expected = evaluate(instrumented, inputs, keep="all", lookup=spec).values
     results = set(outputs)
-    rows = [
-        row(value.name or f"#{i}", op.name, "tensor", array, expected[value], value in results)
-        for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True))
-    ]
-    return rows, [expected[value] for value in outputs]
+    for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True)):
+        name, is_result = value.name or f"#{i}", value in results
+        comparison.add(name, "tensor", array, expected[value], operation=op.name, result=is_result)
+    comparison.found_nan(nan_origin(instrumented, expected, comparison.call))
+    return [expected[value] for value in outputs]
 
 
-def _run(model: CompiledModel, arrays: Sequence[Array]) -> Sequence[Array]:
+def run(model: CompiledModel, arrays: Sequence[Array]) -> Sequence[Array]:
     """All results in order; their names need not be unique."""
     returned: Any = model(*arrays)
     return [returned] if len(model.outputs) == 1 else returned
-
-
-def row(
-    name: str,
-    operation: str,
-    kind: str,
-    actual: Array,
-    expected: Array,
-    result: bool = False,
-) -> dict[str, Any]:
-    """The differences between a tensor and its reference; infinite if the shapes differ."""
-    import numpy as np
-
-    facts: dict[str, Any] = {
-        "tensor": name,
-        "operation": operation,
-        "kind": kind,
-        "result": result,
-        "shape": list(actual.shape),
-    }
-    if actual.shape != expected.shape:
-        return {**facts, "absolute": float("inf"), "error": float("inf")}
-    a, e = actual.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(all="ignore"):
-        same = (a == e) | (np.isnan(a) & np.isnan(e))
-        difference = np.where(same, 0.0, np.abs(a - e))
-        finite = np.abs(e[np.isfinite(e)])
-        scale = float(finite.max(initial=0.0))
-        absolute = float(difference.max(initial=0.0))
-    error = absolute / (scale if scale > np.finfo(np.float64).tiny else 1.0)
-    return {**facts, "absolute": absolute, "error": error}

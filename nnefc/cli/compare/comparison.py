@@ -1,0 +1,77 @@
+"""The result of comparing a model: a row for each tensor, and where NaN begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from nnefc.cli.compare.deviation import Deviation
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.cli.compare.nan_origin import NanOrigin
+
+    Array = np.ndarray[Any, Any]
+
+Kind = Literal["tensor", "output", "state"]
+"""A value of the second compilation, or a result or state of the model as usually compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A compared tensor."""
+
+    tensor: str
+    operation: str
+    """The operation that computes it; "" for results and states."""
+    kind: Kind
+    shape: tuple[int, ...]
+    deviation: Deviation
+    result: bool = False
+    """Whether a tensor appears again as an output."""
+    call: int | None = None
+    """The call of a session, from 1; None without a session."""
+
+    def facts(self, tolerance: float) -> dict[str, Any]:
+        """The row as a JSON object."""
+        return {
+            **({} if self.call is None else {"call": self.call}),
+            "tensor": self.tensor,
+            "operation": self.operation,
+            "kind": self.kind,
+            "result": self.result,
+            "shape": list(self.shape),
+            **self.deviation.facts(),
+            "agrees": self.deviation.agrees(tolerance),
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Comparison:
+    """Collects the rows of a comparison."""
+
+    rows: list[Row] = field(default_factory=list[Row])
+    nan_origin: NanOrigin | None = None
+    """Where NaN begins in the reference; None if it has none."""
+    call: int | None = None
+    """The call of a session whose tensors are added, from 1."""
+
+    def add(
+        self,
+        name: str,
+        kind: Kind,
+        actual: Array,
+        expected: Array,
+        *,
+        operation: str = "",
+        result: bool = False,
+    ) -> None:
+        """Compare a tensor with its reference and add the row."""
+        deviation = Deviation.of(actual, expected)
+        row = Row(name, operation, kind, actual.shape, deviation, result, self.call)
+        self.rows.append(row)
+
+    def found_nan(self, origin: NanOrigin | None) -> None:
+        """Keep the origin of NaN of the first call that has one."""
+        self.nan_origin = self.nan_origin or origin
