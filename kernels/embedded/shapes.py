@@ -172,6 +172,28 @@ def _shift(target: int, a: int, b: int):
 
 
 @helper
+def _compare(op: int, a, b):
+    """Whether a comparison of two integers, or of two floats, holds: 1 or 0."""
+    if op == _EQ:
+        return 1 if a == b else 0
+    if op == _NE:
+        return 1 if a != b else 0
+    if op == _LT:
+        return 1 if a < b else 0
+    return 1 if a <= b else 0
+
+
+@helper
+def _select(op: int, a, b):
+    """The larger or smaller one of two integers or floats, or the negative or magnitude of `a`."""
+    if op == _MAX:
+        return b if b > a else a
+    if op == _MIN:
+        return b if b < a else a
+    return a if op == _ABS and a > 0 else -a
+
+
+@helper
 def _compute_integer(target: int, op: int, a: int, b: int):
     """Compute an operation on integers; returns 1, or 0 without a result or for a failed guard."""
     if op == _ADD:
@@ -186,22 +208,10 @@ def _compute_integer(target: int, op: int, a: int, b: int):
         return _divide(target, a, b, 1)
     if op == _LSHIFT:
         return _shift(target, a, b)
-    if op == _EQ:
-        return 1 if a == b else 0
-    if op == _NE:
-        return 1 if a != b else 0
-    if op == _LT:
-        return 1 if a < b else 0
-    if op == _LE:
-        return 1 if a <= b else 0
-    if op == _MAX:
-        _store(target, a if a > b else b)
-    elif op == _MIN:
-        _store(target, a if a < b else b)
-    elif op == _NEG:
-        _store(target, -a)
-    elif op == _ABS:
-        _store(target, a if a > 0 else -a)
+    if _EQ <= op <= _LE:
+        return _compare(op, a, b)
+    if _MAX <= op <= _ABS:
+        _store(target, _select(op, a, b))
     elif op == _BIT_LENGTH:
         _store(target, _bit_length(a))
     else:  # _TO_FLOAT
@@ -221,15 +231,9 @@ def _store_rounded(target: int, whole: float):
 
 @helper
 def _compute_float(target: int, op: int, a: float, b: float):
-    """As `_compute_integer`, for operations on floats."""
-    if op == _FEQ:
-        return 1 if a == b else 0
-    if op == _FNE:
-        return 1 if a != b else 0
-    if op == _FLT:
-        return 1 if a < b else 0
-    if op == _FLE:
-        return 1 if a <= b else 0
+    """As `_compute_integer`, for operations on floats; some are numbered as those on integers."""
+    if _FEQ <= op <= _FLE:
+        return _compare(op - _FEQ + _EQ, a, b)
     if op == _FCEIL:
         return _store_rounded(target, -floor(-a))
     if op == _FFLOOR:
@@ -245,14 +249,8 @@ def _compute_float(target: int, op: int, a: float, b: float):
         value = a * b
     elif op == _FDIV:
         value = a / b
-    elif op == _FMAX:
-        value = b if b > a else a
-    elif op == _FMIN:
-        value = b if b < a else a
-    elif op == _FNEG:
-        value = -a
-    elif op == _FABS:
-        value = a if a > 0.0 else -a
+    elif _FMAX <= op <= _FABS:
+        value = _select(op - _FMAX + _MAX, a, b)
     _store(target, float64_bits(value))
     return 1
 
