@@ -2,7 +2,7 @@
 
 Kernels are generic in shape: which ones a network needs depends on its operations, on sizes of
 windows, on whether channels fill blocks, and little else.  Shapes are as in real networks, because
-the choice between methods depends on them; nothing is computed.
+the choice between algorithms depends on them; nothing is computed.
 """
 
 from __future__ import annotations

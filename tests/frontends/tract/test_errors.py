@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,60 +11,10 @@ import nnefc
 from nnefc.dynamic.model import DynamicModel
 from nnefc.frontends.read_model import read_model
 from nnefc.frontends.tract.source import TractSource
-from nnefc.options.import_config import ImportConfig
-from nnefc.support.errors import Diagnostic, NnefError
-from nnefc.support.limits import Limits
-from tests.helpers.nnef.hostile import tensor_file
+from nnefc.support.errors import NnefError
+from tests.helpers.nnef.tract_errors import HEAD, SCAN, STEP, Y, errors, rules
 
-HEAD = """\
-version 1.0;
-extension tract_registry tract_core;
-extension tract_registry tract_transformers;
-"""
-Y = """\
-graph net( x ) -> ( y )
-{
-    x = tract_core_external(shape = [2, 3], datum_type = 'f32');
-    y = %s;
-}
-"""
 R = "unsqueeze(x, axes = [0])"
-STEP = """\
-fragment step( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar>, o: tensor<scalar> )
-{
-    r = tanh(a + h);
-    o = r * 2.0;
-}
-"""
-SCAN = (
-    "tract_core_scan('step', scan = [('a', x, 0, 1)], full = [], "
-    "state = [('h', [[0.0, 0.0, 0.0]], 'r')], output = [('o', 'full', 0, 1)])"
-)
-
-
-def errors(
-    folder: Path,
-    text: str,
-    *,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    files: Mapping[str, bytes | str] | None = None,
-    limits: Limits | None = None,
-) -> list[Diagnostic]:
-    """The errors of a document in a folder; each has a position."""
-    (folder / "graph.nnef").write_text(text)
-    for name, content in (files or {}).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(NnefError) as error:
-        config = ImportConfig(shapes=shapes or {}, chosen_limits=limits)
-        read_model(folder, config, dynamic=False)
-    assert all(e.line and e.column for e in error.value.errors), error.value
-    return list(error.value.errors)
-
-
-def rules(found: list[Diagnostic]) -> list[str]:
-    return [each.rule for each in found]
 
 
 def test_all_unknown_operators_are_reported_with_counts(tmp_path: Path) -> None:
@@ -138,66 +87,11 @@ def test_symbols_without_values_and_contradictory_shapes_are_reported(
     assert any(e.rule == rule and words in e.message for e in found), found
 
 
-def test_extents_beyond_64_bits(tmp_path: Path) -> None:
-    text = HEAD + "extension tract_symbol S;\n" + (Y % "x * S").replace("[2, 3]", "[1, S]")
-    rules_ = rules(errors(tmp_path, text, shapes={"x": (1, 2**70)}))
-    assert set(rules_) == {"input/shape"}
-
-
 def test_assertion_that_cannot_be_parsed(tmp_path: Path) -> None:
     text = SYMBOLS.replace("S >= 3", "S >=")
     found = errors(tmp_path, text, shapes={"x": (4, 8), "z": (1, 5)})
     assert rules(found) == ["tract/assert"]
     assert found[0].line == 4
-
-
-@pytest.mark.parametrize(
-    ("shape", "code", "size", "rule", "words"),
-    [
-        ((2, 48), 0x3040, 2 * 18, "data/blocks", "rows of 48 items"),
-        ((2, 64), 0x3040, 3 * 18, "data/length", "72: 4 blocks q4_0 of 18 bytes"),
-        ((2, 64), 0x2040, 5 * 18, "data/length", "72: 4 blocks q4_0_legacy of 18 bytes"),
-        ((2, 64), 0x3080, 2 * 36, "data/length", "144: 4 blocks q8_1 of 36 bytes"),
-    ],
-)
-def test_wrong_numbers_of_blocks(
-    tmp_path: Path, shape: tuple[int, ...], code: int, size: int, rule: str, words: str
-) -> None:
-    data = tensor_file(shape, 0xFFFFFFFF, code, data=bytes(size), vendor=0x5452)
-    weight = f"variable(shape = {list(shape)}, label = 'w')"
-    value = f"linear(tile([[1.0]], repeats = [1, {shape[1]}]), {weight})"
-    (found,) = errors(tmp_path, HEAD + Y % value, files={"w.dat": data})
-    assert found.rule == rule
-    assert "w.dat" in found.message
-    assert words in found.message
-    assert found.line == 7
-
-
-@pytest.mark.parametrize("shape", [[1, 128], [4, 32], [2, 64, 1], [2, 96], [128]])
-def test_blocks_in_another_shape(tmp_path: Path, shape: list[int]) -> None:
-    """An error even for the same number of items: blocks do not cross rows."""
-    data = tensor_file((2, 64), 0xFFFFFFFF, 0x3040, data=bytes(4 * 18), vendor=0x5452)
-    value = f"variable(shape = {shape}, label = 'w')"
-    (found,) = errors(tmp_path, HEAD + Y % value, files={"w.dat": data})
-    assert found.rule == "data/shape"
-    assert f"'w' has shape [2, 64], but the document says {shape}" in found.message
-
-
-@pytest.mark.parametrize(
-    ("value", "rule"),
-    [
-        ("variable(shape = [2, 3], label = 'w')", "data/shape"),
-        ("variable(shape = [3, -1], label = 'w')", "tract/attribute"),
-        ("variable(shape = [3], label = 'none')", "data/missing"),
-        ("variable(shape = [3], label = '../w')", "container/label"),
-        ("variable(shape = [3], label = 3)", "tract/attribute"),
-        ("tract_core_submodel([x], label = '../w')", "container/label"),
-        ("tract_core_submodel([x], label = 'none')", "tract/submodel"),
-    ],
-)
-def test_missing_and_invalid_files_are_reported(tmp_path: Path, value: str, rule: str) -> None:
-    found = errors(tmp_path, HEAD + Y % value, files={"w.dat": tensor_file((3,))})
-    assert rules(found) == [rule]
 
 
 @pytest.mark.parametrize(
@@ -296,48 +190,6 @@ def test_messages_name_the_value_and_the_expectation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        "tile(x, repeats = [1000000000, 1000000000])",
-        "pad(x, padding = [(2000000000, 0), (0, 2000000000)])",
-        "tract_core_range(0, 1000000000000, 1)",
-        "tract_core_one_hot(x, axis = 0, dim = 1000000000000)",
-        "tract_core_broadcast(1.0, shape = [1000000000, 1000000000])",
-        "constant(shape = [1000000, 1000000, 1000000], value = [0.0])",
-        "copy_n(x, times = 100000000000)",
-    ],
-)
-def test_too_large_tensors_are_reported(tmp_path: Path, value: str) -> None:
-    (found,) = errors(tmp_path, HEAD + Y % value)
-    assert found.rule.startswith("limit/") or found.rule in ("tract/attribute", "argument/mul")
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f(a); }\n", "recursion"),
-        (
-            "fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f(a) + f(a); }\n",
-            "recursion",
-        ),
-        (
-            "fragment g( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = a + a; }\n"
-            + "".join(
-                f"fragment f{i}( a: tensor<scalar> ) -> ( b: tensor<scalar> )"
-                f" {{ b = {call}({call}(a)); }}\n"
-                for i, call in enumerate(["g", *(f"f{i}" for i in range(30))])
-            )
-            + "fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f30(a); }\n",
-            "steps",
-        ),
-    ],
-)
-def test_endless_recursion_is_an_error(tmp_path: Path, text: str, rule: str) -> None:
-    found = errors(tmp_path, HEAD + text + Y % "f(x)", limits=Limits(steps=20_000))
-    assert rules(found) == [f"limit/{rule}"]
-
-
-@pytest.mark.parametrize(
     "value", ["softmax(x, axes = [1], axes = [0])", "f(x, k = 1, k = 2)", "f(x, 1, k = 2)"]
 )
 def test_duplicate_arguments_are_errors(tmp_path: Path, value: str) -> None:
@@ -345,13 +197,6 @@ def test_duplicate_arguments_are_errors(tmp_path: Path, value: str) -> None:
     (found,) = errors(tmp_path, HEAD + text + Y % value)
     assert found.rule == "invocation/arguments"
     assert "is given twice" in found.message
-
-
-@pytest.mark.slow
-def test_a_recursive_loop_is_an_error(tmp_path: Path) -> None:
-    body = STEP.replace("tanh(a + h)", SCAN.replace("x", "a"))
-    found = errors(tmp_path, HEAD + body + Y % SCAN)
-    assert all(each.line for each in found)
 
 
 @pytest.mark.parametrize(
@@ -379,24 +224,6 @@ def test_wrong_loops_are_errors(tmp_path: Path, old: str, new: str) -> None:
     assert call != SCAN
     found = errors(tmp_path, HEAD + STEP + Y % call)
     assert not any(each.rule.startswith("internal") for each in found)
-
-
-def test_recursive_submodels_are_errors(tmp_path: Path) -> None:
-    inner = HEAD + Y % "tract_core_submodel([x], label = 'inner')"
-    files = {f"{'inner/' * (n + 1)}graph.nnef": inner for n in range(12)}
-    (found,) = errors(tmp_path, inner, files=files)
-    assert found.rule == "tract/submodel"
-
-
-def test_errors_in_submodels(tmp_path: Path) -> None:
-    text = HEAD + Y % "tract_core_submodel([x], label = 'inner')"
-    (found,) = errors(tmp_path, text, files={"inner/graph.nnef": HEAD + Y % "foo(x)"})
-    assert found.rule == "tract/operator"
-    assert found.file is not None
-    assert found.file.endswith("inner/graph.nnef")
-    wrong = HEAD + "graph net( a, b ) -> ( a ) { }"
-    found = errors(tmp_path, text, files={"inner/graph.nnef": wrong})[0]
-    assert found.rule == "tract/submodel" or found.rule.startswith("syntax/")
 
 
 CACHE = """\
@@ -450,23 +277,3 @@ def test_results_may_share_a_name(tmp_path: Path) -> None:
     assert graph.output_names == ["y", "y_2"]
     text = text.replace("( x )", "( x, x )")
     assert "identifier/parameter" in rules(errors(tmp_path, HEAD + text))
-
-
-@pytest.mark.parametrize(
-    ("value", "operation"),
-    [
-        ("box(x, size = [1, 99999999])", "box"),
-        ("conv(r, f, padding = [(1000000000, 1000000000)])", "conv"),
-        ("deconv(r, f, stride = [1000000000])", "deconv"),
-    ],
-)
-def test_too_large_windows_have_a_position(tmp_path: Path, value: str, operation: str) -> None:
-    before = "r = unsqueeze(x, axes = [0]);\n f = tract_core_broadcast(1.0, shape = [2, 2, 3]);\n"
-    text = HEAD + (Y % value).replace("    y = ", before + "    y = ")
-    (tmp_path / "graph.nnef").write_text(text)
-    with pytest.raises(NnefError) as error:
-        nnefc.compile(tmp_path, keep=False)
-    (found,) = error.value.errors
-    assert found.rule == "limit/window"
-    assert (found.line, found.column) == (9, 9)
-    assert found.message.startswith(f"{operation}: a window of")
