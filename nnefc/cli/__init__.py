@@ -26,7 +26,7 @@ from nnefc.cli.ops import ops
 from nnefc.cli.profile import command as profile_command
 from nnefc.cli.run import run
 from nnefc.cli.support.cache_notice import forget_stored, tell_of_stored_models
-from nnefc.cli.support.diagnostics import forget_reported, report
+from nnefc.cli.support.diagnostics import forget_reported, report, reported_warnings
 from nnefc.cli.support.printing import print_errors
 from nnefc.cli.support.streams import discard_output, prepare_output
 from nnefc.cli.tune import tune
@@ -114,7 +114,8 @@ def _run_app() -> int:
 
     try:
         try:
-            return app(prog_name=PROGRAM, standalone_mode=False) or 0
+            with reported_warnings():
+                return app(prog_name=PROGRAM, standalone_mode=False) or 0
         finally:
             sys.stdout.flush()
             tell_of_stored_models()

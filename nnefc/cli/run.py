@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from nnefc.cli.support.artifacts import require_suffix
-from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.inputs import read_inputs
 from nnefc.cli.support.opened_model import ArtifactModel, OpenedModel, open_model
 from nnefc.cli.support.options import (
@@ -169,10 +168,9 @@ def _run_compiled(
 ) -> Mapping[str, Array]:
     """The results of the last of `steps` calls; then write the model to `save`."""
     compiled = opened.compile_stateful(threads)
-    with reported_warnings():
+    results = compiled.run(inputs)
+    for _ in range(steps - 1):
         results = compiled.run(inputs)
-        for _ in range(steps - 1):
-            results = compiled.run(inputs)
     if save is not None:
         _save(compiled, save)
     return results

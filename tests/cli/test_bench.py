@@ -20,10 +20,12 @@ from nnefc.cli.bench.machine_load import LoadMeter
 from nnefc.cli.bench.streams import run_streams
 from nnefc.cli.bench.tables import busy_notes
 from nnefc.cli.support.batch import batch_shapes
+from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.measurements import duration, histogram, percentile, ratio_interval
 from nnefc.cli.support.measurements import verdict as judge
 from nnefc.kernels.executor.team_state import MAX_WORKERS
 from nnefc.runtime.run.team import supports_threads
+from nnefc.support.errors import Diagnostic, warn
 from tests.helpers.command_line import DIGITS, Cli
 
 QUICK = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--no-cold")
@@ -294,6 +296,15 @@ def test_an_error_in_a_stream_is_raised() -> None:
 
     with pytest.raises(ValueError, match="no"):
         run_streams([fail, lambda: time.sleep(0.001)], 0.01, 60)
+
+
+def test_streams_print_warnings_as_the_command_does(capsys: pytest.CaptureFixture[str]) -> None:
+    def action() -> None:
+        warn(Diagnostic("internal/cache", "slow", severity="warning"))
+
+    with reported_warnings():
+        run_streams([action, lambda: None], 0.0, 0.001)
+    assert capsys.readouterr().err == "warning: slow [internal/cache]\n"
 
 
 def test_a_fresh_process_is_measured(quick: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,6 +91,34 @@ def test_a_folder_that_others_can_write_to_is_an_error(cli: Cli, folder: Path) -
     result = cli("cache", "list")
     assert result.status == 1
     assert "chmod go-w" in result.err
+
+
+def test_a_cache_that_cannot_be_used_is_a_warning(tmp_path: Path, folder: Path) -> None:
+    """In the form of other messages, without a line of Python; the command itself works."""
+    folder.write_text("")
+    graph = tmp_path / "graph.nnef"
+    graph.write_text("version 1.0; graph g(x) -> (y) { x = external(shape = [2]); y = neg(x); }")
+    # a process that has no kernels in memory
+    command = [sys.executable, "-m", "nnefc", "compile", graph, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, hint, *_ = done.stderr.splitlines()
+    wanted = f"warning: the cache of kernels cannot be at {folder}: File exists [internal/cache]"
+    assert first == wanted
+    assert hint.startswith("  hint: compiled kernels stay in memory; ")
+    assert [each["rule"] for each in json.loads(done.stdout)["warnings"]] == ["internal/cache"]
+
+
+def test_lock_files_of_killed_processes_are_no_entries(cli: Cli, folder: Path) -> None:
+    kernel_cache.store_kernel(key("(2,)"), b"code")
+    weights = kernel_cache.weight_folder()
+    assert weights is not None
+    for place in (folder, Path(weights.path)):
+        (place / f"{key('(3,)').name}.lock").touch()
+    assert "\n1 entry, " in cli("cache", "list").out
+    (listed,) = json.loads(cli("cache", "list", "--json").out)
+    assert listed["name"] == key("(2,)").name
+    assert json.loads(cli("cache", "verify", "--json").out)["entries"] == 1
+    assert json.loads(cli("cache", "clear", "--json").out)["removed"] == 1
 
 
 def test_list_shows_whole_and_damaged_entries(cli: Cli, folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from nnefc.cli.bench.machine_load import LoadMeter
@@ -118,7 +119,8 @@ def run_streams(
             barrier.abort()
 
     threads = [
-        threading.Thread(target=measure, args=(i,), daemon=True) for i in range(len(actions))
+        threading.Thread(target=copy_context().run, args=(measure, i), daemon=True)
+        for i in range(len(actions))
     ]
     for thread in threads:
         thread.start()

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnefc.cli.bench.machine_load import BUSY
-from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.measurements import duration, histogram
 from nnefc.cli.support.printing import console, count, print_table, size, table
 
@@ -80,6 +79,4 @@ def _kernels() -> str:
 
     if kernels_path() is None:
         return "no kernel cache"
-    with reported_warnings():
-        usable = is_writable()
-    return "with kernels from the cache" if usable else "the kernel cache cannot be used"
+    return "with kernels from the cache" if is_writable() else "the kernel cache cannot be used"

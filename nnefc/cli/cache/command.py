@@ -12,7 +12,6 @@ from nnefc.cli.cache.explain import explain
 from nnefc.cli.cache.folders import open_all, open_kernels, open_weights
 from nnefc.cli.cache.listing import SECONDS, list_entries
 from nnefc.cli.cache.weights import survey_weights
-from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.options import (
     Dialect,
     Json,
@@ -207,8 +206,7 @@ def warm(
     importing = parse_import(
         shapes=shape, symbols=symbol, random_weights=random_weights, dialect=dialect
     )
-    with reported_warnings():
-        report = compile_missing(kernels_of(graphs_to_warm(names, importing), threads))
+    report = compile_missing(kernels_of(graphs_to_warm(names, importing), threads))
     config = CompileConfig.of(threads)
     stored = sum(store_model(name, importing, config) for name in names)
     seconds = time.perf_counter() - start

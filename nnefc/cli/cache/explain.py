@@ -9,7 +9,6 @@ import typer
 
 from nnefc.cli.cache.folders import open_kernels
 from nnefc.cli.cache.models import ModelLookup, look_up_model
-from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.models import load
 from nnefc.cli.support.options import (
@@ -95,8 +94,7 @@ def _look_up_kernels(
     from nnefc.runtime.compile.unit import key_of
     from nnefc.runtime.shipped.kernels import is_shipped
 
-    with reported_warnings():
-        program = lower_graph(graph, config)
+    program = lower_graph(graph, config)
     isa = host()
     sources = [*dict.fromkeys(program.kernels), *support_code.functions("executor")]
     lookups: list[CacheLookup] = []

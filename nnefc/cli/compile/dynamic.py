@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compile.emit_c import emit_facts, print_emitted
 from nnefc.cli.support.artifacts import print_plans, print_targets, written_facts
-from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.models import read
 from nnefc.cli.support.options import parse_import, parse_shapes, parse_symbols, usage
 from nnefc.cli.support.printing import console, progress, size
@@ -44,7 +43,7 @@ def compile_dynamic(
     from nnefc.options.compile_config import CompileConfig
 
     config = CompileConfig.of(options.threads, options.accuracy)
-    with reported_warnings(), progress("compiling") as advance:
+    with progress("compiling") as advance:
         model = DynamicModel.of(source, {}, config, None)
         if destination.emit_options is not None:
             emit_options = destination.emit_options

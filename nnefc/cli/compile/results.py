@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from nnefc.cli.support.diagnostics import reported_warnings
 from nnefc.cli.support.printing import compiling, progress
 
 if TYPE_CHECKING:
@@ -66,13 +65,12 @@ class NativeModel:
         return self.model.constant_bytes
 
     def save(self, path: Path) -> None:
-        with reported_warnings(), progress("saving") as advance:
+        with progress("saving") as advance:
             self.model.save(path, targets=self.targets, progress=advance)
 
     def emit_c(self, folder: Path, name: str | None) -> list[str]:
         (target,) = self.targets
-        with reported_warnings():
-            return self.model.emit_c(folder, name=name, target=target)
+        return self.model.emit_c(folder, name=name, target=target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ class CrossCompiled:
         from nnefc.options.compile_config import CompileConfig
 
         config = CompileConfig.of(threads, accuracy)
-        with reported_warnings(), compiling() as advance:
+        with compiling() as advance:
             return cls(content_of_graph(graph, config, targets, advance))
 
     @property
@@ -116,11 +114,9 @@ class CrossCompiled:
     def save(self, path: Path) -> None:
         from nnefc.artifacts.save import write_content
 
-        with reported_warnings():
-            write_content(path, self.content)
+        write_content(path, self.content)
 
     def emit_c(self, folder: Path, name: str | None) -> list[str]:
         from nnefc.artifacts.save import write_c_content
 
-        with reported_warnings():
-            return write_c_content(folder, self.content, name)
+        return write_c_content(folder, self.content, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from nnefc.support.errors import Diagnostic, Diagnostics, collecting
@@ -31,15 +31,21 @@ def reported_records() -> list[dict[str, Any]]:
     return list(map(record, _reported))
 
 
-@contextmanager
-def reported_warnings() -> Generator[None]:
-    """Print the warnings that the body issues, as diagnostics on standard error, at its end."""
-    diagnostics = Diagnostics()
-    try:
-        with collecting(diagnostics):
-            yield
-    finally:
-        report(diagnostics.warnings)
+class _Reported(Diagnostics):
+    """A collector that prints each warning when it is added."""
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        before = len(self.warnings)
+        super().add(diagnostic)
+        report(self.warnings[before:])
+
+
+def reported_warnings() -> AbstractContextManager[None]:
+    """Within the block, warnings are printed to standard error as diagnostics, each once.
+
+    Threads print theirs as Python does, unless they run in a copy of the context.
+    """
+    return collecting(_Reported())
 
 
 @contextmanager

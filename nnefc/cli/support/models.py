@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from nnefc.cli.support.diagnostics import report, reported_warnings
+from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import model_path
 from nnefc.cli.support.printing import compiling, reading
 
@@ -63,5 +63,5 @@ def compile_graph(
 
     config = with_tuned_algorithms(CompileConfig.of(threads, accuracy, algorithms))
     origin = FromGraph(graph, config)
-    with reported_warnings(), compiling() as advance:
+    with compiling() as advance:
         return compile_graph(graph, config, progress=advance, origin=origin, hook=hook)

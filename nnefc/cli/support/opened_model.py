@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.cli.support.artifacts import artifact_in
-from nnefc.cli.support.diagnostics import reported, reported_warnings
+from nnefc.cli.support.diagnostics import reported
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.inputs import input_shapes, no_data
 from nnefc.cli.support.models import compile_graph, read
@@ -172,8 +172,7 @@ class ArtifactModel:
         """The model for `threads` threads; the code of the file is loaded, none is generated."""
         from nnefc.artifacts.load import model_of
 
-        with reported_warnings():
-            return model_of(self.artifact, threads)
+        return model_of(self.artifact, threads)
 
     compile_stateful = compile
 
@@ -194,18 +193,15 @@ class DynamicArtifactModel(DocumentModel):
         """The model for `threads` threads, from a plan in the file if one fits."""
         if self.graph.states:
             return compile_graph(self.graph, threads, self.accuracy)
-        with reported_warnings():
-            return self._model(threads).for_shapes(self._input_shapes())
+        return self._model(threads).for_shapes(self._input_shapes())
 
     def compile_stateful(self, threads: int | None) -> Model:
         """The model for `threads` threads; it keeps its states from call to call."""
-        with reported_warnings():
-            return self._model(threads)
+        return self._model(threads)
 
     def compile_session(self, calls: SessionCalls, threads: int | None) -> DynamicModel:
         """The model of the file, whose plans serve the calls that fit."""
-        with reported_warnings():
-            return self._model(threads)
+        return self._model(threads)
 
 
 def _evaluate_cycles(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
