@@ -18,7 +18,7 @@ from typing import Final
 
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.product.compressed import (
+from nnefc.kernels.product.compressed_weights import (
     IN_FIXED_POINT,
     WIDEN_ARGUMENTS,
     compressed_rows,
@@ -67,7 +67,7 @@ def gemm_layout(operands: int) -> Layout:
       is `m_block` x `n_block` parts
     - `a_packed`: A is in panels, each the columns of its transpose that are a part of the rows
     - `b_packed`: 0 if rows of B are contiguous and whole vectors; `PANELS` for panels of
-      `nnefc.kernels.tile.panels`; `COMPRESSED` for panels of `nnefc.kernels.product.compressed`,
+      `nnefc.kernels.tile.panels`; `COMPRESSED` for panels of `nnefc.kernels.product.compressed_weights`,
       with the bytes of a block of all columns of a panel in b_row and of a panel in b_step
     - `k_block`: depth of the products of a tile
     - `operands`: operands of the epilogue, `x0`, `x1`, ..., laid out like C

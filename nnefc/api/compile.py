@@ -78,7 +78,7 @@ def compile(
         importing = import_config(source, options, strict=strict)
         return _compile_document(cast(Path, source), importing, config, progress, keep=keep)
     from nnefc.api.importing import graph_from
-    from nnefc.artifacts.provenance import FromGraph
+    from nnefc.artifacts.graph_origin import FromGraph
 
     graph = graph_from(source, strict=strict, **options)
     _require_stateless(graph)
@@ -109,7 +109,7 @@ def _compile_document(
             warn_python(message)
         return cached.model
     from nnefc.api.importing import read_with_warnings
-    from nnefc.artifacts.provenance import FromGraph
+    from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.ir import Graph
 
     graph, messages = read_with_warnings(source, importing, progress, dynamic=True)

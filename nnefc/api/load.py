@@ -8,7 +8,7 @@ from nnefc.formats.files import FilePath
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.runtime.artifact.file import ArtifactFile
+    from nnefc.runtime.artifact.artifact_file import ArtifactFile
     from nnefc.runtime.run.interface import Model
 
 
@@ -41,7 +41,7 @@ def load(
     """
     from nnefc.formats.files import require_path
     from nnefc.options.arguments import check_flags, check_threads
-    from nnefc.runtime.artifact.file import open_file
+    from nnefc.runtime.artifact.artifact_file import open_file
 
     require_path("the artifact", path)
     count = check_threads(threads)
@@ -54,14 +54,14 @@ def load(
 
 def model_in(file: ArtifactFile, threads: int | None) -> Model:
     """The model in an open file."""
-    from nnefc.runtime.artifact.file import DYNAMIC_FORMAT
+    from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
 
     if file.format == DYNAMIC_FORMAT:
         from nnefc.dynamic.model import DynamicModel
         from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
         return DynamicModel.of_artifact(DynamicArtifact(file), threads)
-    from nnefc.artifacts import load as static
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.artifacts import artifact_origin as static
+    from nnefc.runtime.artifact.read_static import Artifact
 
     return static.model_of(Artifact(file), threads)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.artifact.build import TargetBuild
-    from nnefc.runtime.artifact.write import PortableModel
+    from nnefc.runtime.artifact.build_static import TargetBuild
+    from nnefc.runtime.artifact.write_static import PortableModel
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.support.progress import Progress
 
@@ -85,7 +85,7 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
     import numpy as np
 
     from nnefc.ir import print_graph
-    from nnefc.runtime.artifact.write import PortableModel, StateVariable
+    from nnefc.runtime.artifact.write_static import PortableModel, StateVariable
     from nnefc.runtime.compile.compiled import tensor_specs
 
     inputs, outputs = tensor_specs(graph)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def write_content(path: FilePath, content: Content) -> None:
     """Write an artifact."""
-    from nnefc.runtime.artifact.write import write_artifact
+    from nnefc.runtime.artifact.write_static import write_artifact
 
     portable, builds = content
     replace_artifact(path, lambda file: write_artifact(file, portable, builds), portable.nbytes)
@@ -26,7 +26,7 @@ def write_content(path: FilePath, content: Content) -> None:
 
 def bytes_of(content: Content) -> bytes:
     """An artifact in memory."""
-    from nnefc.runtime.artifact.write import write_artifact
+    from nnefc.runtime.artifact.write_static import write_artifact
 
     file = io.BytesIO()
     write_artifact(file, *content)
@@ -53,8 +53,8 @@ def replace_artifact(path: FilePath, write: Callable[[BinaryIO], None], at_least
 
 def _cache_packed_weights(path: FilePath) -> None:
     """Store packed weights that the file lacks in the cache, for the first call after a load."""
-    from nnefc.runtime.artifact.file import open_file
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.artifact_file import open_file
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.cache import kernel_cache
 
     if kernel_cache.weight_folder() is None:

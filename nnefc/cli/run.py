@@ -29,7 +29,7 @@ from nnefc.cli.support.outputs import check_output_path, write_outputs
 from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 from nnefc.cli.support.printing import console, print_json, print_table, table
 from nnefc.cli.support.symbols import Symbols
-from nnefc.formats.artifact import SUFFIX
+from nnefc.formats.recognise_artifact import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.artifact.build import TargetBuild
-    from nnefc.runtime.artifact.write import PortableModel
+    from nnefc.runtime.artifact.build_static import TargetBuild
+    from nnefc.runtime.artifact.write_static import PortableModel
     from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
@@ -84,7 +84,7 @@ def build_targets(
 
 def graph_task(graph: Graph, portable: PortableModel, config: CompileConfig) -> Task[TargetBuild]:
     """The task to build a prepared graph."""
-    from nnefc.runtime.artifact.write import write_artifact
+    from nnefc.runtime.artifact.write_static import write_artifact
 
     arrays = list(portable.arrays.values())
     return Task(
@@ -138,7 +138,7 @@ def build_native(
     `arrays`: of the graph.  `progress` is called while kernels are compiled.
     """
     from nnefc.driver.lower import lower_prepared
-    from nnefc.runtime.artifact.build import build
+    from nnefc.runtime.artifact.build_static import build
 
     program = lower_prepared(graph.clone(), config, keep_sources=True)
     return build(program, arrays, len(graph.inputs), len(graph.outputs), progress)
@@ -225,8 +225,8 @@ def serve(build: Callable[[str, CompileConfig, Progress], object]) -> None:
 
 def _build(path: str, config: CompileConfig, progress: Progress) -> TargetBuild:
     """The build of the graph in a file."""
-    from nnefc.runtime.artifact.file import open_file
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.artifact_file import open_file
+    from nnefc.runtime.artifact.read_static import Artifact
 
     artifact = Artifact(open_file(path))
     return build_native(artifact.graph, artifact.arrays, config, progress)

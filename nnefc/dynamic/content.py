@@ -16,7 +16,7 @@ from nnefc.dynamic.planner import Request, output_specs, traced_or_concrete
 from nnefc.formats.source_files import SourceFiles
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.options.compile_config import CompileConfig
-from nnefc.runtime.artifact.build_patterns import DynamicBuild, build_patterns
+from nnefc.runtime.artifact.build_dynamic import DynamicBuild, build_patterns
 from nnefc.runtime.artifact.write_dynamic import PortableSource, write_dynamic
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.support.limits import Limits
@@ -182,7 +182,7 @@ def requests_in(artifact: DynamicArtifact) -> list[Request]:
 
 def _build(path: str, config: CompileConfig, progress: Progress) -> DynamicBuild:
     """The build of the document in a file."""
-    from nnefc.runtime.artifact.file import open_file
+    from nnefc.runtime.artifact.artifact_file import open_file
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
     artifact = DynamicArtifact(open_file(path))

@@ -368,7 +368,7 @@ def _needs_shapes(model: DynamicModel, name: str) -> bool:
 
 def _restored(data: bytes, threads: int | None, states: Mapping[str, Any]) -> DynamicModel:
     """The model in the bytes of an artifact, for unpickling."""
-    from nnefc.runtime.artifact.file import open_bytes
+    from nnefc.runtime.artifact.artifact_file import open_bytes
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
     model = DynamicModel.of_artifact(DynamicArtifact(open_bytes(data)), threads)

@@ -193,7 +193,7 @@ class PlanCache:
 
     def _adopted(self, compiled: CompiledProgram, shapes: Shapes) -> CompiledModel:
         """The model of a compiled program for these shapes."""
-        from nnefc.artifacts.provenance import FromDocument
+        from nnefc.artifacts.graph_origin import FromDocument
 
         planner = self._planner
         origin = FromDocument(lambda: planner.document.graph(shapes), lambda: planner.config)

@@ -75,7 +75,7 @@ class Planner:
 
     def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """The concrete plan for these shapes; raises NnefError with all errors."""
-        from nnefc.artifacts.provenance import FromGraph
+        from nnefc.artifacts.graph_origin import FromGraph
         from nnefc.driver.compile import compile_graph
 
         graph = self.document.graph(shapes, states=states)

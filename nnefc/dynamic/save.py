@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from nnefc.artifacts.origin import native_target
+from nnefc.artifacts.model_origin import native_target
 from nnefc.artifacts.save import replace_artifact
 from nnefc.dynamic.content import content_of, requests_in
 from nnefc.dynamic.named_shapes import shapes_named

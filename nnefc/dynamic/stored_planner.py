@@ -96,7 +96,7 @@ class StoredPlanner:
 
     def _reason(self, shapes: Shapes, states: Shapes) -> Diagnostic:
         """Why a plan has to be made."""
-        from nnefc.runtime.artifact.reader import OTHER_VERSION
+        from nnefc.runtime.artifact.read_common import OTHER_VERSION
 
         place = Place(self.artifact.file.name)
         if self._target is None and self.artifact.targets:

@@ -26,7 +26,7 @@ from nnefc.kernels.embedded.model_layout import (
 )
 from nnefc.kernels.target.isa import AARCH64, X86_64_V2
 from nnefc.kernels.target.isa import TABLE as ROWS
-from nnefc.runtime.artifact.build import CodeBuild, TargetBuild
+from nnefc.runtime.artifact.build_static import CodeBuild, TargetBuild
 from nnefc.runtime.compile.kernel_compiler import object_code_for
 from nnefc.runtime.compile.support_code import SUPPORT_MODULES
 from nnefc.runtime.compile.unit import Function

@@ -10,7 +10,7 @@ from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.target.processor import described
 
 if TYPE_CHECKING:
-    from nnefc.runtime.artifact.build import CodeBuild
+    from nnefc.runtime.artifact.build_static import CodeBuild
 
 # Bits of the words that `kernels.embedded.functions` reads, by Linux's names.
 _BITS: Final[tuple[dict[str, int], ...]] = (

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import BinaryIO, Protocol
 
 from nnefc.formats.archive import open_compressed_tar, open_tar, open_zip
-from nnefc.formats.artifact import MAGIC
+from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.container_writer import write_container
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import FilePath, open_regular, printable, reason

@@ -50,7 +50,7 @@ _MODULES = (
     "blocked.channels",
     "blocked.upsample",
     "scan",
-    "product.block_quantized",
+    "product.dequantize_blocks",
     "movement.iota",
 )
 

@@ -11,7 +11,7 @@ from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
 from nnefc.model_cache.facts import entry_name, facts_of, sources_are_unchanged
-from nnefc.model_cache.provenance import FromDocument, Variables
+from nnefc.model_cache.cached_origin import FromDocument, Variables
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError, Place
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.ir import Graph
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.cache.key import Facts
     from nnefc.runtime.cache.lru_folder import LruFolder
     from nnefc.runtime.run.model import CompiledModel
@@ -135,8 +135,8 @@ class ModelCacheEntry(NamedTuple):
         from nnefc.artifacts.content import content_of_graph
         from nnefc.ir.graph import walk
         from nnefc.ops import custom
-        from nnefc.runtime.artifact.file import ALWAYS_VERIFIED
-        from nnefc.runtime.artifact.write import write_artifact
+        from nnefc.runtime.artifact.artifact_file import ALWAYS_VERIFIED
+        from nnefc.runtime.artifact.write_static import write_artifact
 
         if any(custom.spec(op.name) for op in walk(graph)):
             raise NotCacheable("custom operations may compute something else the next time")
@@ -159,8 +159,8 @@ class ModelCacheEntry(NamedTuple):
 
         `use`: whether this counts as a use of the entry.
         """
-        from nnefc.runtime.artifact.file import open_mapping
-        from nnefc.runtime.artifact.read import Artifact
+        from nnefc.runtime.artifact.artifact_file import open_mapping
+        from nnefc.runtime.artifact.read_static import Artifact
 
         mapping = self.folder.map(self._file, use=use)
         if mapping is None:

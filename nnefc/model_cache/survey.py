@@ -6,10 +6,10 @@ import mmap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from nnefc.formats.artifact import MAGIC
+from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.kernels.target.processor import model_name
 from nnefc.model_cache.facts import DOCUMENT, PATH
-from nnefc.runtime.artifact.file import open_mapping
+from nnefc.runtime.artifact.artifact_file import open_mapping
 from nnefc.runtime.cache.entry import Header
 from nnefc.runtime.cache.survey import nearest_difference
 from nnefc.support.errors import NnefError

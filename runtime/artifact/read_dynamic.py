@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from nnefc.runtime.artifact.file import ArtifactFile
-from nnefc.runtime.artifact.reader import ArtifactReader, Facts, tensor_of
+from nnefc.runtime.artifact.artifact_file import ArtifactFile
+from nnefc.runtime.artifact.read_common import ArtifactReader, Facts, tensor_of
 from nnefc.runtime.compile.compiled import CompiledProgram, SessionLayout
 from nnefc.runtime.plan.conditions import PlanConditions, ShapeKey
 from nnefc.runtime.plan.launch_table import LaunchTable, Repetition
@@ -128,7 +128,7 @@ class DynamicArtifact(ArtifactReader):
 
     def copied(self) -> Any:
         """The bytes of the same file, in pieces."""
-        from nnefc.runtime.artifact.writer import with_changes
+        from nnefc.runtime.artifact.artifact_file_writer import with_changes
 
         return with_changes(self.file, {}, {**self.file.content})
 

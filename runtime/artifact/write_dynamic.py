@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from nnefc.runtime.artifact.build import Array
-from nnefc.runtime.artifact.build_patterns import DynamicBuild, PatternBuild
-from nnefc.runtime.artifact.file import DYNAMIC_FORMAT
+from nnefc.runtime.artifact.build_static import Array
+from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
+from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
 from nnefc.runtime.artifact.stored_arrays import StoredArrays
-from nnefc.runtime.artifact.write import code_facts, plan_facts, tensor_facts
-from nnefc.runtime.artifact.writer import Writer
+from nnefc.runtime.artifact.write_static import code_facts, plan_facts, tensor_facts
+from nnefc.runtime.artifact.artifact_file_writer import Writer
 from nnefc.support.package import PACKING_VERSION
 from nnefc.symbolic import captured
 

@@ -85,7 +85,7 @@ class _RunContext:
 
     def take_error(self, compiled: CompiledProgram, inputs: Sequence[TensorSpec]) -> NnefError:
         """The error that a launch has recorded; the status is cleared."""
-        from nnefc.runtime.run.index_error import index_error
+        from nnefc.runtime.run.decode_index_status import index_error
 
         words = list(self.status)
         self.status[:] = [0] * len(words)

@@ -18,9 +18,9 @@ import pytest
 import nnefc
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
-from nnefc.runtime.artifact.file import open_file
-from nnefc.runtime.artifact.read import Artifact
-from nnefc.runtime.artifact.writer import with_changes
+from nnefc.runtime.artifact.artifact_file import open_file
+from nnefc.runtime.artifact.read_static import Artifact
+from nnefc.runtime.artifact.artifact_file_writer import with_changes
 from nnefc.support.errors import NnefError, NnefWarning
 from nnefc.support.package import PACKING_VERSION
 from tests.helpers.artifacts.saved import (

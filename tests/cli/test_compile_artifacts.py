@@ -15,7 +15,7 @@ import pytest
 import nnefc
 from nnefc.cli.support.artifacts import complete_targets
 from nnefc.kernels.target.isa import TABLE, host
-from nnefc.runtime.artifact.file import open_file
+from nnefc.runtime.artifact.artifact_file import open_file
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.commands import ELSEWHERE, inspected, outputs
 from tests.helpers.command_line import Cli
@@ -93,7 +93,7 @@ def test_wrong_outputs_are_refused_before_reading(
 def test_artifacts_are_written_atomically(
     cli: Cli, made: Path, net: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nnefc.runtime.artifact.writer import Writer
+    from nnefc.runtime.artifact.artifact_file_writer import Writer
 
     before = net.read_bytes()
 

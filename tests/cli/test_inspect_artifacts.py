@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import nnefc
-from nnefc.runtime.artifact.file import open_file
+from nnefc.runtime.artifact.artifact_file import open_file
 from tests.helpers.artifacts.commands import ARTIFACTS, inspected, outputs
 from tests.helpers.artifacts.saved import LARGE, TINY, compiled, write
 from tests.helpers.command_line import DIGITS, Cli
@@ -48,7 +48,7 @@ def test_inspect(cli: Cli, made: Path) -> None:
 def test_inspect_reads_weights_only_with_weights(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_static import Artifact
 
     net = made / f"{name}.nnefc"
     whole = json.loads(inspected(cli, net, "--weights"))

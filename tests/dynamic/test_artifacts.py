@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc import NnefError
 from nnefc.dynamic.model import DynamicModel
-from nnefc.runtime.artifact.file import open_file
-from nnefc.runtime.artifact.writer import with_changes
+from nnefc.runtime.artifact.artifact_file import open_file
+from nnefc.runtime.artifact.artifact_file_writer import with_changes
 from nnefc.support.errors import NnefWarning
 from tests.dynamic.test_plans import MOVES, NUMBERS, PRODUCTS, TWO, W, compare, moves, numbers, two
 from tests.dynamic.test_plans import products as attention

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.runtime.artifact.file import open_file
+from nnefc.runtime.artifact.artifact_file import open_file
 from nnefc.runtime.machine.resources import usable_cpus
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.artifacts.model_cache import archive, entries

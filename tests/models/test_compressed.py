@@ -17,7 +17,7 @@ from nnefc.ir import DType, Graph, TensorType, Value, print_graph
 from nnefc.ir.graph import Variable
 from nnefc.ir.verify import check
 from nnefc.lower import lower
-from nnefc.lower.product.compressed import FEW_ROWS
+from nnefc.lower.product.compressed_weights import FEW_ROWS
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from nnefc.ir import Graph
 from nnefc.kernels.product.fixed_point import MOST_BYTES
 from nnefc.kernels.target.isa import host
-from nnefc.lower.product.compressed import FEW_ROWS
+from nnefc.lower.product.compressed_weights import FEW_ROWS
 from nnefc.ops.tools.build import build
 from tests.helpers.examples import examples
 from tests.helpers.kernels.compiled_op import Array

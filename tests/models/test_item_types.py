@@ -16,7 +16,7 @@ from nnefc.formats.tensor_file import write_tensor
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ir.graph import Variable
 from nnefc.ops.tools.build import build
-from nnefc.runtime.artifact.file import open_file
+from nnefc.runtime.artifact.artifact_file import open_file
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.c_programs import (
     LIBRARIES,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.frontends.common import symbols
+from nnefc.frontends.common import bind_symbols
 from nnefc.support.errors import NnefError
 from nnefc.symbolic.linear_shapes import from_data, to_data
 from nnefc.syntax import ast
@@ -43,7 +43,7 @@ def test_values_are_those_of_the_front_end(
     extents: list[str], assertions: list[str], shape: list[int], known: dict[str, int]
 ) -> None:
     tree = document(extents, assertions)
-    linear = symbols.linear_shapes(tree, known)
+    linear = bind_symbols.linear_shapes(tree, known)
     if linear is None:
         assert {"S/2", "S*T", "S/2 == 1"} & {*extents, *assertions}
         return
@@ -53,18 +53,18 @@ def test_values_are_those_of_the_front_end(
     values = linear.solve(shapes)
     if values is None:
         return  # the front end decides
-    assert {**known, **values} == symbols.bind(tree, shapes, known)
+    assert {**known, **values} == bind_symbols.bind(tree, shapes, known)
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_extents_of_one_symbol_are_solved(first: int, second: int) -> None:
-    linear = symbols.linear_shapes(document(["2*S + 1", "S + T"], []), {})
+    linear = bind_symbols.linear_shapes(document(["2*S + 1", "S + T"], []), {})
     assert linear is not None
     assert linear.solve({"x": [2 * first + 1, first + second]}) == {"S": first, "T": second}
     assert linear.solve({"x": [2 * first, first + second]}) is None
     assert linear.solve({"x": [2 * first + 1]}) is None
     with pytest.raises(NnefError):
-        symbols.bind(document(["2*S + 1", "S + T"], []), {"x": [2 * first, first + second]})
+        bind_symbols.bind(document(["2*S + 1", "S + T"], []), {"x": [2 * first, first + second]})
 
 
 WRONG: list[Any] = [

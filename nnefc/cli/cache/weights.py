@@ -18,7 +18,7 @@ def survey_weights(folder: LruFolder, progress: Progress) -> Iterator[tuple[Entr
     """
     import numpy as np
 
-    from nnefc.formats.artifact import MAGIC
+    from nnefc.formats.recognise_artifact import MAGIC
     from nnefc.model_cache import survey
     from nnefc.runtime.artifact import weight_cache
 

@@ -12,7 +12,7 @@ from nnefc.cli.support.printing import compiling, progress
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.ir import Graph
-    from nnefc.runtime.artifact.build import TargetBuild
+    from nnefc.runtime.artifact.build_static import TargetBuild
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.model import CompiledModel
 

@@ -34,7 +34,7 @@ from nnefc.cli.support.symbols import Symbols
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
 Weights = Annotated[

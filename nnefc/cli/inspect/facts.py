@@ -8,7 +8,7 @@ from nnefc.cli.support.artifacts import file_facts
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Op
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import print_table, size, table
-from nnefc.formats.artifact import SUFFIX
+from nnefc.formats.recognise_artifact import SUFFIX
 from nnefc.formats.files import is_folder, printable
 from nnefc.support.errors import Diagnostic, NnefError, Place
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.ir import Graph
-    from nnefc.runtime.artifact.file import ArtifactFile
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.artifact_file import ArtifactFile
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
 
@@ -91,8 +91,8 @@ def require_suffix(option: str, path: Path) -> None:
 
 def artifact_in(file: ArtifactFile) -> Artifact | DynamicArtifact:
     """The model in an open file."""
-    from nnefc.runtime.artifact.file import DYNAMIC_FORMAT
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
     return DynamicArtifact(file) if file.format == DYNAMIC_FORMAT else Artifact(file)
@@ -100,7 +100,7 @@ def artifact_in(file: ArtifactFile) -> Artifact | DynamicArtifact:
 
 def written_facts(path: Path) -> dict[str, Any]:
     """`file_facts` of the artifact at a path."""
-    from nnefc.runtime.artifact.file import open_file
+    from nnefc.runtime.artifact.artifact_file import open_file
 
     return file_facts(artifact_in(open_file(path)))
 

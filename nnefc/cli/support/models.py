@@ -56,7 +56,7 @@ def compile_graph(
     hook: Hook | None = None,
 ) -> CompiledModel:
     """`nnefc.driver.compile.compile_graph` with stored tuning results; prints warnings."""
-    from nnefc.artifacts.provenance import FromGraph
+    from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.driver.compile import compile_graph
     from nnefc.driver.lower import with_tuned_algorithms
     from nnefc.options.compile_config import CompileConfig

@@ -21,7 +21,7 @@ from nnefc.cli.support.session_calls import (
     session_calls,
     split_symbols,
 )
-from nnefc.formats.artifact import is_artifact
+from nnefc.formats.recognise_artifact import is_artifact
 from nnefc.formats.files import printable
 from nnefc.frontends.common.graph_source import GraphSource, SampleGraph, sample_graph
 from nnefc.ir import Graph
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from nnefc.dynamic.model import DynamicModel
     from nnefc.ir import Value
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.run.interface import Model
     from nnefc.runtime.run.model import CompiledModel
@@ -170,7 +170,7 @@ class ArtifactModel:
 
     def compile(self, threads: int | None) -> CompiledModel:
         """The model for `threads` threads; the code of the file is loaded, none is generated."""
-        from nnefc.artifacts.load import model_of
+        from nnefc.artifacts.artifact_origin import model_of
 
         return model_of(self.artifact, threads)
 
@@ -345,7 +345,7 @@ def open_artifact(
 
     `digest`: the digest that the file must have; `verify`: compare all checksums.
     """
-    from nnefc.runtime.artifact.file import open_file
+    from nnefc.runtime.artifact.artifact_file import open_file
 
     artifact = artifact_in(open_file(path, digest=digest, verify=verify))
     allowed = _OF_SHAPES if artifact.is_dynamic else frozenset[str]()

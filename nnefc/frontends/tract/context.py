@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from nnefc.frontends.common import assumptions
+from nnefc.frontends.common import declared_symbols
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.values import DatumType
 from nnefc.frontends.tract.invocations import unknown_invocations
@@ -37,7 +37,7 @@ def evaluation_context(
         model.symbols,
         budget,
         diagnostics,
-        frozenset(assumptions.all_symbols(document)).difference(model.symbols),
+        frozenset(declared_symbols.all_symbols(document)).difference(model.symbols),
         types,
         model=model,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.frontends.common import assumptions
+from nnefc.frontends.common import declared_symbols
 from nnefc.frontends.common.values import OperatorError, datum_type
 from nnefc.ir import DType
 from nnefc.ops.tools.suggest import suggestion
@@ -27,7 +27,7 @@ def check_declarations(document: ast.Document, diagnostics: Diagnostics) -> None
 
 def _check_symbols(document: ast.Document, diagnostics: Diagnostics) -> None:
     """Report `tract_symbol` lines that declare no symbol, or a name that is not an identifier."""
-    for extension, names in assumptions.declarations(document):
+    for extension, names in declared_symbols.declarations(document):
         place = document.source.place(extension.at)
         hint = f"for example: extension {extension.names[0].name} S;"
         if not names:
@@ -42,7 +42,7 @@ def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
     """Report inputs that are no parameters, are introduced twice, or have a wrong shape or type."""
     parameters = [p.name for p in document.graph.parameters]
     seen: dict[str, int] = {}
-    for target, call in assumptions.externals(document):
+    for target, call in declared_symbols.externals(document):
         place = document.source.place(call.at)
         if target.name not in parameters:
             message = f"'{target.name}' is not a parameter of the graph; its parameters are "
@@ -54,8 +54,8 @@ def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
             message = f"input '{target.name}' is introduced twice, first in line {first.line}"
             diagnostics.error("identifier/external", message, place)
         seen.setdefault(target.name, call.at)
-    declared = assumptions.declared(document)
-    for each in assumptions.inputs(document):
+    declared = declared_symbols.declared(document)
+    for each in declared_symbols.inputs(document):
         for extent in each.extents:
             _check_names(document, each.name, extent, declared, diagnostics)
         try:
@@ -81,7 +81,7 @@ def _check_names(
     """
     if _is_too_deep(document, extent, diagnostics):
         return
-    for node in assumptions.identifiers(extent):
+    for node in declared_symbols.identifiers(extent):
         if node.name in declared:
             continue
         message = f"'{node.name}' in the shape of input '{owner}' is not a symbol"
@@ -105,13 +105,13 @@ def _declare(name: str) -> str:
 
 def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
     """Report assertions that cannot be parsed, compare nothing, or name unknown symbols."""
-    known = assumptions.declared(document) or assumptions.free_symbols(document)
-    for extension, text in assumptions.assertions(document):
+    known = declared_symbols.declared(document) or declared_symbols.free_symbols(document)
+    for extension, text in declared_symbols.assertions(document):
         place = document.source.place(extension.at)
         shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
         example = "for example: S >= 1"
         try:
-            expression = assumptions.assertion(text)
+            expression = declared_symbols.assertion(text)
         except NnefError:
             message = f"'{shown}' cannot be parsed as an assertion"
             diagnostics.error("tract/assert", message, place, hint=example)
@@ -121,7 +121,7 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
         if not _is_comparison(expression):
             message = f"'{shown}' is not a comparison of integers and has no effect"
             diagnostics.warn("tract/assert", message, place, hint=example)
-        for name in dict.fromkeys(assumptions.names_of([expression])):
+        for name in dict.fromkeys(declared_symbols.names_of([expression])):
             if name not in known:
                 message = f"'{name}' in '{shown}' is not a symbol"
                 message += f"; the symbols are {', '.join(known)}" if known else ""
@@ -131,7 +131,7 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
 
 def _is_comparison(expression: ast.Expression) -> bool:
     """Whether an assertion is a comparison of integers."""
-    return isinstance(expression, ast.Binary) and expression.operator in assumptions.COMPARISONS
+    return isinstance(expression, ast.Binary) and expression.operator in declared_symbols.COMPARISONS
 
 
 def _is_too_deep(
@@ -141,7 +141,7 @@ def _is_too_deep(
 
     `at`: the offset to report if the expression has no place of its own.
     """
-    deepest = assumptions.depth(expression)
+    deepest = declared_symbols.depth(expression)
     if deepest > MAX_DEPTH:
         message = f"{deepest} nested operations; at most {MAX_DEPTH} are allowed"
         place = document.source.place(expression.at if at < 0 else at)

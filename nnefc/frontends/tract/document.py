@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnefc.frontends.common import assumptions, symbols
+from nnefc.frontends.common import declared_symbols, bind_symbols
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.tract.context import evaluation_context, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator
@@ -41,10 +41,10 @@ def elaborate(
     `source_state`: facts shared by all graphs of the document.
     Raises NnefError with all errors.
     """
-    values: Mapping[str, int] = symbols.bind(document, shapes, given)
+    values: Mapping[str, int] = bind_symbols.bind(document, shapes, given)
     if lifted is not None:
         values = {**given, **lifted}
-        shapes = symbols.evaluated_shapes(document, shapes, values)
+        shapes = bind_symbols.evaluated_shapes(document, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
     model = ModelContext(graph, document, shapes, states, types, weights, limits, in_place)
@@ -88,8 +88,8 @@ def _require_symbols(
         possible, sample = next(sample_shapes(document, values))
     except NnefError:
         possible, sample = {}, {}
-    for each in assumptions.inputs(document):
-        names = [n for n in dict.fromkeys(assumptions.names_of(each.extents)) if n not in values]
+    for each in declared_symbols.inputs(document):
+        names = [n for n in dict.fromkeys(declared_symbols.names_of(each.extents)) if n not in values]
         if names and each.name not in shapes:
             listed = " and ".join(f"'{name}'" for name in names)
             verb = "has no value" if len(names) == 1 else "have no values"

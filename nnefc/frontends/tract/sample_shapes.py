@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, product
 from typing import Final
 
-from nnefc.frontends.common import assumptions, symbols
+from nnefc.frontends.common import declared_symbols, bind_symbols
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax import ast
 
@@ -25,7 +25,7 @@ def sample_shapes(
     All extents are at least 1.  `given`: values that symbols must have.  Yields at least one pair;
     raises NnefError `tract/symbol` if no combination satisfies the assertions.
     """
-    free = [name for name in assumptions.free_symbols(document) if name not in (given or {})]
+    free = [name for name in declared_symbols.free_symbols(document) if name not in (given or {})]
     is_possible = False
     for tried in _combinations(free):
         values = {**tried, **(given or {})}
@@ -33,7 +33,7 @@ def sample_shapes(
         if shapes is None:
             continue
         try:
-            bound = symbols.bind(document, shapes)
+            bound = bind_symbols.bind(document, shapes)
         except NnefError:
             continue
         is_possible = True
@@ -63,11 +63,11 @@ def _impossible(
     tried = [{**values, **given} for values in _combinations(free)]
     constraints = [
         _constraint(f"{text} >= 1 of input '{each.name}'", each.place, extent, tried)
-        for each in assumptions.inputs(document)
+        for each in declared_symbols.inputs(document)
         for text, extent in zip(each.written, each.extents, strict=True)
     ]
-    for extension, text in assumptions.assertions(document):
-        expression = assumptions.assertion(text)
+    for extension, text in declared_symbols.assertions(document):
+        expression = declared_symbols.assertion(text)
         if expression is not None:
             place = document.source.place(extension.at)
             constraints.append(_constraint(text, place, expression, tried))
@@ -103,8 +103,8 @@ def _constraint(
     satisfied_by, why = 0, ""
     for i, values in enumerate(tried):
         try:
-            satisfied_by |= (assumptions.extent_of(expression, values) >= 1) << i
-        except assumptions.NoValue as reason:
+            satisfied_by |= (declared_symbols.extent_of(expression, values) >= 1) << i
+        except declared_symbols.NoValue as reason:
             why = str(reason)
     return _Constraint(text, place, satisfied_by, "" if satisfied_by else why)
 
@@ -123,10 +123,10 @@ def shapes_for(
     """Declared shapes of the inputs; None if an extent has no value or is below 1."""
     try:
         shapes = {
-            each.name: tuple(assumptions.extent_of(extent, values) for extent in each.extents)
-            for each in assumptions.inputs(document)
+            each.name: tuple(declared_symbols.extent_of(extent, values) for extent in each.extents)
+            for each in declared_symbols.inputs(document)
         }
-    except assumptions.NoValue:
+    except declared_symbols.NoValue:
         return None
     extents = chain.from_iterable(shapes.values())
     return shapes if all(extent > 0 for extent in extents) else None

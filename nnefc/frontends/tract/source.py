@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnefc.formats.source_files import SourceFiles
-from nnefc.frontends.common import assumptions, symbols
+from nnefc.frontends.common import declared_symbols, bind_symbols
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import SymbolicShape
 from nnefc.frontends.common.values import datum_type
@@ -53,7 +53,7 @@ class TractSource:
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
         self.given: Mapping[str, int] = dict(given or {})
-        self.free = [n for n in assumptions.free_symbols(document) if n not in self.given]
+        self.free = [n for n in declared_symbols.free_symbols(document) if n not in self.given]
         self._source_state = SourceState(entropy=int.from_bytes(os.urandom(8), "little"))
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Input shapes of the last call, and the symbols bound by them."""
@@ -68,7 +68,7 @@ class TractSource:
         """The declared input shapes, in which extents that `values` determine are numbers."""
         values = {**self.given, **(values or {})}
         declared: list[SymbolicShape] = []
-        for each in assumptions.inputs(self._document):
+        for each in declared_symbols.inputs(self._document):
             known = [_extent(extent, values) for extent in each.extents]
             pairs = zip(each.written, known, strict=True)
             extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
@@ -88,17 +88,17 @@ class TractSource:
                 datum_type(each.datum_type).dtype,
                 tuple(_extent(extent, values) for extent in each.extents),
             )
-            for each in assumptions.inputs(self._document)
+            for each in declared_symbols.inputs(self._document)
         }
         return {name: types[name] for name in self.inputs if name in types}
 
     def linear_shapes(self) -> LinearShapes | None:
         """The shapes of the inputs and the assertions as data; None if some are not linear."""
-        return symbols.linear_shapes(self._document, self.given)
+        return bind_symbols.linear_shapes(self._document, self.given)
 
     def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
         """Free symbols that these input shapes do not determine; raises NnefError."""
-        values = symbols.bind(self._document, shapes, self.given)
+        values = bind_symbols.bind(self._document, shapes, self.given)
         return [name for name in self.free if name not in values]
 
     def check(self, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -106,7 +106,7 @@ class TractSource:
         problems = [*self._unknown_inputs(shapes), *self._unknown_symbols()]
         known = {name: shape for name, shape in shapes.items() if name in self.inputs}
         try:
-            symbols.bind(self._document, known, self.given)
+            bind_symbols.bind(self._document, known, self.given)
         except NnefError as error:
             problems += error.errors
         if problems:
@@ -123,8 +123,8 @@ class TractSource:
                 listed = ", ".join(self.inputs)
                 message = f"the graph has no input '{name}'; it has {listed}"
                 hint = suggestion(name, self.inputs)
-                if name in assumptions.all_symbols(self._document):
-                    declared = assumptions.inputs(self._document)
+                if name in declared_symbols.all_symbols(self._document):
+                    declared = declared_symbols.inputs(self._document)
                     written = (f"{each.name}: [{','.join(each.written)}]" for each in declared)
                     hint = (
                         f"'{name}' is a symbol: {', '.join(written)}; --symbol {name}=VALUE or "
@@ -133,7 +133,7 @@ class TractSource:
                 yield Diagnostic("input/shape", message, hint=hint)
 
     def _unknown_symbols(self) -> Iterator[Diagnostic]:
-        known = assumptions.all_symbols(self._document)
+        known = declared_symbols.all_symbols(self._document)
         for name, value in self.given.items():
             if name not in known:
                 listed = f"; it has {', '.join(known)}" if known else ": no extent is a symbol"
@@ -154,7 +154,7 @@ class TractSource:
 
         Yields at least one pair, or raises NnefError.
         """
-        values = symbols.bind(self._document, shapes, self.given)
+        values = bind_symbols.bind(self._document, shapes, self.given)
         known = {name: tuple(shape) for name, shape in shapes.items()}
         for sample, sample_values in sample_shapes(self._document, values):
             yield {**sample, **known}, sample_values
@@ -163,7 +163,7 @@ class TractSource:
         """Values of the symbols for input shapes, without the given ones; raises NnefError."""
         # consecutive calls of a decoding loop have equal shapes
         if self._bound is None or self._bound[0] != shapes:
-            values = symbols.bind(self._document, shapes, self.given)
+            values = bind_symbols.bind(self._document, shapes, self.given)
             free = {name: value for name, value in values.items() if name not in self.given}
             self._bound = dict(shapes), free
         return dict(self._bound[1])
@@ -186,8 +186,8 @@ class TractSource:
         return {
             "dialect": "tract",
             "registries": [name for name, _ in registries(self._document)],
-            "symbols": assumptions.all_symbols(self._document),
-            "assertions": [text for _, text in assumptions.assertions(self._document)],
+            "symbols": declared_symbols.all_symbols(self._document),
+            "assertions": [text for _, text in declared_symbols.assertions(self._document)],
             "deviations": deviations(self._document),
         }
 
@@ -228,6 +228,6 @@ class TractSource:
 def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int:
     """The value of an extent; -1 if `values` do not determine it."""
     try:
-        return assumptions.extent_of(expression, values)
-    except assumptions.NoValue:
+        return declared_symbols.extent_of(expression, values)
+    except declared_symbols.NoValue:
         return -1

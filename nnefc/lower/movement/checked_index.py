@@ -9,7 +9,7 @@ import numpy as np
 from nnefc.ir import Op, Value
 from nnefc.lower.context import Lowering
 from nnefc.ops.core.common import WrongIndex, within
-from nnefc.support.index_error import index_error
+from nnefc.support.index_message import index_error
 from nnefc.symbolic.integers import is_symbolic
 
 

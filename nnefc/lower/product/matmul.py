@@ -19,7 +19,7 @@ from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.partition import ceil_div, steps_per_unit, units_per_tile
 from nnefc.lower.product import integer_matmul
-from nnefc.lower.product.compressed import compressed_weights, is_direct
+from nnefc.lower.product.compressed_weights import compressed_weights, is_direct
 from nnefc.lower.product.operands import (
     Factor,
     Product,

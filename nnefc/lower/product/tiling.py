@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from nnefc.ir import DType
 from nnefc.kernels.executor.team_state import MAX_TILES
-from nnefc.kernels.product.compressed import IN_FIXED_POINT, compressed_rows
+from nnefc.kernels.product.compressed_weights import IN_FIXED_POINT, compressed_rows
 from nnefc.kernels.product.fixed_point import BLOCK, MOST_BYTES
 from nnefc.kernels.product.matmul import K_BLOCK_COMPRESSED
 from nnefc.kernels.tile.register_tile import min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, partition_threads, units_per_tile
-from nnefc.lower.product.compressed import CompressedWeights
+from nnefc.lower.product.compressed_weights import CompressedWeights
 from nnefc.lower.product.operands import Product
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, specialized

@@ -22,7 +22,7 @@ from nnefc.ops.core.spec import Interpreter, Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import Diagnostic, NnefError
-from nnefc.support.index_error import index_error
+from nnefc.support.index_message import index_error
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.frontends.common import assumptions, symbols
+from nnefc.frontends.common import declared_symbols, bind_symbols
 from nnefc.frontends.read_model import read_model
 from nnefc.frontends.tract.source import TractSource
 from nnefc.ir import Graph
@@ -100,18 +100,18 @@ def test_bound_symbols_reproduce_the_shapes(
     written, shapes = how
     tree = parse(with_inputs(written), tract=True)
     try:
-        values = symbols.bind(tree, shapes)
+        values = bind_symbols.bind(tree, shapes)
     except NnefError:
         # only quotients have several solutions; the smallest may contradict another extent
         assert any("/" in extent for extents in written.values() for extent in extents)
         return
-    for each in assumptions.inputs(tree):
+    for each in declared_symbols.inputs(tree):
         for extent, given_ in zip(each.extents, shapes[each.name], strict=True):
             try:
-                assert assumptions.extent_of(extent, values) == given_
-            except assumptions.NoValue:
+                assert declared_symbols.extent_of(extent, values) == given_
+            except declared_symbols.NoValue:
                 # symbols without a value occur only together in this extent
-                left = {n for n in assumptions.names_of([extent]) if n not in values}
+                left = {n for n in declared_symbols.names_of([extent]) if n not in values}
                 assert len(left) > 1
 
 
@@ -127,21 +127,21 @@ def test_symbols_are_recovered(
     every = {**plain, **written} if first else {**written, **plain}
     tree = parse(with_inputs(every), tract=True)
     shapes = {
-        each.name: [assumptions.extent_of(extent, wanted) for extent in each.extents]
-        for each in assumptions.inputs(tree)
+        each.name: [declared_symbols.extent_of(extent, wanted) for extent in each.extents]
+        for each in declared_symbols.inputs(tree)
     }
-    assert symbols.bind(tree, shapes) == wanted
+    assert bind_symbols.bind(tree, shapes) == wanted
 
 
 @SETTINGS
 @given(st.integers(0, 60), st.sampled_from(["2*S+1", "S*S", "3*S-1", "S/3+2", "S*S+S", "40-S"]))
 def test_a_symbol_has_the_least_value_that_an_extent_allows(value: int, extent: str) -> None:
     tree = parse(with_inputs({"x": [extent]}), tract=True)
-    ((expression,),) = (each.extents for each in assumptions.inputs(tree))
-    given_ = assumptions.extent_of(expression, {"S": value})
+    ((expression,),) = (each.extents for each in declared_symbols.inputs(tree))
+    given_ = declared_symbols.extent_of(expression, {"S": value})
     assume(given_ > 0)
-    least = next(n for n in range(61) if assumptions.extent_of(expression, {"S": n}) == given_)
-    assert symbols.bind(tree, {"x": [given_]}) == {"S": least}
+    least = next(n for n in range(61) if declared_symbols.extent_of(expression, {"S": n}) == given_)
+    assert bind_symbols.bind(tree, {"x": [given_]}) == {"S": least}
 
 
 @SETTINGS
@@ -155,7 +155,7 @@ def test_inconsistent_extents_are_reported(
     assume(len(shapes) == 2)
     shapes["y"][-1] += more
     with pytest.raises(NnefError) as error:
-        symbols.bind(parse(with_inputs(written), tract=True), shapes)
+        bind_symbols.bind(parse(with_inputs(written), tract=True), shapes)
     assert any(e.rule == "input/shape" and e.line for e in error.value.errors)
 
 

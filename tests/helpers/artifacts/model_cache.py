@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nnefc
-from nnefc.formats.artifact import MAGIC
+from nnefc.formats.recognise_artifact import MAGIC
 from tests.helpers.artifacts.saved import MIXED, write
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import nnefc
-from nnefc.runtime.artifact.file import open_file
+from nnefc.runtime.artifact.artifact_file import open_file
 
 Array = np.ndarray[Any, Any]
 

@@ -327,7 +327,7 @@ def test_shipped_keys_depend_on_optional_fields_that_are_read() -> None:
     row = TABLE["x86-64-v4"]
     direct, bytes_, plain = (
         "convolution.direct.convolution",
-        "product.compressed.rows",
+        "product.compressed_weights.rows",
         "elementwise.map.copy",
     )
     halves, dots = row._replace(halves=True), row._replace(byte_dot="llvm.x")

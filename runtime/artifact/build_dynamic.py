@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from nnefc.runtime.artifact.build import (
+from nnefc.runtime.artifact.build_static import (
     Array,
     ArrayIndex,
     CodeBuild,

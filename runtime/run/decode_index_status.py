@@ -18,7 +18,7 @@ from nnefc.kernels.executor.call_status import (
     SOURCE,
     VALUE,
 )
-from nnefc.support import index_error as errors
+from nnefc.support import index_message as errors
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.compiled import CompiledProgram

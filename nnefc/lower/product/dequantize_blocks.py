@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnefc.ir import Op
-from nnefc.kernels.product import block_quantized
-from nnefc.kernels.product.block_quantized import DEQUANTIZE
+from nnefc.kernels.product import dequantize_blocks as kernels
+from nnefc.kernels.product.dequantize_blocks import DEQUANTIZE
 from nnefc.lower.context import Lowering, QuantizedBlocks, lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.product.operands import reads_blocks
@@ -32,5 +32,5 @@ def dequantize_blocks(lower: Lowering, op: Op) -> None:
         blocks=blocks,
         tile_blocks=tile_blocks,
     )
-    kernel = block_quantized.dequantize(op.attributes["format"])
+    kernel = kernels.dequantize(op.attributes["format"])
     lower.launch(kernel, words, ceil_div(blocks, tile_blocks))

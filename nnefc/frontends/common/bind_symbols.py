@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from nnefc.frontends.common.assumptions import (
+from nnefc.frontends.common.declared_symbols import (
     COMPARISONS,
     NoValue,
     SymbolicInput,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from nnefc.artifacts.load import FromArtifact
+from nnefc.artifacts.artifact_origin import FromArtifact
 from nnefc.support.fork_safe import Lazy
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_static import Artifact
 
 
-class FromDocument(FromArtifact):
+class FromCache(FromArtifact):
     """The origin of a model from the cache; `imported()` imports its document again."""
 
     def __init__(
@@ -38,7 +38,7 @@ class FromDocument(FromArtifact):
 class Variables(Mapping[str, "Variable"]):
     """The variables of a document: updated ones of the model, others from the document."""
 
-    def __init__(self, updated: Mapping[str, Variable], origin: FromDocument) -> None:
+    def __init__(self, updated: Mapping[str, Variable], origin: FromCache) -> None:
         self._updated = updated
         self._origin = origin
 

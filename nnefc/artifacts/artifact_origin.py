@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc.artifacts.origin import SavedAsContent
+from nnefc.artifacts.model_origin import SavedAsContent
 from nnefc.formats.files import FilePath
 from nnefc.support.errors import Diagnostic, Place, warn
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.support.progress import Progress
 
@@ -66,8 +66,8 @@ class FromArtifact(SavedAsContent):
 
 def restored(data: bytes, threads: int | None) -> CompiledModel:
     """The model in the bytes of an artifact, for unpickling."""
-    from nnefc.runtime.artifact.file import open_bytes
-    from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.artifact.artifact_file import open_bytes
+    from nnefc.runtime.artifact.read_static import Artifact
 
     return model_of(Artifact(open_bytes(data)), threads)
 
@@ -90,7 +90,7 @@ def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     """The model compiled from the graph in the artifact; a warning gives the reason."""
     from nnefc.driver.lower import lower_prepared
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.artifact.reader import OTHER_VERSION
+    from nnefc.runtime.artifact.read_common import OTHER_VERSION
     from nnefc.runtime.run.model import CompiledModel
 
     targets = artifact.target_infos()

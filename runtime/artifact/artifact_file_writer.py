@@ -1,4 +1,4 @@
-"""Writes the file format of `nnefc.runtime.artifact.file`."""
+"""Writes the file format of `nnefc.runtime.artifact.artifact_file`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.formats.artifact import MAGIC
+from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.files import write_evenly
-from nnefc.runtime.artifact.file import FORMAT, HEADER, WEIGHTS_START, ArtifactFile, Piece, checksum
+from nnefc.runtime.artifact.artifact_file import FORMAT, HEADER, WEIGHTS_START, ArtifactFile, Piece, checksum
 from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,7 @@ class Writer:
     """Writes an artifact into an empty open file."""
 
     def __init__(self, file: BinaryIO, version: int = FORMAT) -> None:
-        """`version`: one of `nnefc.runtime.artifact.file.FORMATS`."""
+        """`version`: one of `nnefc.runtime.artifact.artifact_file.FORMATS`."""
         self._file = file
         self._version = version
         self._at = WEIGHTS_START

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.artifacts.load import restored
+from nnefc.artifacts.artifact_origin import restored
 from nnefc.formats import files
-from nnefc.runtime.artifact.file import (
+from nnefc.runtime.artifact.artifact_file import (
     COMPILE_AGAIN,
     FORMAT,
     FORMATS,
@@ -22,7 +22,7 @@ from nnefc.runtime.artifact.file import (
     open_bytes,
     open_file,
 )
-from nnefc.runtime.artifact.writer import Writer
+from nnefc.runtime.artifact.artifact_file_writer import Writer
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.saved import TINY, compiled
 

@@ -1,7 +1,7 @@
 """The file format of artifacts: pieces of bytes, a manifest that names them, and checksums.
 
     offset  size
-         0    16  `formats.artifact.MAGIC`
+         0    16  `formats.recognise_artifact.MAGIC`
         16     4  `FORMATS`, little-endian like all numbers here
         20     4  0
         24     8  size of the file
@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from nnefc.formats.artifact import MAGIC
+from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.files import (
     FilePath,
     map_whole,

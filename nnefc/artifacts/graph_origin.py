@@ -1,6 +1,6 @@
 """Origins of models whose graph is in this process: it is lowered again for saving.
 
-See docs/design/artifacts.md.  The origin of a loaded model is in `nnefc.artifacts.load`.
+See docs/design/artifacts.md.  The origin of a loaded model is in `nnefc.artifacts.artifact_origin`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc.artifacts.origin import SavedAsContent, native_target
+from nnefc.artifacts.model_origin import SavedAsContent, native_target
 from nnefc.support.fork_safe import Lazy
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FromGraph(SavedAsContent):
         return content_of_prepared(graph, self._config, values, targets, progress)
 
     def reduce(self, model: CompiledModel) -> Any:
-        from nnefc.artifacts.load import restored
+        from nnefc.artifacts.artifact_origin import restored
         from nnefc.artifacts.save import bytes_of
 
         return restored, (bytes_of(self.content(model, native_target())), model.threads_wanted)

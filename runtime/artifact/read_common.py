@@ -13,7 +13,7 @@ import numpy as np
 from nnefc.kernels.codegen import Image
 from nnefc.kernels.target.isa import NATIVE, executable, host
 from nnefc.kernels.target.processor import identity
-from nnefc.runtime.artifact.file import COMPILE_AGAIN, ArtifactFile
+from nnefc.runtime.artifact.artifact_file import COMPILE_AGAIN, ArtifactFile
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.memory.tensors import TensorSpec

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.ir import DType
-from nnefc.kernels.product.compressed import IN_FIXED_POINT, STORED
+from nnefc.kernels.product.compressed_weights import IN_FIXED_POINT, STORED
 from nnefc.kernels.product.fixed_point import BLOCK
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.builder import lanes_of
@@ -24,7 +24,7 @@ class CompressedWeights:
     """The second operand of a product, in panels."""
 
     stored: str
-    """The stored format, see `nnefc.kernels.product.compressed`."""
+    """The stored format, see `nnefc.kernels.product.compressed_weights`."""
     panels: Matrix
     """`row`: bytes from block to block; `step`: bytes from panel to panel."""
 

@@ -1,4 +1,4 @@
-"""Recognise artifact files; `nnefc.runtime.artifact.file` reads them."""
+"""Recognise artifact files; `nnefc.runtime.artifact.artifact_file` reads them."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nnefc.runtime.artifact.file import ArtifactFile
-from nnefc.runtime.artifact.reader import ArtifactReader, Facts, tensor_of
+from nnefc.runtime.artifact.artifact_file import ArtifactFile
+from nnefc.runtime.artifact.read_common import ArtifactReader, Facts, tensor_of
 from nnefc.runtime.compile.compiled import CompiledProgram
 from nnefc.support.fork_safe import Lazy
 from nnefc.support.item_types import numpy_type
@@ -83,7 +83,7 @@ class Artifact(ArtifactReader):
 
     def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
         """The bytes of a file with new current values, by label, and no options but of lowering."""
-        from nnefc.runtime.artifact.writer import with_changes
+        from nnefc.runtime.artifact.artifact_file_writer import with_changes
 
         with self.reading():
             pieces = {
