@@ -36,10 +36,10 @@ from rich.table import Table
 import nnefc
 from benchmarks import arguments
 from benchmarks.engines import ort
-from benchmarks.language import model
-from benchmarks.language.model import STORED, Array, Call, Sizes
+from benchmarks.language import decoder
+from benchmarks.language.decoder import STORED, Array, Call, Sizes
 from benchmarks.turns import measure_alternately
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 
 Key = tuple[str, str]
 """(engine, storage type of its weights)"""
@@ -143,13 +143,13 @@ def _load(
 
 def _nnefc(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) -> Step:
     path = folder / stored
-    model.write(path, sizes, call, stored)
+    decoder.write(path, sizes, call, stored)
     compiled = nnefc.compile(path, threads=threads)
-    inputs = model.inputs(sizes, call)
+    inputs = decoder.inputs(sizes, call)
     if not call.stateful:
         return lambda: compiled.run(inputs)["scores"]
     assert isinstance(compiled, DynamicModel)
-    session, caches, steps = compiled.session(), model.caches(sizes, call), itertools.count()
+    session, caches, steps = compiled.session(), decoder.caches(sizes, call), itertools.count()
 
     def step() -> Array:
         if next(steps) % REWIND == 0:
@@ -162,14 +162,14 @@ def _nnefc(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) ->
 def _tract(folder: Path, sizes: Sizes, call: Call, stored: str, _threads: int) -> Step:
     tract: Any = import_module("tract")
     path = folder / stored
-    model.write(path, sizes, call, stored)
+    decoder.write(path, sizes, call, stored)
     try:
         loaded = tract.nnef().with_tract_transformers().load(str(path))
         names = [loaded.input_name(i) for i in range(loaded.input_count())]
         state = loaded.into_runnable().spawn_state()
     except tract.TractError as error:
         raise RuntimeError(str(error)) from error
-    inputs = model.inputs(sizes, call)
+    inputs = decoder.inputs(sizes, call)
     tensors = [tract.Tensor.from_numpy(inputs[name]) for name in names]
     return lambda: state.run(tensors)[0].to_numpy()
 
@@ -182,7 +182,7 @@ def _onnxruntime(folder: Path, sizes: Sizes, call: Call, _stored: str, threads: 
         folder.mkdir(parents=True, exist_ok=True)
         onnx_file.write(path, sizes, call)
     session = ort.session(path, threads)
-    inputs = model.inputs(sizes, call)
+    inputs = decoder.inputs(sizes, call)
     return lambda: session.run(None, inputs)[0]
 
 

@@ -31,7 +31,7 @@ import nnefc
 from benchmarks import arguments
 from benchmarks.engines import ort
 from benchmarks.turns import measure_alternately
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 
 if TYPE_CHECKING:
     from benchmarks.exported.files import Files

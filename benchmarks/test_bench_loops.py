@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.kernel import Case, each, measure
+from benchmarks.kernel_cases import Case, each, measure
 
 GATES = "ifgo"
 

@@ -38,7 +38,7 @@ class Worker:
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.server", engine, str(theirs.fileno())],
+                [sys.executable, "-m", "benchmarks.worker_process", engine, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT.parent,
                 env=environment,
@@ -49,7 +49,7 @@ class Worker:
         self._connection = Connection(ours.detach())
 
     def call(self, command: str, *arguments: Any) -> Any:
-        """Call a method of `benchmarks.server.Server`; raises `EngineError` if it fails."""
+        """Call a method of `benchmarks.worker_process.Server`; raises `EngineError` if it fails."""
         try:
             self._connection.send((command, arguments))
             done, value = self._connection.recv()

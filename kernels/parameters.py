@@ -71,12 +71,12 @@ class Layout:
 def _integer(value: Any) -> Any:
     if type(value) is int:
         return value
-    from nnefc.symbolic.base import SymIntBase
+    from nnefc.symbolic.sym_int_base import SymIntBase
 
     return value if isinstance(value, SymIntBase) else int(value)
 
 
 def _float_bits(value: Any) -> Any:
-    from nnefc.symbolic.base import float_bits
+    from nnefc.symbolic.sym_int_base import float_bits
 
     return float_bits(value)

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from nnefc.api.load import load
     from nnefc.api.tune import tune
     from nnefc.driver.tuning import Tuning
-    from nnefc.dynamic.model import DynamicModel, Session
+    from nnefc.dynamic.dynamic_model import DynamicModel, Session
     from nnefc.formats.tensor_file import read_tensor, write_tensor
     from nnefc.ir import Graph
     from nnefc.ops.custom import operation
     from nnefc.options.import_config import ImportOptions
-    from nnefc.runtime.memory.tensors import TensorSpec
-    from nnefc.runtime.run.interface import Model
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
+    from nnefc.runtime.run.compiled_model import CompiledModel
+    from nnefc.runtime.run.model_interface import Model
     from nnefc.support.limits import Limits
 
 __version__ = VERSION
 
 _HOMES = {
-    "CompiledModel": "nnefc.runtime.run.model",
-    "DynamicModel": "nnefc.dynamic.model",
+    "CompiledModel": "nnefc.runtime.run.compiled_model",
+    "DynamicModel": "nnefc.dynamic.dynamic_model",
     "Graph": "nnefc.ir",
     "ImportOptions": "nnefc.options.import_config",
     "Limits": "nnefc.support.limits",
-    "Model": "nnefc.runtime.run.interface",
-    "Session": "nnefc.dynamic.model",
-    "TensorSpec": "nnefc.runtime.memory.tensors",
+    "Model": "nnefc.runtime.run.model_interface",
+    "Session": "nnefc.dynamic.dynamic_model",
+    "TensorSpec": "nnefc.runtime.memory.caller_arrays",
     "Tuning": "nnefc.driver.tuning",
     "compile": "nnefc.api.compile",
     "import_model": "nnefc.api.importing",

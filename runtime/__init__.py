@@ -1,1 +1,1 @@
-"""Runs programs: plan, compile, cache, run.  `run.model` has the model that callers hold."""
+"""Runs programs: plan, compile, cache, run.  Callers hold a model of `run.compiled_model`."""

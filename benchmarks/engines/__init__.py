@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.engines.base import Engine
+from benchmarks.engines.engine_interface import Engine
 from benchmarks.engines.mnn_cpu import Mnn
 from benchmarks.engines.ncnn_cpu import Ncnn
 from benchmarks.engines.openvino_cpu import OpenVino

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.artifacts import ONNX, Network, require
-from benchmarks.engines.base import Array, Call, Engine
+from benchmarks.engines.engine_interface import Array, Call, Engine
 
 _FILE = "model.mnn"
 

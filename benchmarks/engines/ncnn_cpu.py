@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.artifacts import TORCH_SCRIPT, Network, require
-from benchmarks.engines.base import Array, Call, Engine
+from benchmarks.engines.engine_interface import Array, Call, Engine
 
 _PARAM, _BIN = "model.ncnn.param", "model.ncnn.bin"
 

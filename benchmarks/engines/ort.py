@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.artifacts import ONNX, ONNX_FUSED, Network, require
-from benchmarks.engines.base import Array, Call, Engine, fastest
+from benchmarks.engines.engine_interface import Array, Call, Engine, fastest
 
 
 def session(path: Path, threads: int, **more: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.artifacts import Network, import_graph
-from benchmarks.engines.base import Array, Call, Engine
+from benchmarks.engines.engine_interface import Array, Call, Engine
 
 
 class Nnefc(Engine):
@@ -15,7 +15,7 @@ class Nnefc(Engine):
 
     name = "nnefc"
     title = "nnefc"
-    modules = ("nnefc", "nnefc.api.compile", "nnefc.runtime.run.model")
+    modules = ("nnefc", "nnefc.api.compile", "nnefc.runtime.run.compiled_model")
 
     def convert(self, network: Network) -> None:
         pass  # it reads the container

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.artifacts import TORCH_SCRIPT, Network, require
-from benchmarks.engines.base import Array, Call, Engine, fastest
+from benchmarks.engines.engine_interface import Array, Call, Engine, fastest
 
 
 class PyTorch(Engine):

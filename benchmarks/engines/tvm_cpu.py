@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.artifacts import ONNX, Network, require
-from benchmarks.engines.base import Array, Call, Engine
+from benchmarks.engines.engine_interface import Array, Call, Engine
 
 _LIBRARY = "model.tvm.so"
 

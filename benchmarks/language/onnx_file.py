@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.language.model import (
+from benchmarks.language.decoder import (
     EPSILON,
     Array,
     Call,

@@ -16,7 +16,7 @@ from kernel_packs.networks import kernels_of
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.target.isa import BUILD, Isa, host, variants
 from nnefc.runtime.compile import support_code
-from nnefc.runtime.compile.unit import CompileUnit, shipped_key_of, shipped_row_of
+from nnefc.runtime.compile.compile_unit import CompileUnit, shipped_key_of, shipped_row_of
 from nnefc.runtime.machine.resources import usable_cpus
 from nnefc.runtime.shipped.pack_file import pack
 from nnefc.support.progress import Progress

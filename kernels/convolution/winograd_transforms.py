@@ -28,7 +28,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import FLOATS, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I32, I64
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 Taps = tuple[int, int]
 """Rows and columns of the filter."""

@@ -11,7 +11,7 @@ from nnefc.kernels.elementwise.copy import emit_copy
 from nnefc.kernels.elementwise.loops import Loops
 from nnefc.kernels.elementwise.parameters import AccessPattern
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 

@@ -16,8 +16,8 @@ from enum import StrEnum
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target import isa
+from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS
-from nnefc.kernels.vector.scalar import Expression
 
 IN_FLIGHT = 4
 """Vectors of columns computed at a time."""

@@ -14,7 +14,7 @@ from nnefc.kernels.fourier.stages import Complex, Numbers, add, sub
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.transpose import transpose
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 
 def _rows(v: Vector, table: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma
 from nnefc.kernels.vector.memory import address, load_word
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 CHAIN = Layout("sums:ref steps")
 """Parameters of `limits.multiply_add`: a tile runs `steps` steps and writes a vector of sums."""

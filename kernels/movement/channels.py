@@ -22,7 +22,7 @@ from nnefc.kernels.tile.blocked import load_offset
 from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.permute import permute
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 Pattern = tuple[int, ...]
 """For each lane, the number of its item in two consecutive blocks; -1 for zero."""

@@ -16,7 +16,7 @@ from nnefc.kernels.movement.squares import square_lanes
 from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes, shuffle, shuffle_two
 from nnefc.kernels.vector.llvm_types import I64
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 PLANES: Final = (2, 3, 4)
 """Numbers of planes for which code is generated."""

@@ -23,7 +23,7 @@ from nnefc.kernels.tile.blocked import load_offset, table_offset
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 LAYOUT = Layout(
     "dense:ref blocked:ref offsets:ref dense_batch dense_channel blocked_batch blocked_plane "

@@ -16,7 +16,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.transpose import transpose
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
 
 MOST_LANES: Final = 16

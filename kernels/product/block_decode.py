@@ -11,7 +11,7 @@ from typing import Any
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes, shuffle_two
 from nnefc.kernels.vector.llvm_types import I16
-from nnefc.kernels.vector.vector import Vector
+from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.support.block_formats import BLOCK_ITEMS
 
 

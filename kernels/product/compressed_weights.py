@@ -28,7 +28,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import HALVES
 from nnefc.kernels.vector.lanes import Lanes, constant, fma
 from nnefc.kernels.vector.permute import lookup
-from nnefc.kernels.vector.vector import Vector, vector_function
+from nnefc.kernels.vector.vector_builder import Vector, vector_function
 
 ITEM: Final = "float32"
 """The item type of the arithmetic."""

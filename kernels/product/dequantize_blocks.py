@@ -12,7 +12,7 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.block_decode import decode
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.llvm_types import I64
-from nnefc.kernels.vector.vector import Vector
+from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 

@@ -25,7 +25,7 @@ from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I8, I32
-from nnefc.kernels.vector.vector import Vector, vector_function
+from nnefc.kernels.vector.vector_builder import Vector, vector_function
 
 BLOCK: Final = 32
 """Numbers of a block."""

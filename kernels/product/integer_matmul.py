@@ -22,7 +22,7 @@ from nnefc.kernels.tile.panels import BATCH, batch_offset
 from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.memory import address, load_word
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 HEIGHT, WIDTH = 4, 2
 """Rows x vectors of a tile."""

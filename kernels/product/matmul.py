@@ -67,8 +67,9 @@ def gemm_layout(operands: int) -> Layout:
       is `m_block` x `n_block` parts
     - `a_packed`: A is in panels, each the columns of its transpose that are a part of the rows
     - `b_packed`: 0 if rows of B are contiguous and whole vectors; `PANELS` for panels of
-      `nnefc.kernels.tile.panels`; `COMPRESSED` for panels of `nnefc.kernels.product.compressed_weights`,
-      with the bytes of a block of all columns of a panel in b_row and of a panel in b_step
+      `nnefc.kernels.tile.panels`; `COMPRESSED` for panels of
+      `nnefc.kernels.product.compressed_weights`, with the bytes of a block of all columns of a
+      panel in b_row and of a panel in b_step
     - `k_block`: depth of the products of a tile
     - `operands`: operands of the epilogue, `x0`, `x1`, ..., laid out like C
     """

@@ -16,12 +16,12 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.elementwise.parameters import lanes
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.expression import emit
+from nnefc.kernels.vector.emit_expression import emit
+from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.lanes import fma
 from nnefc.kernels.vector.llvm_types import I64
-from nnefc.kernels.vector.scalar import Expression
-from nnefc.kernels.vector.vector import Vector
+from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 WINDOWED = Layout("x:ref y:ref row inner chunk chunks units unit_block")

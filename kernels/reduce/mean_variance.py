@@ -9,7 +9,7 @@ from typing import Any
 
 from nnefc.kernels.reduce.mean_variance_loops import Columns, Rows
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 

@@ -18,7 +18,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes, select, shuffle
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.rows import along
-from nnefc.kernels.vector.vector import Vector
+from nnefc.kernels.vector.vector_builder import Vector
 
 BLOCK = 64
 

@@ -32,15 +32,15 @@ from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.expression import emit
+from nnefc.kernels.vector.emit_expression import emit
+from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.math import exp_nonpositive
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.rows import along, item_pointer
-from nnefc.kernels.vector.scalar import Expression
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 
 def exponential(x: Lanes, libm: Any) -> Lanes:

@@ -32,7 +32,7 @@ from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes, constant, fma, select, shuffle_two
 from nnefc.kernels.vector.llvm_types import I32, I64
-from nnefc.kernels.vector.vector import Vector, separate_function, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, separate_function, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
 
 ACCUMULATORS: Final = 24

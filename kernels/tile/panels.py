@@ -21,7 +21,7 @@ from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose as in_registers
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 BATCH = 6
 

@@ -30,7 +30,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 FIELDS: Final = 7
 RECORD: Final = 4 * FIELDS

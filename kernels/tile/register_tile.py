@@ -25,7 +25,7 @@ from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lanes import fma
 from nnefc.kernels.vector.llvm_types import I8, I64
 from nnefc.kernels.vector.memory import WORD, helper, native
-from nnefc.kernels.vector.vector import Vector, vector_function, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_function, vector_intrinsic
 
 PANEL_BYTES = 24 << 10
 """Bytes of a piece of B that is reused and should stay in the L1 cache."""

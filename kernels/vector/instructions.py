@@ -20,11 +20,11 @@ from nnefc.kernels.abi import LIBM
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector import math as vector_math
 from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.expression_argument import ELEMENTARY, Number
 from nnefc.kernels.vector.integers import power, quotient, remainder, shift_left, shift_right
 from nnefc.kernels.vector.item_types import FLOATS, HALVES, INTEGERS, SCALARS
 from nnefc.kernels.vector.lanes import Lanes, absolute, ceil, constant, floor, rint, select, sqrt
 from nnefc.kernels.vector.llvm_types import I32, I64, POINTER
-from nnefc.kernels.vector.scalar import ELEMENTARY, Number
 
 
 class Call(NamedTuple):

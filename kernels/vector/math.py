@@ -4,7 +4,7 @@ A function is a range reduction, a polynomial, and selects for special cases, wi
 calls and almost without branches.  Frequent functions compute in float32 and are defined here;
 `math_wide` has the others, which compute in float64.  Infinities, NaN, signed zeros and denormals
 are treated as in C.  Errors over the whole range are asserted in
-`tests/kernels/vector/test_scalar.py` and `tests/kernels/vector/test_math.py`.
+`tests/kernels/vector/test_expression_argument.py` and `tests/kernels/vector/test_math.py`.
 
 Two idioms recur.  Adding 1.5 * 2**23 (1.5 * 2**52 in float64) rounds to the nearest integer and
 leaves that integer in the low bits of the sum; a conversion to int would be undefined for NaN.

@@ -24,7 +24,7 @@ from nnefc.kernels.vector.lanes import (
     select,
     sqrt,
 )
-from nnefc.kernels.vector.vector import in_chunks
+from nnefc.kernels.vector.vector_builder import in_chunks
 
 _LOG2E: Final = math.log2(math.e)
 _ROUND, _ROUND_BITS = 1.5 * 2.0**52, 0x4338000000000000

@@ -14,7 +14,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, vector_type
 from nnefc.kernels.vector.llvm_types import I8, I32, I64
-from nnefc.kernels.vector.vector import Vector
+from nnefc.kernels.vector.vector_builder import Vector
 
 Permute = Callable[[Lanes, Lanes], Lanes]
 """`permute(x, y)`: lane i is item order[i] of the concatenation of x and y, 0 if order[i] < 0."""

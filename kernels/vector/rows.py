@@ -19,7 +19,7 @@ from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import FLOATS
 from nnefc.kernels.vector.lanes import fma, select, shuffle_two
 from nnefc.kernels.vector.memory import READ, WRITE, helper
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 
 def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:

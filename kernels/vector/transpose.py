@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnefc.kernels.vector.lanes import Lanes, shuffle_two
-from nnefc.kernels.vector.vector import Vector
+from nnefc.kernels.vector.vector_builder import Vector
 
 
 def transpose(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:

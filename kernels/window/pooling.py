@@ -17,7 +17,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
-from nnefc.kernels.vector.vector import Vector, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 from nnefc.kernels.window import pooling_line, pooling_tile
 from nnefc.kernels.window.pooling_combine import COMBINE, neutral
 from nnefc.kernels.window.pooling_tile import WINDOWS, RowWindow, every_tile

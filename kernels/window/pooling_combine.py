@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from nnefc.kernels.codegen.llvm_ir import ir
+from nnefc.kernels.vector.expression_argument import Number
 from nnefc.kernels.vector.item_types import limits
 from nnefc.kernels.vector.lanes import Lanes, select
-from nnefc.kernels.vector.scalar import Number
 
 Combine = Callable[[Lanes, Lanes], Lanes]
 

@@ -18,7 +18,7 @@ from nnefc.kernels.tile.blocked import table_offset
 from nnefc.kernels.tile.plane_pieces import Piece
 from nnefc.kernels.vector.builder import like, llvm_value
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.vector import Vector, separate_function
+from nnefc.kernels.vector.vector_builder import Vector, separate_function
 from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
 
 LINE: Final = 128

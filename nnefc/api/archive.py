@@ -9,7 +9,7 @@ from nnefc.options.import_config import Path
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.runtime.run.interface import Model
+    from nnefc.runtime.run.model_interface import Model
 
 
 def save_archive(path: Path, model: Model | Graph, *, overwrite: bool = False) -> None:

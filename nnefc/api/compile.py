@@ -21,7 +21,7 @@ from nnefc.support.errors import warn_python
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.model_cache.entry import ModelCacheEntry
-    from nnefc.runtime.run.interface import Model
+    from nnefc.runtime.run.model_interface import Model
     from nnefc.support.progress import Progress
 
 
@@ -114,7 +114,7 @@ def _compile_document(
 
     graph, messages = read_with_warnings(source, importing, progress, dynamic=True)
     if not isinstance(graph, Graph):
-        from nnefc.dynamic.model import DynamicModel
+        from nnefc.dynamic.dynamic_model import DynamicModel
 
         return DynamicModel.of(graph, importing.shapes, config, progress)
     if entry is not None and (model := entry.build(graph, messages, progress)):

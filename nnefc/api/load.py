@@ -9,7 +9,7 @@ from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.runtime.artifact.artifact_file import ArtifactFile
-    from nnefc.runtime.run.interface import Model
+    from nnefc.runtime.run.model_interface import Model
 
 
 def load(
@@ -57,7 +57,7 @@ def model_in(file: ArtifactFile, threads: int | None) -> Model:
     from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
 
     if file.format == DYNAMIC_FORMAT:
-        from nnefc.dynamic.model import DynamicModel
+        from nnefc.dynamic.dynamic_model import DynamicModel
         from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
         return DynamicModel.of_artifact(DynamicArtifact(file), threads)

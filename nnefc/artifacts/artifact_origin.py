@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read_static import Artifact
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.support.progress import Progress
 
 
@@ -74,7 +74,7 @@ def restored(data: bytes, threads: int | None) -> CompiledModel:
 
 def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
     """The model in an open artifact, with the stored values of its variables."""
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     number = artifact.best_target()
     if number is None:
@@ -91,7 +91,7 @@ def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     from nnefc.driver.lower import lower_prepared
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.artifact.read_common import OTHER_VERSION
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     targets = artifact.target_infos()
     if any(target.obstacle == OTHER_VERSION for target in targets):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.build_static import TargetBuild
     from nnefc.runtime.artifact.write_static import PortableModel
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
@@ -86,7 +86,7 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
 
     from nnefc.ir import print_graph
     from nnefc.runtime.artifact.write_static import PortableModel, StateVariable
-    from nnefc.runtime.compile.compiled import tensor_specs
+    from nnefc.runtime.compile.compiled_program import tensor_specs
 
     inputs, outputs = tensor_specs(graph)
     updates = (op.inputs[0] for op in graph.ops if op.name == "update")

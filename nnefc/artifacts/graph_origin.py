@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.support.progress import Progress
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from nnefc.runtime.run.interface import Model
+    from nnefc.runtime.run.model_interface import Model
 
     Array = np.ndarray[Any, Any]
 
@@ -193,7 +193,7 @@ def _print_outputs(results: Mapping[str, Array]) -> None:
 
 def _save(compiled: Model, path: Path) -> None:
     """Write a model with the present values of its variables."""
-    from nnefc.dynamic.model import DynamicModel
+    from nnefc.dynamic.dynamic_model import DynamicModel
 
     if isinstance(compiled, DynamicModel):
         raise compiled.refusal("--save")

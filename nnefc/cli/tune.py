@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from nnefc.cli.compile.tune import print_tuning, run_tuning, tuning_facts
+from nnefc.cli.compile.run_tuning import print_tuning, run_tuning, tuning_facts
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.models import load
 from nnefc.cli.support.options import (

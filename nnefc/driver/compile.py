@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.passes.pipeline import Hook
     from nnefc.runtime.memory.weight_pool import WeightPool
-    from nnefc.runtime.run.model import CompiledModel, Origin
+    from nnefc.runtime.run.compiled_model import CompiledModel, Origin
     from nnefc.support.progress import Progress
 
 
@@ -45,7 +45,7 @@ def compile_graph(
     """
     from nnefc.driver.kernels_ahead import expecting_usual_kernels
     from nnefc.driver.lower import lower_graph
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     check_environment()
     program = lower_graph(graph, config, hook=hook, dynamic_shapes=shared is not None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def expecting_usual_kernels(config: CompileConfig) -> AbstractContextManager[None]:
     """A block that is followed by compiling the kernels of usual graphs, if it compiled others."""
-    from nnefc.runtime.compile.ahead import compiling_ahead
+    from nnefc.runtime.compile.compile_ahead import compiling_ahead
 
     return compiling_ahead(partial(usual_kernels, config))
 

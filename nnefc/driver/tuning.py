@@ -126,7 +126,7 @@ class _Network:
     """A compiled graph, and the best times of its convolutions in the current race."""
 
     def __init__(self, graph: Graph, threads: int | None, algorithms: Mapping[str, str]) -> None:
-        from nnefc.runtime.memory.tensors import random_array
+        from nnefc.runtime.memory.caller_arrays import random_array
 
         self.convolutions: list[_Convolution] = []
         config = CompileConfig(threads, algorithms=algorithms)

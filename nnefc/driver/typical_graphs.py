@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from nnefc.driver.sketch import Sketch
+from nnefc.driver.small_graph_builder import Sketch
 from nnefc.ir import Graph, Value
 
 Activation = Callable[[Sketch, Value], Value]

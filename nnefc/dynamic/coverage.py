@@ -9,7 +9,7 @@ from nnefc.dynamic.plan_cache import MAX_LOG2_DISTANCE
 
 if TYPE_CHECKING:
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
-    from nnefc.runtime.plan.conditions import PlanConditions
+    from nnefc.runtime.plan.plan_conditions import PlanConditions
 
 
 def coverage(conditions: PlanConditions, holds: Callable[[Sequence[int]], bool]) -> str:

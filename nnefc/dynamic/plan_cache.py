@@ -16,17 +16,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nnefc.dynamic.planner import PLAN_BYTES, Request, SymbolicPlan
-from nnefc.runtime.plan.conditions import ShapeKey, Shapes
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.plan.plan_conditions import ShapeKey, Shapes
+from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.support.errors import NnefError
 from nnefc.support.fork_safe import renew_after_fork
-from nnefc.symbolic.base import Untraceable
+from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.compile.compiled import CompiledProgram
-    from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.runtime.compile.compiled_program import CompiledProgram
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.run.executable import Executable
 
 MAX_PLANS: Final = 64

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from nnefc.runtime.memory.tensors import TensorSpec
-from nnefc.runtime.plan.conditions import PlanConditions, ShapeKey, Shapes
+from nnefc.runtime.memory.caller_arrays import TensorSpec
+from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey, Shapes
 from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
-from nnefc.symbolic.base import Untraceable
+from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.plan.trace_template import TracedProgram
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.support.progress import Progress
 
 PLAN_BYTES: Final = 256 << 20

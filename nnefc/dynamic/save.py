@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from nnefc.artifacts.model_origin import native_target
 from nnefc.artifacts.save import replace_artifact
-from nnefc.dynamic.content import content_of, requests_in
+from nnefc.dynamic.artifact_content import content_of, requests_in
 from nnefc.dynamic.named_shapes import shapes_named
 from nnefc.dynamic.planner import Request, requests_for
 from nnefc.dynamic.states import stateful_model_error
@@ -19,7 +19,7 @@ from nnefc.support.errors import NnefError
 if TYPE_CHECKING:
     from nnefc.dynamic.plan_cache import PlanCache, PlanMaker
     from nnefc.formats.files import FilePath
-    from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.support.progress import Progress
 
 Shape = tuple[int, ...]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nnefc.dynamic.states import States, split_outputs
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.run.executable import session_layout, step
-from nnefc.runtime.run.interface import public_names
+from nnefc.runtime.run.model_interface import public_names
 from nnefc.runtime.run.signature import Signature, check_names, check_out_count, ordered, out_arrays
 from nnefc.support.errors import NnefError
 

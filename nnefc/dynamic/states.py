@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nnefc.runtime.memory.tensors import TensorSpec, array_of, mismatch
+from nnefc.runtime.memory.caller_arrays import TensorSpec, array_of, mismatch
 from nnefc.support.array_memory import address, is_ready
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.fork_safe import renew_after_fork

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
-    from nnefc.runtime.memory.tensors import TensorSpec
-    from nnefc.runtime.plan.conditions import Shapes
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
+    from nnefc.runtime.plan.plan_conditions import Shapes
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
 
 class StoredPlanner:

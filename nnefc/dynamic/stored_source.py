@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.support.fork_safe import Lazy
 from nnefc.support.item_types import numpy_type
 from nnefc.symbolic import linear_shapes
@@ -54,7 +54,7 @@ class StoredSource:
         return self._full.get(self._parse)
 
     def _parse(self) -> GraphSource:
-        from nnefc.dynamic.content import source_in
+        from nnefc.dynamic.artifact_content import source_in
 
         return source_in(self._artifact)
 

@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.kernels.embedded.model_layout import HEADER_WORDS, MAGIC
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.build_static import ArraySlice, Constant, PackedArray
-from nnefc.runtime.memory.tensors import can_hold_addresses
+from nnefc.runtime.memory.caller_arrays import can_hold_addresses
 from nnefc.support.digests import blake2b
 from nnefc.support.hardware import ALIGNMENT
 from nnefc.support.item_types import numpy_type

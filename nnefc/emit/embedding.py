@@ -27,9 +27,9 @@ from nnefc.kernels.embedded.model_layout import (
 from nnefc.kernels.target.isa import AARCH64, X86_64_V2
 from nnefc.kernels.target.isa import TABLE as ROWS
 from nnefc.runtime.artifact.build_static import CodeBuild, TargetBuild
+from nnefc.runtime.compile.compile_unit import Function
 from nnefc.runtime.compile.kernel_compiler import object_code_for
 from nnefc.runtime.compile.support_code import SUPPORT_MODULES
-from nnefc.runtime.compile.unit import Function
 from nnefc.runtime.run.team import SPINS, SYSTEM_CALLS
 from nnefc.support.hardware import ALIGNMENT
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from nnefc.emit.embedding import EmbeddedObject, embedded_object
-from nnefc.emit.main_program import cmake_file, main_program
 from nnefc.emit.header import Interface, header
+from nnefc.emit.main_program import cmake_file, main_program
 from nnefc.emit.names import check_name, model_name
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder
 from nnefc.formats.files import FilePath
 from nnefc.runtime.artifact.build_static import CodeBuild, TargetBuild
 from nnefc.runtime.artifact.write_static import PortableModel
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 
 if TYPE_CHECKING:
     from nnefc.runtime.artifact.build_dynamic import DynamicBuild

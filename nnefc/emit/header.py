@@ -11,7 +11,7 @@ from typing import Final
 
 from nnefc.emit.names import identifiers
 from nnefc.kernels.embedded.model_layout import DIMS, STATUS
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.support.errors import NnefError
 from nnefc.support.package import VERSION
 

@@ -21,7 +21,7 @@ from nnefc.emit.shape_code import ShapeCode, symbol_indices, unwritable
 from nnefc.kernels.abi import LAUNCH_BYTES
 from nnefc.kernels.embedded.model_layout import DIMS, MODEL, PATTERN, PIECE, TABLE
 from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.support.hardware import ALIGNMENT
 from nnefc.symbolic.linear_shapes import LinearShapes
 

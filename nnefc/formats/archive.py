@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
-from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, map_file, printable, reason, size_of
+from nnefc.formats.item_encodings import Array
 from nnefc.formats.paths import (
     COMPANION_SUFFIXES,
     DOCUMENT,

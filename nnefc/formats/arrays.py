@@ -16,8 +16,8 @@ import numpy as np
 
 from nnefc.formats.archive import open_zip
 from nnefc.formats.atomic import replace_file
-from nnefc.formats.encoding import Array, chunks
 from nnefc.formats.files import FilePath, map_file, open_regular, printable
+from nnefc.formats.item_encodings import Array, chunks
 from nnefc.formats.tensor_file import decode_tensor, read_tensor
 from nnefc.formats.tensor_header import MAGIC
 from nnefc.support.errors import Diagnostics, NnefError, Place

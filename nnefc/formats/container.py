@@ -12,11 +12,10 @@ from types import TracebackType
 from typing import BinaryIO, Protocol
 
 from nnefc.formats.archive import open_compressed_tar, open_tar, open_zip
-from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.container_writer import write_container
-from nnefc.formats.encoding import Array
 from nnefc.formats.files import FilePath, open_regular, printable, reason
 from nnefc.formats.folder import FolderMembers
+from nnefc.formats.item_encodings import Array
 from nnefc.formats.paths import (
     ARCHIVES,
     DOCUMENT,
@@ -31,6 +30,7 @@ from nnefc.formats.paths import (
     normal_path,
 )
 from nnefc.formats.read_progress import is_reporting, report
+from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.safetensors import Safetensors, SafetensorsIndex
 from nnefc.formats.tar import BLOCK, is_tar
 from nnefc.formats.tensor_file import Buffer, StoredTensor

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nnefc.formats.encoding import Array
 from nnefc.formats.files import (
     map_file,
     open_regular,
@@ -15,6 +14,7 @@ from nnefc.formats.files import (
     read_whole,
     size_of,
 )
+from nnefc.formats.item_encodings import Array
 from nnefc.formats.paths import TENSOR_SUFFIX, CaselessIndex
 from nnefc.formats.tensor_file import Buffer, StoredTensor, read_stored, read_tensor
 from nnefc.support.errors import NnefError, Place

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.formats.encoding import Array
 from nnefc.formats.files import FilePath, open_regular, printable, reason
+from nnefc.formats.item_encodings import Array
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "WEBP")

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, printable
+from nnefc.formats.item_encodings import Array
 from nnefc.formats.json_text import parse_json
 from nnefc.formats.paths import CaselessIndex
 from nnefc.formats.tensor_file import Buffer, StoredTensor

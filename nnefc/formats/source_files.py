@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from nnefc.formats.container import Container
-from nnefc.formats.encoding import Array
+from nnefc.formats.item_encodings import Array
 from nnefc.formats.paths import DOCUMENT, TENSOR_SUFFIX, CaselessIndex
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.support.errors import NnefError, Place

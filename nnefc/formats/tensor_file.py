@@ -11,7 +11,16 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nnefc.formats.atomic import replace_file
-from nnefc.formats.encoding import (
+from nnefc.formats.files import (
+    FilePath,
+    map_file,
+    open_regular,
+    printable,
+    reason,
+    require_file,
+    size_of,
+)
+from nnefc.formats.item_encodings import (
     CHUNK,
     Array,
     BitOrder,
@@ -22,16 +31,6 @@ from nnefc.formats.encoding import (
     to_signed,
     unpack,
 )
-from nnefc.formats.files import (
-    FilePath,
-    map_file,
-    open_regular,
-    printable,
-    reason,
-    require_file,
-    size_of,
-)
-from nnefc.formats.tensor_encode import Encoding, EncodingName, encode_tensor
 from nnefc.formats.tensor_header import (
     BOOL,
     HEADER_SIZE,
@@ -40,6 +39,7 @@ from nnefc.formats.tensor_header import (
     TensorHeader,
     parse_header,
 )
+from nnefc.formats.tensor_writer import Encoding, EncodingName, encode_tensor
 from nnefc.formats.tract_items import COMPLEX, check_vendor_header, decode_vendor_items
 from nnefc.support.errors import Diagnostic, NnefError, Place, warn
 from nnefc.support.limits import Limits, how_to_raise

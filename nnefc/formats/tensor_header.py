@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.formats.encoding import integer_type, log_exponent
+from nnefc.formats.item_encodings import integer_type, log_exponent
 from nnefc.support.errors import Diagnostics, NnefError, Place
 
 HEADER_SIZE = 128

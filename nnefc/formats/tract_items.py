@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from nnefc.formats.encoding import Array
+from nnefc.formats.item_encodings import Array
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 from nnefc.support.errors import NnefError, Place
 

@@ -70,7 +70,7 @@ def run_front_end(
         document = _parsed(container, config, diagnostics)
         if not document.is_tract:
             _refuse_symbols(config, container.graph_file)
-            from nnefc.frontends.nnef.model import import_document
+            from nnefc.frontends.nnef.import_model import import_document
 
             return import_document(document, container, config, diagnostics)
         source = _tract_source(document, container, config, diagnostics)

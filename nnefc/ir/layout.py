@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnefc.support.hardware import CACHE_LINE
-from nnefc.symbolic.base import Dim
+from nnefc.symbolic.sym_int_base import Dim
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.ir.layout import Blocked
 from nnefc.support.item_types import numpy_type
-from nnefc.symbolic.base import Dim
+from nnefc.symbolic.sym_int_base import Dim
 
 if TYPE_CHECKING:
     import numpy as np

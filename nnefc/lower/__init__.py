@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from nnefc.ir import DType, Graph, Value
 from nnefc.ir.graph import walk
 from nnefc.ir.stages import Stage, single_stage
+from nnefc.lower.batch_stages import Stages
 from nnefc.lower.channel_padding import zero_padded_values
 from nnefc.lower.constants import ConstantPool
 from nnefc.lower.context import Lowering, ProgramContext, find_lowering, lowering
-from nnefc.lower.graphs import lower_graph
-from nnefc.lower.stages import Stages
+from nnefc.lower.lower_graph import lower_graph
 from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.program.program import Program
 from nnefc.support.errors import Diagnostic, NnefError, Place
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Lowering", "load_lowerings", "lower", "lowering"]
 
 _MODULES = (
-    "structure",
+    "views_and_variables",
     "elementwise.expression",
     "convolution.row_major",
     "window.sliding",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.program.program import Buffer, Program, Ref
 from nnefc.support.array_memory import address, owner, view_key
-from nnefc.symbolic.base import Untraceable
+from nnefc.symbolic.sym_int_base import Untraceable
 from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:

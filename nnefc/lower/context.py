@@ -256,7 +256,7 @@ class Lowering:
             return None
         return data[(0,) * data.ndim].item()
 
-    # -- interface of `nnefc.lower.graphs` and of operations with bodies
+    # -- interface of `nnefc.lower.lower_graph` and of operations with bodies
 
     def for_body(self, body: Graph) -> Lowering:
         """A context for a body of the current operation; values alive here stay alive."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from nnefc.support.machine_model import START_NS, TICKET_NS
-from nnefc.symbolic.base import Dim
 from nnefc.symbolic.integers import hint, largest, smallest
+from nnefc.symbolic.sym_int_base import Dim
 
 STRAGGLE: Final = 0.25
 """Average wait for the last thread, as a fraction of a tile."""

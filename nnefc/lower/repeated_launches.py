@@ -8,8 +8,8 @@ from typing import Final
 from nnefc.kernels.executor import slices
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.support.errors import NnefError
-from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import hint
+from nnefc.symbolic.sym_int_base import Untraceable
 
 Move = tuple[Buffer, Ref]
 """A slice buffer, and its new location."""

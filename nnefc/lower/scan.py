@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from nnefc.ir import Op, Value
 from nnefc.lower.buffer_aliasing import underlying
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.graphs import is_computed, lower_graph
+from nnefc.lower.lower_graph import is_computed, lower_graph
 from nnefc.lower.repeated_launches import Move, move_slices, repeat, slice_buffer
 from nnefc.ops.internal.scan import NAME, ScanSignature
 from nnefc.program.program import Buffer, Launch, Ref

@@ -10,8 +10,8 @@ from nnefc.formats.files import FilePath, exists, printable, release_pages
 from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
+from nnefc.model_cache.cached_origin import FromCache, Variables
 from nnefc.model_cache.facts import entry_name, facts_of, sources_are_unchanged
-from nnefc.model_cache.cached_origin import FromDocument, Variables
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError, Place
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.cache.key import Facts
     from nnefc.runtime.cache.lru_folder import LruFolder
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
@@ -174,12 +174,12 @@ class ModelCacheEntry(NamedTuple):
 
     def _model(self, artifact: Artifact) -> CompiledModel | None:
         """The model in a file; None if the file has no code for this processor."""
-        from nnefc.runtime.run.model import CompiledModel
+        from nnefc.runtime.run.compiled_model import CompiledModel
 
         number = artifact.best_target()
         if number is None:
             return None
-        origin = FromDocument(artifact, self.config, self.imported)
+        origin = FromCache(artifact, self.config, self.imported)
         compiled = artifact.compiled(number)
         compiled = compiled._replace(
             variables=Variables(compiled.variables, origin),

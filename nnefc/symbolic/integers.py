@@ -25,9 +25,9 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn, cast
 
-from nnefc.symbolic.base import Dim, SymIntBase, Untraceable, float_bits
-from nnefc.symbolic.recording import Named, Number, Recording, operand
 from nnefc.symbolic.straight_line import text
+from nnefc.symbolic.sym_int_base import Dim, SymIntBase, Untraceable, float_bits
+from nnefc.symbolic.trace_recording import Named, Number, Recording, operand
 
 PROBE_STRIDE: Final = 1009
 """Distance between a symbol's hint and its probe, a second sample value.

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Union, cast
 
-from nnefc.symbolic.base import float_bits
+from nnefc.symbolic.sym_int_base import float_bits
 
 Number = int | float
 Operand = Union[str, Number, "tuple[Operand, ...]"]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.symbolic.base import Dim
 from nnefc.symbolic.integers import SymInt, Trace
-from nnefc.symbolic.recording import Named, Number
 from nnefc.symbolic.straight_line import CALL, ITEM, Operand, text
+from nnefc.symbolic.sym_int_base import Dim
+from nnefc.symbolic.trace_recording import Named, Number
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ import math
 from typing import Final
 
 from nnefc.ir import Graph, Op, Shape, TensorType, Value
-from nnefc.ops.core.strided import reshaped
-from nnefc.passes.analysis.strided import StridedView
+from nnefc.ops.core.strided_rules import reshaped
+from nnefc.passes.analysis.strided_views import StridedView
 from nnefc.passes.base import producer
 
 MAX_BATCH_RANK: Final = 6

@@ -11,7 +11,7 @@ from nnefc.ir import Attribute, Op, Shape
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
 from nnefc.ops.extended.resampling import Taps, resized_axes
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 EXACT = 1e-6

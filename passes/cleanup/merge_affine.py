@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.analysis.affine import Affine, step_between
+from nnefc.passes.analysis.affine_maps import Affine, step_between
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import only_user, splat
 

@@ -10,7 +10,7 @@ import numpy as np
 from nnefc.ir import Graph, Op, Shape, TensorType, Value
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed, window_of
-from nnefc.passes.analysis.affine import Affine, chain_after, chain_before, per_channel
+from nnefc.passes.analysis.affine_maps import Affine, chain_after, chain_before, per_channel
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.base import only_user, replace
 

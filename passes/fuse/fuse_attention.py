@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from nnefc.ir import Expression, Graph, Op, Shape, TensorType, Value
-from nnefc.ops.core.strided import reshaped
+from nnefc.ops.core.strided_rules import reshaped
 from nnefc.passes.analysis import repeated_heads
 from nnefc.passes.analysis.causal_masks import CausalMasks
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.analysis.strided import StridedView, strided_pieces, strided_source
+from nnefc.passes.analysis.strided_views import StridedView, strided_pieces, strided_source
 from nnefc.passes.base import only_user, producer
 
 

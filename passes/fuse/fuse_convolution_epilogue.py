@@ -10,7 +10,7 @@ from nnefc.ir import Blocked, Expression, Graph, Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.simple_epilogue import simple_epilogue
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_plain_convolution, window_of
-from nnefc.passes.analysis.blocked_rules import (
+from nnefc.passes.analysis.blocked_support import (
     MAX_PLANE,
     can_be_blocked,
     in_reach,

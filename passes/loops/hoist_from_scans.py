@@ -8,8 +8,8 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.internal.scan import whole_of
 from nnefc.ops.tools.cost import macs
-from nnefc.passes.analysis.batch_rules import resized_attributes, separable_rows
-from nnefc.passes.analysis.loop import Loop, loops
+from nnefc.passes.analysis.batch_independence import resized_attributes, separable_rows
+from nnefc.passes.analysis.editable_loop import Loop, loops
 from nnefc.passes.base import is_constant, is_pure, is_view
 
 
@@ -35,7 +35,8 @@ class HoistFromScans:
           }}
 
     Loop-invariant operations are computed once.  Products of slices are computed for all slices at
-    once if they are separable (`batch_rules`), together with the operations that they depend on.
+    once if they are separable (`batch_independence`), together with the operations that they depend
+    on.
     """
 
     name: ClassVar[str] = "hoist_from_scans"

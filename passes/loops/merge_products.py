@@ -11,8 +11,8 @@ from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.traits import Folding
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import operations
+from nnefc.passes.analysis.editable_loop import Loop, loops
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.analysis.loop import Loop, loops
 from nnefc.passes.base import is_constant, is_view
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.passes.analysis.loop import Loop, loops
+from nnefc.passes.analysis.editable_loop import Loop, loops
 from nnefc.passes.base import is_constant, replace, splat, splat_op
 
 

@@ -10,7 +10,7 @@ from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
 from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.analysis.blocked_rules import (
+from nnefc.passes.analysis.blocked_support import (
     blocked_operands,
     can_use_blocks,
     halo_needed,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.ops.core.blocked import has_blocked_kernels
+from nnefc.ops.core.blocked_rules import has_blocked_kernels
 from nnefc.passes.base import only_user, producer
 
 

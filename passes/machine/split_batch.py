@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ir.stages import BatchTensor, Stage, single_stage
 from nnefc.ops.tools.cost import is_stored
-from nnefc.passes.analysis.batch_rules import resized_attributes, separable_rows
+from nnefc.passes.analysis.batch_independence import resized_attributes, separable_rows
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.base import is_pure
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of

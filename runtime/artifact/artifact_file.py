@@ -30,7 +30,6 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.files import (
     FilePath,
     map_whole,
@@ -39,6 +38,7 @@ from nnefc.formats.files import (
     reason,
     size_of,
 )
+from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.support.array_memory import aligned
 from nnefc.support.digests import blake2b
 from nnefc.support.errors import NnefError, Place

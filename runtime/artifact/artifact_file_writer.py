@@ -8,9 +8,16 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.files import write_evenly
-from nnefc.runtime.artifact.artifact_file import FORMAT, HEADER, WEIGHTS_START, ArtifactFile, Piece, checksum
+from nnefc.formats.recognise_artifact import MAGIC
+from nnefc.runtime.artifact.artifact_file import (
+    FORMAT,
+    HEADER,
+    WEIGHTS_START,
+    ArtifactFile,
+    Piece,
+    checksum,
+)
 from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]

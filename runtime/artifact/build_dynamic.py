@@ -17,10 +17,10 @@ from nnefc.runtime.artifact.build_static import (
     Constant,
     build_code,
 )
-from nnefc.runtime.compile.compiled import SessionLayout, layout_of, tensor_specs
-from nnefc.runtime.memory.tensors import TensorSpec
-from nnefc.runtime.plan.conditions import PlanConditions
+from nnefc.runtime.compile.compiled_program import SessionLayout, layout_of, tensor_specs
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.launch_info import LaunchInfo, launch_infos
+from nnefc.runtime.plan.plan_conditions import PlanConditions
 from nnefc.runtime.plan.plan_template import PlanTemplate
 from nnefc.runtime.plan.planner import draft_plan
 from nnefc.runtime.plan.trace_template import (

@@ -16,7 +16,7 @@ from nnefc.kernels.target.processor import identity
 from nnefc.runtime.artifact.artifact_file import COMPILE_AGAIN, ArtifactFile
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.executable_memory import ExecutableImage
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.plan import BaseTable, Plan
 from nnefc.support.array_memory import aligned_empty
 from nnefc.support.errors import NnefError, Place

@@ -11,9 +11,9 @@ import numpy as np
 
 from nnefc.runtime.artifact.artifact_file import ArtifactFile
 from nnefc.runtime.artifact.read_common import ArtifactReader, Facts, tensor_of
-from nnefc.runtime.compile.compiled import CompiledProgram, SessionLayout
-from nnefc.runtime.plan.conditions import PlanConditions, ShapeKey
+from nnefc.runtime.compile.compiled_program import CompiledProgram, SessionLayout
 from nnefc.runtime.plan.launch_table import LaunchTable, Repetition
+from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey
 from nnefc.runtime.plan.plan_template import PlanTemplate, Sections
 from nnefc.support.fork_safe import Lazy
 from nnefc.symbolic import straight_line
@@ -136,9 +136,9 @@ class DynamicArtifact(ArtifactReader):
 def _captured(data: Any) -> Sequence[Any]:
     if not data:
         return ()
-    from nnefc.symbolic import captured
+    from nnefc.symbolic import captured_values
 
-    return list(map(captured.from_data, data))
+    return list(map(captured_values.from_data, data))
 
 
 def _chosen(shared: Constants, numbers: Sequence[int]) -> list[Array]:

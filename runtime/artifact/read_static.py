@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.runtime.artifact.artifact_file import ArtifactFile
 from nnefc.runtime.artifact.read_common import ArtifactReader, Facts, tensor_of
-from nnefc.runtime.compile.compiled import CompiledProgram
+from nnefc.runtime.compile.compiled_program import CompiledProgram
 from nnefc.support.fork_safe import Lazy
 from nnefc.support.item_types import numpy_type
 

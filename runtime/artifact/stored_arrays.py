@@ -10,10 +10,10 @@ import numpy as np
 
 from nnefc.packing.inverse import restorable
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.artifact.build_static import Array, ArraySlice, CodeBuild, Constant, PackedArray
 from nnefc.runtime.artifact.artifact_file import Piece
 from nnefc.runtime.artifact.artifact_file_writer import Writer
-from nnefc.runtime.memory.tensors import can_hold_addresses
+from nnefc.runtime.artifact.build_static import Array, ArraySlice, CodeBuild, Constant, PackedArray
+from nnefc.runtime.memory.caller_arrays import can_hold_addresses
 
 _MAX_EXCESS_BYTES: Final = 1 << 20
 """Bytes by which all packings together may exceed the arrays, plus 1 / _EXCESS_SHARE of these."""

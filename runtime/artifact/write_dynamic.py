@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from nnefc.runtime.artifact.build_static import Array
-from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
 from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
+from nnefc.runtime.artifact.artifact_file_writer import Writer
+from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
+from nnefc.runtime.artifact.build_static import Array
 from nnefc.runtime.artifact.stored_arrays import StoredArrays
 from nnefc.runtime.artifact.write_static import code_facts, plan_facts, tensor_facts
-from nnefc.runtime.artifact.artifact_file_writer import Writer
 from nnefc.support.package import PACKING_VERSION
-from nnefc.symbolic import captured
+from nnefc.symbolic import captured_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ def write_dynamic(file: BinaryIO, model: PortableSource, builds: Sequence[Dynami
 def _pattern(writer: Writer, build: PatternBuild) -> dict[str, Any]:
     template = build.template
     program = {
-        "captured": list(map(captured.to_data, template.program.captured)),
+        "captured": list(map(captured_values.to_data, template.program.captured)),
         **template.program.to_data(),
     }
     launches = template.launches

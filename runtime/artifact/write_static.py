@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from nnefc.runtime.artifact.artifact_file_writer import Writer
 from nnefc.runtime.artifact.build_static import Array, CodeBuild, TargetBuild
 from nnefc.runtime.artifact.stored_arrays import StoredArrays
-from nnefc.runtime.artifact.artifact_file_writer import Writer
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.launch_info import LaunchInfo, total_work
 from nnefc.support.package import PACKING_VERSION
 

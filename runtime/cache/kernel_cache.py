@@ -41,7 +41,7 @@ _LIMIT: Final = r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?i?)b?"
 
 def load_kernel(key: Key) -> bytes | None:
     """The object code of an entry; None if it is missing or damaged."""
-    from nnefc.runtime.cache.entry import code_of
+    from nnefc.runtime.cache.entry_format import code_of
 
     data = read_file(kernel_file_name(key.name))
     return None if data is None else code_of(key.name, data)
@@ -50,7 +50,7 @@ def load_kernel(key: Key) -> bytes | None:
 def store_kernel(key: Key, code: bytes) -> None:
     """Write an entry atomically."""
     from nnefc.kernels.target.processor import model_name
-    from nnefc.runtime.cache.entry import Header, pack
+    from nnefc.runtime.cache.entry_format import Header, pack
 
     header = Header(key.facts, model_name(), time.time())
     write_file(kernel_file_name(key.name), pack(key.name, header, code))

@@ -37,7 +37,7 @@ _FACT_BYTES: Final = 8
 _ALWAYS: Final = "kernels.codegen.object_code"
 """The module that compiles every kernel."""
 _KERNELS: Final = "nnefc.kernels."
-_WITHOUT_CODE: Final = frozenset({"support.errors", "symbolic.base"})
+_WITHOUT_CODE: Final = frozenset({"support.errors", "symbolic.sym_int_base"})
 """Modules that kernel modules import but that do not affect object code."""
 _IMPORT: Final = (
     rb"^[ \t]*(?:from|import) nnefc(?:\.(\w+(?:\.\w+)*))?"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nnefc.kernels.target.processor import model_name
-from nnefc.runtime.cache.entry import EntryStatus, Header, examine
+from nnefc.runtime.cache.entry_format import EntryStatus, Header, examine
 from nnefc.runtime.cache.key import INSTRUCTIONS, SOURCE, Facts, Key
 from nnefc.runtime.cache.lru_folder import EntryFile, LruFolder, kernel_file_name
 

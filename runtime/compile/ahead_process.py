@@ -1,4 +1,4 @@
-"""A process of the lowest priority that compiles kernels for the cache: see `ahead`.
+"""A process of the lowest priority that compiles kernels for the cache: see `compile_ahead`.
 
 It reads messages from standard input: the number of the process that started it and with which it
 ends, then pickled functions that return kernels.
@@ -39,8 +39,8 @@ def compile_missing(functions: Iterable[bytes]) -> None:
     """Compile kernels that the cache lacks, and store them."""
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache import kernel_cache
+    from nnefc.runtime.compile.compile_unit import key_of
     from nnefc.runtime.compile.kernel_compiler import object_code_for
-    from nnefc.runtime.compile.unit import key_of
 
     seen: set[Kernel] = set()
     for kernel in _kernels(functions):

@@ -2,7 +2,7 @@
 
 A thread claims a kernel before it compiles it.  Other threads that need the same kernel wait, and
 compile it themselves if the first thread fails.  numba and LLVM use one processor per process, so
-many kernels are compiled by worker processes (`pool`).
+many kernels are compiled by worker processes (`worker_pool`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.cache import kernel_cache
+from nnefc.runtime.compile.compile_unit import CompileUnit, Function, key_of, unit_label
 from nnefc.runtime.compile.executable_memory import ExecutableImage
-from nnefc.runtime.compile.unit import CompileUnit, Function, key_of, unit_label
-from nnefc.runtime.shipped.kernels import load_shipped
+from nnefc.runtime.shipped.shipped_kernels import load_shipped
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class _Wait:
     def goes_on(self, units: Iterable[CompileUnit]) -> bool:
         """Whether to wait on for `units`: up to a multiple of the time to compile them here."""
         if self._end is None:
-            from nnefc.runtime.compile.pool import estimated_seconds
+            from nnefc.runtime.compile.worker_pool import estimated_seconds
 
             seconds = _START_SECONDS + sum(map(estimated_seconds, units))
             self._end = time.monotonic() + _PATIENCE * seconds
@@ -261,10 +261,10 @@ def _compile_all(
 ) -> None:
     """Compile units, in workers if that pays, and store them in the cache."""
     if len(missing) > 1:
-        from nnefc.runtime.compile import pool
+        from nnefc.runtime.compile import worker_pool
 
         cacheable = {source: key for source in missing if (key := keys[source])}
-        if count := pool.workers_for(cacheable):
+        if count := worker_pool.workers_for(cacheable):
             _compile_in_workers(cacheable, count, isa, steps)
             missing = [source for source in missing if source not in _objects]
     for source in missing:
@@ -276,14 +276,14 @@ def _compile_in_workers(
     keys: Mapping[CompileUnit, Key], count: int, isa: Isa, steps: _ProgressCounter
 ) -> None:
     """Compile in `count` worker processes."""
-    from nnefc.runtime.compile import pool
+    from nnefc.runtime.compile import worker_pool
 
     def finish(source: CompileUnit, code: bytes) -> None:
         kernel_cache.store_kernel(keys[source], code)
         steps.finish(source, code)
 
     names = {source: key.name for source, key in keys.items()}
-    pool.compile_in_workers(names, count, isa, begin=steps.begin, finish=finish)
+    worker_pool.compile_in_workers(names, count, isa, begin=steps.begin, finish=finish)
 
 
 def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:

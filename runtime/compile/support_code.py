@@ -18,7 +18,7 @@ from nnefc.support.digests import blake2b
 from nnefc.support.package import PACKING_VERSION, VERSION, source_file
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compile.unit import Function
+    from nnefc.runtime.compile.compile_unit import Function
 
 SupportModule = Literal["executor", "fast_call"]
 SUPPORT_MODULES: Final[tuple[SupportModule, ...]] = ("executor", "fast_call")
@@ -30,7 +30,7 @@ _images: dict[SupportModule, ExecutableImage] = {}
 
 def functions(module: SupportModule) -> list[Function]:
     """The functions of a module as compilation units."""
-    from nnefc.runtime.compile.unit import Function
+    from nnefc.runtime.compile.compile_unit import Function
 
     source = import_module(f"nnefc.kernels.executor.{module}")
     return [Function(*each) for each in source.FUNCTIONS]

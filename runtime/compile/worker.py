@@ -65,7 +65,7 @@ def _answer(request: bytes) -> tuple[bytes, bytes]:
     """(name of the cache entry, object code); empty after any error."""
     from nnefc.kernels.codegen.object_code import emit
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.compile.unit import key_of
+    from nnefc.runtime.compile.compile_unit import key_of
 
     try:
         source = pickle.loads(request)

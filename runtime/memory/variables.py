@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.formats.files import require_unchanged
-from nnefc.runtime.memory.tensors import TensorSpec, accept
+from nnefc.runtime.memory.caller_arrays import TensorSpec, accept
 from nnefc.support.array_memory import aligned, copy
 from nnefc.support.errors import Diagnostic, NnefError
 

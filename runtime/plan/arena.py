@@ -42,7 +42,7 @@ class Arena:
 def arrange(launches: Sequence[Launch]) -> Arena:
     """Offsets for the arena buffers of distinct `launches`.
 
-    A launch that runs several times uses the same buffers each time: see `nnefc.lower.stages`.
+    A launch that runs several times uses the same buffers each time: `nnefc.lower.batch_stages`.
     """
     lifetimes = dict(_lifetimes(launches))
     owner = _merge(launches, lifetimes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.plan.launch_table import LaunchTable
     from nnefc.runtime.plan.plan import Int64Array, Plan
     from nnefc.symbolic.straight_line import StraightLine

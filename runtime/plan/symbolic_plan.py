@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.runtime.memory.tensors import TensorSpec
-from nnefc.runtime.plan.patch import PlanPatch, Varying
+from nnefc.runtime.memory.caller_arrays import TensorSpec
+from nnefc.runtime.plan.plan_patch import PlanPatch, Varying
 from nnefc.runtime.run.executable import Executable, patch_of
 from nnefc.runtime.run.runner import PlanRunner
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compile.compiled import CompiledProgram
+    from nnefc.runtime.compile.compiled_program import CompiledProgram
     from nnefc.runtime.memory.arena_pool import ArenaPool
     from nnefc.runtime.plan.plan import Int64Array
     from nnefc.runtime.plan.plan_template import PlanTemplate

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nnefc.program.program import LaunchWork
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.launch_info import LaunchInfo
 from nnefc.runtime.plan.plan_template import PlanTemplate, Sections, of_varying
 from nnefc.symbolic.integers import SymInt, hint, is_symbolic
-from nnefc.symbolic.recording import operand
+from nnefc.symbolic.trace_recording import operand
 from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.program.program import AppendedInput, Program
-    from nnefc.runtime.compile.compiled import CompiledProgram, SessionLayout
+    from nnefc.runtime.compile.compiled_program import CompiledProgram, SessionLayout
     from nnefc.runtime.memory.weight_pool import WeightPool
-    from nnefc.runtime.plan.conditions import PlanConditions
+    from nnefc.runtime.plan.plan_conditions import PlanConditions
     from nnefc.runtime.plan.planner import PlanDraft
     from nnefc.support.progress import Progress
     from nnefc.symbolic.integers import Trace
@@ -41,7 +41,7 @@ def compile_template(
     traced: TracedProgram, progress: Progress | None, shared: WeightPool
 ) -> tuple[CompiledProgram, PlanTemplate]:
     """The compiled program for the hints, and the template of its plan."""
-    from nnefc.runtime.compile.compiled import compile_draft
+    from nnefc.runtime.compile.compiled_program import compile_draft
 
     trace, program, graph, _ = traced
     compiled, draft = compile_draft(program, graph, progress, shared.packed)

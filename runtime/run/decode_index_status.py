@@ -21,8 +21,8 @@ from nnefc.kernels.executor.call_status import (
 from nnefc.support import index_message as errors
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compile.compiled import CompiledProgram
-    from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.runtime.compile.compiled_program import CompiledProgram
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.support.errors import NnefError
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.runtime.compile.compiled import STATELESS, SessionLayout
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.compile.compiled_program import STATELESS, SessionLayout
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.run.signature import Signature, ordered, out_arrays
 from nnefc.support.array_memory import address, empty, is_ready
 
 if TYPE_CHECKING:
     from nnefc.runtime.plan.launch_info import LaunchInfo
-    from nnefc.runtime.plan.patch import PlanPatch
     from nnefc.runtime.plan.plan import LaunchSequence
+    from nnefc.runtime.plan.plan_patch import PlanPatch
     from nnefc.runtime.run.fast_call import Call
     from nnefc.runtime.run.runner import PlanRunner
 

@@ -26,7 +26,7 @@ from nnefc.kernels.executor.call_state import (
 )
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.executable_memory import ExecutableImage
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 
 Call = Callable[..., Any]
 """Returns the result for some arrays, or `NotImplemented` if they need checks or copies, or if the

@@ -18,10 +18,10 @@ from nnefc.support.array_memory import address, aligned
 from nnefc.support.errors import Diagnostic, warn
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compile.compiled import CompiledProgram
-    from nnefc.runtime.memory.tensors import TensorSpec
-    from nnefc.runtime.plan.patch import PlanPatch, Varying
+    from nnefc.runtime.compile.compiled_program import CompiledProgram
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.plan.plan import LaunchSequence, Plan
+    from nnefc.runtime.plan.plan_patch import PlanPatch, Varying
     from nnefc.support.errors import NnefError
 
 Array = np.ndarray[Any, Any]

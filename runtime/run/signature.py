@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from nnefc.runtime.memory.tensors import (
+from nnefc.runtime.memory.caller_arrays import (
     BY_NAME,
     TensorSpec,
     accept,

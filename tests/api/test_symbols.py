@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from tests.helpers.nnef.conformance import tract_cases
 
 Array = np.ndarray[Any, Any]

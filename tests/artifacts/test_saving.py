@@ -19,8 +19,8 @@ import nnefc
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.runtime.artifact.artifact_file import open_file
-from nnefc.runtime.artifact.read_static import Artifact
 from nnefc.runtime.artifact.artifact_file_writer import with_changes
+from nnefc.runtime.artifact.read_static import Artifact
 from nnefc.support.errors import NnefError, NnefWarning
 from nnefc.support.package import PACKING_VERSION
 from tests.helpers.artifacts.saved import (
@@ -231,7 +231,7 @@ def test_weights_are_stored_once(tmp_path: Path) -> None:
 def test_models_of_launches_cannot_be_saved(tmp_path: Path) -> None:
     from nnefc.driver.lower import prepare
     from nnefc.lower import lower
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     graph = compiled(tmp_path, TINY).graph
     model = CompiledModel.of(lower(prepare(graph)), graph)

@@ -9,8 +9,8 @@ import pytest
 
 import nnefc
 from benchmarks.decode import LOADERS, REWIND, SMALL
-from benchmarks.language import model
-from benchmarks.language.model import Call
+from benchmarks.language import decoder
+from benchmarks.language.decoder import Call
 
 
 @pytest.mark.parametrize("call", [Call(1), Call(6), Call(0, 9)])
@@ -20,19 +20,19 @@ def test_all_types_of_weights_are_the_same_model(call: Call, tmp_path: Path) -> 
     pytest.importorskip("onnx")
     from benchmarks.language import onnx_file
 
-    path, given = tmp_path / "decoder.onnx", model.inputs(SMALL, call)
+    path, given = tmp_path / "decoder.onnx", decoder.inputs(SMALL, call)
     onnx_file.write(path, SMALL, call)
-    wanted = ort.InferenceSession(str(path)).run(model.outputs(SMALL), given)
-    for stored in model.STORED:
-        model.write(tmp_path / stored, SMALL, call, stored)
+    wanted = ort.InferenceSession(str(path)).run(decoder.outputs(SMALL), given)
+    for stored in decoder.STORED:
+        decoder.write(tmp_path / stored, SMALL, call, stored)
         got = nnefc.compile(tmp_path / stored).run(given)
-        for name, want in zip(model.outputs(SMALL), wanted, strict=True):
+        for name, want in zip(decoder.outputs(SMALL), wanted, strict=True):
             np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_written_weights_have_the_documented_size(tmp_path: Path) -> None:
-    for stored in model.STORED:
-        model.write(tmp_path / stored, SMALL, Call(1), stored)
+    for stored in decoder.STORED:
+        decoder.write(tmp_path / stored, SMALL, Call(1), stored)
         sizes = [path.stat().st_size - 128 for path in (tmp_path / stored).rglob("*.dat")]
         gains = 4 * SMALL.width * len(SMALL.gains())
         assert sum(sizes) == SMALL.weight_bytes(stored) + gains
@@ -40,15 +40,15 @@ def test_written_weights_have_the_documented_size(tmp_path: Path) -> None:
 
 def test_a_prompt_gives_the_results_of_single_steps(tmp_path: Path) -> None:
     """The keys and values of each step are inputs of the next one."""
-    prompt = model.inputs(SMALL, Call(0, 5))
-    model.write(tmp_path, SMALL, Call(0, 5), "float32")
+    prompt = decoder.inputs(SMALL, Call(0, 5))
+    decoder.write(tmp_path, SMALL, Call(0, 5), "float32")
     wanted = nnefc.compile(tmp_path).run(prompt)
-    kept: dict[str, model.Array] = {}
+    kept: dict[str, decoder.Array] = {}
     scores = np.empty(0)
     for past in range(5):
         given = {"token": prompt["token"][past : past + 1]}
         given |= {name: prompt[name][:, :, past : past + 1] for name in ("cosine", "sine")}
-        model.write(tmp_path, SMALL, Call(past), "float32")
+        decoder.write(tmp_path, SMALL, Call(past), "float32")
         step = nnefc.compile(tmp_path).run(given | kept)
         scores = step["scores"]
         for i in range(SMALL.layers):

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import artifacts, picture, report
 from benchmarks.artifacts import Network
-from benchmarks.engines.base import fastest
+from benchmarks.engines.engine_interface import fastest
 from benchmarks.measure import Comparison, Measured, disagreements
 from benchmarks.statistics import Interval, geometric_mean, ratio, summarise
 from benchmarks.worker import EngineError, Loaded, Worker

@@ -17,7 +17,7 @@ from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.tile import blocked
 from nnefc.runtime.compile import support_code
-from nnefc.runtime.compile.unit import shipped_key_of
+from nnefc.runtime.compile.compile_unit import shipped_key_of
 from nnefc.runtime.shipped.pack_file import pack
 from nnefc.kernels.target.isa import host
 

@@ -78,7 +78,7 @@ def test_compare_detects_wrong_code(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The code in the file is compared, not newly compiled code of its graph."""
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     real = CompiledModel.__call__
     seen: list[str] = []

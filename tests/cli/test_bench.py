@@ -114,7 +114,7 @@ def test_batch_and_streams(cli: Cli, quick: Path) -> None:
 
 def test_inputs_come_from_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given inputs are passed to every call; the others are random for each stream."""
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     path = tmp_path / "graph.nnef"
     path.write_text(

@@ -11,7 +11,7 @@ import pytest
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.target.processor import model_name
-from nnefc.runtime.cache import entry as cache_entry
+from nnefc.runtime.cache import entry_format as cache_entry
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache import key as cache_key
 from nnefc.runtime.cache.key import Key
@@ -155,7 +155,7 @@ def test_changed_sources_are_explained(
 
     def source(module: str) -> Any:
         found = real(module)
-        if found is not None and module == "kernels.vector.scalar":
+        if found is not None and module == "kernels.vector.expression_argument":
             return found._replace(digest="other")
         return found
 
@@ -165,7 +165,7 @@ def test_changed_sources_are_explained(
         row = explained(cli, net)
     finally:
         cache_key.module_dependencies.cache_clear()
-    assert row["reasons"] == ["source kernels/vector/scalar.py changed"]
+    assert row["reasons"] == ["source kernels/vector/expression_argument.py changed"]
 
 
 def test_warm_for_a_model(cli: Cli, net: Path, folder: Path) -> None:

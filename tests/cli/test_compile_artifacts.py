@@ -206,7 +206,7 @@ def test_cross_compiling_compiles_nothing_for_this_processor(
 
     with monkeypatch.context() as patch:
         for name in (
-            "nnefc.runtime.run.model.CompiledModel.of",
+            "nnefc.runtime.run.compiled_model.CompiledModel.of",
             "nnefc.driver.targets.build_native",
         ):
             patch.setattr(name, fail)

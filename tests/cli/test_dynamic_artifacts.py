@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from tests.helpers.command_line import Cli
 
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"

@@ -11,7 +11,7 @@ import nnefc
 from nnefc import NnefError
 from nnefc.driver import typical_graphs
 from nnefc.driver.lower import lower_graph
-from nnefc.driver.sketch import Sketch
+from nnefc.driver.small_graph_builder import Sketch
 from nnefc.ir import Graph
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.compile.ahead_process import compile_missing

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc import NnefError
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.runtime.artifact.artifact_file import open_file
 from nnefc.runtime.artifact.artifact_file_writer import with_changes
 from nnefc.support.errors import NnefWarning

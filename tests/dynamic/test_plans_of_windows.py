@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.ops.tools.reference import evaluate
 from tests.helpers.examples import examples
 from tests.helpers.graphs.dynamic_models import model

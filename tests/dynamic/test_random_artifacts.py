@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.support.errors import NnefWarning
 from tests.helpers.examples import examples
 from tests.helpers.graphs.dynamic_models import items, softmax, symbolic_model

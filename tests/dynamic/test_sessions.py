@@ -14,7 +14,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
-from nnefc.dynamic.model import DynamicModel, Session
+from nnefc.dynamic.dynamic_model import DynamicModel, Session
 from tests.helpers.graphs.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nnefc.dynamic.states
-from nnefc.dynamic.model import DynamicModel, Session
+from nnefc.dynamic.dynamic_model import DynamicModel, Session
 from nnefc.runtime.run.executable import session_layout
 from tests.helpers.graphs.dynamic_models import model, rows
 

@@ -15,7 +15,7 @@ from nnefc.dynamic.states import States
 from nnefc.frontends.common.graph_names import room_for
 from nnefc.ir import State
 from nnefc.program.program import AppendedInput
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.support import large_pages
 from nnefc.support.errors import NnefError
 

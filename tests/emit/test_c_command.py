@@ -12,7 +12,7 @@ import pytest
 import nnefc
 from nnefc.emit.header import Interface, header
 from nnefc.emit.names import identifiers
-from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.saved import MIXED, TINY, compiled, write
 from tests.helpers.command_line import Cli

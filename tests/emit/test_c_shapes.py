@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc import NnefError
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.emit.shape_code import ShapeCode
 from nnefc.kernels.embedded.model_layout import (
     MODEL,

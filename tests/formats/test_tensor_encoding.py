@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nnefc.formats.encoding import BitOrder, linear_decode, log_decode, log_exponent
+from nnefc.formats.item_encodings import BitOrder, linear_decode, log_decode, log_exponent
 from nnefc.formats.tensor_file import decode_tensor, read_header, read_tensor, write_tensor
 from tests.helpers.examples import examples
 from tests.helpers.nnef.hostile import tensor_file

@@ -39,7 +39,7 @@ SLOW = (
     "kernels/product/test_attention.py",
     "kernels/tile/test_item_types.py",
     "lower/test_channel_padding.py",
-    "lower/test_stages.py",
+    "lower/test_batch_stages.py",
     # inputs made to be slow or to break things
     "dynamic/test_sessions_whole.py",
     "formats/test_archive_safety.py",

@@ -21,7 +21,7 @@ from nnefc.lower.buffer_aliasing import (
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.plan.arena import arrange
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.graphs.random_graphs import fill_variables, sample_data, sample_inputs
 

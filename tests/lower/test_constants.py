@@ -23,8 +23,8 @@ from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Buffer, Program, Ref
-from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import Trace
+from nnefc.symbolic.sym_int_base import Untraceable
 from nnefc.symbolic.traced_array import TracedArray
 from tests.helpers.graphs.random_graphs import sample_inputs
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Step
-from nnefc.kernels.vector import scalar
+from nnefc.kernels.vector import expression_argument
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from tests.helpers.examples import examples
 
@@ -27,7 +27,7 @@ def step(op: str, *operands: int, value: float | None = None) -> Step:
     return Step(op, operands, F, value)
 
 
-def key(*steps: Step, inputs: int = 2, result: int | None = None) -> scalar.Expression:
+def key(*steps: Step, inputs: int = 2, result: int | None = None) -> expression_argument.Expression:
     last = inputs + len(steps) - 1 if result is None else result
     return kernel_expression(Expression((F,) * inputs, steps, (last,)))
 
@@ -81,7 +81,7 @@ def expressions(draw: st.DrawFn) -> Expression:
     return Expression((F,) * 3, tuple(steps), tuple(results))
 
 
-def compute(expression: scalar.Expression, inputs: list[np.float32]) -> list[bytes]:
+def compute(expression: expression_argument.Expression, inputs: list[np.float32]) -> list[bytes]:
     values: list[Any] = list(inputs)
     for op, operands, _, value in expression.steps:
         values.append(
@@ -96,7 +96,7 @@ def compute(expression: scalar.Expression, inputs: list[np.float32]) -> list[byt
 @examples(2)
 def test_results_are_the_same_to_the_bit(expression: Expression, x: list[float]) -> None:
     inputs = [np.float32(value) for value in x]
-    plain = scalar.Expression(
+    plain = expression_argument.Expression(
         tuple(t.value for t in expression.inputs),
         tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
         expression.results,
@@ -106,6 +106,8 @@ def test_results_are_the_same_to_the_bit(expression: Expression, x: list[float])
     assert kernel_expression_again(canonical) == canonical
 
 
-def kernel_expression_again(expression: scalar.Expression) -> scalar.Expression:
+def kernel_expression_again(
+    expression: expression_argument.Expression,
+) -> expression_argument.Expression:
     steps = tuple(Step(op, args, DType(t), value) for op, args, t, value in expression.steps)
     return kernel_expression(Expression((F,) * 3, steps, expression.results))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnefc.frontends.nnef.model import import_text
+from nnefc.frontends.nnef.import_model import import_text
 from nnefc.ir import DType
 from nnefc.lower import load_lowerings, lower
 from nnefc.lower.context import has_lowering
@@ -14,7 +14,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import declared, operations
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.support.errors import NnefError
 
 TOLERANCE = {DType.FLOAT32: 2e-5, DType.FLOAT64: 1e-12}

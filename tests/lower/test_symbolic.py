@@ -18,15 +18,15 @@ from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.memory.weight_pool import WeightPool
-from nnefc.runtime.plan.conditions import PlanConditions, ShapeKey
+from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey
 from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
 from nnefc.runtime.plan.trace_template import TracedProgram, compile_template
 from nnefc.support.errors import NnefError
-from nnefc.symbolic import captured as captured_values
+from nnefc.symbolic import captured_values as captured_values
 from nnefc.symbolic import straight_line
-from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import Trace
 from nnefc.symbolic.straight_line import StraightLine
+from nnefc.symbolic.sym_int_base import Untraceable
 
 Array = np.ndarray[Any, Any]
 

@@ -24,7 +24,7 @@ from nnefc.ops.tools.table import traits_of
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.widen_halves import WidenHalves
 from nnefc.passes.pipeline import DEFAULT, run_pipeline
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.graphs.random_graphs import random_graph, sample_inputs
 from tests.helpers.kernels.compiled_op import Array

@@ -24,13 +24,13 @@ FILES = {
     "models/test_compressed.py": "float64 or epilogues or share or gathered",
     "models/test_conformance.py": "",
     "kernels/movement/test_strided.py": "transpose",
-    "kernels/vector/test_scalar.py": "",
+    "kernels/vector/test_expression_argument.py": "",
     "kernels/vector/test_math.py": "",
 }
 """The tests that are chosen from each module."""
 WITHOUT_SHUFFLES = {
     "models/test_conformance.py",
-    "kernels/vector/test_scalar.py",
+    "kernels/vector/test_expression_argument.py",
     "kernels/vector/test_math.py",
 }
 """Modules that have nothing new for a row with vectors as long as those of another."""

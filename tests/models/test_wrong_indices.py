@@ -22,7 +22,7 @@ from nnefc.ir import DType, Graph, TensorType, parse_graph
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.artifacts.saved import compiled
 from tests.helpers.examples import examples
 from tests.helpers.graphs.dynamic_models import symbolic_model

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from nnefc.frontends.nnef.model import import_text
+from nnefc.frontends.nnef.import_model import import_text
 from nnefc.ir.graph import walk
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower import load_lowerings

@@ -18,7 +18,7 @@ from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import operations
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.analysis.blocked_rules import blocked_operands, halo_needed
+from nnefc.passes.analysis.blocked_support import blocked_operands, halo_needed
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.pipeline import DEFAULT, PassRun, Phase, for_machine, run_pipeline
 from tests.helpers.examples import examples

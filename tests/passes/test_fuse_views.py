@@ -13,7 +13,7 @@ from nnefc.lower import lower
 from nnefc.ops.internal.fused_views import NAME
 from nnefc.ops.tools.build import build
 from nnefc.passes.pipeline import run_pipeline, verify_hook
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.kernels.one_op import guarded, normal
 

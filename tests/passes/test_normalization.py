@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.frontends.nnef.model import import_text
+from nnefc.frontends.nnef.import_model import import_text
 from nnefc.ir import Graph, print_graph
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig

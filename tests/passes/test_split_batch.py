@@ -19,7 +19,7 @@ from nnefc.ops.tools.reference import apply, evaluate
 from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.analysis.batch_rules import resized_attributes, separable_rows
+from nnefc.passes.analysis.batch_independence import resized_attributes, separable_rows
 from nnefc.passes.cost.batch import Costs, divisors
 from nnefc.passes.machine.split_batch import (
     SplitBatch,

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType
-from nnefc.ops.core.strided import reshaped
+from nnefc.ops.core.strided_rules import reshaped
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
-from nnefc.passes.analysis.strided import strided_source
+from nnefc.passes.analysis.strided_views import strided_source
 from tests.helpers.examples import examples
 
 

@@ -96,10 +96,10 @@ def test_imports_and_cycles_are_detected() -> None:
     """Detected imports include those in functions, for types, of modules and of names."""
     graph = imports()
     assert len(graph) > 400
-    assert "nnefc.runtime.compile.worker" in graph["nnefc.runtime.compile.pool"]
+    assert "nnefc.runtime.compile.worker" in graph["nnefc.runtime.compile.worker_pool"]
     assert "nnefc.support.errors" in graph["nnefc"]
-    assert "nnefc.runtime.run.model" in graph["nnefc"]
-    assert "nnefc.runtime.run.model" not in imports(types=False)["nnefc"]
+    assert "nnefc.runtime.run.compiled_model" in graph["nnefc"]
+    assert "nnefc.runtime.run.compiled_model" not in imports(types=False)["nnefc"]
     links = {"a": "b", "b": "c", "c": "a", "d": "a", "e": "f", "f": "e", "g": ""}
     assert rings({a: frozenset(b) for a, b in links.items()}) == [["a", "b", "c"], ["e", "f"]]
 
@@ -109,7 +109,7 @@ def test_imports_and_cycles_are_detected() -> None:
     [
         ("import nnefc", ["numpy", "numba", "llvmlite", "typer", "rich", "PIL"]),
         ("import nnefc.cli", ["numpy", "numba", "llvmlite", "rich", "PIL"]),
-        ("import nnefc.runtime.run.model", ["numba", "llvmlite", "typer", "rich", "PIL"]),
+        ("import nnefc.runtime.run.compiled_model", ["numba", "llvmlite", "typer", "rich", "PIL"]),
         ("import nnefc.frontends.nnef", ["numba", "llvmlite", "typer", "rich", "PIL"]),
         # `compile` with a model from the cache reads no document.
         (

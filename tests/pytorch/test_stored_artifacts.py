@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.support.errors import NnefWarning
 from tests.helpers.pytorch.arrays_close import assert_close
 from tests.pytorch.test_stored import FOLDER, numbered

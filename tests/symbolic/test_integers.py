@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.symbolic.base import Untraceable, float_bits
 from nnefc.symbolic.integers import (
     SymInt,
     Trace,
@@ -25,6 +24,7 @@ from nnefc.symbolic.integers import (
     statically_equal,
 )
 from nnefc.symbolic.straight_line import from_data
+from nnefc.symbolic.sym_int_base import Untraceable, float_bits
 
 BINARY: list[Callable[[Any, Any], Any]] = [
     operator.add,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nnefc.cli.bench.streams import Load
     from nnefc.cli.support.opened_model import DocumentModel
     from nnefc.cli.support.session_calls import SessionCalls
-    from nnefc.dynamic.model import DynamicModel, Session
+    from nnefc.dynamic.dynamic_model import DynamicModel, Session
     from nnefc.ir import Graph
 
     Array = np.ndarray[Any, Any]
@@ -115,7 +115,7 @@ def _caller(
 def _arrays(calls: SessionCalls, step: int, given: Mapping[str, Array], seed: int) -> list[Array]:
     """The arrays for the inputs of a call: `given` ones of the right shape, else random ones."""
     from nnefc.ir import TensorType
-    from nnefc.runtime.memory.tensors import random_array
+    from nnefc.runtime.memory.caller_arrays import random_array
 
     shapes = calls.call(step).shapes
     types = calls.source.types()

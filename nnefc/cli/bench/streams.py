@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.ir import Value
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ def stream_facts(inputs: Sequence[Value], compiled: CompiledModel, load: Load) -
     `calls_per_second` is the reciprocal of the mean for one stream.  For several it counts the
     calls within the elapsed time, because callers also wait for each other between calls.
     """
-    from nnefc.runtime.memory.tensors import random_array
+    from nnefc.runtime.memory.caller_arrays import random_array
 
     def caller(seed: int) -> Callable[[], Any]:
         arrays = [

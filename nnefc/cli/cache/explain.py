@@ -91,8 +91,8 @@ def _look_up_kernels(
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache.survey import CacheLookup
     from nnefc.runtime.compile import support_code
-    from nnefc.runtime.compile.unit import key_of
-    from nnefc.runtime.shipped.kernels import is_shipped
+    from nnefc.runtime.compile.compile_unit import key_of
+    from nnefc.runtime.shipped.shipped_kernels import is_shipped
 
     program = lower_graph(graph, config)
     isa = host()

@@ -102,9 +102,9 @@ def compile_missing(kernels: Iterable[Kernel]) -> WarmReport:
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache import kernel_cache
     from nnefc.runtime.compile import support_code
+    from nnefc.runtime.compile.compile_unit import key_of
     from nnefc.runtime.compile.kernel_compiler import object_codes
-    from nnefc.runtime.compile.unit import key_of
-    from nnefc.runtime.shipped.kernels import is_shipped
+    from nnefc.runtime.shipped.shipped_kernels import is_shipped
 
     support = (
         function

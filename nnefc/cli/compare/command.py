@@ -129,7 +129,7 @@ def _compare(
     """
     from nnefc.cli.compare.sessions import compare_session
     from nnefc.cli.compare.tensors import compare_model
-    from nnefc.runtime.memory.tensors import random_array
+    from nnefc.runtime.memory.caller_arrays import random_array
 
     calls = opened.calls
     if calls is None or not isinstance(opened, DocumentModel):

@@ -59,7 +59,7 @@ def _arrays(
     graph: Graph, calls: SessionCalls, given: Mapping[str, Array], seed: int
 ) -> dict[str, Array]:
     """The arrays of the document's inputs: `given` ones of the right shape, else random ones."""
-    from nnefc.runtime.memory.tensors import random_array
+    from nnefc.runtime.memory.caller_arrays import random_array
 
     return {
         value.name: given[value.name]

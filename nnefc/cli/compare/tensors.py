@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nnefc.cli.compare.comparison import Comparison
     from nnefc.ir import Graph, Value
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     Array = np.ndarray[Any, Any]
 

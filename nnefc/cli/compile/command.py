@@ -24,7 +24,7 @@ from nnefc.cli.compile.options import (
 )
 from nnefc.cli.compile.report import CompileReport, graph_facts, print_report, save_artifact
 from nnefc.cli.compile.results import CompileResult, CrossCompiled, NativeModel
-from nnefc.cli.compile.tune import run_tuning, tuning_facts
+from nnefc.cli.compile.run_tuning import run_tuning, tuning_facts
 from nnefc.cli.support.artifacts import check_results
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.models import compile_graph, load

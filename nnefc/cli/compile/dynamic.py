@@ -39,7 +39,7 @@ def compile_dynamic(
     shapes = named_calls(document.symbol, document.shape) or [_only_shapes(source)]
     import_seconds, start = time.perf_counter() - start, time.perf_counter()
     facts: dict[str, Any] = {"name": source.name, "import_seconds": import_seconds}
-    from nnefc.dynamic.model import DynamicModel
+    from nnefc.dynamic.dynamic_model import DynamicModel
     from nnefc.options.compile_config import CompileConfig
 
     config = CompileConfig.of(options.threads, options.accuracy)

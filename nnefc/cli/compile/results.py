@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.runtime.artifact.build_static import TargetBuild
     from nnefc.runtime.plan.launch_info import LaunchInfo
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
 
 class CompileResult(Protocol):

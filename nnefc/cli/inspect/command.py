@@ -34,8 +34,8 @@ from nnefc.cli.support.symbols import Symbols
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
-    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.runtime.artifact.read_static import Artifact
 
 Weights = Annotated[
     bool, typer.Option("--weights", "-w", help="Describe the variables and their values.")

@@ -8,8 +8,8 @@ from nnefc.cli.support.artifacts import file_facts
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Op
-    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.runtime.artifact.read_static import Artifact
 
 
 def describe(graph: Graph) -> dict[str, Any]:

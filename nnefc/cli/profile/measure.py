@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.runtime.machine.roofline import Roofline
     from nnefc.runtime.plan.launch_info import LaunchInfo
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.runtime.run.profile import Profile
 
 _ROOFLINE_SECONDS = 0.2
@@ -57,7 +57,7 @@ def profile_model(
     """
     from nnefc.ir import DType
     from nnefc.runtime.machine.roofline import measure_roofline
-    from nnefc.runtime.memory.tensors import random_array
+    from nnefc.runtime.memory.caller_arrays import random_array
 
     model, graph = _compiled(opened, threads, call)
     inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import print_table, size, table
-from nnefc.formats.recognise_artifact import SUFFIX
 from nnefc.formats.files import is_folder, printable
+from nnefc.formats.recognise_artifact import SUFFIX
 from nnefc.support.errors import Diagnostic, NnefError, Place
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Graph
     from nnefc.runtime.artifact.artifact_file import ArtifactFile
-    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.runtime.artifact.read_static import Artifact
 
 
 def complete_targets(incomplete: str) -> list[str]:
@@ -92,8 +92,8 @@ def require_suffix(option: str, path: Path) -> None:
 def artifact_in(file: ArtifactFile) -> Artifact | DynamicArtifact:
     """The model in an open file."""
     from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
-    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.runtime.artifact.read_static import Artifact
 
     return DynamicArtifact(file) if file.format == DYNAMIC_FORMAT else Artifact(file)
 

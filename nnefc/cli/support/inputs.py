@@ -58,7 +58,7 @@ def read_inputs(
     Notes on standard error tell which arrays are converted or not used.  Raises NnefError
     `input/option` for inputs with neither.
     """
-    from nnefc.runtime.memory.tensors import random_array
+    from nnefc.runtime.memory.caller_arrays import random_array
 
     loaded = read_files(wanted, options, pictures)
     missing = [value for value in wanted if value.name not in loaded]

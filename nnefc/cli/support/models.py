@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
     from nnefc.passes.pipeline import Hook
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
 
 def load(model: str | Path, config: ImportConfig | None = None) -> Graph:

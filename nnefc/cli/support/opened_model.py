@@ -21,8 +21,8 @@ from nnefc.cli.support.session_calls import (
     session_calls,
     split_symbols,
 )
-from nnefc.formats.recognise_artifact import is_artifact
 from nnefc.formats.files import printable
+from nnefc.formats.recognise_artifact import is_artifact
 from nnefc.frontends.common.graph_source import GraphSource, SampleGraph, sample_graph
 from nnefc.ir import Graph
 from nnefc.support.errors import NnefError, Place
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     import numpy as np
     import typer
 
-    from nnefc.dynamic.model import DynamicModel
+    from nnefc.dynamic.dynamic_model import DynamicModel
     from nnefc.ir import Value
-    from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
-    from nnefc.runtime.run.interface import Model
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.artifact.read_static import Artifact
+    from nnefc.runtime.run.compiled_model import CompiledModel
+    from nnefc.runtime.run.model_interface import Model
 
     Array = np.ndarray[Any, Any]
 
@@ -108,7 +108,7 @@ class DocumentModel:
         self, source: GraphSource, shapes: Mapping[str, Sequence[int]], threads: int | None
     ) -> DynamicModel:
         from nnefc.driver.lower import with_tuned_algorithms
-        from nnefc.dynamic.model import DynamicModel
+        from nnefc.dynamic.dynamic_model import DynamicModel
         from nnefc.options.compile_config import CompileConfig
 
         config = with_tuned_algorithms(CompileConfig.of(threads, self.accuracy))
@@ -184,7 +184,7 @@ class DynamicArtifactModel(DocumentModel):
     artifact: DynamicArtifact | None = None
 
     def _model(self, threads: int | None) -> DynamicModel:
-        from nnefc.dynamic.model import DynamicModel
+        from nnefc.dynamic.dynamic_model import DynamicModel
 
         assert self.artifact is not None
         return DynamicModel.of_artifact(self.artifact, threads)
@@ -261,7 +261,7 @@ def open_model(context: typer.Context, *, chooses: bool = False) -> OpenedModel:
 
 def source_of(artifact: DynamicArtifact, options: DocumentOptions) -> GraphSource:
     """The document in an artifact, with the values of `--symbol`."""
-    from nnefc.dynamic.content import source_in
+    from nnefc.dynamic.artifact_content import source_in
 
     source, values = source_in(artifact), parse_symbols(options.symbol)
     for name, value in values.items():

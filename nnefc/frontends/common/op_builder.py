@@ -30,8 +30,8 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import declared
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import how_to_raise
-from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import is_symbolic, statically_equal
+from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nnefc.ir import DType, TensorType, Value
-from nnefc.symbolic.base import Dim
 from nnefc.symbolic.integers import SymInt, hint
+from nnefc.symbolic.sym_int_base import Dim
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPERATIONS
-from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.check_operators import OperatorChecker
 from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, DeclaredOperations
 from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype, check_types

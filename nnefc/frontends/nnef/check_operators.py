@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.nnef import operators, tree
+from nnefc.frontends.nnef import operators
+from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.invoke import Report
 from nnefc.frontends.nnef.types import (
     INTEGER,

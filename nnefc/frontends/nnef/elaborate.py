@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.nnef import results, tree
-from nnefc.frontends.nnef.rules import Rules, too_large
+from nnefc.frontends.nnef import results
+from nnefc.frontends.nnef import typed_tree as tree
+from nnefc.frontends.nnef.apply_shape_rules import Rules, too_large
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Variable

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nnefc.frontends.common.budget import Budget, Exhausted
-from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.elaborate import Elaborator, abstract
 from nnefc.frontends.nnef.operators import UndefinedResult

@@ -34,7 +34,7 @@ def flatten(source: Graph | ast.Document) -> str:
     those that passes create, and the errors of the document.
     """
     if isinstance(source, ast.Document):
-        from nnefc.frontends.nnef.model import graph_of
+        from nnefc.frontends.nnef.import_model import graph_of
 
         source = graph_of(source)
     require_standard_form(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.declare import Declaration, Parameter
 from nnefc.frontends.nnef.types import (
     ANY,

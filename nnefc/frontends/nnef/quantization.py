@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef import typed_tree as tree
+from nnefc.frontends.nnef.build_graph import Elaboration
 from nnefc.frontends.nnef.check import TypeChecker
 from nnefc.frontends.nnef.declare import Declaration, DeclaredOperations, standard
-from nnefc.frontends.nnef.document import Elaboration
 from nnefc.frontends.nnef.elaborate import Elaborator, ImportChoices
 from nnefc.frontends.nnef.evaluate import CallFrame, Evaluator
 from nnefc.frontends.nnef.invoke import bind_arguments

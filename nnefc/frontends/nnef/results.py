@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type
 from nnefc.syntax import ast
 

@@ -131,7 +131,9 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
 
 def _is_comparison(expression: ast.Expression) -> bool:
     """Whether an assertion is a comparison of integers."""
-    return isinstance(expression, ast.Binary) and expression.operator in declared_symbols.COMPARISONS
+    return (
+        isinstance(expression, ast.Binary) and expression.operator in declared_symbols.COMPARISONS
+    )
 
 
 def _is_too_deep(

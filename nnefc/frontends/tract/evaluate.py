@@ -16,9 +16,9 @@ from nnefc.frontends.common.values import (
     OperatorError,
     QuantizedTensor,
 )
+from nnefc.frontends.tract.evaluation_context import BROKEN, EvaluationContext, Scope
 from nnefc.frontends.tract.expressions import ExpressionEvaluator
 from nnefc.frontends.tract.registry import bind, complex_variant
-from nnefc.frontends.tract.scopes import BROKEN, EvaluationContext, Scope
 from nnefc.ir import Graph, Location, Value
 from nnefc.ops.core.common import sequence
 from nnefc.support.errors import Diagnostic, NnefError, Step

@@ -17,7 +17,7 @@ from nnefc.frontends.common.values import (
     integers,
     operand,
 )
-from nnefc.frontends.tract.scopes import BROKEN, EvaluationContext, Scope
+from nnefc.frontends.tract.evaluation_context import BROKEN, EvaluationContext, Scope
 from nnefc.ir import Value
 from nnefc.ops.core.common import sequence
 from nnefc.symbolic.integers import SymInt

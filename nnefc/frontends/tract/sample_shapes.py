@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, product
 from typing import Final
 
-from nnefc.frontends.common import declared_symbols, bind_symbols
+from nnefc.frontends.common import bind_symbols, declared_symbols
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax import ast
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnefc.formats.source_files import SourceFiles
-from nnefc.frontends.common import declared_symbols, bind_symbols
+from nnefc.frontends.common import bind_symbols, declared_symbols
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import SymbolicShape
 from nnefc.frontends.common.values import datum_type
-from nnefc.frontends.tract.context import registries
-from nnefc.frontends.tract.document import elaborate
+from nnefc.frontends.tract.build_graph import elaborate
+from nnefc.frontends.tract.declared_operators import registries
 from nnefc.frontends.tract.document_text import texts_of
 from nnefc.frontends.tract.invocations import deviations, weight_labels
-from nnefc.frontends.tract.model import SourceState
+from nnefc.frontends.tract.model_context import SourceState
 from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType

@@ -25,7 +25,7 @@ from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
 

@@ -19,7 +19,7 @@ from nnefc.lower.movement.strided import copy_strided
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import largest
 from nnefc.symbolic.traced_array import traced_call
 

@@ -19,8 +19,8 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import OutputUnit, TileEpilogue
 from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.program.program import Ref
-from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import hint
+from nnefc.symbolic.sym_int_base import Untraceable
 from nnefc.symbolic.traced_array import TracedArray, length
 
 Records = npt.NDArray[np.int32]

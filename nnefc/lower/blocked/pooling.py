@@ -21,7 +21,7 @@ from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_block
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import length, traced_call
 
 

@@ -15,7 +15,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import length, traced_call
 
 Offsets = npt.NDArray[np.int32]

@@ -15,7 +15,7 @@ from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import TracedArray, traced_call
 
 PIXEL_NS = 3

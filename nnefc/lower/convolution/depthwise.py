@@ -24,7 +24,7 @@ from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.support.machine_model import MACS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 Array = npt.NDArray[Any]

@@ -13,7 +13,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.phases import Phase, Progression, pixels_of, tap_count, tap_grid
 from nnefc.lower.partition import ceil_div
 from nnefc.program.program import Ref
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 Offsets = npt.NDArray[np.int32]

@@ -16,7 +16,7 @@ from nnefc.kernels.parameters import Words
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import pixel_runs
 from nnefc.kernels.tile.blocked_tile import BOUNDED, RESIDUAL
-from nnefc.kernels.vector import scalar
+from nnefc.kernels.vector import expression_argument
 from nnefc.lower.blocked.elementwise import channel_items
 from nnefc.lower.blocked.tensors import Tensor, read_blocked
 from nnefc.lower.channel_padding import (
@@ -101,7 +101,7 @@ class _Operand:
 class TileEpilogue:
     """An expression that is applied to the results of a kernel after each tile."""
 
-    expression: scalar.Expression
+    expression: expression_argument.Expression
     operands: tuple[_Operand, ...]
     """The first is the result itself."""
     blocks: range

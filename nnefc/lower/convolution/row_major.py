@@ -29,7 +29,7 @@ from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import DOT_MACS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import hint, smallest
 from nnefc.symbolic.traced_array import traced_call
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import DType, Expression, Step
-from nnefc.kernels.vector import scalar
+from nnefc.kernels.vector import expression_argument
 from nnefc.ops.tools.table import operations
 from nnefc.support.digests import blake2b
 
@@ -27,11 +27,11 @@ _ROUNDED: Final = {DType.FLOAT32: np.float32}
 """Types whose literals are rounded; others are computed in wider types."""
 
 
-def kernel_expression(expression: Expression) -> scalar.Expression:
+def kernel_expression(expression: Expression) -> expression_argument.Expression:
     """The canonical form of an expression; inputs and results keep their order."""
     canonical = _Canonical(expression)
     results = tuple(map(canonical.number, expression.results))
-    return scalar.Expression(
+    return expression_argument.Expression(
         tuple(dtype.value for dtype in expression.inputs), tuple(canonical.steps), results
     )
 
@@ -45,7 +45,7 @@ class _Canonical:
         self._digests: dict[int, bytes] = {}
         self._numbers: dict[int, int] = {}
         self._of_digest: dict[bytes, int] = {}
-        self.steps: list[scalar.StepKey] = []
+        self.steps: list[expression_argument.StepKey] = []
         for i in range(len(expression.steps)):
             self._digest(self._inputs + i)
 

@@ -19,7 +19,7 @@ from nnefc.lower.window.sampling import interpolate
 from nnefc.ops.extended.resampling import CUBIC_TAPS, changed_axes, scales_of, taps
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 Array = np.ndarray[Any, Any]

@@ -16,7 +16,7 @@ from nnefc.lower.window import taps
 from nnefc.ops.core.window_arithmetic import interpolation, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 Array = np.ndarray[Any, Any]

@@ -24,7 +24,7 @@ from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.errors import NnefError
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import hint, statically_equal
 from nnefc.symbolic.traced_array import traced_call
 

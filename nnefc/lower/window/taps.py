@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nnefc.lower.context import Lowering
 from nnefc.ops.core.window_arithmetic import Window, forward_taps, reverse_taps
 from nnefc.program.program import Ref
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import statically_equal
 from nnefc.symbolic.traced_array import traced_call
 

@@ -11,13 +11,13 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from nnefc.ir import DType, Op
-from nnefc.ops.core import batch, blocked, cost, permute, strided
-from nnefc.ops.core.affine import AffineRule
-from nnefc.ops.core.batch import BatchRule, ResizeRule
-from nnefc.ops.core.blocked import BlockedRule
+from nnefc.ops.core import batch_rules, blocked_rules, cost, permute_rules, strided_rules
+from nnefc.ops.core.affine_rules import AffineRule
+from nnefc.ops.core.batch_rules import BatchRule, ResizeRule
+from nnefc.ops.core.blocked_rules import BlockedRule
 from nnefc.ops.core.cost import Cost
-from nnefc.ops.core.permute import PermuteRule
-from nnefc.ops.core.strided import StridedRule
+from nnefc.ops.core.permute_rules import PermuteRule
+from nnefc.ops.core.strided_rules import StridedRule
 
 Accumulator = Callable[[Op], DType]
 """`accumulator(op)` returns the item type in which `op` sums products."""
@@ -157,10 +157,10 @@ COMPOUND: Final = OPAQUE
 
 ELEMENTWISE: Final = OPAQUE._replace(
     cost=cost.PER_ITEM,
-    batch=batch.elementwise,
-    blocked=blocked.any_layout,
+    batch=batch_rules.elementwise,
+    blocked=blocked_rules.any_layout,
     folding=Folding.LINEAR,
-    permuted=permute.unchanged,
+    permuted=permute_rules.unchanged,
 )
 """Operations that compute each item from the items at the same index."""
 
@@ -178,28 +178,32 @@ MOVEMENT: Final = OPAQUE._replace(
 )
 """Operations that only move items."""
 
-VIEW: Final = MOVEMENT._replace(strided=strided.RESHAPE, view=True, aliased=0)
+VIEW: Final = MOVEMENT._replace(strided=strided_rules.RESHAPE, view=True, aliased=0)
 """Operations that only change the shape, so the result shares the memory of the operand."""
 
-JOIN: Final = MOVEMENT._replace(batch=batch.axis, slices=Slices.OPERANDS)
+JOIN: Final = MOVEMENT._replace(batch=batch_rules.axis, slices=Slices.OPERANDS)
 """Operations that join their operands along the attribute `axis`."""
 
-CUT: Final = MOVEMENT._replace(batch=batch.axis, slices=Slices.RESULTS)
+CUT: Final = MOVEMENT._replace(batch=batch_rules.axis, slices=Slices.RESULTS)
 """Operations that cut their operand along the attribute `axis`."""
 
 INDEXING: Final = MOVEMENT._replace(sign=None)
 """Operations that read or write items at run-time indices."""
 
-REDUCTION: Final = OPAQUE._replace(cost=cost.REDUCTION, batch=batch.axes, folding=Folding.LINEAR)
+REDUCTION: Final = OPAQUE._replace(
+    cost=cost.REDUCTION, batch=batch_rules.axes, folding=Folding.LINEAR
+)
 """Operations that reduce the dimensions of the attribute `axes`."""
 
-WINDOW: Final = OPAQUE._replace(cost=cost.WINDOW, batch=batch.window(batch.first))
+WINDOW: Final = OPAQUE._replace(cost=cost.WINDOW, batch=batch_rules.window(batch_rules.first))
 """Operations on sliding windows of the attribute `size`."""
 
-POOLING: Final = WINDOW._replace(blocked=blocked.pooling, prefers_blocked=True, sign=Sign.KEPT)
+POOLING: Final = WINDOW._replace(
+    blocked=blocked_rules.pooling, prefers_blocked=True, sign=Sign.KEPT
+)
 """Sums and maxima of sliding windows, which kernels compute on channel blocks, too."""
 
-WINDOW_POSITIONS: Final = OPAQUE._replace(batch=batch.window(batch.every))
+WINDOW_POSITIONS: Final = OPAQUE._replace(batch=batch_rules.window(batch_rules.every))
 """Operations that read or write sliding windows at run-time positions."""
 
 ACCUMULATION: Final = OPAQUE._replace(accumulator=first_operand)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from nnefc.ir import Attribute, Shape
 from nnefc.support.errors import NnefError
-from nnefc.symbolic.base import Dim, Untraceable
 from nnefc.symbolic.integers import is_symbolic
+from nnefc.symbolic.sym_int_base import Dim, Untraceable
 
 Indices = npt.NDArray[np.int64]
 Padding = tuple[tuple[Dim, Dim], ...]

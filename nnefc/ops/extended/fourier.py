@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.common import attempt, axis_attribute, fits, listing, rank_allowed
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE
@@ -137,7 +137,7 @@ def _short_time(
 
 def _batch_of_stft(op: Op, rows: Rows, size: int) -> int:
     """Separable unless the transform is along dimension 0; the window is shared."""
-    return batch.first(op, rows, size) if op.attributes["axis"] > 0 else 0
+    return batch_rules.first(op, rows, size) if op.attributes["axis"] > 0 else 0
 
 
 SPECS: tuple[OpSpec, ...] = (
@@ -150,7 +150,7 @@ SPECS: tuple[OpSpec, ...] = (
         "divide by the number of items.",
         infer=_fft,
         reference=fft,
-        traits=OPAQUE._replace(batch=batch.axis),
+        traits=OPAQUE._replace(batch=batch_rules.axis),
         samples=(
             _transform((1, 2), 0),
             _transform((2, 2), 0, inverse=True),

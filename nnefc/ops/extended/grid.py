@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import LARGEST, listing, one_of, volume
 from nnefc.ops.core.spec import Call, OpSpec, Sample
@@ -144,7 +144,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Samples the input at coordinates from -1 to 1, the last dimension first.",
         infer=_grid_sample,
         reference=grid_sample,
-        traits=OPAQUE._replace(batch=batch.every),
+        traits=OPAQUE._replace(batch=batch_rules.every),
         samples=tuple(
             Sample(
                 inputs=shapes,

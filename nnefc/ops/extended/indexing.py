@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.common import (
     attempt,
     axis_attribute,
@@ -202,7 +202,7 @@ def _batch_of_gather_nd(op: Op, rows: Rows, size: int) -> int:
     """Separable if each item indexes its own slice, or a table that the items share."""
     table, indices = rows
     if op.attributes["batch_dims"] > 0:
-        return batch.every(op, rows, size)
+        return batch_rules.every(op, rows, size)
     return indices if not table and op.inputs[1].type.rank > 1 else 0
 
 
@@ -215,7 +215,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The item of the input at every index along an axis.",
         infer=_gather_elements,
         reference=gather_elements,
-        traits=INDEXING._replace(batch=batch.axis),
+        traits=INDEXING._replace(batch=batch_rules.axis),
         samples=(
             _elements_sample((3, 4), [[0, 2, 1, -1], [2, 2, 0, 0]], 0),
             _elements_sample((3, 4), [[3, 0], [1, 1], [-4, -1]], 1),
@@ -260,7 +260,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input with updates of the items at indices along an axis.",
         infer=_scatter_elements,
         reference=scatter_elements,
-        traits=INDEXING._replace(batch=batch.axis),
+        traits=INDEXING._replace(batch=batch_rules.axis),
         samples=(
             *(
                 _elements_sample((3, 4), [[0, 2, 1, -1], [2, 2, 1, -3]], 0, reduction)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import DType, TensorType
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import attempt, axis_attribute, axis_within
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
@@ -67,7 +67,7 @@ SPECS: tuple[OpSpec, ...] = (
         "equal items keep their order.",
         infer=_topk,
         reference=topk,
-        traits=OPAQUE._replace(batch=batch.axis, folding=Folding.LINEAR),
+        traits=OPAQUE._replace(batch=batch_rules.axis, folding=Folding.LINEAR),
         samples=(
             _sample((2, 12), 3, 1),
             _sample((2, 12), 5, 1, largest=False),

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.common import extents_allowed, fits, length, listing, one_of
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE, Folding
-from nnefc.symbolic.captured import traceable
+from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import traced_call
 
 COORDINATES = (
@@ -237,7 +237,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_resize,
         reference=resize,
         traits=OPAQUE._replace(
-            batch=_batch, resized=batch.shape_attribute("sizes"), folding=Folding.LINEAR
+            batch=_batch, resized=batch_rules.shape_attribute("sizes"), folding=Folding.LINEAR
         ),
         samples=(
             *(

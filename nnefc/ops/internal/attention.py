@@ -24,9 +24,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch, views
+from nnefc.ops.core import batch_rules, views
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.cost import Cost, expression_steps
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import ACCUMULATION
@@ -102,7 +102,7 @@ def _batch(op: Op, rows: Rows, size: int) -> int:
     """Separable if each item's queries, keys and values lie in its slice of an operand."""
     if len(op.attributes["scores"]) < 3:
         return 0
-    return batch.strided(tensor_views(op), rows, size)
+    return batch_rules.strided(tensor_views(op), rows, size)
 
 
 SPECS: tuple[OpSpec, ...] = (
@@ -113,8 +113,8 @@ SPECS: tuple[OpSpec, ...] = (
         evaluate=_evaluate,
         traits=ACCUMULATION._replace(
             cost=Cost(_multiply_adds, _operations),
-            batch=batch.then_expression(_batch, expression_start),
-            resized=batch.shape_attribute("scores"),
+            batch=batch_rules.then_expression(_batch, expression_start),
+            resized=batch_rules.shape_attribute("scores"),
         ),
         expression=ExpressionUse(expression_start),
     ),

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from nnefc.ir import Op, TensorType
-from nnefc.ops.core import batch, check
+from nnefc.ops.core import batch_rules, check
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.cost import Cost, expression_steps, output_items
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
@@ -71,7 +71,7 @@ def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
         evaluate=evaluate,
         traits=plain.traits._replace(
             cost=Cost(multiply_adds if multiplied is not None else None, other),
-            batch=batch.then_expression(rule, start) if rule is not None else None,
+            batch=batch_rules.then_expression(rule, start) if rule is not None else None,
             with_expression=None,
         ),
         expression=ExpressionUse(start),

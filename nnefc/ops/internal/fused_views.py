@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnefc.ir import Op, TensorType
-from nnefc.ops.core import batch, views
+from nnefc.ops.core import batch_rules, views
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.cost import Cost, expression_steps
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import OPAQUE
@@ -72,7 +72,7 @@ def _first_operand(op: Op) -> int:
 
 
 def _batch(op: Op, rows: Rows, size: int) -> int:
-    return batch.strided(tensor_views(op), rows, size)
+    return batch_rules.strided(tensor_views(op), rows, size)
 
 
 SPECS: tuple[OpSpec, ...] = (
@@ -84,7 +84,7 @@ SPECS: tuple[OpSpec, ...] = (
         traits=OPAQUE._replace(
             cost=Cost(multiply_adds=None, other=_operations),
             batch=_batch,
-            resized=batch.shape_attribute("extents"),
+            resized=batch_rules.shape_attribute("extents"),
         ),
         expression=ExpressionUse(_first_operand, results=False),
     ),

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnefc.ir import Op
-from nnefc.ops.core import batch, blocked
+from nnefc.ops.core import batch_rules, blocked_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import MOVEMENT
@@ -39,13 +39,13 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The same tensor in another layout.",
         verify=None,
         evaluate=_layout,
-        traits=MOVEMENT._replace(batch=batch.every),
+        traits=MOVEMENT._replace(batch=batch_rules.every),
     ),
     internal(
         name="shuffle_channels",
         summary="Channels in another order.",
         verify=None,
         evaluate=_shuffle_channels,
-        traits=MOVEMENT._replace(batch=batch.every, blocked=blocked.any_layout),
+        traits=MOVEMENT._replace(batch=batch_rules.every, blocked=blocked_rules.any_layout),
     ),
 )

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import Op, TensorType
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.cost import Cost, input_items
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
@@ -64,7 +64,7 @@ SPECS: tuple[OpSpec, ...] = (
         evaluate=_evaluate,
         traits=ACCUMULATION._replace(
             cost=Cost(multiply_adds=None, other=_operations),
-            batch=batch.axes,
+            batch=batch_rules.axes,
             blocked=_on_blocks,
             with_expression=FUSED_NAME,
         ),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
-from nnefc.ops.core import batch, permute
+from nnefc.ops.core import batch_rules, permute_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import align, axes_attribute, axes_within, broadcasting, same
 from nnefc.ops.core.cost import Cost, input_items
@@ -265,9 +265,9 @@ SPECS: tuple[OpSpec, ...] = (
         reference=softmax,
         traits=OPAQUE._replace(
             cost=Cost(None, _operations),
-            batch=batch.axes,
+            batch=batch_rules.axes,
             sign=Sign.NONNEGATIVE,
-            permuted=permute.axes,
+            permuted=permute_rules.axes,
         ),
         samples=(
             Sample(inputs=((2, 5),)),

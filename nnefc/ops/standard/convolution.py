@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.common import attempt
 from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
@@ -228,7 +228,7 @@ SPECS: tuple[OpSpec, ...] = (
         reference=conv,
         traits=ACCUMULATION._replace(
             cost=Cost(_conv_products, None),
-            batch=batch.first,
+            batch=batch_rules.first,
             with_expression="fused_conv",
             convolution=Convolution.FORWARD,
         ),
@@ -254,8 +254,8 @@ SPECS: tuple[OpSpec, ...] = (
         reference=deconv,
         traits=ACCUMULATION._replace(
             cost=Cost(_deconv_products, None),
-            batch=batch.first,
-            resized=batch.shape_attribute("output_shape"),
+            batch=batch_rules.first,
+            resized=batch_rules.shape_attribute("output_shape"),
             with_expression="fused_deconv",
             convolution=Convolution.REVERSE,
         ),

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import DType, TensorType
-from nnefc.ops.core import affine
+from nnefc.ops.core import affine_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import aligned, broadcasting, same
 from nnefc.ops.core.cost import FREE
@@ -135,24 +135,27 @@ _BINARY = (
         np.add,
         "Sum.",
         commutative=True,
-        traits=_KEEPS_SIGN._replace(affine=affine.addition),
+        traits=_KEEPS_SIGN._replace(affine=affine_rules.addition),
     ),
     _binary(
-        "sub", np.subtract, "Difference.", traits=ELEMENTWISE._replace(affine=affine.subtraction)
+        "sub",
+        np.subtract,
+        "Difference.",
+        traits=ELEMENTWISE._replace(affine=affine_rules.subtraction),
     ),
     _binary(
         "mul",
         np.multiply,
         "Product.",
         commutative=True,
-        traits=_KEEPS_SIGN._replace(affine=affine.multiplication),
+        traits=_KEEPS_SIGN._replace(affine=affine_rules.multiplication),
     ),
     _binary(
         "div",
         divide,
         "Quotient.",
         data="positive",
-        traits=_KEEPS_SIGN._replace(affine=affine.division),
+        traits=_KEEPS_SIGN._replace(affine=affine_rules.division),
     ),
     _binary(
         "pow",

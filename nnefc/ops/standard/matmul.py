@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType, Value
-from nnefc.ops.core import batch
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.common import align, broadcast_shapes, listing
 from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
@@ -95,7 +95,7 @@ def _batch(op: Op, rows: Rows, size: int) -> int:
     del size
     most = max(rows)
     if op.output.type.rank > 2:
-        return most if batch.aligned(op.inputs[:2], rows, most) else 0
+        return most if batch_rules.aligned(op.inputs[:2], rows, most) else 0
     return rows[0] if not rows[1] and not op.attributes["transposeA"] else 0
 
 

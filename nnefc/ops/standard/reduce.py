@@ -14,17 +14,17 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
-from nnefc.ops.core import blocked, permute
+from nnefc.ops.core import blocked_rules, permute_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import axes_attribute, axes_within
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, REDUCTION, Sign, Traits
 from nnefc.ops.standard.elementwise import divide
 
-_PERMUTABLE: Final = REDUCTION._replace(permuted=permute.axes)
+_PERMUTABLE: Final = REDUCTION._replace(permuted=permute_rules.axes)
 """Reductions whose results do not depend on the order of the reduced dimensions."""
 
-_OF_PLANES: Final = _PERMUTABLE._replace(blocked=blocked.whole_planes, sign=Sign.KEPT)
+_OF_PLANES: Final = _PERMUTABLE._replace(blocked=blocked_rules.whole_planes, sign=Sign.KEPT)
 """Reductions that kernels compute on channel blocks, too."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch, blocked
+from nnefc.ops.core import batch_rules, blocked_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import length, listing, one_of, positive_items
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
@@ -216,7 +216,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Linear interpolation along every spatial dimension.",
         infer=_multilinear,
         reference=_multilinear_upsample,
-        traits=OPAQUE._replace(batch=batch.first, blocked=blocked.linear),
+        traits=OPAQUE._replace(batch=batch_rules.first, blocked=blocked_rules.linear),
         samples=_MULTILINEAR,
     ),
 )

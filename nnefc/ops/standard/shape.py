@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import Attribute, Op, Shape, TensorType
-from nnefc.ops.core import batch, strided
+from nnefc.ops.core import batch_rules, strided_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.common import (
     attempt,
     axes_attribute,
@@ -224,7 +224,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Removes singular dimensions.",
         infer=_squeeze,
         reference=squeeze,
-        traits=VIEW._replace(batch=batch.axes),
+        traits=VIEW._replace(batch=batch_rules.axes),
         samples=(
             Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (1, 3)}),
             Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (3,)}),
@@ -243,7 +243,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Inserts singular dimensions, which axes number in the result.",
         infer=_unsqueeze,
         reference=unsqueeze,
-        traits=VIEW._replace(batch=batch.axes),
+        traits=VIEW._replace(batch=batch_rules.axes),
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (0,)}),
             Sample(inputs=((2, 3),), attributes={"axes": (2,)}),
@@ -262,7 +262,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Dimension k of the result is dimension axes[k] of the input; the rest stays.",
         infer=_transpose,
         reference=transpose,
-        traits=MOVEMENT._replace(batch=_batch_of_transpose, strided=strided.TRANSPOSE),
+        traits=MOVEMENT._replace(batch=_batch_of_transpose, strided=strided_rules.TRANSPOSE),
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (1, 0)}),
             Sample(inputs=((2, 3, 4),), attributes={"axes": (2, 0, 1)}),

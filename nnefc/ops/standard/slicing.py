@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core import batch, blocked, permute, strided
+from nnefc.ops.core import batch_rules, blocked_rules, permute_rules, strided_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.common import (
     attempt,
     axes_attribute,
@@ -276,10 +276,10 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_slice,
         reference=slice_,
         traits=MOVEMENT._replace(
-            batch=batch.axes,
-            blocked=blocked.slice_channels,
-            permuted=permute.axes,
-            strided=strided.SLICE,
+            batch=batch_rules.axes,
+            blocked=blocked_rules.slice_channels,
+            permuted=permute_rules.axes,
+            strided=strided_rules.SLICE,
             slices=Slices.RANGES,
         ),
         samples=(
@@ -307,7 +307,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input within a border, or cropped where padding is negative.",
         infer=_pad,
         reference=pad,
-        traits=MOVEMENT._replace(batch=_batch_of_pad, sign=None, permuted=permute.padding),
+        traits=MOVEMENT._replace(batch=_batch_of_pad, sign=None, permuted=permute_rules.padding),
         integers=True,
         samples=(
             _pad_sample((2, 3), ((1, 2), (0, 1)), "constant"),
@@ -338,7 +338,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input repeated along each dimension.",
         infer=_tile,
         reference=tile,
-        traits=MOVEMENT._replace(batch=_batch_of_tile, strided=strided.TILE),
+        traits=MOVEMENT._replace(batch=_batch_of_tile, strided=strided_rules.TILE),
         samples=(
             Sample(inputs=((2, 3),), attributes={"repeats": (2, 2)}),
             Sample(inputs=((2, 3),), attributes={"repeats": (1, 3)}),

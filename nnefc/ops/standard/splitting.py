@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
-from nnefc.ops.core import blocked, permute, strided
+from nnefc.ops.core import blocked_rules, permute_rules, strided_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import (
     MAX_RESULTS,
@@ -146,7 +146,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Chunks of a tensor along an axis, sized as ratios.",
         infer=_split,
         reference=split,
-        traits=CUT._replace(blocked=blocked.split_channels, strided=strided.SPLIT),
+        traits=CUT._replace(blocked=blocked_rules.split_channels, strided=strided_rules.SPLIT),
         samples=(
             Sample(inputs=((2, 6, 2),), attributes={"axis": 1, "ratios": (1, 2)}),
             Sample(inputs=((4, 3),), attributes={"axis": 0, "ratios": (1, 1)}),
@@ -166,7 +166,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Tensors one after the other along an axis.",
         infer=_concat,
         reference=concat,
-        traits=JOIN._replace(blocked=blocked.concat_channels, permuted=permute.axis),
+        traits=JOIN._replace(blocked=blocked_rules.concat_channels, permuted=permute_rules.axis),
         samples=(
             Sample(inputs=([(2, 1, 3), (2, 4, 3), (2, 2, 3)],), attributes={"axis": 1}),
             Sample(inputs=([(1, 2), (2, 2)],), attributes={"axis": 0}),

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from nnefc.ops.core import affine
+from nnefc.ops.core import affine_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import same
 from nnefc.ops.core.spec import OpSpec, Sample
@@ -95,7 +95,7 @@ _UNARY = (
         np.negative,
         "Negation, -x.",
         integers=True,
-        traits=CHEAP_ELEMENTWISE._replace(affine=affine.negation),
+        traits=CHEAP_ELEMENTWISE._replace(affine=affine_rules.negation),
     ),
     _unary("rcp", _rcp, "Reciprocal, 1 / x.", extra=(_listed(0.0, 2.0, -4.0),), traits=_KEEPS_SIGN),
     _unary(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.ir import DType, TensorType
-from nnefc.ops.core import batch, blocked
+from nnefc.ops.core import batch_rules, blocked_rules
 from nnefc.ops.core.common import listing
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import POOLING, WINDOW, WINDOW_POSITIONS
@@ -166,7 +166,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_debox,
         reference=debox,
         traits=WINDOW._replace(
-            blocked=blocked.nearest, resized=batch.shape_attribute("output_shape")
+            blocked=blocked_rules.nearest, resized=batch_rules.shape_attribute("output_shape")
         ),
         samples=reverse_windows() + reverse_windows(normalize=True),
     ),
@@ -225,7 +225,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The reverse of sample: values sent to given positions of the windows, and summed.",
         infer=_desample,
         reference=desample,
-        traits=WINDOW_POSITIONS._replace(resized=batch.shape_attribute("output_shape")),
+        traits=WINDOW_POSITIONS._replace(resized=batch_rules.shape_attribute("output_shape")),
         samples=_DESAMPLE_SAMPLES,
     ),
 )

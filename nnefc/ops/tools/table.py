@@ -26,7 +26,7 @@ MODULES = (
     "standard.pooling",
     "standard.normalization",
     "standard.quantization",
-    "standard.misc",
+    "standard.copies_and_moments",
     "extended.arithmetic",
     "extended.indexing",
     "extended.ordering",

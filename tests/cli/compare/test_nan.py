@@ -91,7 +91,7 @@ def test_without_nan_no_column_counts_it(cli: Cli, net: Path, tmp_path: Path) ->
 def test_nan_in_the_compiled_model_only_is_a_divergence(
     cli: Cli, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     original = CompiledModel.__call__
 

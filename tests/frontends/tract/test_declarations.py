@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.common.linear_equations import LinearSum, solved
 from nnefc.frontends.read_model import read_model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.frontends.read_model import read_model
 from nnefc.frontends.tract.source import TractSource
 from nnefc.support.errors import NnefError

@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.frontends.common import declared_symbols, bind_symbols
+from nnefc.frontends.common import bind_symbols, declared_symbols
 from nnefc.frontends.read_model import read_model
 from nnefc.frontends.tract.source import TractSource
 from nnefc.ir import Graph

@@ -12,7 +12,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 
 Array = np.ndarray[Any, Any]
 HEAD = """version 1.0;

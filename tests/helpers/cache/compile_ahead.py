@@ -13,7 +13,7 @@ from nnefc.kernels.movement import layout, strided
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.runtime.cache import kernel_cache
-from nnefc.runtime.compile import ahead, interpreter, kernel_compiler
+from nnefc.runtime.compile import compile_ahead, kernel_compiler, start_python
 from nnefc.runtime.compile.worker import read_message
 from tests.helpers.cache.compile_pool import PATIENCE
 
@@ -63,10 +63,10 @@ def watched_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Process]
         started.append(process)
         return process
 
-    background = ahead._Background()  # pyright: ignore
-    monkeypatch.setattr(ahead, "_background", background)
-    monkeypatch.setattr(ahead, "cpu_quotas", lambda: iter(()))
-    monkeypatch.setattr(interpreter, "start", start)
+    background = compile_ahead._Background()  # pyright: ignore
+    monkeypatch.setattr(compile_ahead, "_background", background)
+    monkeypatch.setattr(compile_ahead, "cpu_quotas", lambda: iter(()))
+    monkeypatch.setattr(start_python, "start", start)
     monkeypatch.setenv("NNEFC_AHEAD", "on")
     yield started
     background.close()
@@ -76,7 +76,7 @@ def watched_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Process]
 
 def join() -> None:
     """Wait for the thread that starts processes and waits for them."""
-    if thread := ahead._background._thread:  # pyright: ignore
+    if thread := compile_ahead._background._thread:  # pyright: ignore
         thread.join(PATIENCE)
         assert not thread.is_alive()
 

@@ -16,8 +16,8 @@ from nnefc.kernels.movement import strided
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile import blocked
 from nnefc.runtime.cache import kernel_cache
-from nnefc.runtime.compile import interpreter, kernel_compiler, pool
-from nnefc.runtime.compile.unit import CompileUnit, Function, key_of
+from nnefc.runtime.compile import kernel_compiler, start_python, worker_pool
+from nnefc.runtime.compile.compile_unit import CompileUnit, Function, key_of
 
 SOURCES: list[CompileUnit] = [
     elementwise.copy(),
@@ -55,8 +55,8 @@ def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Po
     monkeypatch.setattr(kernel_compiler, "_objects", {})
     monkeypatch.setattr(kernel_cache, "load_kernel", lambda name: None)  # pyright: ignore
     monkeypatch.setattr(kernel_cache, "store_kernel", lambda name, code: None)  # pyright: ignore
-    monkeypatch.setattr(interpreter, "subprocess", Spy)
-    monkeypatch.setattr(pool, "_MIN_WORKER_SECONDS", 1e-9)
+    monkeypatch.setattr(start_python, "subprocess", Spy)
+    monkeypatch.setattr(worker_pool, "_MIN_WORKER_SECONDS", 1e-9)
     monkeypatch.setenv("NNEFC_JOBS", "2")
     threads = threading.active_count()
     yield started

@@ -9,7 +9,7 @@ import numpy as np
 
 import nnefc
 from nnefc import write_tensor
-from nnefc.dynamic.model import DynamicModel
+from nnefc.dynamic.dynamic_model import DynamicModel
 
 Array = np.ndarray[Any, Any]
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"

@@ -10,7 +10,7 @@ from nnefc.ir import Graph, Op, parse_graph
 from nnefc.ir.verify import check
 from nnefc.lower import lower
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.kernels.one_op import normal
 

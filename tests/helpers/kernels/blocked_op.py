@@ -15,7 +15,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.lower import Lowering, lower
 from nnefc.lower.context import blocked_lowering
 from nnefc.lower.convolution import panels
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.kernels.one_op import Array, guarded
 
 Halo = tuple[tuple[int, int], ...]

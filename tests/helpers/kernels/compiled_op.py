@@ -13,7 +13,7 @@ import numpy as np
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.lower import lower
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 
 Array = np.ndarray[Any, Any]
 

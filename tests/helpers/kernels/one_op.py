@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 
 Array = np.ndarray[Any, Any]
 

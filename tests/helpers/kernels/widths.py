@@ -142,7 +142,7 @@ def arithmetic(dtype: DType) -> Instance:
 def differ(made: Instance, program: Program) -> Iterator[str]:
     """The results of a graph that differ from the reference."""
     from nnefc.ops.tools.reference import evaluate
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     got = CompiledModel.of(program, made.graph, threads=1).run(made.inputs)
     for name, want in evaluate(made.graph, made.inputs).outputs.items():
@@ -157,7 +157,7 @@ def differ(made: Instance, program: Program) -> Iterator[str]:
 def compare(graph: Graph, program: Program, scalar: str) -> Iterator[str]:
     """The errors in the results of a program."""
     from nnefc.ops.tools.reference import evaluate
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
 
     inputs = {value.name: data(value.name, value.type) for value in graph.inputs}
     expected = evaluate(graph, inputs).outputs
@@ -210,7 +210,7 @@ def is_repeated(isa: Isa) -> bool:
 
 def subjects(wanted: list[str]) -> Iterator[tuple[str, str, Graph | Instance, Program]]:
     """(name, item type, subject, program): the documents, then other graphs with item type ""."""
-    from nnefc.frontends.nnef.model import import_text
+    from nnefc.frontends.nnef.import_model import import_text
     from nnefc.lower import lower
 
     documents: list[tuple[str, str, Scalar]] = [

@@ -20,7 +20,7 @@ from nnefc.kernels.target.isa import TABLE, host
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.memory import helper
 from nnefc.kernels.vector.module_text import module_texts
-from nnefc.kernels.vector.vector import Vector, separate_function, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector, separate_function, vector_intrinsic
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 from nnefc.runtime.compile.kernel_compiler import compile_functions
 

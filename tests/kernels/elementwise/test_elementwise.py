@@ -22,15 +22,15 @@ from nnefc.kernels.elementwise import map as kernels
 from nnefc.kernels.elementwise.parameters import COPY, Access, AccessPattern
 from nnefc.kernels.target import isa
 from nnefc.kernels.target.isa import TABLE
-from nnefc.kernels.vector.scalar import ELEMENTARY
-from nnefc.kernels.vector.scalar import Expression as Key
+from nnefc.kernels.vector.expression_argument import ELEMENTARY
+from nnefc.kernels.vector.expression_argument import Expression as Key
 from nnefc.lower import lower
 from nnefc.lower.elementwise import expression as lowering
 from nnefc.lower.elementwise.expression import coalesce, flatten_rows, strides
 from nnefc.program.program import Program
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.plan.planner import make_plan
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.kernels.compiled_op import Array, evaluate, graph_of
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.lower import lower
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.kernels.blocked_op import BlockedGraph, halo
 from tests.helpers.kernels.one_op import normal

@@ -17,7 +17,7 @@ from nnefc.lower import lower
 from nnefc.ops.tools.build import build, constant
 from nnefc.passes.fuse.fuse_attention import FuseAttention
 from nnefc.passes.pipeline import run_pipeline, verify_hook
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.kernels.one_op import guarded, normal
 

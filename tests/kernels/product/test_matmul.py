@@ -14,7 +14,7 @@ from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value, Vari
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.examples import examples
 from tests.helpers.kernels.blocked_op import constant
 from tests.helpers.kernels.one_op import guarded, normal, run

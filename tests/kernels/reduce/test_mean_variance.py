@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.frontends.nnef.model import import_text
+from nnefc.frontends.nnef.import_model import import_text
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig

@@ -125,7 +125,7 @@ def test_variants_compile_their_instructions(name: str, instruction: str) -> Non
 from nnefc.kernels.codegen.object_code import emit_assembly
 from nnefc.kernels.product import matmul
 from nnefc.kernels.target.isa import host
-from nnefc.runtime.compile.unit import shipped_row_of
+from nnefc.runtime.compile.compile_unit import shipped_row_of
 kernel = matmul.gemm("float32", (1, 2), (), stored="q4_0")
 row = shipped_row_of(kernel, host())
 print(emit_assembly(kernel.function(), kernel.symbol, row))

@@ -16,11 +16,17 @@ import pytest
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector import math as vector_math
 from nnefc.kernels.vector.lanes import Lanes
-from nnefc.kernels.vector.vector import Vector
+from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 from nnefc.runtime.compile.kernel_compiler import compile_functions
 from tests.helpers.kernels.compiled_op import Array
-from tests.kernels.vector.test_scalar import EXPONENTIAL, USUAL, check_errors, patterns, ulps
+from tests.kernels.vector.test_expression_argument import (
+    EXPONENTIAL,
+    USUAL,
+    check_errors,
+    patterns,
+    ulps,
+)
 
 COUNT = 64
 """Lanes of the widest vector of these tests."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from nnefc.runtime.cache import entry as cache_entry
+from nnefc.runtime.cache import entry_format as cache_entry
 from nnefc.runtime.cache import kernel_cache
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.cache.entries import entry, key

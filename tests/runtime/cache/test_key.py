@@ -109,7 +109,7 @@ def reached(folder: Path, *modules: str) -> set[str]:
         if name not in found:
             found.add(name)
             waiting += imported(folder.joinpath(*name.split(".")).with_suffix(".py"))
-    return found - {"support.errors", "symbolic.base"}  # messages, and words of plans
+    return found - {"support.errors", "symbolic.sym_int_base"}  # messages, and words of plans
 
 
 @pytest.mark.slow
@@ -146,7 +146,9 @@ def test_modules_shared_by_all_machines_are_dependencies() -> None:
         "source support/hardware.py",
         "source kernels/convolution/direct.py",
     } <= key.facts.keys()
-    assert key.facts.keys().isdisjoint({"source support/errors.py", "source symbolic/base.py"})
+    assert key.facts.keys().isdisjoint(
+        {"source support/errors.py", "source symbolic/sym_int_base.py"}
+    )
 
 
 def files_imported(path: Path) -> set[str]:
@@ -178,7 +180,9 @@ def test_kernels_import_nothing_that_names_do_not_depend_on() -> None:
         key = cache_key.key_of(f"{module}.kernel", "()", host())
         assert key is not None
         known = {fact.removeprefix(cache_key.SOURCE) for fact in key.facts}
-        assert files_imported(path) - known <= {"support/errors.py", "symbolic/base.py"}, path
+        assert files_imported(path) - known <= {"support/errors.py", "symbolic/sym_int_base.py"}, (
+            path
+        )
 
 
 @pytest.mark.parametrize(

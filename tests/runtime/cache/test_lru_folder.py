@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nnefc.runtime.cache import entry as cache_entry
+from nnefc.runtime.cache import entry_format as cache_entry
 from nnefc.runtime.cache.lru_folder import LruFolder, kernel_file_name
 from nnefc.runtime.cache.private_folder import PARTIAL
 from tests.helpers.cache.folders import DAY, age_to, fill, left, name

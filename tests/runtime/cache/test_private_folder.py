@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from nnefc.runtime.cache import entry as cache_entry
+from nnefc.runtime.cache import entry_format as cache_entry
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import ABANDONED_SECONDS, LruFolder, kernel_file_name
 from nnefc.runtime.cache.private_folder import PARTIAL

@@ -30,9 +30,9 @@ from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.window import pooling
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import kernel_file_name
-from nnefc.runtime.compile import interpreter
+from nnefc.runtime.compile import start_python
 from nnefc.runtime.compile.ahead_process import compile_missing
-from nnefc.runtime.compile.unit import key_of
+from nnefc.runtime.compile.compile_unit import key_of
 from nnefc.runtime.compile.worker import pickled, write_message
 from tests.helpers.cache.compile_ahead import (
     EXPECTED,
@@ -132,19 +132,19 @@ from functools import partial
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.movement import strided
 from nnefc.kernels.reduce import softmax
-from nnefc.runtime.compile import ahead
+from nnefc.runtime.compile import compile_ahead
 from nnefc.runtime.compile.kernel_compiler import object_codes
 
-def compile_ahead(compiled, expected):
-    with ahead.compiling_ahead(expected):
+def start_ahead(compiled, expected):
+    with compile_ahead.compiling_ahead(expected):
         object_codes(compiled)
-    while not ahead._background._process:
+    while not compile_ahead._background._process:
         time.sleep(0.01)
-    print(ahead._background._process.pid, flush=True)
+    print(compile_ahead._background._process.pid, flush=True)
 
-ahead.cpu_quotas = lambda: []
+compile_ahead.cpu_quotas = lambda: []
 kernels = partial(list, [strided.strided(4), softmax.rows("float32")])
-compile_ahead([elementwise.copy(), strided.transpose(4)], {expected})
+start_ahead([elementwise.copy(), strided.transpose(4)], {expected})
 {then}
 """
 ENDLESS = "partial(time.sleep, 1000)"
@@ -209,7 +209,9 @@ def test_the_process_ends_with_its_parent(tmp_path: Path, sent: signal.Signals) 
         wait_until(lambda: not is_running(program.ahead))
 
 
-@pytest.mark.parametrize("then", ["input()", "input(); ahead.switch_off(); time.sleep(1000)"])
+@pytest.mark.parametrize(
+    "then", ["input()", "input(); compile_ahead.switch_off(); time.sleep(1000)"]
+)
 def test_the_process_is_killed_when_the_program_ends_or_switches_it_off(
     tmp_path: Path, then: str
 ) -> None:
@@ -229,7 +231,7 @@ def test_a_process_whose_parent_has_ended_already_ends(tmp_path: Path) -> None:
         write_message(file, b"%d" % (os.getpid() + 1))
         write_message(file, pickle.dumps(partial(time.sleep, 1000)))
         file.seek(0)
-        process = interpreter.start(
+        process = start_python.start(
             "nnefc.runtime.compile.ahead_process", host(), file, subprocess.DEVNULL
         )
     try:
@@ -241,11 +243,11 @@ def test_a_process_whose_parent_has_ended_already_ends(tmp_path: Path) -> None:
 def test_a_fork_leaves_the_process_to_its_parent_and_starts_its_own(tmp_path: Path) -> None:
     then = """
 if not os.fork():
-    ahead._background.close()
+    compile_ahead._background.close()
     sys.exit()
 os.wait()
 if not os.fork():
-    compile_ahead([strided.transpose(8), strided.strided(8)], kernels)
+    start_ahead([strided.transpose(8), strided.strided(8)], kernels)
     sys.exit()
 os.wait()
 print(0, flush=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from nnefc.runtime.compile import kernel_compiler
+from nnefc.runtime.compile.compile_unit import Function
 from nnefc.runtime.compile.kernel_compiler import object_code
-from nnefc.runtime.compile.unit import Function
 
 PROGRAM = """
 import os, sys, time

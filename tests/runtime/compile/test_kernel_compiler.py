@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from nnefc.kernels.codegen import object_code as codegen
+from nnefc.runtime.compile.compile_unit import CompileUnit, Function
 from nnefc.runtime.compile.kernel_compiler import object_code, object_codes
-from nnefc.runtime.compile.unit import CompileUnit, Function
 from tests.helpers.cache.compile_pool import PATIENCE
 from tests.helpers.command_line import SMALL
 
@@ -29,7 +29,7 @@ import os, signal, sys, threading, time
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.tile import blocked
-from nnefc.runtime.compile import pool as compile_pool
+from nnefc.runtime.compile import worker_pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import object_codes
 
 LARGE = [direct.convolution("float32", "float32", n, 8) for n in (1, 2)]

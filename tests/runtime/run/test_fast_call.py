@@ -14,7 +14,7 @@ import pytest
 import nnefc
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.tools.build import build
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.support.errors import NnefError
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from nnefc import NnefError, compile
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.runtime.run.profile import Profile, _threads  # pyright: ignore[reportPrivateUsage]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from nnefc.ir import DType, Graph, Op, TensorType, Variable
 from nnefc.lower import lower
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.support.errors import NnefError
 
 I32 = DType.INT32

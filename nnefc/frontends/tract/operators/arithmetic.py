@@ -16,7 +16,7 @@ from nnefc.ir import DType, Value
 from nnefc.symbolic.integers import specialized
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.model import ModelContext
+    from nnefc.frontends.tract.model_context import ModelContext
 
 # -- one operand: operations of NNEF 1.0.2
 

@@ -20,7 +20,7 @@ from nnefc.frontends.common.values import (
     extents,
     operand,
 )
-from nnefc.frontends.tract.operators import movement, signals
+from nnefc.frontends.tract.operators import fourier, movement
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
 from nnefc.frontends.tract.operators.movement import normalize_axes, normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import on_complex, operator
@@ -256,7 +256,7 @@ def div(make: OpBuilder, x: Any, y: Any) -> Any:
 @on_complex()
 def tract_core_fft(make: OpBuilder, input: ComplexTensor, axis: int, inverse: bool = False) -> Any:
     at = normalize_axis(axis, input.rank)
-    return ComplexTensor(signals.tract_core_fft(make, input.parts, at, inverse))
+    return ComplexTensor(fourier.tract_core_fft(make, input.parts, at, inverse))
 
 
 @on_complex()
@@ -269,4 +269,4 @@ def tract_core_stft(
     window: Operand | None = None,
 ) -> Any:
     at = normalize_axis(axis, input.rank)
-    return ComplexTensor(signals.tract_core_stft(make, input.parts, at, frame, stride, window))
+    return ComplexTensor(fourier.tract_core_stft(make, input.parts, at, frame, stride, window))

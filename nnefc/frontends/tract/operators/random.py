@@ -36,7 +36,7 @@ from nnefc.ops.core.common import sequence
 from nnefc.ops.tools.build import build
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.model import ModelContext, PriorState
+    from nnefc.frontends.tract.model_context import ModelContext, PriorState
 
 _GAMMA: Final = 0x9E3779B97F4A7C15
 """The distance between consecutive positions: 2^64 over the golden ratio, odd."""

@@ -1,0 +1,194 @@
+"""The content of the artifact of a dynamic model: its document, and patterns for each target.
+
+See docs/design/artifacts.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnefc.driver.targets import Task, build_targets, check_targets, serve
+from nnefc.dynamic.planner import Request, output_specs, traced_or_concrete
+from nnefc.formats.source_files import SourceFiles
+from nnefc.formats.tensor_file import StoredTensor
+from nnefc.options.compile_config import CompileConfig
+from nnefc.runtime.artifact.build_dynamic import DynamicBuild, build_patterns
+from nnefc.runtime.artifact.write_dynamic import PortableSource, write_dynamic
+from nnefc.runtime.memory.caller_arrays import TensorSpec
+from nnefc.support.limits import Limits
+from nnefc.support.memory_errors import memory_errors
+from nnefc.support.package import VERSION
+from nnefc.symbolic import linear_shapes
+
+if TYPE_CHECKING:
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.support.progress import Progress
+
+    Array = np.ndarray[Any, Any]
+    Content = tuple[PortableSource, list[DynamicBuild]]
+    Shapes = Mapping[str, Sequence[int]]
+
+
+def content_of(
+    source: GraphSource,
+    config: CompileConfig,
+    fixed: Shapes,
+    requests: Sequence[Request],
+    targets: Sequence[str],
+    progress: Progress | None = None,
+) -> Content:
+    """The document, and the patterns of the requests for each target.
+
+    `fixed`: the shapes of inputs that the model was compiled with.  Raises NnefError, also for
+    shapes that contradict the document.
+    """
+    checked = check_targets(targets)
+    with memory_errors("compile the model"):
+        for shapes, states, _ in requests:
+            source.graph(shapes, states=states)  # reads all tensors, and reports errors
+        portable = _portable(source, config, fixed, requests)
+        arrays = list(portable.arrays.values())
+        task = Task(
+            lambda advance: _build_native(source, config, requests, arrays, advance),
+            lambda file: write_dynamic(file, portable, []),
+            portable.nbytes,
+            "nnefc.dynamic.artifact_content",
+        )
+        return portable, build_targets(checked, task, config, progress)
+
+
+def _build_native(
+    source: GraphSource,
+    config: CompileConfig,
+    requests: Sequence[Request],
+    arrays: Sequence[Array],
+    progress: Progress | None,
+) -> DynamicBuild:
+    programs = [traced_or_concrete(source, config, request) for request in requests]
+    return build_patterns(programs, arrays, progress)
+
+
+# -- to data
+
+
+def _portable(
+    source: GraphSource, config: CompileConfig, fixed: Shapes, requests: Sequence[Request]
+) -> PortableSource:
+    files = source.files()
+    arrays = {
+        path: np.ascontiguousarray(stored.array)
+        for path, stored in files.tensors.items()
+        if stored.array.dtype.kind != "O"
+    }
+    numbers = {path: i for i, path in enumerate(arrays)}
+    tensors = [
+        {
+            "path": path,
+            "shape": stored.shape,
+            "array": numbers.get(path),
+            "texts": None if path in numbers else stored.array.reshape(-1).tolist(),
+            "blocks": stored.blocks,
+            "complex": stored.is_complex,
+        }
+        for path, stored in files.tensors.items()
+    ]
+    document = {
+        "file": files.file,
+        "random_weights": files.random_weights,
+        "symbols": dict(files.symbols),
+        "limits": asdict(files.limits),
+        "tensors": tensors,
+    }
+    facts = {
+        "source": _source_facts(source, fixed),
+        "document": document,
+        "requests": [
+            [list(shapes.items()), list(states.items()), list(axes.items())]
+            for shapes, states, axes in requests
+        ],
+    }
+    options = {"accuracy": config.accuracy, "check_indices": config.check_indices}
+    return PortableSource(source.name, VERSION, options, arrays, files.texts, facts)
+
+
+def _source_facts(source: GraphSource, fixed: Shapes) -> dict[str, Any]:
+    values = source.symbol_values(fixed)
+    linear = source.linear_shapes()
+    inputs = [TensorSpec.of(*each) for each in source.types(values).items()]
+    return {
+        "inputs": list(map(_spec, inputs)),
+        "results": list(map(_spec, output_specs(source, fixed))),
+        "free": [name for name in source.free if name not in values],
+        "fixed": list(fixed.items()),
+        "linear": None if linear is None else linear_shapes.to_data(linear),
+        "growing": list(source.growing_axes.items()),
+    }
+
+
+def _spec(spec: TensorSpec) -> tuple[str, str, tuple[int, ...]]:
+    return spec.name, spec.dtype.name, spec.shape
+
+
+# -- from data
+
+
+def source_in(artifact: DynamicArtifact) -> GraphSource:
+    """The source of the document in an artifact, whose tensors are those of the file."""
+    from nnefc.frontends.read_model import source_of
+
+    return source_of(_files_in(artifact))
+
+
+def _files_in(artifact: DynamicArtifact) -> SourceFiles:
+    texts, arrays = artifact.texts(), list(artifact.tensors().values())
+    with artifact.reading():
+        facts: Any = artifact.facts["document"]
+        seed = facts["random_weights"]
+        return SourceFiles(
+            str(facts["file"]),
+            texts,
+            {str(each["path"]): _tensor(each, arrays) for each in facts["tensors"]},
+            None if seed is None else int(seed),
+            {str(name): int(value) for name, value in facts["symbols"].items()},
+            Limits(**facts["limits"]),
+        )
+
+
+def _tensor(facts: Mapping[str, Any], arrays: Sequence[Array]) -> StoredTensor:
+    shape, number, blocks = tuple(facts["shape"]), facts["array"], facts["blocks"]
+    array: Array = arrays[int(number)] if number is not None else _texts(facts["texts"], shape)
+    return StoredTensor(shape, array, None if blocks is None else str(blocks), facts["complex"])
+
+
+def _texts(texts: Sequence[str], shape: tuple[int, ...]) -> Array:
+    array = np.empty(len(texts), object)
+    array[:] = texts
+    return array.reshape(shape)
+
+
+def requests_in(artifact: DynamicArtifact) -> list[Request]:
+    """The requests of the patterns in an artifact."""
+    with artifact.reading():
+        return [
+            Request(*({str(name): tuple(each) for name, each in part} for part in parts))
+            for parts in artifact.facts["requests"]
+        ]
+
+
+def _build(path: str, config: CompileConfig, progress: Progress) -> DynamicBuild:
+    """The build of the document in a file."""
+    from nnefc.runtime.artifact.artifact_file import open_file
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+
+    artifact = DynamicArtifact(open_file(path))
+    source, arrays = source_in(artifact), list(artifact.tensors().values())
+    return _build_native(source, config, requests_in(artifact), arrays, progress)
+
+
+if __name__ == "__main__":
+    serve(_build)

@@ -1,0 +1,129 @@
+"""Import NNEF 1.0: from a parsed document with its container, or from text, to a graph."""
+
+from __future__ import annotations
+
+from nnefc.formats.container import Container
+from nnefc.frontends.nnef.build_graph import Elaboration, ImportChoices, elaborate
+from nnefc.ir import DType, Graph
+from nnefc.ops.custom import unregistered
+from nnefc.options.import_config import DEFAULT, ImportConfig
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.support.limits import Limits
+from nnefc.syntax import ast
+from nnefc.syntax.parser import parse
+
+
+def import_document(
+    document: ast.Document, container: Container, config: ImportConfig, diagnostics: Diagnostics
+) -> Graph:
+    """The graph of a document, with its data and quantization."""
+    elaboration = _elaborated(document, config.limits, diagnostics, _choice(document, config))
+    _attach(elaboration, container, config, diagnostics)
+    return elaboration.graph
+
+
+def import_text(
+    text: str,
+    file: str = "<text>",
+    config: ImportConfig = DEFAULT,
+    diagnostics: Diagnostics | None = None,
+) -> Graph:
+    """The graph of a document without data; `file` names it in messages.
+
+    Raises NnefError with all errors; warnings go to `diagnostics`.
+    """
+    limits = config.limits
+    diagnostics = diagnostics or config.diagnostics()
+    document = parse(text, file, limits=limits, diagnostics=diagnostics)
+    elaboration = _elaborated(document, limits, diagnostics, _choice(document, config))
+    if config.random_weights is not None:
+        from nnefc.frontends.nnef.variable_data import load_data
+
+        load_data(elaboration.graph, None, diagnostics, random_weights=config.random_weights)
+    return elaboration.graph
+
+
+def check_document(
+    document: ast.Document,
+    *,
+    limits: Limits | None = None,
+    diagnostics: Diagnostics | None = None,
+) -> None:
+    """Check a document without its data; raises NnefError with all errors.
+
+    Custom operations that are not registered are no error; expressions that depend on the
+    shapes of their results are not checked.
+    """
+    limits = limits or Limits()
+    diagnostics = diagnostics or Diagnostics(limit=limits.errors)
+    elaborate(document, limits=limits, diagnostics=diagnostics)
+    diagnostics.raise_errors()
+
+
+def graph_of(document: ast.Document) -> Graph:
+    """The graph of a document without data, with default options."""
+    diagnostics = Diagnostics()
+    return _elaborated(document, Limits(), diagnostics, ImportChoices()).graph
+
+
+def _elaborated(
+    document: ast.Document, limits: Limits, diagnostics: Diagnostics, choice: ImportChoices
+) -> Elaboration:
+    elaboration = elaborate(document, limits=limits, diagnostics=diagnostics, choice=choice)
+    diagnostics.raise_errors()
+    if not elaboration.complete:
+        missing = [
+            unregistered(name, document.source.place(declaration.fragment.at))
+            for name, declaration in elaboration.scope.declared.items()
+            if declaration.spec is None and declaration.fragment.body is None
+        ]
+        assert missing, "only an operation that is not known leaves a graph incomplete"
+        raise NnefError(missing)
+    return elaboration
+
+
+def _attach(
+    elaboration: Elaboration, container: Container, config: ImportConfig, diagnostics: Diagnostics
+) -> None:
+    """Load the data of variables and apply the quantization file."""
+    from nnefc.frontends.nnef import quantization, variable_data
+
+    entries: list[quantization.Quantization] = []
+    text = container.quantization()
+    if text is not None and container.quantization_file is not None:
+        entries = quantization.read_quantization(
+            text, container.quantization_file, elaboration, config.limits, diagnostics
+        )
+    if config.load_data:
+        variable_data.load_data(
+            elaboration.graph,
+            container,
+            diagnostics,
+            random_weights=config.random_weights,
+            require=config.require_data,
+            dequantize=quantization.decoders(elaboration, entries),
+        )
+    if config.quantize and entries:
+        quantization.apply_quantization(elaboration, entries, diagnostics)
+    diagnostics.raise_errors()
+
+
+def _choice(document: ast.Document, config: ImportConfig) -> ImportChoices:
+    """The item types and input shapes of a configuration; raises NnefError `input/shape`."""
+    chosen: dict[str, tuple[int, ...]] = {}
+    problems: list[str] = []
+    parameters = [p.name for p in document.graph.parameters]
+    for name, shape in config.shapes.items():
+        extents = tuple(shape)
+        if name not in parameters:
+            problems.append(f"the graph has no input '{name}'; it has {', '.join(parameters)}")
+        elif not all(isinstance(n, int) and n > 0 for n in extents):
+            problems.append(f"shape of '{name}' must be of positive integers, not {extents}")
+        elif len(extents) > config.limits.rank:
+            problems.append(
+                f"shape of '{name}' has rank {len(extents)}; at most {config.limits.rank}"
+            )
+        chosen[name] = extents
+    if problems:
+        raise NnefError(Diagnostic("input/shape", problem) for problem in problems)
+    return ImportChoices(scalar=DType(config.scalar), integer=DType(config.integer), shapes=chosen)

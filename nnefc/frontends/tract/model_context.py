@@ -1,0 +1,288 @@
+"""The model that operators belong to: its inputs, weights, symbols and states."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nnefc.frontends.common.graph_names import count_name, room_for, state_name, unused_name
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import (
+    ComplexTensor,
+    DatumType,
+    KnownTensor,
+    Operand,
+    OperatorError,
+    QuantizedTensor,
+    integers,
+    operand,
+)
+from nnefc.frontends.tract.evaluation_context import BROKEN, Scope
+from nnefc.frontends.tract.quantization import dequantize, quantize
+from nnefc.frontends.tract.weights import Weights
+from nnefc.ir import Count, DType, Graph, State, TensorType, Value
+from nnefc.ops.extended import append
+from nnefc.support.limits import Limits, how_to_raise
+from nnefc.symbolic.integers import is_symbolic
+from nnefc.syntax import ast
+
+
+@dataclass(slots=True, eq=False)
+class SourceState:
+    """State shared by all graphs that one source makes of its document."""
+
+    entropy: int = 0
+    """The seed of random number generators without one."""
+    growing_axes: dict[str, int] = field(default_factory=dict[str, int])
+    """The axis along which each growing state grows, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriorState:
+    """The value of a state after the previous call: an input, valid in its first items."""
+
+    value: Value
+    dims: tuple[int, ...]
+    """The shape of the valid items."""
+
+
+class _StateUpdate(NamedTuple):
+    """How a call changes a state: it returns a new value `after`, or appends along `axis`."""
+
+    before: Value | None
+    after: Operand | None
+    axis: int | None = None
+
+
+class ModelContext:
+    """The model that operators belong to: it makes inputs and states, and holds the weights."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        document: ast.Document,
+        shapes: Mapping[str, Sequence[int]],
+        states: Mapping[str, Sequence[int]],
+        quantized: Mapping[str, DatumType],
+        weights: Weights,
+        limits: Limits,
+        in_place: bool = True,
+    ) -> None:
+        self.graph = graph
+        self.weights = weights
+        self.limits = limits
+        self.in_place = in_place
+        """Whether growing states append to the memory of their inputs."""
+        self.container = weights.container
+        self.inputs: dict[str, Value | QuantizedTensor | KnownTensor] = {}
+        self.symbols: Mapping[str, int] = {}
+        self.source_state = SourceState()
+        self.depth = 0
+        """The number of models around this one (`tract_core_submodel`)."""
+        self._parameters = [p.name for p in document.graph.parameters]
+        self._quantized = quantized
+        self._shapes = shapes
+        self._states = states
+        self._updates: dict[str, _StateUpdate] = {}
+        """By the name of the state, in the order of the operators."""
+        self._names: Counter[str] = Counter()
+        self._unnamed: Counter[str] = Counter()
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether extents of the graph are symbolic, so that it serves several shapes."""
+        extents = [extent for shape in self._states.values() for extent in shape]
+        return is_symbolic([*self.symbols.values(), *extents])
+
+    def free_name(self, name: str) -> str:
+        """`name`, with a number appended if a tensor has that name already."""
+        self._names[name] += 1
+        count = self._names[name]
+        return name if count == 1 else self.free_name(f"{name}_{count}")
+
+    def external(self, name: str, datum: DatumType, shape: Any) -> Any:
+        """The input that the document assigns to `name`; raises OperatorError.
+
+        An input without items is a known tensor.
+        """
+        if name not in self._parameters:
+            name = self.free_name(name or "external")
+            self._parameters.append(name)
+        if name in self.inputs:
+            return self.inputs[name]
+        datum = self._quantized.get(name, datum)
+        dims = tuple(self._shapes[name]) if name in self._shapes else integers(shape)
+        type_ = TensorType(datum.dtype, dims)
+        self._check_size(name, type_)
+        value = Value(type_, self.free_name(name))
+        self.inputs[name] = value
+        if 0 in dims:  # known, so results without items need no operations
+            return KnownTensor(np.zeros(dims, datum.dtype.numpy), datum.dtype)
+        return (
+            value if datum.scale is None else QuantizedTensor(value, datum.scale, datum.zero_point)
+        )
+
+    def about_empty_inputs(self) -> str:
+        """A hint that names the inputs without items; empty if there are none."""
+        shapes = ((name, [*x.type.dims]) for name, x in self.inputs.items())
+        empty = [f"input '{name}' has shape {dims}" for name, dims in shapes if 0 in dims]
+        return f"{', '.join(empty)}: no items to compute with" if empty else ""
+
+    def _check_size(self, name: str, type_: TensorType) -> None:
+        """Raise OperatorError for an input whose extents, rank or size are not allowed."""
+        if any(extent < 0 for extent in type_.dims):
+            raise OperatorError(
+                "input/shape", f"'{name}' has a negative extent: {list(type_.dims)}"
+            )
+        if type_.rank > self.limits.rank:
+            message = f"'{name}' has rank {type_.rank}, more than {self.limits.rank}"
+            raise OperatorError("limit/rank", message, how_to_raise("rank"))
+        # an extent of 0 counts as 1: the other extents recur in tensors that do have items
+        nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
+        if nbytes > self.limits.tensor_bytes:
+            message = f"'{name}' has {nbytes:,} bytes, more than {self.limits.tensor_bytes:,}"
+            raise OperatorError("limit/tensor", message, how_to_raise("tensor_bytes"))
+
+    def state_name(self, kind: str) -> str:
+        """A name for a state that the document does not name."""
+        self._unnamed[kind] += 1
+        return f"{kind}_{self._unnamed[kind]}"
+
+    def prior_state(
+        self,
+        name: str,
+        dtype: DType,
+        rank: int | None = None,
+        room: tuple[int, int] | None = None,
+    ) -> PriorState | None:
+        """The input that holds a state; None if no call has stored it yet.
+
+        `rank`: the rank that the state must have.  `room`: (axis, n) if the input has memory for at
+        least n more items along an axis.  Raises OperatorError for a state of another rank, or one
+        that another operator stores.
+        """
+        shape = self._states.get(name)
+        if name in self._updates:
+            raise OperatorError("tract/state", f"two operators store the state '{name}'")
+        if shape is None:
+            return None
+        dims = tuple(shape)
+        if rank is not None and len(dims) != rank:
+            message = f"the state '{name}' has shape {list(dims)}, but must have rank {rank}"
+            raise OperatorError("input/state", message)
+        if room is not None:
+            dims = room_for(dims, *room)
+        return PriorState(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
+
+    def store_state(self, name: str, before: PriorState | None, after: Operand) -> None:
+        """Make `after` the value of a state in the next call."""
+        self._updates[name] = _StateUpdate(before and before.value, after)
+
+    def append_to_state(
+        self, make: OpBuilder, name: str, before: PriorState, more: Operand, axis: int
+    ) -> None:
+        """Append `more` along an axis to a state whose input has room for it."""
+        self._updates[name] = _StateUpdate(before.value, None, axis)
+        if more.type.dims[axis] > 0:
+            make(append.NAME, before.value, more, axis=axis, begin=before.dims[axis])
+
+    def quantize(self, make: OpBuilder, value: Any, datum: DatumType) -> QuantizedTensor:
+        """A value quantized to `datum`; unchanged if it has that type, scale and zero point."""
+        scale = datum.scale or 1.0
+        if isinstance(value, QuantizedTensor):
+            same = (value.type.dtype, value.scale, value.zero_point)
+            if same == (datum.dtype, scale, datum.zero_point):
+                return value
+            value = dequantize(make, value)
+        return quantize(make, operand(value), datum)
+
+    def dequantize(self, make: OpBuilder, value: QuantizedTensor) -> Operand:
+        """The real items of a quantized tensor, in float32."""
+        return dequantize(make, value)
+
+    def connect(self, document: ast.Document, scope: Scope, make: OpBuilder) -> list[OperatorError]:
+        """Add the inputs, outputs, states and counts to the graph; returns the errors."""
+        wrong = self._connect_inputs()
+        for update in self._updates.values():
+            if update.before is not None:
+                self._add_input(update.before)
+        wrong += self._connect_results(document, scope, make)
+        self._connect_states(make)
+        self._connect_counts(make)
+        return wrong
+
+    def _connect_inputs(self) -> list[OperatorError]:
+        """Add the document's inputs to the graph, in the order of its parameters."""
+        wrong: list[OperatorError] = []
+        for name, times in Counter(self._parameters).items():
+            value = self.inputs.get(name)
+            if times > 1:
+                wrong.append(
+                    OperatorError("identifier/parameter", f"'{name}' is a parameter twice")
+                )
+            elif value is None:
+                hint = f"write {name} = tract_core_external(shape = [...], datum_type = 'f32');"
+                message = f"parameter '{name}' of the graph is never introduced"
+                wrong.append(OperatorError("identifier/parameter", message, hint))
+            else:
+                self._add_input(value)
+        return wrong
+
+    def _connect_results(
+        self, document: ast.Document, scope: Scope, make: OpBuilder
+    ) -> list[OperatorError]:
+        """Add the document's results as outputs of the graph."""
+        wrong: list[OperatorError] = []
+        for result in document.graph.results:
+            value = scope.values.get(result.name)
+            if value is None:
+                message = f"result '{result.name}' of the graph is never assigned"
+                wrong.append(OperatorError("identifier/result", message))
+            elif value is not BROKEN:
+                try:
+                    match value:
+                        case QuantizedTensor():
+                            tensor = value.codes
+                        case ComplexTensor():
+                            tensor = value.parts
+                        case _:
+                            tensor = operand(value)
+                    self._add_output(make.value(tensor, may_be_empty=True), result.name)
+                except OperatorError as what:
+                    message = f"result '{result.name}' of the graph: {what.message}"
+                    wrong.append(OperatorError(what.rule, message, what.hint))
+        return wrong
+
+    def _connect_states(self, make: OpBuilder) -> None:
+        """Add the new values of states as outputs, and all states to the graph."""
+        for name, (before, after, axis) in self._updates.items():
+            output = None
+            if after is not None:
+                output = len(self.graph.outputs)
+                self.graph.add_output(make.value(after, may_be_empty=True), state_name(name))
+            taken = None if before is None else before.index
+            self.graph.states.append(State(name, taken, output, axis))
+
+    def _connect_counts(self, make: OpBuilder) -> None:
+        """Add an output with the number of valid items for each output that has more room."""
+        outputs = list(zip(self.graph.outputs, self.graph.output_names, strict=True))
+        for of, (value, name) in enumerate(outputs):
+            if value in make.counted:
+                axis, count = make.counted[value]
+                self.graph.counts.append(Count(len(self.graph.outputs), of, axis))
+                self.graph.add_output(count, count_name(name, axis))
+
+    def _add_input(self, value: Any) -> None:
+        tensor = value.codes if isinstance(value, QuantizedTensor) else value
+        assert isinstance(tensor, Value)
+        tensor.index = len(self.graph.inputs)
+        self.graph.inputs.append(tensor)
+
+    def _add_output(self, value: Value, name: str) -> None:
+        """Add an output, whose name is numbered if a result repeats it."""
+        self.graph.add_output(value, unused_name(name, self.graph.output_names))

@@ -1,0 +1,270 @@
+"""`CompiledModel`: a model for known shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from nnefc.formats.files import FilePath
+from nnefc.runtime.compile.compiled_program import CompiledProgram
+from nnefc.runtime.memory.arena_pool import ArenaPool
+from nnefc.runtime.plan.plan import Plan
+from nnefc.runtime.run.executable import Executable, empty_array
+from nnefc.runtime.run.model_interface import Model
+from nnefc.runtime.run.runner import PlanRunner
+from nnefc.runtime.run.signature import ordered
+from nnefc.support.errors import NnefError
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
+    from nnefc.program.program import Program
+    from nnefc.runtime.memory.variables import Variables
+    from nnefc.runtime.memory.weight_pool import WeightPool
+    from nnefc.runtime.run.fast_call import FastCall
+    from nnefc.runtime.run.profile import Profile
+    from nnefc.support.progress import Progress
+
+Array = np.ndarray[Any, Any]
+
+
+class Origin(Protocol):
+    """The source of a model, which can write it to files."""
+
+    @property
+    def graph(self) -> Graph: ...
+
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str] | None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write an artifact."""
+        ...
+
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        """Write a folder for C programs; returns the names of its files."""
+        ...
+
+    def reduce(self, model: CompiledModel) -> Any:
+        """The value of `__reduce__`."""
+        ...
+
+
+class _UnsavableOrigin:
+    """The origin of a model compiled from a program directly, which cannot be saved."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str] | None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.reduce(model)
+
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        return self.reduce(model)
+
+    def reduce(self, model: CompiledModel) -> Any:
+        raise NnefError.of(
+            "input/argument", f"{model} was compiled from launches: it cannot be saved"
+        )
+
+
+_MAX_FAST_CALL_WORK = 1_000_000
+"""Operations and bytes of a plan that may run with the GIL held: some tens of microseconds."""
+
+
+class CompiledModel(Executable, Model):
+    """A model for known shapes, as native code.
+
+    Concurrent calls each have their own memory; calls of a model that updates variables run one
+    after the other.  In the child of a fork the model works as in the parent, with its own copy of
+    the variables.
+    """
+
+    _internal = frozenset({"nbytes", "of", "state_keys", "threads_wanted"})
+
+    def __init__(
+        self,
+        compiled: CompiledProgram,
+        origin: Origin,
+        *,
+        threads: int | None = None,
+        arenas: ArenaPool | None = None,
+    ) -> None:
+        """`threads` includes the caller; None: all usable CPUs."""
+        runner = PlanRunner(compiled, threads, arenas)
+        super().__init__(runner, compiled.inputs, compiled.outputs, compiled.session)
+        self._origin = origin
+        self.plan: Plan = compiled.plan
+        self._threads = threads
+        self._fast = self._fast_call()
+        self._native = self._fast and self._fast.call
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        graph: Graph,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        origin: Origin | None = None,
+        shared: WeightPool | None = None,
+    ) -> CompiledModel:
+        """Compile `program`, which computes `graph`; without `origin` it cannot be saved."""
+        from nnefc.runtime.compile.compiled_program import compile_program
+
+        packed, arenas = (shared.packed, shared.arenas) if shared else (None, None)
+        compiled = compile_program(program, graph, progress, packed)
+        return cls(compiled, origin or _UnsavableOrigin(graph), threads=threads, arenas=arenas)
+
+    def _fast_call(self) -> FastCall | None:
+        """A native call, for plans of some microseconds that may hold the GIL."""
+        is_small = self._runner.compiled.work <= _MAX_FAST_CALL_WORK
+        if not self._runner.is_simple or len(self.outputs) != 1 or not is_small:
+            return None
+        from nnefc.runtime.run.fast_call import make_fast_call
+
+        self._fast_context = context = self._runner.reserve()
+        return make_fast_call(
+            self.inputs,
+            self.outputs[0],
+            run=self._runner.team.run_alone_address,
+            launches=context.launches,
+            count=len(self.plan.launches),
+            bases=context.address,
+            first_input=self._runner.first_input,
+        )
+
+    # -- running
+
+    def profile(self, /, *arrays: Any, seconds: float = 1.0, **named: Any) -> Profile:
+        """Run the model for about `seconds` and record when and on which thread each launch runs.
+
+        The arguments are those of a call; launch i of the profile is `launches[i]`.  Variables that
+        the graph updates change as in any run.
+        """
+        from nnefc.runtime.run.profile import profile
+
+        arrays = ordered(arrays, named, self.inputs)
+        self._signature.check_count(arrays)
+        taken, results = self._signature.accept(arrays), list(map(empty_array, self.outputs))
+        return profile(
+            self.plan,
+            self._runner.compiled.code.address,
+            lambda launches: self._run(taken, results, launches),
+            seconds=seconds,
+        )
+
+    # -- state
+
+    @property
+    def variables(self) -> Variables:
+        """Maps labels to copies of values; variables that the graph updates can be set."""
+        return self._runner.variables
+
+    def reset(self) -> None:
+        """Restore the initial values of the variables that the graph updates."""
+        self._runner.variables.reset()
+
+    # -- files
+
+    def save(
+        self,
+        path: FilePath,
+        *,
+        targets: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write the model as an artifact, which `nnefc.load` opens.
+
+        Args:
+            path: The file, such as net.nnefc; an existing file is replaced atomically.
+            targets: Processors to compile for: "native" is this processor with all its features,
+                the others are names of instruction sets, such as "x86-64-v3".  None: "native", or
+                the targets of its file for a loaded model.
+            progress: Called as `progress(done, total, label)` while kernels are compiled, one
+                target after the other; with several targets, labels begin with the target.
+
+        Initial and current values of variables that the graph updates are both saved.
+
+        Raises:
+            NnefError: `input/...` for unknown targets, `data/write` if the file cannot be written.
+        """
+        from nnefc.formats.files import require_path
+
+        require_path("the artifact", path)
+        self._origin.save(self, path, targets, progress)
+
+    def emit_c(
+        self, folder: FilePath, *, name: str | None = None, target: str = "native"
+    ) -> list[str]:
+        """Write the model for C programs, which need neither Python nor nnefc.
+
+        Args:
+            folder: A new or empty folder.
+            name: Prefix of the names of functions and files: NAME_create, NAME_run ...; None: the
+                name of the graph, made a valid C identifier.
+            target: The processor to compile for: "native" is this processor with all its features,
+                the others are names of instruction sets, such as "x86-64-v3".
+
+        Returns:
+            The names of the files: NAME.o, libNAME.so if a linker is installed, NAME.h,
+            NAME.weights if the model has more than a few, main.c, CMakeLists.txt.
+
+        Raises:
+            NnefError: `input/...` for an invalid name or unknown target, `data/write` if the folder
+                cannot be written.
+        """
+        from nnefc.formats.files import require_path
+
+        require_path("the folder", folder)
+        return self._origin.emit_c(self, folder, name, target)
+
+    def __reduce__(self) -> Any:
+        """Pickle the artifact that `save` writes, and the number of threads."""
+        return self._origin.reduce(self)
+
+    @property
+    def state_keys(self) -> tuple[str, ...]:
+        """Labels, in lower case, of the variables that the graph updates."""
+        return self._runner.compiled.states
+
+    @property
+    def threads_wanted(self) -> int | None:
+        """The number of threads that the caller requested; None: all usable CPUs."""
+        return self._threads
+
+    # -- facts
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the model computes; of a loaded model, the graph before lowering."""
+        return self._origin.graph
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that a call needs for values between launches."""
+        return self.plan.arena_bytes
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of packed weights and tables."""
+        return self._runner.compiled.constant_bytes
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(map(str, self.inputs)), ", ".join(map(str, self.outputs))
+        return f"<CompiledModel {self._runner.compiled.name}({inputs}) -> ({outputs})>"
