@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
-from nnefc.ops.core.common import MAX_RANK
+from nnefc.ops.core.attribute_checks import MAX_RANK
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.known_data import KnownValues, constant_op

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import WrongIndex
+from nnefc.ops.core.index_check import WrongIndex
 from nnefc.ops.tools.table import operations
 
 coordinates = st.integers(-12, 60).map(lambda i: i / 4)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnefc.ir import Op, Value
 from nnefc.lower.context import Lowering
-from nnefc.ops.core.common import WrongIndex, within
+from nnefc.ops.core.index_check import WrongIndex, checked_indices
 from nnefc.support.index_message import index_error
 from nnefc.symbolic.integers import is_symbolic
 
@@ -31,7 +31,7 @@ def index_words(
         shape = indices.type.dims
         return [len(shape), *shape] if lower.check_indices else [-1]
     try:
-        within(data.reshape(-1, len(extents)), extents, counts_from_end=counts_from_end)
+        checked_indices(data.reshape(-1, len(extents)), extents, counts_from_end=counts_from_end)
     except WrongIndex as wrong:
         position = np.unravel_index(wrong.position, data.shape) if data.ndim else ()
         raise index_error(

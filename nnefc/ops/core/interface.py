@@ -8,7 +8,7 @@ from typing import Any
 
 from nnefc.ir import DType
 from nnefc.ir.graph import Attribute
-from nnefc.ops.core.common import sequence
+from nnefc.ops.core.attribute_checks import sequence
 from nnefc.ops.core.spec import OpSpec
 from nnefc.syntax.ast import (
     Array,

@@ -6,9 +6,10 @@ import numpy as np
 
 from nnefc.ir import TensorType
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import axis_attribute, axis_within, listing
+from nnefc.ops.core.axes import axis_attribute, axis_within
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import STORAGE
+from nnefc.ops.core.value_text import listing
 
 NAME = "append"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import aligned, broadcasting, same
+from nnefc.ops.core.broadcast import aligned, broadcasting, same
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, ELEMENTWISE
 from nnefc.ops.standard.unary import samples_of_ranks

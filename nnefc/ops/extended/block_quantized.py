@@ -6,9 +6,10 @@ import numpy as np
 
 from nnefc.ir import DType, Shape, TensorType
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import attempt, listing, one_of, positive, rank_allowed, volume
+from nnefc.ops.core.attribute_checks import attempt, one_of, positive, rank_allowed, volume
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE, Folding
+from nnefc.ops.core.value_text import listing
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 
 

@@ -13,10 +13,12 @@ import numpy as np
 from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.attribute_checks import attempt, fits, rank_allowed
+from nnefc.ops.core.axes import axis_attribute
 from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.common import attempt, axis_attribute, fits, listing, rank_allowed
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE
+from nnefc.ops.core.value_text import listing
 
 
 def _complex_axis(call: Call) -> tuple[int, Shape]:

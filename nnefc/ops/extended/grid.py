@@ -9,9 +9,10 @@ import numpy as np
 from nnefc.ir import Shape, TensorType
 from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import LARGEST, listing, one_of, volume
+from nnefc.ops.core.attribute_checks import LARGEST, one_of, volume
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE
+from nnefc.ops.core.value_text import listing
 from nnefc.ops.extended.resampling import cubic
 
 MODES = ("bilinear", "nearest", "bicubic")

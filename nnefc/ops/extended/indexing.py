@@ -14,18 +14,13 @@ import numpy as np
 from nnefc.ir import DType, Op, Shape, TensorType
 from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.attribute_checks import attempt, one_of, rank_allowed
+from nnefc.ops.core.axes import axis_attribute, axis_within
 from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.common import (
-    attempt,
-    axis_attribute,
-    axis_within,
-    listing,
-    one_of,
-    rank_allowed,
-    within,
-)
+from nnefc.ops.core.index_check import checked_indices
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import INDEXING
+from nnefc.ops.core.value_text import listing
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
@@ -75,7 +70,7 @@ def _gather_elements(call: Call) -> TensorType:
 def _element_coordinates(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
     """Coordinates in a tensor of shape `shape` of the items that `indices` select along `axis`."""
     coordinates: list[Array] = [*np.indices(indices.shape)]
-    coordinates[axis] = within(indices, shape[axis])
+    coordinates[axis] = checked_indices(indices, shape[axis])
     return tuple(coordinates)
 
 
@@ -145,7 +140,7 @@ def _gather_nd(call: Call) -> TensorType:
 
 def _slice_coordinates(shape: Shape, indices: Array) -> tuple[Array, ...]:
     """Coordinates along the first dimensions of a tensor of shape `shape`, one array each."""
-    valid = within(indices, shape[: indices.shape[-1]])
+    valid = checked_indices(indices, shape[: indices.shape[-1]])
     return tuple(valid[..., d] for d in range(indices.shape[-1]))
 
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from nnefc.ir import DType, Shape, TensorType
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import listing, positive, rank_allowed
+from nnefc.ops.core.attribute_checks import positive, rank_allowed
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE
+from nnefc.ops.core.value_text import listing
 
 
 def _iota(call: Call) -> TensorType:

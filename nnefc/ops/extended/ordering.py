@@ -7,7 +7,8 @@ import numpy as np
 from nnefc.ir import DType, TensorType
 from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import attempt, axis_attribute, axis_within
+from nnefc.ops.core.attribute_checks import attempt
+from nnefc.ops.core.axes import axis_attribute, axis_within
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE, Folding
 

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.attribute_checks import extents_allowed, fits, length, one_of
 from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.common import extents_allowed, fits, length, listing, one_of
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE, Folding
+from nnefc.ops.core.value_text import listing
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import traced_call
 

@@ -12,7 +12,8 @@ import numpy as np
 from nnefc.ir import Op, TensorType, Value
 from nnefc.ops.core import batch_rules, permute_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import align, axes_attribute, axes_within, broadcasting, same
+from nnefc.ops.core.axes import axes_attribute, axes_within
+from nnefc.ops.core.broadcast import align, broadcasting, same
 from nnefc.ops.core.cost import Cost, input_items
 from nnefc.ops.core.spec import Call, Emit, Expand, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, OPAQUE, Sign

@@ -7,7 +7,7 @@ from typing import Any
 
 from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core import batch_rules
-from nnefc.ops.core.common import attempt
+from nnefc.ops.core.attribute_checks import attempt
 from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
 from nnefc.ops.core.traits import ACCUMULATION, COMPOUND, Convolution

@@ -9,7 +9,8 @@ import numpy as np
 from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import MAX_RESULTS, align, broadcast_shapes
+from nnefc.ops.core.attribute_checks import MAX_RESULTS
+from nnefc.ops.core.broadcast import align, broadcast_shapes
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, MOVEMENT
 from nnefc.ops.standard.reduce import reduced_shape

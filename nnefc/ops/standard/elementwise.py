@@ -13,7 +13,7 @@ import numpy as np
 from nnefc.ir import DType, TensorType
 from nnefc.ops.core import affine_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import aligned, broadcasting, same
+from nnefc.ops.core.broadcast import aligned, broadcasting, same
 from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import CHEAP_ELEMENTWISE, ELEMENTWISE, ItemTypes, Sign, Traits

@@ -9,9 +9,10 @@ import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType
 from nnefc.ops.core.arrays import Array, widen
-from nnefc.ops.core.common import attempt, listing, positive, rank_allowed, volume
+from nnefc.ops.core.attribute_checks import attempt, positive, rank_allowed, volume
 from nnefc.ops.core.spec import Call, Interpreter, OpSpec, Sample
 from nnefc.ops.core.traits import DATA, STORAGE
+from nnefc.ops.core.value_text import listing
 
 _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]*")
 

@@ -10,10 +10,11 @@ from nnefc.ir import Op, Shape, TensorType, Value
 from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.common import align, broadcast_shapes, listing
+from nnefc.ops.core.broadcast import align, broadcast_shapes
 from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import ACCUMULATION, COMPOUND
+from nnefc.ops.core.value_text import listing
 
 PANELS: Final = 2
 """Times that kernels read the rows of a product, about: once for every panel of columns."""

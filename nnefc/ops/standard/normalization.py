@@ -11,15 +11,9 @@ import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import (
-    align,
-    attempt,
-    axes_attribute,
-    axes_within,
-    broadcasting,
-    length,
-    positive_items,
-)
+from nnefc.ops.core.attribute_checks import attempt, length, positive_items
+from nnefc.ops.core.axes import axes_attribute, axes_within
+from nnefc.ops.core.broadcast import align, broadcasting
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, WINDOW, Traits
 from nnefc.ops.core.window_arithmetic import resolve

@@ -12,7 +12,8 @@ import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import align, attempt, broadcast
+from nnefc.ops.core.attribute_checks import attempt
+from nnefc.ops.core.broadcast import align, broadcast
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.standard.activation import clamp

@@ -16,7 +16,7 @@ import numpy as np
 from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.ops.core import blocked_rules, permute_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import axes_attribute, axes_within
+from nnefc.ops.core.axes import axes_attribute, axes_within
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, REDUCTION, Sign, Traits
 from nnefc.ops.standard.elementwise import divide

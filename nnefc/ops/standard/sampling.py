@@ -10,9 +10,10 @@ import numpy as np
 from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core import batch_rules, blocked_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import length, listing, one_of, positive_items
+from nnefc.ops.core.attribute_checks import length, one_of, positive_items
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, OPAQUE
+from nnefc.ops.core.value_text import listing
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
 from nnefc.ops.core.window_reference import along
 

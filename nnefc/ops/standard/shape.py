@@ -7,17 +7,12 @@ import numpy as np
 from nnefc.ir import Attribute, Op, Shape, TensorType
 from nnefc.ops.core import batch_rules, strided_rules
 from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.attribute_checks import attempt, rank_allowed, volume
+from nnefc.ops.core.axes import axes_attribute, axes_within
 from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.common import (
-    attempt,
-    axes_attribute,
-    axes_within,
-    listing,
-    rank_allowed,
-    volume,
-)
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.core.traits import MOVEMENT, VIEW
+from nnefc.ops.core.value_text import listing
 
 # -- reshape, squeeze, unsqueeze
 

@@ -10,25 +10,21 @@ import numpy as np
 from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.core import batch_rules, blocked_rules, permute_rules, strided_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.common import (
+from nnefc.ops.core.attribute_checks import (
     attempt,
-    axes_attribute,
-    axes_within,
-    axis_attribute,
-    axis_within,
-    enumeration,
     extents_allowed,
     fits,
     length,
-    listing,
     one_of,
     positive_items,
     rank_allowed,
-    within,
 )
+from nnefc.ops.core.axes import axes_attribute, axes_within, axis_attribute, axis_within
+from nnefc.ops.core.batch_rules import Rows
+from nnefc.ops.core.index_check import checked_indices
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.core.traits import INDEXING, MOVEMENT, Slices
+from nnefc.ops.core.value_text import enumeration, listing
 from nnefc.ops.core.window_arithmetic import BORDERS, OUTSIDE, source_indices
 
 # -- slice
@@ -227,8 +223,8 @@ def _gather(call: Call) -> TensorType:
 
 
 def gather(input: Array, indices: Array, *, axis: int = 0) -> Array:
-    """output[a..., i..., b...] = input[a..., within(indices[i...]), b...]."""
-    return np.take(input, within(indices, input.shape[axis]), axis)
+    """output[a..., i..., b...] = input[a..., checked_indices(indices[i...]), b...]."""
+    return np.take(input, checked_indices(indices, input.shape[axis]), axis)
 
 
 def _slice_sample(

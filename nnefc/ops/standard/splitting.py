@@ -7,17 +7,11 @@ import numpy as np
 from nnefc.ir import Shape, TensorType
 from nnefc.ops.core import blocked_rules, permute_rules, strided_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import (
-    MAX_RESULTS,
-    attempt,
-    axis_attribute,
-    axis_within,
-    listing,
-    positive,
-    rank_allowed,
-)
+from nnefc.ops.core.attribute_checks import MAX_RESULTS, attempt, positive, rank_allowed
+from nnefc.ops.core.axes import axis_attribute, axis_within
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.core.traits import CUT, JOIN
+from nnefc.ops.core.value_text import listing
 
 # -- split and concat, stack and unstack
 

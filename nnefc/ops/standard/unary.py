@@ -9,7 +9,7 @@ import numpy as np
 
 from nnefc.ops.core import affine_rules
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.common import same
+from nnefc.ops.core.broadcast import same
 from nnefc.ops.core.spec import OpSpec, Sample
 from nnefc.ops.core.traits import CHEAP_ELEMENTWISE, ELEMENTWISE, Sign, Traits
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from nnefc.ir import DType, TensorType
 from nnefc.ops.core import batch_rules, blocked_rules
-from nnefc.ops.core.common import listing
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import POOLING, WINDOW, WINDOW_POSITIONS
+from nnefc.ops.core.value_text import listing
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.core.window_reference import argmax_pool, box, debox, desample, sample
 from nnefc.ops.standard.window_checks import check_pooling

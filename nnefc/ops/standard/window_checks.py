@@ -11,8 +11,9 @@ from typing import Any
 
 from nnefc.ir import Shape
 from nnefc.ir.graph import Attribute
-from nnefc.ops.core.common import attempt, fits, length, listing, one_of, positive_items
+from nnefc.ops.core.attribute_checks import attempt, fits, length, one_of, positive_items
 from nnefc.ops.core.spec import Call, NotKnown
+from nnefc.ops.core.value_text import listing
 from nnefc.ops.core.window_arithmetic import (
     Window,
     convolution_groups,

@@ -1,0 +1,37 @@
+"""Checks of indices in the references: an index out of range is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.ops.core.arrays import Array
+
+
+class WrongIndex(LookupError):
+    """An index is out of range; raised by references, which know no names."""
+
+    def __init__(self, indices: Array, position: int, valid: tuple[int, int]) -> None:
+        """`position` in `indices`, an operand or a slice of it; `valid`: lowest index, extent."""
+        self.indices = indices
+        self.position = position
+        self.valid = valid
+        self.value = int(indices.reshape(-1)[position])
+        super().__init__(f"index {self.value} is not in the range {valid[0]} to {valid[1] - 1}")
+
+
+def checked_indices(indices: Array, extent: Any, *, counts_from_end: bool = True) -> Array:
+    """Indices from 0 to `extent` - 1; raises WrongIndex for the first out of range.
+
+    Negative indices count from the end, if `counts_from_end`.  `extent` may be an array of extents,
+    one for each item along the last dimension.
+    """
+    extents = np.broadcast_to(extent, indices.shape)
+    lowest = -extents if counts_from_end else np.zeros_like(extents)
+    wrong = np.flatnonzero((indices < lowest) | (indices >= extents))
+    if wrong.size:
+        first = int(wrong[0])
+        valid = int(lowest.reshape(-1)[first]), int(extents.reshape(-1)[first])
+        raise WrongIndex(indices, first, valid)
+    return np.where(indices < 0, indices + extents, indices)
