@@ -1,6 +1,7 @@
-"""Indices that are data: counted from the end if negative, kept inside their tensor, recorded.
+"""Checks indices that are read from a tensor: wrong ones are clamped, the first is recorded.
 
-A kernel computes with `within(from_end(number, extent), extent)`, which is always valid, and
+Negative indices count from the end.  The first index out of range becomes the error of the call.
+A kernel computes with `clamped(from_end(number, extent), extent)`, which is always valid, and
 accumulates whether the two steps differ.  If they do for any index, it calls the function of
 `first_wrong`.  The loop over the items has no branch.
 """
@@ -37,7 +38,7 @@ def from_end(number, extent):
 
 
 @helper
-def within(number, extent):
+def clamped(number, extent):
     """The valid index that is nearest to `number`, for an extent of at least 1."""
     return min(max(number, 0), extent - 1)
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from nnefc.kernels.movement.checked_index import first_wrong, from_end, within
+from nnefc.kernels.movement.checked_index import clamped, first_wrong, from_end
 from nnefc.kernels.movement.strided import ITEM
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
@@ -48,13 +48,13 @@ def rows(itemsize: int, index: str) -> KernelFunction:
             if inner == 1:
                 for k in range(some):
                     number = from_end(int(load_index(numbers + k * index_size)), extent)
-                    at = within(number, extent)
+                    at = clamped(number, extent)
                     wrong |= at ^ number
                     write(target, k, read(source, at))
             else:
                 for k in range(some):
                     number = from_end(int(load_index(numbers + k * index_size)), extent)
-                    at = within(number, extent)
+                    at = clamped(number, extent)
                     wrong |= at ^ number
                     item = source + at * inner * itemsize
                     for j in range(inner):

@@ -11,7 +11,7 @@ ones.  If several updates hit one item, the last one wins, or they are combined 
 
 from __future__ import annotations
 
-from nnefc.kernels.movement.checked_index import first_wrong, from_end, within
+from nnefc.kernels.movement.checked_index import clamped, first_wrong, from_end
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import ITEMSIZE
@@ -79,7 +79,7 @@ def _each_element(index: str, move) -> KernelFunction:
             base, begin = _row_base(params, row), row * width
             for i in range(width):
                 number = from_end(int(load_index(indices + begin * index_size, i)), extent)
-                at = within(number, extent)
+                at = clamped(number, extent)
                 wrong |= at ^ number
                 move(tensor, base + i * step + at * axis_pitch, items, begin + i)
         if wrong != 0:
@@ -187,7 +187,7 @@ def _slice_place(index: str):
         for d in range(depth):
             extent = load_word(params + S_EXTENTS + 8 * d)
             number = from_end(int(load_index(indices, row * depth + d)), extent)
-            nearest = within(number, extent)
+            nearest = clamped(number, extent)
             wrong |= nearest ^ number
             at += nearest * load_word(params + S_PITCHES + 8 * d)
         return at if wrong == 0 else ~at

@@ -1,4 +1,4 @@
-"""Products with compressed weights, in 16 bits or in blocks of quantized items.
+"""Matrix products with compressed weights: float16, bfloat16, q4_0 or q8_1.
 
     C[m, n] (+)= A[m, depth] B[depth, n]
 

@@ -1,4 +1,4 @@
-"""Dequantizes block-quantized items; `nnefc.support.block_formats` has the formats."""
+"""Dequantizes blocks of q4_0 or q8_1 items; `nnefc.support.block_formats` has the formats."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -17,8 +17,8 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 
 DEQUANTIZE = Layout("x:ref y:ref blocks tile_blocks")
-"""Parameters of `block_quantized.dequantize`: `blocks` consecutive blocks at x, their float32 items
-at y; a tile is `tile_blocks` blocks."""
+"""Parameters of `dequantize_blocks.dequantize`: `blocks` consecutive blocks at x, their float32
+items at y; a tile is `tile_blocks` blocks."""
 
 
 @family()

@@ -1,4 +1,4 @@
-"""Text of an llvmlite module: its code, and apart from it that of separate functions."""
+"""The text of an llvmlite module; functions that are not inlined get a text of their own."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from nnefc.kernels.movement.checked_index import first_wrong, within
+from nnefc.kernels.movement.checked_index import clamped, first_wrong
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
@@ -75,7 +75,7 @@ def _plane(index: str):
         channels, extent = load_word(params + CHANNELS), load_word(params + BATCH)
         indices = address(bases, params + BATCH_INDEX)
         number = int(load_index(indices, unit // channels))
-        batch = within(number, extent)
+        batch = clamped(number, extent)
         if batch != number:
             shape, count = params + load_word(params + SHAPE), load_word(params + UNITS) // channels
             record(bases, params, shape, indices, count, params + BATCH, 1)

@@ -1,4 +1,4 @@
-"""Load models from artifacts: see docs/design/artifacts.md."""
+"""Makes models of opened artifacts; the origin of such a model.  See docs/design/artifacts.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Origins of models whose graph is in this process: it is lowered again for saving.
+"""The origin of a model that was compiled from a graph in this process: lowered again to save it.
 
 See docs/design/artifacts.md.  The origin of a loaded model is in `nnefc.artifacts.artifact_origin`.
 """

@@ -1,4 +1,4 @@
-"""The base class of origins of compiled models that can be saved."""
+"""The base class of the origins of models, from which a model is saved as an artifact or for C."""
 
 from __future__ import annotations
 

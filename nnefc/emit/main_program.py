@@ -1,4 +1,4 @@
-"""An example program for an embedded model, and its CMake file."""
+"""`main.c`, an example of a program that calls an embedded model, and its CMake file."""
 
 from __future__ import annotations
 

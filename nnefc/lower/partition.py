@@ -1,4 +1,8 @@
-"""Partitions launches into tiles."""
+"""Divides the work of a launch into tiles, the parts that threads take one at a time.
+
+A tile is several units; a unit is the smallest part that the kernel can compute alone, and may have
+several steps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error of an index out of range."""
+"""The message of an index out of range, for the compiler, kernels and references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of inputs as linear sums of symbols, as data: a quick way to the values of symbols.
+"""Solves quickly for symbols where each extent is linear in them, such as 2*S + 1.
 
 `LinearShapes.solve` answers for shapes that fit.  In all other cases, such as shapes that
 contradict each other, the front end solves the equations and reports errors.

@@ -28,20 +28,20 @@ OVERLAP: Final = 0.75
 """Share of the shorter of arithmetic and reading weights that overlaps with the longer."""
 INPUT_TRANSFORM_NS: Final = 7.0 / PEAK_MACS_PER_NS
 OUTPUT_TRANSFORM_NS: Final = 5.0 / PEAK_MACS_PER_NS
-"""Time to transform one item of an element of a tile: additions, and mostly loads and stores."""
+"""Time to transform one value (one channel at one point of a tile); mostly loads and stores."""
 FEW_TILES: Final = 4
 """A product over fewer tiles does not fill the registers."""
 WINOGRAD_LAUNCHES_NS: Final = 5e4 / PEAK_MACS_PER_NS
-"""Time of the launches that Winograd's algorithm needs in addition to those of plain sums."""
+"""Time of the launches that Winograd's algorithm needs in addition to direct convolution."""
 LEAST_SPEEDUP: Final = 1.1
-"""Winograd's algorithm is chosen if the model estimates at least this speedup over plain sums."""
+"""Least speedup over direct convolution, by this model, at which Winograd's algorithm is chosen."""
 FEW_CHANNELS: Final = 4
 """An input with at most this many channels is read channel by channel: its blocks would be mostly
 padding."""
 
 
 def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
-    """The algorithms that can compute a `fused_conv` or `fused_deconv`; the first is plain sums.
+    """The algorithms that can compute a `fused_conv` or `fused_deconv`; the first is the simplest.
 
     `block`: channels in a block.
     """
@@ -76,7 +76,7 @@ def operation_key(op: Op) -> str:
 
 
 def fastest(op: Op, *, warm: bool = False) -> Winograd | None:
-    """The fastest Winograd algorithm for a `fused_conv`; None if plain sums are faster.
+    """The fastest Winograd algorithm for a `fused_conv`; None if direct convolution is faster.
 
     `warm`: whether weights are in the last cache when they are read.
     """
@@ -93,7 +93,7 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
     """The Winograd algorithms for a `fused_conv`, small tiles first (Lavin & Gray 2016).
 
     Each has another cut of the output into tiles.  Tiles fill the output exactly, so they read no
-    more halo than plain sums.
+    more halo than direct convolution.
     """
     x, window = op.inputs[0].type.dims, window_of(op)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:

@@ -30,7 +30,7 @@ class ChooseConvolutionAlgorithms:
     block: int = 8
     """Channels in a block."""
     strict: bool = False
-    """Whether to use only algorithms with the rounding errors of plain sums."""
+    """Whether to use only algorithms with the rounding errors of direct convolution."""
     warm: bool = False
     """Whether weights are in the last cache when they are read."""
     tuned: Mapping[str, ConvolutionAlgorithm] = field(

@@ -1,4 +1,6 @@
-"""Claims: a process claims a cache entry while it makes it, so that others wait for the entry.
+"""Claims: non-blocking locks on cache entries, so that processes do not make the same entry twice.
+
+A process that cannot claim an entry may wait for it: `nnefc.runtime.compile.wait_for_process`.
 
 A claim is an exclusive lock on a file beside the entry.  The system releases it when the process
 ends in any way.  Claims only save work: entries are equal whoever makes them, so a claim that is

@@ -5,8 +5,9 @@ the sources of all modules that it reaches, which include the options of code ge
 (`kernels/codegen/object_code.py`), the instruction set, the processor, and the versions of Python,
 numba and llvmlite.  The name of an entry is a digest of all facts.
 
-Shipped object code has keys of its own.  It is compiled for all processors of a row, so its key
-leaves out processor and versions, and depends on kernel, row and sources only.
+Shipped object code has keys of its own.  It is compiled for all processors of one row of the table
+of instruction sets (`kernels/target/isa.py`), so its key leaves out processor and versions, and
+depends on kernel, row and sources only.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _IMPORT: Final = (
 """An import statement of modules of nnefc."""
 _IMPORTED: Final = rb"#.*|(\w+)(?:\s+as\s+\w+)?"
 _OPTIONAL: Final = ("halves", "byte_dot")
-"""Fields of `Isa` that differ between processors of a row."""
+"""Fields of `Isa` that differ between processors of one row of the table of instruction sets."""
 _READS_OPTIONAL: Final = rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot)\b"
 """An expression that reads such a field, as in `host().halves`."""
 
@@ -122,7 +123,7 @@ def shipped_row(family: str, isa: Isa) -> Isa | None:
     """The instruction set that shipped code of a kernel is compiled for; None as `shipped_key`.
 
     It has the optional fields of `isa` that a source reads, so most kernels have one for all
-    processors of a row.
+    processors of one row of the table of instruction sets.
     """
     return _shipped_row(family.rpartition(".")[0], isa)
 

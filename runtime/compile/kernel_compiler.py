@@ -23,12 +23,12 @@ from nnefc.kernels.template import Kernel
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile.compile_unit import CompileUnit, Function, key_of, unit_label
 from nnefc.runtime.compile.executable_memory import ExecutableImage
+from nnefc.runtime.compile.wait_for_process import POLL_SECONDS, WaitForProcess, claim_entries
 from nnefc.runtime.shipped.shipped_kernels import load_shipped
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.kernels.target.isa import Isa
-    from nnefc.runtime.cache.claim import Claim
     from nnefc.runtime.cache.key import Key
     from nnefc.support.progress import Progress
 
@@ -36,11 +36,6 @@ _COMPILER: Final = ("numba", "llvmlite")
 """The packages that compile kernels."""
 _SHOWN: Final = 120
 """Characters of a kernel in an error."""
-_PATIENCE: Final = 3
-"""A call waits for other processes this many times as long as it would compile itself."""
-_START_SECONDS: Final = 0.5
-"""Seconds to import the compiler."""
-_POLL_SECONDS: Final = 0.02
 
 _recorded: ContextVar[list[Kernel] | None] = ContextVar("recorded", default=None)
 
@@ -190,57 +185,16 @@ def _load_or_compile(sources: Sequence[CompileUnit], steps: _ProgressCounter) ->
     _require_compiler(missing)
     if (recorded := _recorded.get()) is not None:
         recorded += (s for s in missing if isinstance(s, Kernel) and keys[s] is not None)
-    wait = _Wait()
+    wait = WaitForProcess()
     while missing:
-        with _claim_entries(missing, keys) as mine:
+        with claim_entries(missing, keys) as mine:
             _load(mine or missing, keys, steps)
             if not mine and wait.goes_on(missing):
                 steps.begin(missing[0])
-                time.sleep(_POLL_SECONDS)
+                time.sleep(POLL_SECONDS)
             else:
                 _compile_all([s for s in mine or missing if s not in _objects], keys, isa, steps)
         missing = [source for source in missing if source not in _objects]
-
-
-@contextmanager
-def _claim_entries(
-    units: Iterable[CompileUnit], keys: Mapping[CompileUnit, Key | None]
-) -> Generator[list[CompileUnit]]:
-    """Claim the cache entries of `units`, until the end of the block.
-
-    Yields the units that no other process is compiling.
-    """
-    claims: dict[CompileUnit, Claim | None] = {}
-    try:
-        for unit in units:
-            key = keys[unit]
-            claim = kernel_cache.claim_kernel(key) if key else None
-            if claim or not key:
-                claims[unit] = claim
-        yield list(claims)
-    finally:
-        for claim in claims.values():
-            if claim:
-                claim.release()
-
-
-class _Wait:
-    """The wait of a call for kernels that other processes compile.
-
-    It is bounded, because a process of the lowest priority may get no time, and any may hang.
-    """
-
-    def __init__(self) -> None:
-        self._end: float | None = None
-
-    def goes_on(self, units: Iterable[CompileUnit]) -> bool:
-        """Whether to wait on for `units`: up to a multiple of the time to compile them here."""
-        if self._end is None:
-            from nnefc.runtime.compile.worker_pool import estimated_seconds
-
-            seconds = _START_SECONDS + sum(map(estimated_seconds, units))
-            self._end = time.monotonic() + _PATIENCE * seconds
-        return time.monotonic() < self._end
 
 
 def _load(

@@ -32,7 +32,10 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Offsets of buffers; `lower_bound`: bytes that any arrangement needs, for present hints."""
+    """Offsets of buffers.
+
+    `lower_bound`: the least size of any arena, at the example lengths (hints) of the symbols.
+    """
 
     offsets: dict[Buffer, int]
     nbytes: int

@@ -1,4 +1,4 @@
-"""The error of a run in which a launch has recorded an index out of range."""
+"""Decodes the status words in which a launch has recorded an index out of range, to an error."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_graphs_cover_the_kernel_families_of_networks() -> None:
         "elementwise.map.expression",
         "product.matmul.gemm",
         "reduce.local_response.windowed",
-        "window.pooling.plane",
+        "window.plane_reduction.plane",
         "window.pooling.window",
         "reduce.reduction.rows",
         "tile.pixel_runs.expression",

@@ -1,4 +1,4 @@
-"""Solve for the values of symbols from the shapes of inputs."""
+"""Bind symbols: solve for their values from the shapes of inputs."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Op, TensorType
-from nnefc.kernels.window import pooling
-from nnefc.kernels.window.pooling import PLANES
+from nnefc.kernels.window import plane_reduction, pooling
+from nnefc.kernels.window.plane_reduction import PLANES
 from nnefc.kernels.window.pooling_tile import RowWindow
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.pooling_rows import WindowAxis, row_pieces
@@ -252,7 +252,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
         plane_block=plane_block,
     )
     kind, item = op.name.removesuffix("_reduce"), str(x.dtype)
-    kernel = pooling.plane(kind, item, item, x.layout.block)
+    kernel = plane_reduction.plane(kind, item, item, x.layout.block)
     lower.launch(kernel, words, ceil_div(planes, plane_block))
 
 

@@ -1,4 +1,4 @@
-"""Lowering of block-quantized weights."""
+"""Lowering of `dequantize_blocks`: block-quantized weights to float32."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from nnefc.kernels.convolution.depthwise import Group, depthwise_heights
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import PIECES
 from nnefc.kernels.vector.item_types import limits
-from nnefc.kernels.window import pooling, upsample
+from nnefc.kernels.window import plane_reduction, pooling, upsample
 from nnefc.kernels.window.pooling_line import Strip
 from nnefc.kernels.window.pooling_tile import RowWindow, tiles
 from nnefc.kernels.window.upsample import COLUMN, ONE_ROW, TWO_ROWS
@@ -172,8 +172,8 @@ def test_whole_planes_match_numpy(kind: str, item: str) -> None:
         x[..., 0], x[..., 1] = -abs(x[..., 0]), abs(x[..., 1])
     y = np.zeros((1, BLOCKS, LANES), item)
     run(
-        pooling.plane(kind, item, accumulator, LANES),
-        pooling.PLANES,
+        plane_reduction.plane(kind, item, accumulator, LANES),
+        plane_reduction.PLANES,
         tiles=1,
         x=x,
         y=y,
@@ -236,7 +236,7 @@ def test_accumulators_of_16_bit_floats_are_refused(half: str) -> None:
         direct.convolution(half, half, 1, LANES),
         pooling.window("max", half, half, LANES, None),
         pooling.window("sum", half, half, LANES, RowWindow(2, 3)),
-        pooling.plane("sum", half, half, LANES),
+        plane_reduction.plane("sum", half, half, LANES),
     ):
         with pytest.raises(AssertionError, match=f"do not compute in {half}"):
             kernel.function()
