@@ -23,9 +23,9 @@ from nnefc.kernels.convolution.winograd_matrices import (
     output_matrix,
     points,
 )
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import FLOATS, NUMBER_BYTES, check_accumulator
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic

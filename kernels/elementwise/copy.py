@@ -11,7 +11,7 @@ from typing import Any
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.elementwise.parameters import COPY, IN_FLIGHT
 from nnefc.kernels.target import isa
-from nnefc.kernels.vector.builder import LaneBuilder
+from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.llvm_types import I8, I64
 from nnefc.kernels.vector.vector_kernel import address, load_word
 

@@ -26,10 +26,10 @@ from nnefc.kernels.elementwise.parameters import (
     lanes,
     offsets,
 )
-from nnefc.kernels.vector.builder import Loop
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lane_builder import Loop
 from nnefc.kernels.vector.lanes import Lanes, shuffle
 from nnefc.kernels.vector.llvm_types import I8, I64, memory_type
 from nnefc.kernels.vector.vector_builder import Vector

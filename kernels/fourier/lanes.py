@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.fourier.stages import Complex, Numbers, add, sub
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.transpose import transpose
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic

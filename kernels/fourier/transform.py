@@ -21,8 +21,8 @@ from nnefc.kernels.fourier.stages import butterflies, sums
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 
 STAGES = 40

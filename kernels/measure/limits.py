@@ -16,7 +16,7 @@ from typing import Any, Final
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic

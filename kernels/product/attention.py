@@ -38,8 +38,8 @@ from nnefc.kernels.tile.register_tile import (
     local_bytes,
     product_tile,
 )
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
 
 SCORES_BYTES = 128 << 10

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import LaneBuilder
+from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32
 

@@ -23,9 +23,9 @@ from nnefc.kernels.product.byte_products import byte_sum
 from nnefc.kernels.product.fixed_point import BLOCK, CORRECTION, DIGITS, GROUP, SCALE
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, TileEmitter
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import HALVES
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, constant, fma
 from nnefc.kernels.vector.permute import lookup
 from nnefc.kernels.vector.vector_builder import Vector, vector_function

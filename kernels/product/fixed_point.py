@@ -22,7 +22,7 @@ from functools import cache
 from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I8, I32
 from nnefc.kernels.vector.vector_builder import Vector, vector_function

@@ -42,8 +42,8 @@ from nnefc.kernels.tile.register_tile import (
     local_bytes,
     product_tile,
 )
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word, procedure
 
 _SHARED = [

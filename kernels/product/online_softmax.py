@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.reduce.softmax import exponential, larger, masked, maximum
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.rows import along, item_pointer
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic

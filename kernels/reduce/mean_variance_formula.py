@@ -26,11 +26,11 @@ from typing import Any
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, offsets, tensors
-from nnefc.kernels.vector.builder import LaneBuilder, lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lane_builder import LaneBuilder, lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma, select, sqrt
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector_builder import Vector

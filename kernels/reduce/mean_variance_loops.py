@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nnefc.kernels.reduce.mean_variance_formula import Group, Normalisation, Terms, splat_lane
-from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, select, shuffle
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.rows import along

@@ -17,8 +17,8 @@ from typing import Any, Final
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.item_types import MOVED_AS
+from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import WORD, address, load_word, native

@@ -13,10 +13,10 @@ from typing import Any
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.panels import BATCH, batch_offset
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.memory import STORE, address, helper, load_word
 from nnefc.kernels.vector.vector_builder import Vector, vector_function

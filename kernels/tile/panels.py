@@ -17,8 +17,8 @@ from typing import Any
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose as in_registers
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic

@@ -11,9 +11,9 @@ from typing import Any, Final
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import family
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector_builder import Vector

@@ -20,8 +20,8 @@ from typing import Any
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import fma
 from nnefc.kernels.vector.llvm_types import I8, I64
 from nnefc.kernels.vector.memory import WORD, helper, native

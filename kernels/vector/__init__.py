@@ -1,1 +1,1 @@
-"""The vector language that kernels are written in: `builder`, `lanes`, `vector`, and functions."""
+"""Python classes with which kernels write SIMD code: `lanes`, `lane_builder`, `vector_builder`."""

@@ -18,8 +18,8 @@ from typing import Any
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target import isa
-from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.item_types import BITS, HALVES
+from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, constant, select, vector_type
 
 

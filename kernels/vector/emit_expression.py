@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.expression_argument import Expression, Number
 from nnefc.kernels.vector.instructions import INSTRUCTIONS, Call
+from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, constant
 
 

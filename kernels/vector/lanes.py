@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
-from nnefc.kernels.vector.builder import LaneBuilder, TypedValue
 from nnefc.kernels.vector.expression_argument import Number
 from nnefc.kernels.vector.item_types import BITS, FLOATS, HALVES, ITEMSIZE, UNSIGNED
+from nnefc.kernels.vector.lane_builder import LaneBuilder, TypedValue
 from nnefc.kernels.vector.llvm_types import I1, I8, I32, VOID, register_type
 
 _INTEGER_OF: Final = {"float32": "int32", "float64": "int64"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, vector_type
 from nnefc.kernels.vector.llvm_types import I8, I32, I64
 from nnefc.kernels.vector.vector_builder import Vector

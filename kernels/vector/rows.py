@@ -15,8 +15,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal
 
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import FLOATS
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import fma, select, shuffle_two
 from nnefc.kernels.vector.memory import READ, WRITE, helper
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from nnefc.kernels.codegen.llvm_ir import ir
-from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.expression_argument import Number
 from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, constant, suffix, vector_type
 from nnefc.kernels.vector.llvm_types import I8, I32, I64, memory_type, register_type
 from nnefc.kernels.vector.memory import WORD, native

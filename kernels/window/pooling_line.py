@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.tile.blocked import table_offset
 from nnefc.kernels.tile.plane_pieces import Piece
-from nnefc.kernels.vector.builder import like, llvm_value
 from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.lane_builder import like, llvm_value
 from nnefc.kernels.vector.vector_builder import Vector, separate_function
 from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
 

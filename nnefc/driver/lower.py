@@ -84,7 +84,7 @@ def lower_prepared(
     """
     from nnefc.formats.files import release_pages
     from nnefc.ir.convolution_algorithm import parse_algorithms
-    from nnefc.kernels.vector.builder import lanes_of
+    from nnefc.kernels.vector.lane_builder import lanes_of
     from nnefc.lower import lower
     from nnefc.ops.tools.cost import parameter_bytes
     from nnefc.passes.cost.batch import Costs

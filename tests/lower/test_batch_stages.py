@@ -12,7 +12,7 @@ import pytest
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph, parse_graph
 from nnefc.ir.stages import Stage
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower import lower
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.cost.batch import Costs, divisors

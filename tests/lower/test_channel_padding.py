@@ -16,7 +16,7 @@ import torch
 from nnefc.ir import DType, Expression, Step, TensorType, Value
 from nnefc.ir.convolution_algorithm import parse_algorithm
 from nnefc.ir.stages import BatchTensor, Stage, single_stage
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.channel_padding import maps_zeros_to_zeros, masked, zero_padded_values
 from nnefc.ops.tools.reference import evaluate_expression
 from tests.helpers.event_counts import instructions

@@ -14,7 +14,7 @@ from nnefc.ir import DType, Op, Value
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.convolution.direct import DIRECT
 from nnefc.kernels.tile.blocked_tile import tile_pixels
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct_tables import pixel_table, tap_runs, zero_offsets

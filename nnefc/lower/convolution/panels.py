@@ -9,7 +9,7 @@ from nnefc.ir import DType
 from nnefc.kernels.convolution.winograd_steps import Panel
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import Half, panel_width
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.partition import ceil_div
 from nnefc.support.machine_model import MACS_PER_NS
 

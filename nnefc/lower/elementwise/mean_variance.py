@@ -13,7 +13,7 @@ from nnefc.ir import Expression, Op, Shape, TensorType, Value
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.reduce import mean_variance as kernels
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, fields, tensors
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import Strided, fold_literals, strides
 from nnefc.lower.elementwise.kernel_expression import kernel_expression

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from nnefc.ir import Op
 from nnefc.kernels.fourier import transform
 from nnefc.kernels.fourier.transform import FOURIER
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, partition_threads
 from nnefc.program.program import Ref

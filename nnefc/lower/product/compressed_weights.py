@@ -9,7 +9,7 @@ from nnefc.ir import DType
 from nnefc.kernels.product.compressed_weights import IN_FIXED_POINT, STORED
 from nnefc.kernels.product.fixed_point import BLOCK
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product.operands import Product

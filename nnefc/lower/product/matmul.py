@@ -13,7 +13,7 @@ from nnefc.kernels.product import matmul as kernels
 from nnefc.kernels.product.matmul import COMPRESSED, DOT_ROWS, DOTS, PANELS, gemm_layout
 from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.tile.panels import BATCH
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.elementwise.kernel_expression import kernel_expression

@@ -12,7 +12,7 @@ from nnefc.ir import DType, Shape
 from nnefc.kernels.tile import panels
 from nnefc.kernels.tile.panels import PACK
 from nnefc.kernels.tile.register_tile import tile_rows
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref

@@ -15,7 +15,7 @@ from nnefc.kernels.product.compressed_weights import IN_FIXED_POINT, compressed_
 from nnefc.kernels.product.fixed_point import BLOCK, MOST_BYTES
 from nnefc.kernels.product.matmul import K_BLOCK_COMPRESSED
 from nnefc.kernels.tile.register_tile import min_rows, tile_rows, tile_width
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, partition_threads, units_per_tile
 from nnefc.lower.product.compressed_weights import CompressedWeights

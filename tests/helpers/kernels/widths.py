@@ -74,7 +74,7 @@ def data(name: str, type_: TensorType) -> Array:
 
 def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     """(how, program): lowered as it is, compiled, item by item, by every method of convolutions."""
-    from nnefc.kernels.vector.builder import lanes_of
+    from nnefc.kernels.vector.lane_builder import lanes_of
     from nnefc.lower import lower
     from nnefc.ops.tools.convolution import is_blocked_convolution
     from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds

@@ -15,7 +15,7 @@ import torch
 import nnefc.lower.convolution.winograd as lowering
 from nnefc.ir import DType, Expression, Step
 from nnefc.ir.convolution_algorithm import parse_algorithm
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower import lower
 from nnefc.ops.core.winograd_tiles import largest_tile
 from tests.helpers.kernels import blocked_op

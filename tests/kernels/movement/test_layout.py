@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import Blocked, DType, Graph, TensorType
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower import lower
 from tests.helpers.examples import examples
 from tests.helpers.kernels.blocked_op import BlockedGraph, constant, halo, layout

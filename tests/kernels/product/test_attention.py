@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.kernels.executor.team_state import MAX_TILES
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build, constant
 from nnefc.passes.fuse.fuse_attention import FuseAttention

@@ -15,8 +15,8 @@ from nnefc.kernels.movement import channels, layout
 from nnefc.kernels.template import Family
 from nnefc.kernels.tile import pixel_runs
 from nnefc.kernels.tile.blocked_tile import BOUNDED, Half
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.expression_argument import Expression
+from nnefc.kernels.vector.lane_builder import lanes_of
 from tests.helpers.kernels.raw_kernel import items, run
 
 

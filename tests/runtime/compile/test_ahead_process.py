@@ -26,7 +26,7 @@ from nnefc.kernels.movement import strided
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.window import pooling
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import kernel_file_name

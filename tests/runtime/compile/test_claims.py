@@ -19,7 +19,7 @@ PROGRAM = """
 import os, sys, time
 from nnefc.kernels.codegen import object_code as codegen
 from nnefc.kernels.tile import blocked
-from nnefc.runtime.compile import kernel_compiler
+from nnefc.runtime.compile import kernel_compiler, wait_for_process
 
 emit, seconds = codegen.emit, float(sys.argv[1])
 wait_for_process._PATIENCE *= float(sys.argv[2])

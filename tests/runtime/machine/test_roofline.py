@@ -15,8 +15,8 @@ from nnefc.kernels.measure import limits as kernels
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.template import Kernel
-from nnefc.kernels.vector import builder
-from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector import lane_builder
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.machine import roofline as machine
 from nnefc.runtime.machine.roofline import Roofline, measure_roofline, memory_reader
@@ -115,7 +115,7 @@ def test_the_largest_cache_has_a_plausible_size() -> None:
 def test_every_chain_stays_in_a_register(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A spill in the loop would make memory the limit; a chain folded away is not counted."""
     isa = TABLE[name]
-    for module in (kernels, builder):
+    for module in (kernels, lane_builder):
         monkeypatch.setattr(module, "host", lambda: isa)
     kernels._multiply_add.cache_clear()  # pyright: ignore[reportPrivateUsage]
     try:
