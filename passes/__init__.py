@@ -1,1 +1,1 @@
-"""Passes, which rewrite graphs: `pipeline` has their order, `base` their interface."""
+"""Passes, which rewrite graphs: `pipeline` has their order, `interface` says what one is."""

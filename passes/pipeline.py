@@ -18,7 +18,6 @@ from nnefc.ir.stages import Stage, single_stage
 from nnefc.ir.verify import check
 from nnefc.ops.core.spec import Lookup
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.base import LOOPS, Pass, StagePass
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.canonicalise.widen_halves import WidenHalves
@@ -36,6 +35,7 @@ from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
 from nnefc.passes.fuse.fuse_views import FuseViews
+from nnefc.passes.interface import Pass, StagePass
 from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
 from nnefc.passes.loops.simplify_scans import SimplifyScans
@@ -45,6 +45,7 @@ from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
 from nnefc.passes.machine.shuffle_channels import ShuffleChannels
 from nnefc.passes.machine.split_batch import SplitBatch
+from nnefc.passes.op_queries import LOOPS
 from nnefc.support.errors import NnefError, Place
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.convert.patterns import is_stored
 from nnefc.ir import DType, Graph, Op, Value
-from nnefc.passes.base import splat
+from nnefc.passes.op_queries import splat
 
 Array = np.ndarray[Any, Any]
 

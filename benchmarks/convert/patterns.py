@@ -20,7 +20,7 @@ from typing import Any
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.window_arithmetic import convolution_window, pooling_window
-from nnefc.passes.base import replace, splat
+from nnefc.passes.op_queries import replace, splat
 
 Rule = Callable[[Graph, Op], bool]
 

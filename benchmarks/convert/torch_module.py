@@ -15,7 +15,7 @@ from benchmarks.convert.onnx_writer import Unsupported, stored_data
 from benchmarks.convert.patterns import is_stored, simplify
 from benchmarks.convert.torch_functions import FUNCTIONS
 from nnefc.ir import Graph, Op, Value
-from nnefc.passes.base import splat
+from nnefc.passes.op_queries import splat
 
 
 class GraphModule(torch.nn.Module):

@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.ir import Graph, Op, Shape, Value
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.base import only_user
+from nnefc.passes.op_queries import only_user
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from nnefc.ops.core.window_arithmetic import Padding
 from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.base import is_elementwise
+from nnefc.passes.op_queries import is_elementwise
 from nnefc.symbolic.integers import hint, largest, smallest
 
 MAX_PLANE: Final = 1 << 24

@@ -12,7 +12,7 @@ from nnefc.ir import Expression, Op, Shape, Step, TensorType, Value
 from nnefc.ops.core.arrays import widen
 from nnefc.ops.tools.reference import apply, evaluate_expression
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.base import is_elementwise, is_view, splat
+from nnefc.passes.op_queries import is_elementwise, is_view, splat
 from nnefc.symbolic.integers import specialized
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
 from nnefc.ops.standard.introduce import constant
-from nnefc.passes.base import is_view, splat_op
+from nnefc.passes.op_queries import is_view, splat_op
 from nnefc.symbolic.integers import is_symbolic
 
 Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ from typing import Final
 from nnefc.ir import Graph, Op, Shape, TensorType, Value
 from nnefc.ops.core.strided_rules import reshaped
 from nnefc.passes.analysis.strided_views import StridedView
-from nnefc.passes.base import producer
+from nnefc.passes.op_queries import producer
 
 MAX_BATCH_RANK: Final = 6
 """Most dimensions of a batch in attention kernels."""

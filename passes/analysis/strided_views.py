@@ -8,7 +8,7 @@ from nnefc.ir import Op, Shape, Value
 from nnefc.ops.core.strided_rules import AxisRule
 from nnefc.ops.core.views import TensorView
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.base import producer
+from nnefc.passes.op_queries import producer
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.tools.build import build, constant
-from nnefc.passes.base import replace
 from nnefc.passes.canonicalise import fourier, movement, resampling, triangles, windows
 from nnefc.passes.canonicalise.rules import RULES, NewOp, Result
+from nnefc.passes.op_queries import replace
 
 __all__ = [
     "Canonicalise",

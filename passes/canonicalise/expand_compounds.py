@@ -10,7 +10,7 @@ from nnefc.ops.core.attribute_checks import sequence
 from nnefc.ops.core.spec import Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.table import declared
-from nnefc.passes.base import replace
+from nnefc.passes.op_queries import replace
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.limits import Limits
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnefc.ir import Op
 from nnefc.ops.standard.slicing import slice_ranges
-from nnefc.passes.base import is_zero, producer
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
+from nnefc.passes.op_queries import is_zero, producer
 
 _NAMES = ("fft", "stft")
 

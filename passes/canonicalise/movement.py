@@ -10,8 +10,8 @@ from nnefc.ops.standard.shape import permutation
 from nnefc.ops.standard.slicing import Indices, slice_ranges
 from nnefc.ops.standard.splitting import split_sizes
 from nnefc.ops.tools.table import operations
-from nnefc.passes.base import is_view, producer
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule, same_type
+from nnefc.passes.op_queries import is_view, producer
 
 # -- reshapes
 

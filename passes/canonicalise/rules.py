@@ -14,7 +14,7 @@ from nnefc.ir import Op, Value
 from nnefc.ir.graph import Attribute
 from nnefc.ops.core.traits import Sign
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.base import Number, is_one, is_power_of_two, is_zero, producer, splat
+from nnefc.passes.op_queries import Number, is_one, is_power_of_two, is_zero, producer, splat
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nnefc.ir import Op, Value
-from nnefc.passes.base import is_view
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
+from nnefc.passes.op_queries import is_view
 
 
 class _Line(NamedTuple):

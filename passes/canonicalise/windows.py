@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnefc.ir import Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_window, pooling_window
-from nnefc.passes.base import is_zero, producer
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
+from nnefc.passes.op_queries import is_zero, producer
 from nnefc.symbolic.integers import statically_equal
 
 Padding = tuple[tuple[int, int], ...]

@@ -13,7 +13,7 @@ import numpy as np
 from nnefc.ir import Graph, Op
 from nnefc.ir.text import print_attribute
 from nnefc.ops.tools.table import operations
-from nnefc.passes.base import is_pure, replace
+from nnefc.passes.op_queries import is_pure, replace
 
 Array = np.ndarray[Any, Any]
 

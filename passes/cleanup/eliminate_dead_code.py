@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Graph
-from nnefc.passes.base import is_pure
+from nnefc.passes.op_queries import is_pure
 
 
 @dataclass(frozen=True)

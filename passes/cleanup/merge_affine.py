@@ -12,7 +12,7 @@ from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.affine_maps import Affine, step_between
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.base import only_user, splat
+from nnefc.passes.op_queries import only_user, splat
 
 Array = np.ndarray[Any, Any]
 

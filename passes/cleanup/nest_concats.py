@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.passes.base import only_user, producer, replace
+from nnefc.passes.op_queries import only_user, producer, replace
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ops.tools.build import build
-from nnefc.passes.base import is_view
+from nnefc.passes.op_queries import is_view
 from nnefc.support.block_formats import BLOCK_ITEMS
 
 NAME: Final = "dequantize_blocks"

@@ -11,9 +11,9 @@ from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ops.standard.shape import permutation
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.base import is_elementwise, only_user, producer, replace, splat, splat_op
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.passes.op_queries import is_elementwise, only_user, producer, replace, splat, splat_op
 from nnefc.symbolic.integers import hint
 
 

@@ -12,7 +12,7 @@ from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed, window_of
 from nnefc.passes.analysis.affine_maps import Affine, chain_after, chain_before, per_channel
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.base import only_user, replace
+from nnefc.passes.op_queries import only_user, replace
 
 Array = np.ndarray[Any, Any]
 

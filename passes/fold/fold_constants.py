@@ -13,7 +13,7 @@ from nnefc.ops.core.traits import Folding
 from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import KnownValues, constant_op, is_widening
-from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op
+from nnefc.passes.op_queries import is_constant, is_elementwise, replace, splat, splat_op
 from nnefc.symbolic.integers import is_symbolic
 
 

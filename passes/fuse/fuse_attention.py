@@ -12,7 +12,7 @@ from nnefc.passes.analysis import repeated_heads
 from nnefc.passes.analysis.causal_masks import CausalMasks
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.strided_views import StridedView, strided_pieces, strided_source
-from nnefc.passes.base import only_user, producer
+from nnefc.passes.op_queries import only_user, producer
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from nnefc.passes.analysis.blocked_support import (
     is_blockable_elementwise,
 )
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.base import is_elementwise_or_fused
 from nnefc.passes.fuse.absorb_elementwise import (
     absorb,
     defining_op,
@@ -25,6 +24,7 @@ from nnefc.passes.fuse.absorb_elementwise import (
     name_with_epilogue,
     only_used_by,
 )
+from nnefc.passes.op_queries import is_elementwise_or_fused
 from nnefc.symbolic.integers import is_symbolic, largest, mark_degraded
 
 MOST_PARTS: Final = 4

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nnefc.ir import Expression, Graph, Op, Shape, Step, Value
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.base import Number, is_elementwise, splat
+from nnefc.passes.op_queries import Number, is_elementwise, splat
 
 
 @dataclass(eq=False)

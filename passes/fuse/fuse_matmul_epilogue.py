@@ -8,8 +8,8 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.tools.convolution import is_plain_convolution
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.base import is_elementwise_or_fused
 from nnefc.passes.fuse.absorb_elementwise import absorb, defining_op, only_used_by, takes_epilogue
+from nnefc.passes.op_queries import is_elementwise_or_fused
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.internal.mean_variance import NAME
 from nnefc.ops.tools.build import build
-from nnefc.passes.base import is_one, only_user, producer, splat
+from nnefc.passes.op_queries import is_one, only_user, producer, splat
 
 DEPTH: Final = 2
 """Levels of nested products that are searched for factors."""

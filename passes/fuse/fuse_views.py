@@ -10,7 +10,7 @@ from nnefc.ir.expression import expression_of
 from nnefc.ops.core.views import View
 from nnefc.ops.internal.fused_views import NAME
 from nnefc.passes.analysis.strided_views import StridedView, strided_source
-from nnefc.passes.base import is_elementwise_or_fused, is_view, only_user, producer
+from nnefc.passes.op_queries import is_elementwise_or_fused, is_view, only_user, producer
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from nnefc.ops.internal.scan import whole_of
 from nnefc.ops.tools.cost import macs
 from nnefc.passes.analysis.batch_independence import resized_attributes, separable_rows
 from nnefc.passes.analysis.editable_loop import Loop, loops
-from nnefc.passes.base import is_constant, is_pure, is_view
+from nnefc.passes.op_queries import is_constant, is_pure, is_view
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.editable_loop import Loop, loops
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.base import is_constant, is_view
+from nnefc.passes.op_queries import is_constant, is_view
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.passes.analysis.editable_loop import Loop, loops
-from nnefc.passes.base import is_constant, replace, splat, splat_op
+from nnefc.passes.op_queries import is_constant, replace, splat, splat_op
 
 
 @dataclass(frozen=True)

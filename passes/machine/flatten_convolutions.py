@@ -11,7 +11,7 @@ from nnefc.ir import Graph, Op, Shape, Value
 from nnefc.ops.core.window_arithmetic import Indices, convolution_groups, convolution_window
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.base import is_elementwise, replace, splat, splat_op
+from nnefc.passes.op_queries import is_elementwise, replace, splat, splat_op
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from nnefc.ops.core.attribute_checks import MAX_RANK
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.base import replace
+from nnefc.passes.op_queries import replace
 
 Array = np.ndarray[Any, Any]
 

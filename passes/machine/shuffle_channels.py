@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
-from nnefc.passes.base import only_user, producer
+from nnefc.passes.op_queries import only_user, producer
 
 
 @dataclass(frozen=True)

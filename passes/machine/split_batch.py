@@ -13,8 +13,8 @@ from nnefc.ir.stages import BatchTensor, Stage, single_stage
 from nnefc.ops.tools.cost import is_stored
 from nnefc.passes.analysis.batch_independence import resized_attributes, separable_rows
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.base import is_pure
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
+from nnefc.passes.op_queries import is_pure
 from nnefc.symbolic.integers import hint, is_symbolic, mark_degraded
 
 MAX_STEPS: Final = 1 << 14

@@ -18,7 +18,7 @@ from nnefc.ir.verify import verify
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import operations
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.base import Pass, StagePass
+from nnefc.passes.interface import Pass, StagePass
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.pipeline import DEFAULT, for_machine, passes_of
 from tests.helpers.graphs.random_graphs import fill_variables, sample_inputs

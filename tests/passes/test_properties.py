@@ -15,7 +15,6 @@ from nnefc.ir import Graph, print_graph
 from nnefc.ir.verify import check, verify
 from nnefc.ops.tools.reference import Evaluation, evaluate
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.cleanup.eliminate_common_subexpressions import EliminateCommonSubexpressions
@@ -29,6 +28,7 @@ from nnefc.passes.fuse.fuse_attention import FuseAttention
 from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
+from nnefc.passes.interface import Pass
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from tests.helpers.examples import examples
 from tests.helpers.graphs.random_graphs import graphs, sample_data, sample_inputs

@@ -14,8 +14,8 @@ from nnefc.ops.internal.scan import build_scan
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
+from nnefc.passes.interface import Pass
 from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
 from nnefc.passes.loops.simplify_scans import SimplifyScans

@@ -1,44 +1,20 @@
-"""The interface of passes, and predicates on values and operations that many of them use."""
+"""Questions about operations and values that many passes ask, and the replacement of operations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
-from nnefc.ir.stages import Stage
 from nnefc.ops.tools.table import operations, traits_of
 
 Number = bool | int | float
 
 LOOPS: Final = frozenset(name for name, spec in operations().items() if spec.repeats)
 """Operations with bodies."""
-
-
-class Pass(Protocol):
-    """A rewrite of graphs; a frozen dataclass whose fields are its options."""
-
-    name: ClassVar[str]
-    enters_loops: ClassVar[bool]
-    """Whether the pass also rewrites the bodies of loops, innermost first."""
-
-    def run(self, graph: Graph) -> bool:
-        """Rewrite `graph` in place; returns whether anything changed."""
-        ...
-
-
-@runtime_checkable
-class StagePass(Protocol):
-    """A pass that cuts a graph into stages; the passes that follow run on each stage."""
-
-    name: ClassVar[str]
-
-    def split(self, graph: Graph) -> list[Stage]:
-        """The stages, which together compute `graph`."""
-        ...
 
 
 def replace(graph: Graph, op: Op, values: Sequence[Value]) -> None:

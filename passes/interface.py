@@ -1,0 +1,31 @@
+"""The interface of passes: `Pass` rewrites a graph, `StagePass` cuts it into stages."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, runtime_checkable
+
+from nnefc.ir import Graph
+from nnefc.ir.stages import Stage
+
+
+class Pass(Protocol):
+    """A rewrite of graphs; a frozen dataclass whose fields are its options."""
+
+    name: ClassVar[str]
+    enters_loops: ClassVar[bool]
+    """Whether the pass also rewrites the bodies of loops, innermost first."""
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite `graph` in place; returns whether anything changed."""
+        ...
+
+
+@runtime_checkable
+class StagePass(Protocol):
+    """A pass that cuts a graph into stages; the passes that follow run on each stage."""
+
+    name: ClassVar[str]
+
+    def split(self, graph: Graph) -> list[Stage]:
+        """The stages, which together compute `graph`."""
+        ...
