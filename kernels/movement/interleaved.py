@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
-from nnefc.kernels.movement.squares import square_lanes
+from nnefc.kernels.movement.matrix_transpose import square_lanes
 from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes, shuffle, shuffle_two
 from nnefc.kernels.vector.llvm_types import I64

@@ -130,7 +130,7 @@ def _refuse_symbols(config: ImportConfig, file: str) -> None:
 
 def _parsed(container: Container, config: ImportConfig, diagnostics: Diagnostics) -> ast.Document:
     """The syntax tree of the document in a container; templates of tract are expanded."""
-    from nnefc.frontends.tract.document_text import rendered
+    from nnefc.frontends.tract.render_template import rendered
     from nnefc.syntax.parser import decode, parse
 
     limits, dialect = config.limits, config.dialect
@@ -151,7 +151,7 @@ def _parsed(container: Container, config: ImportConfig, diagnostics: Diagnostics
 def _tract_source(
     document: ast.Document, container: Container, config: ImportConfig, diagnostics: Diagnostics
 ) -> TractSource:
-    from nnefc.frontends.tract.declarations import check_declarations
+    from nnefc.frontends.tract.check_declarations import check_declarations
     from nnefc.frontends.tract.quantization import read_quantization
     from nnefc.frontends.tract.source import TractSource
     from nnefc.frontends.tract.weights import Weights

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.traits import Slices
-from nnefc.ops.standard.slicing import slice_ranges
+from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.ops.tools.cost import is_data, is_stored, largest_live_bytes
 from nnefc.ops.tools.table import traits_of
 from nnefc.symbolic.integers import hint

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
-from nnefc.ops.standard.introduce import constant
+from nnefc.ops.standard.external_constant_variable import constant
 from nnefc.passes.op_queries import is_view, splat_op
 from nnefc.symbolic.integers import is_symbolic
 

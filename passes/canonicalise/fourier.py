@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnefc.ir import Op
-from nnefc.ops.standard.slicing import slice_ranges
+from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 from nnefc.passes.op_queries import is_zero, producer
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from nnefc.ir import Op, Value
-from nnefc.ops.standard.shape import permutation
-from nnefc.ops.standard.slicing import Indices, slice_ranges
-from nnefc.ops.standard.splitting import split_sizes
+from nnefc.ops.standard.reshape_transpose import permutation
+from nnefc.ops.standard.slice_pad_tile_gather import Indices, slice_ranges
+from nnefc.ops.standard.split_concat import split_sizes
 from nnefc.ops.tools.table import operations
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule, same_type
 from nnefc.passes.op_queries import is_view, producer

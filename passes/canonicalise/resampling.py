@@ -9,7 +9,7 @@ import numpy as np
 
 from nnefc.ir import Attribute, Op, Shape
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
-from nnefc.ops.extended.resampling import Taps, resized_axes
+from nnefc.ops.extended.resize import Taps, resized_axes
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import traced_call

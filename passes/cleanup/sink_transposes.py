@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
-from nnefc.ops.standard.shape import permutation
+from nnefc.ops.standard.reshape_transpose import permutation
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.canonicalise.canonicalise import Canonicalise

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from nnefc.ir import DType, Graph, TensorType, Value
-from nnefc.ops.standard import convolution, normalization, pooling, roi, sampling, window
+from nnefc.ops.standard import box_and_sample, convolution, normalization, pooling, roi, sampling
 from nnefc.ops.tools.build import build, constant
 from nnefc.ops.tools.reference import evaluate
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse
 from tests.helpers.nnef.conformance import cases, needs_conformance
 
-MODULES = (convolution, window, sampling, pooling, roi, normalization)
+MODULES = (convolution, box_and_sample, sampling, pooling, roi, normalization)
 NAMES = frozenset(spec.name for module in MODULES for spec in module.SPECS)
 DTYPES = {None: DType.FLOAT32, "scalar": DType.FLOAT32, "integer": DType.INT32}
 

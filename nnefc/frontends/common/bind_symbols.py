@@ -102,7 +102,7 @@ def linear_shapes(document: ast.Document, known: Mapping[str, int]) -> LinearSha
     for _, text in assertions(document):
         try:
             expression = assertion(text)
-        except NnefError:  # reported by `declarations`
+        except NnefError:  # reported by `check_declarations`
             continue
         match expression:
             case None:
@@ -235,7 +235,7 @@ def _broken_assertions(document: ast.Document, values: Mapping[str, int]) -> Ite
         try:
             expression = assertion(text)
             holds = expression is None or extent_of(expression, values)
-        except (NnefError, NoValue):  # NnefError: reported by `declarations`
+        except (NnefError, NoValue):  # NnefError: reported by `check_declarations`
             continue
         if not holds and expression is not None:
             names = dict.fromkeys(names_of([expression]))

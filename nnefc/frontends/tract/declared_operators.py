@@ -9,7 +9,7 @@ from nnefc.frontends.common import declared_symbols
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.values import DatumType
 from nnefc.frontends.tract.evaluation_context import EvaluationContext
-from nnefc.frontends.tract.invocations import unknown_invocations
+from nnefc.frontends.tract.operations_in_document import unknown_invocations
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, Place

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final, NamedTuple
 
-from nnefc.frontends.tract.invocations import DEVIATIONS
+from nnefc.frontends.tract.operations_in_document import DEVIATIONS
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
 from nnefc.ops.tools.table import declared
 

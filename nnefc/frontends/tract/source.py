@@ -13,9 +13,9 @@ from nnefc.frontends.common.graph_source import SymbolicShape
 from nnefc.frontends.common.values import datum_type
 from nnefc.frontends.tract.build_graph import elaborate
 from nnefc.frontends.tract.declared_operators import registries
-from nnefc.frontends.tract.document_text import texts_of
-from nnefc.frontends.tract.invocations import deviations, weight_labels
 from nnefc.frontends.tract.model_context import SourceState
+from nnefc.frontends.tract.operations_in_document import deviations, weight_labels
+from nnefc.frontends.tract.render_template import texts_of
 from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType

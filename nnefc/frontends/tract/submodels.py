@@ -9,11 +9,11 @@ from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import DatumType, Operand, OperatorError
 from nnefc.frontends.tract.declared_operators import evaluation_context, report_unknown
-from nnefc.frontends.tract.document_text import rendered, texts_of
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.evaluation_context import Scope
 from nnefc.frontends.tract.model_context import ModelContext, PriorState
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
+from nnefc.frontends.tract.render_template import rendered, texts_of
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType
 from nnefc.support.errors import Diagnostics

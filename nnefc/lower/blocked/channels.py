@@ -22,7 +22,7 @@ from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_block
 from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.partition import band_count, ceil_div, units_per_tile
-from nnefc.ops.standard.slicing import slice_ranges
+from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.captured_values import traceable

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnefc.ir import Op, Shape
 from nnefc.kernels.movement import strided as kernels
-from nnefc.kernels.movement.squares import MOST_LANES
+from nnefc.kernels.movement.matrix_transpose import MOST_LANES
 from nnefc.kernels.movement.strided import OUTER, STRIDED
 from nnefc.kernels.window import sliding as window_kernels
 from nnefc.lower.buffer_aliasing import view_offset
@@ -22,8 +22,8 @@ from nnefc.lower.movement.gather import gather_rows
 from nnefc.lower.partition import ceil_div, partition_threads, steps_per_unit, units_per_tile
 from nnefc.lower.window import sliding, taps
 from nnefc.ops.core.window_arithmetic import pooling_window
-from nnefc.ops.standard.shape import permutation
-from nnefc.ops.standard.slicing import slice_ranges
+from nnefc.ops.standard.reshape_transpose import permutation
+from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.program.program import AppendedInput, Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint, smallest, statically_equal

@@ -16,7 +16,7 @@ from nnefc.lower.elementwise.expression import copy_bytes
 from nnefc.lower.movement.gather import gather_rows
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window.sampling import interpolate
-from nnefc.ops.extended.resampling import CUBIC_TAPS, changed_axes, scales_of, taps
+from nnefc.ops.extended.resize import CUBIC_TAPS, changed_axes, scales_of, taps
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 from nnefc.symbolic.captured_values import traceable

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.ops.extended.grid import MODES, PADDINGS, grid_sample
+from nnefc.ops.extended.grid_sample import MODES, PADDINGS, grid_sample
 from tests.helpers.examples import examples
 from tests.helpers.kernels.one_op import Array, normal, run
 

@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType
-from nnefc.ops.extended.resampling import COORDINATES, NEAREST
+from nnefc.ops.extended.resize import COORDINATES, NEAREST
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.canonicalise.canonicalise import Canonicalise

@@ -13,7 +13,7 @@ from nnefc.ops.core.attribute_checks import LARGEST, one_of, volume
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE
 from nnefc.ops.core.value_text import listing
-from nnefc.ops.extended.resampling import cubic
+from nnefc.ops.extended.resize import cubic
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
