@@ -20,10 +20,9 @@ from typing import Final, NamedTuple
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
-from nnefc.kernels.tile.blocked import clamp
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights, pieces_kernel
 from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
-from nnefc.kernels.vector.lanes import fma, shuffle
+from nnefc.kernels.vector.lanes import clamp, fma, shuffle
 
 
 def depthwise_heights(row: int) -> list[int]:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from nnefc.kernels.convolution.winograd_transforms import Taps, input_tiles, output_tiles
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.tile.blocked import load_offset
 from nnefc.kernels.tile.blocked_tile import FIRST, Half, cover, panel_width
+from nnefc.kernels.tile.offset_table import load_offset
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word

@@ -19,7 +19,7 @@ from typing import Any
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.tile.blocked import load_offset, table_offset
+from nnefc.kernels.tile.offset_table import load_offset, table_offset
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose
@@ -32,9 +32,10 @@ LAYOUT = Layout(
 """Parameters of `layout.block` and `layout.unblock`.
 
 dense: channels of `pixels` contiguous items; `dense_batch` and `dense_channel` are the bytes
-between batch items and channels.  blocked: see `nnefc.kernels.tile.blocked`; offsets: int32
-[pixels].  A unit is `pixel_block` pixels of one channel block of one batch item, a tile
-`unit_block` of `units`.
+between batch items and channels.  blocked: [batch, blocks, plane, block] (`nnefc.ir.layout`);
+`blocked_batch` and `blocked_plane` are the bytes between batch items and between channel blocks.
+offsets: int32 [pixels], byte offsets of pixels from the start of a plane.  A unit is `pixel_block`
+pixels of one channel block of one batch item, a tile `unit_block` of `units`.
 """
 (
     DENSE,

@@ -27,10 +27,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.tile.blocked import clamp, table_offset
+from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lane_builder import lanes_of
-from nnefc.kernels.vector.lanes import Lanes, constant, fma, select, shuffle_two
+from nnefc.kernels.vector.lanes import Lanes, clamp, constant, fma, select, shuffle_two
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector_builder import Vector, separate_function, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE

@@ -25,7 +25,7 @@ from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import Isa
 from nnefc.kernels.template import KernelFunction
-from nnefc.kernels.tile.blocked import table_offset
+from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32, I64

@@ -261,6 +261,12 @@ def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
     return like.same(like.v.builder.select(condition.value, like.wrap(yes), like.wrap(no)))
 
 
+def clamp(x: Lanes, low: Lanes, high: Lanes | None) -> Lanes:
+    """x clamped to the bounds, one instruction each; NaN stays NaN."""
+    x = select(low > x, low, x)
+    return x if high is None else select(high < x, high, x)
+
+
 def _call(name: str, x: Lanes, *others: Lanes | Number) -> Lanes:
     """Call an LLVM intrinsic whose operands and result have the type of x."""
     operands = [x.value, *(x.wrap(other) for other in others)]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from nnefc.kernels.codegen.llvm_ir import ir
-from nnefc.kernels.tile.blocked import table_offset
+from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.plane_pieces import Piece
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lane_builder import like, llvm_value

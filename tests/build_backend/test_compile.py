@@ -15,7 +15,7 @@ import sys
 from kernel_packs.compile import compile_unit
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.reduce import softmax
-from nnefc.kernels.tile import blocked
+from nnefc.kernels.tile import zero_halo as halo
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.compile_unit import shipped_key_of
 from nnefc.runtime.shipped.pack_file import pack

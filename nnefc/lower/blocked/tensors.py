@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Blocked, DType, Shape, TensorType, Value
-from nnefc.kernels.tile import blocked
-from nnefc.kernels.tile.blocked import HALO
+from nnefc.kernels.tile import zero_halo as halo
+from nnefc.kernels.tile.zero_halo import HALO
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
@@ -191,7 +191,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
         planes=planes,
         plane_block=plane_block,
     )
-    lower.launch(blocked.zero_halo(), words, ceil_div(planes, plane_block))
+    lower.launch(halo.zero_halo(), words, ceil_div(planes, plane_block))
 
 
 @traceable

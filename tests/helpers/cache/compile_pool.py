@@ -14,14 +14,14 @@ from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.executor.executor import FUNCTIONS
 from nnefc.kernels.movement import strided
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.tile import blocked
+from nnefc.kernels.tile import zero_halo as halo
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile import kernel_compiler, start_python, worker_pool
 from nnefc.runtime.compile.compile_unit import CompileUnit, Function, key_of
 
 SOURCES: list[CompileUnit] = [
     elementwise.copy(),
-    blocked.zero_halo(),
+    halo.zero_halo(),
     Function(*FUNCTIONS[0]),
     strided.copy(itemsize=4),
 ]

@@ -18,7 +18,7 @@ from tests.helpers.cache.entries import entry, key
 from tests.helpers.command_line import SMALL
 
 PROGRAM = """
-from nnefc.kernels.tile.blocked import zero_halo
+from nnefc.kernels.tile.zero_halo import zero_halo
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.kernels.codegen import object_code as codegen
 real, count = codegen.emit, []

@@ -118,7 +118,7 @@ graph.add_output(build(graph, "exp", [x]).output, "y")
 print(nnefc.compile(graph, threads=1)(np.ones((1, 8), np.float32)).ravel().tolist())
 """,
     "kernel": """
-from nnefc.kernels.tile.blocked import zero_halo
+from nnefc.kernels.tile.zero_halo import zero_halo
 from nnefc.runtime.compile.kernel_compiler import object_code
 print([object_code(zero_halo())])
 """,

@@ -18,7 +18,7 @@ from nnefc.runtime.compile.kernel_compiler import object_code
 PROGRAM = """
 import os, sys, time
 from nnefc.kernels.codegen import object_code as codegen
-from nnefc.kernels.tile import blocked
+from nnefc.kernels.tile import zero_halo as halo
 from nnefc.runtime.compile import kernel_compiler, wait_for_process
 
 emit, seconds = codegen.emit, float(sys.argv[1])
@@ -28,7 +28,7 @@ def noted(*given):
     time.sleep(seconds)
     return emit(*given)
 codegen.emit = noted
-units = [blocked.zero_halo()]
+units = [halo.zero_halo()]
 print(len(kernel_compiler.object_codes(units)), flush=True)
 """
 

@@ -28,12 +28,12 @@ PROGRAM = """
 import os, signal, sys, threading, time
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.elementwise import map as elementwise
-from nnefc.kernels.tile import blocked
+from nnefc.kernels.tile import zero_halo as halo
 from nnefc.runtime.compile import worker_pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import object_codes
 
 LARGE = [direct.convolution("float32", "float32", n, 8) for n in (1, 2)]
-SMALL = [elementwise.copy(), blocked.zero_halo()]
+SMALL = [elementwise.copy(), halo.zero_halo()]
 start = compile_pool._Worker.start
 def noted(worker, *given):
     print(worker._process.pid, flush=True)

@@ -15,7 +15,7 @@ from nnefc.kernels.codegen import object_code
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
-from nnefc.kernels.tile import blocked
+from nnefc.kernels.tile import zero_halo as halo
 from nnefc.runtime.compile import start_python
 from nnefc.runtime.compile import worker_pool as compile_pool
 from nnefc.runtime.compile.compile_unit import CompileUnit, unit_label
@@ -75,7 +75,7 @@ def test_units_unknown_to_workers_are_compiled_here() -> None:
     mine = Kernel("test_compile_pool.mine", (lambda: None,))
     here = family()(_mine)()
     assert here.family == "elementwise.map.mine"
-    other = blocked.zero_halo()
+    other = halo.zero_halo()
     names = dict.fromkeys([mine, here, other], "a name that no worker finds")
     assert apart({**names, **named(SOURCES[:1])})[0].keys() == {SOURCES[0]}
 

@@ -1,8 +1,6 @@
-"""Helpers for kernels on channel-blocked tensors, and the kernel that clears a halo.
+"""The kernel that clears the halo of a channel-blocked tensor.
 
 A tensor is [batch, blocks, plane, block], as in NeoCPU (Liu et al., 2019); see `nnefc.ir.layout`.
-Parameters `x_batch` and `x_plane` are the bytes between batch items and between channel blocks.
-Tables hold int32 byte offsets of pixels from the start of a plane.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,49 +10,22 @@ Tables hold int32 byte offsets of pixels from the start of a plane.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import MOVED_AS
-from nnefc.kernels.vector.lane_builder import LaneBuilder
-from nnefc.kernels.vector.lanes import Lanes, select
-from nnefc.kernels.vector.llvm_types import I32, I64
-from nnefc.kernels.vector.memory import WORD, address, load_word, native
+from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.rows import fill_row
 
 GAP_BYTES: Final = 4
 """The size of a gap, and its offset, are multiples of this, whatever the item type is."""
 HALO = Layout("y:ref gaps:ref blocks plane_bytes batch_bytes count planes plane_block")
-"""Parameters of `blocked.zero_halo`.
+"""Parameters of `zero_halo.zero_halo`.
 
 `gaps`: int64, `count` pairs of byte offset from the start of a plane and number of bytes, both
 multiples of `GAP_BYTES`.  A tile is `plane_block` of `planes` (batch x blocks) planes.
 """
-
-
-def _load_offset(builder: Any, table: Any) -> Any:
-    pointer = builder.inttoptr(table, ir.PointerType())
-    value = builder.load(pointer, typ=I32, align=4)
-    value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return builder.sext(value, I64)
-
-
-load_offset: Any = native(WORD, WORD)(_load_offset)
-"""`load_offset(address)`: the int32 of a table at `address`, as a word."""
-
-
-def table_offset(v: LaneBuilder, table: Any, index: Any) -> Any:
-    """Item `index` (a Python number or a word) of the int32 table at a pointer, as a word."""
-    step = 4 * index if isinstance(index, int) else v.builder.mul(index, v.word(4))
-    return v.builder.sext(v.builder.load(v.at(table, step), typ=I32, align=4), I64)
-
-
-def clamp(x: Lanes, low: Lanes, high: Lanes | None) -> Lanes:
-    """x clamped to the bounds, one instruction each; NaN stays NaN."""
-    x = select(low > x, low, x)
-    return x if high is None else select(high < x, high, x)
 
 
 @family(moves=True)
