@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.ops.core.attribute_checks import sequence
+from nnefc.ops.core.interface import sequence
 from nnefc.ops.core.spec import Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.table import declared

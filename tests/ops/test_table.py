@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from nnefc.ir import DType, Op, TensorType
 from nnefc.lower import load_lowerings
 from nnefc.lower.context import has_lowering
-from nnefc.ops.core.attribute_checks import sequence
 from nnefc.ops.core.broadcast import align
-from nnefc.ops.core.interface import Interface, interface, kind_of
+from nnefc.ops.core.interface import Interface, interface, kind_of, sequence
 from nnefc.ops.core.spec import UNKNOWN, Call, OpSpec, infer
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.reference import evaluate

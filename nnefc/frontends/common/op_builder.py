@@ -23,9 +23,8 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import widen
-from nnefc.ops.core.attribute_checks import sequence
 from nnefc.ops.core.index_check import WrongIndex
-from nnefc.ops.core.interface import interface, item_type_problems
+from nnefc.ops.core.interface import interface, item_type_problems, sequence
 from nnefc.ops.core.spec import Call, OpSpec, infer
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import declared

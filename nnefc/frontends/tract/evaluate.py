@@ -20,7 +20,7 @@ from nnefc.frontends.tract.evaluation_context import BROKEN, EvaluationContext, 
 from nnefc.frontends.tract.expressions import ExpressionEvaluator
 from nnefc.frontends.tract.registry import bind, complex_variant
 from nnefc.ir import Graph, Location, Value
-from nnefc.ops.core.attribute_checks import sequence
+from nnefc.ops.core.interface import sequence
 from nnefc.support.errors import Diagnostic, NnefError, Step
 from nnefc.syntax import ast
 

@@ -19,7 +19,7 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.frontends.tract.evaluation_context import BROKEN, EvaluationContext, Scope
 from nnefc.ir import Value
-from nnefc.ops.core.attribute_checks import sequence
+from nnefc.ops.core.interface import sequence
 from nnefc.symbolic.integers import SymInt
 from nnefc.syntax import ast
 

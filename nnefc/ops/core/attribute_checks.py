@@ -98,8 +98,3 @@ def extents_allowed(call: Call, shape: Sequence[int], source: Sequence[int]) -> 
 def volume(extents: Iterable[int]) -> int:
     """Product of extents."""
     return math.prod(extents)
-
-
-def sequence(value: Any) -> list[Any] | None:
-    """The items of a list or tuple; None for any other value."""
-    return list(value) if isinstance(value, list | tuple) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -8,7 +8,6 @@ from typing import Any
 
 from nnefc.ir import DType
 from nnefc.ir.graph import Attribute
-from nnefc.ops.core.attribute_checks import sequence
 from nnefc.ops.core.spec import OpSpec
 from nnefc.syntax.ast import (
     Array,
@@ -134,6 +133,11 @@ def normalize(value: Any, type_: TypeSpec) -> Attribute:
             return float(value)
         case _:
             return value
+
+
+def sequence(value: Any) -> list[Any] | None:
+    """The items of a list or tuple; None for any other value."""
+    return list(value) if isinstance(value, list | tuple) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def item_type_problems(spec: OpSpec, dtypes: Sequence[DType]) -> list[str]:

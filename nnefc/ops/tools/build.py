@@ -7,8 +7,7 @@ from typing import Any
 
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Attribute
-from nnefc.ops.core.attribute_checks import sequence
-from nnefc.ops.core.interface import Interface, interface, item_type_problems, normalize
+from nnefc.ops.core.interface import Interface, interface, item_type_problems, normalize, sequence
 from nnefc.ops.core.spec import Call, Emit, OpSpec, infer
 from nnefc.ops.tools.table import declared
 from nnefc.support.errors import Diagnostic, NnefError

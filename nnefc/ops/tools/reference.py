@@ -16,10 +16,9 @@ import numpy as np
 from nnefc.ir import Expression, Graph, Op, TensorType, Value
 from nnefc.ir.graph import walk
 from nnefc.ops.core.arrays import Array, widen, wrap
-from nnefc.ops.core.attribute_checks import sequence
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.index_check import WrongIndex
-from nnefc.ops.core.interface import kind_of
+from nnefc.ops.core.interface import kind_of, sequence
 from nnefc.ops.core.spec import Interpreter, Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.table import operations

@@ -25,7 +25,7 @@ from nnefc.frontends.tract.operators.gathering import tract_core_gather
 from nnefc.frontends.tract.operators.movement import normalize_axes, normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import on_complex, operator
 from nnefc.ir import DType
-from nnefc.ops.core.attribute_checks import sequence
+from nnefc.ops.core.interface import sequence
 
 _WHOLE: Final = (DType.INT16, DType.INT32, DType.INT64)
 """Integers that complex numbers may consist of, besides all reals."""

@@ -28,7 +28,7 @@ from nnefc.frontends.tract.quantization import as_real, from_codes, quantize
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.submodels import submodel
 from nnefc.ir import DType, Value
-from nnefc.ops.core.attribute_checks import sequence
+from nnefc.ops.core.interface import sequence
 from nnefc.symbolic.integers import is_symbolic, largest
 
 

@@ -21,7 +21,7 @@ from nnefc.frontends.common.values import (
 from nnefc.frontends.tract.quantization import as_real
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
 from nnefc.ir import DType, TensorType
-from nnefc.ops.core.attribute_checks import sequence
+from nnefc.ops.core.interface import sequence
 from nnefc.ops.standard.slice_pad_tile_gather import Indices
 from nnefc.symbolic.integers import SymInt, largest, smallest
 

@@ -32,7 +32,7 @@ from nnefc.frontends.tract.operators.movement import slice_in_dim
 from nnefc.frontends.tract.operators.sums import running_sum
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
-from nnefc.ops.core.attribute_checks import sequence
+from nnefc.ops.core.interface import sequence
 from nnefc.ops.tools.build import build
 
 if TYPE_CHECKING:
