@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.support.models import compile_graph, load
+from nnefc.cli.support.models import compile_graphs, load
 from nnefc.cli.support.options import Json, Threads, parse_import
 from nnefc.cli.support.printing import console, print_json
 
@@ -35,11 +35,11 @@ def demo(threads: Threads = None, json: Json = False) -> None:
     from nnefc.formats.image import read_image
 
     start = time.perf_counter()
-    one = compile_graph(load(ARCHIVE), threads)
     held_out: Any = load_array(HELD_OUT)
     images = (held_out["images"][:, None] / np.float32(16)).astype(np.float32)
     extents = ",".join(map(str, images.shape))
-    many = compile_graph(load(ARCHIVE, parse_import(shapes=[f"image={extents}"])), threads)
+    batch_graph = load(ARCHIVE, parse_import(shapes=[f"image={extents}"]))
+    one, many = compile_graphs([load(ARCHIVE), batch_graph], threads)
     compiled = time.perf_counter()
     predictions: list[Prediction] = []
     for path in sorted(IMAGES.glob("*.png")):

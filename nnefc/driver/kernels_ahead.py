@@ -1,9 +1,9 @@
-"""Compile usual kernels ahead of need, after those of the first model."""
+"""Compile code ahead of need: support code while a model is lowered, usual kernels after it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,19 @@ if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
 
 
-def expecting_usual_kernels(config: CompileConfig) -> AbstractContextManager[None]:
-    """A block that is followed by compiling the kernels of usual graphs, if it compiled others."""
-    from nnefc.runtime.compile.compile_ahead import compiling_ahead
+@contextmanager
+def compiling_around(config: CompileConfig) -> Generator[None]:
+    """A block that lowers a graph and compiles its kernels.
 
-    return compiling_ahead(partial(usual_kernels, config))
+    Workers start with the block if nothing is cached.  If the block compiled kernels, it is
+    followed by compiling those of usual graphs.
+    """
+    from nnefc.runtime.compile.compile_ahead import compiling_ahead
+    from nnefc.runtime.compile.kernel_compiler import compiled_early
+    from nnefc.runtime.compile.support_code import functions
+
+    with compiling_ahead(partial(usual_kernels, config)), compiled_early(functions("executor")):
+        yield
 
 
 def usual_kernels(config: CompileConfig) -> Iterator[Kernel]:

@@ -89,12 +89,12 @@ class Planner:
 
     def trace(self, request: Request) -> SymbolicPlan:
         """A new symbolic plan; raises Untraceable, or NnefError for an error of the document."""
-        from nnefc.driver.kernels_ahead import expecting_usual_kernels
+        from nnefc.driver.kernels_ahead import compiling_around
         from nnefc.runtime.plan.trace_template import compile_template
         from nnefc.support.memory_errors import memory_errors
 
         program = traced(self.document, self.config, request)
-        with memory_errors("compile the model"), expecting_usual_kernels(self.config):
+        with memory_errors("compile the model"), compiling_around(self.config):
             template = compile_template(program, self._progress, self._shared)
         threads = self.config.threads
         model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)

@@ -116,10 +116,10 @@ class ModelCacheEntry(NamedTuple):
 
         `messages`: the warnings of the import.  Raises the NnefErrors of the compiler.
         """
-        from nnefc.driver.kernels_ahead import expecting_usual_kernels
+        from nnefc.driver.kernels_ahead import compiling_around
         from nnefc.support.memory_errors import memory_errors
 
-        expecting = expecting_usual_kernels(self.config._replace(threads=self.threads))
+        expecting = compiling_around(self.config._replace(threads=self.threads))
         try:
             with memory_errors("keep the model"), expecting:
                 self._write(graph, messages, progress)

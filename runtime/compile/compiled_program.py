@@ -5,7 +5,7 @@ Loading an artifact needs no compiler, so the compiler is imported inside functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -64,6 +64,15 @@ def tensor_specs(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec
     inputs = tuple(TensorSpec.of(v.name, v.type) for v in graph.inputs)
     names = zip(graph.output_names, graph.outputs, strict=True)
     return inputs, tuple(TensorSpec.of(name, v.type) for name, v in names)
+
+
+def compile_kernels_of(programs: Iterable[Program], progress: Progress | None = None) -> None:
+    """Compile the kernels of programs, and the executor, for calls of `compile_program`."""
+    from nnefc.runtime.compile import support_code
+    from nnefc.runtime.compile.kernel_compiler import object_codes
+
+    kernels = (kernel for program in programs for kernel in program.kernels)
+    object_codes([*kernels, *support_code.functions("executor")], progress)
 
 
 def compile_program(

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -104,6 +104,39 @@ def compile_kernels(
 
     wanted = list(dict.fromkeys(kernels))
     return ExecutableImage(link(object_codes([*wanted, *beside], progress)[: len(wanted)]))
+
+
+@contextmanager
+def compiled_early(units: Sequence[CompileUnit]) -> Generator[None]:
+    """Compile `units` in workers while the block finds out which kernels it needs.
+
+    Does nothing if they are compiled, because most kernels are then likely to be.
+    """
+    from nnefc.runtime.compile import worker_pool
+
+    if all(unit in _objects for unit in units) or not all(map(find_spec, _COMPILER)):
+        yield
+        return
+    with _import_errors():
+        from nnefc.kernels.target.isa import host
+
+        isa = host()
+    missing = [unit for unit in units if _is_missing(unit, isa)]
+    with worker_pool.workers_started_early(isa, missing) if missing else nullcontext():
+        yield
+
+
+def _is_missing(unit: CompileUnit, isa: Isa) -> bool:
+    """Whether a unit is neither in memory, shipped nor cached, and no process compiles it."""
+    if unit in _objects or load_shipped(unit, isa):
+        return False
+    key = key_of(unit, isa)
+    if not key or kernel_cache.load_kernel(key):
+        return False
+    claim = kernel_cache.claim_kernel(key)
+    if claim:
+        claim.release()  # `_claim_entries` claims it again
+    return claim is not None
 
 
 def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> ExecutableImage:

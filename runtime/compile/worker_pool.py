@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -38,12 +38,16 @@ _COMPILE_SECONDS: Final = {
 _DEFAULT_SECONDS: Final = 0.2
 _MIN_WORKER_SECONDS: Final = 1.0
 """Seconds of work that pay for a worker, which takes 0.4 seconds of processor time to start."""
+_EARLY_WORKERS: Final = 2
+"""Workers that are started before the number of units is known."""
 _TIMEOUT_SECONDS: Final = 60.0
 """Seconds without any answer after which the workers are taken to hang."""
 _MAIN: Final = "nnefc.runtime.compile.worker"
 
 _pool_lock = threading.Lock()
 """Held by the one thread that has workers; they use all processors."""
+_early: ContextVar[_Pool | None] = ContextVar("early", default=None)
+"""The pool of `workers_started_early`."""
 
 
 def _renew_lock() -> None:
@@ -62,7 +66,15 @@ def workers_for(sources: Iterable[CompileUnit]) -> int:
     """
     seconds = [estimated_seconds(source) for source in sources]
     count = min(len(seconds), int(sum(seconds) / _MIN_WORKER_SECONDS), _max_workers())
+    if early := _early_pool():
+        return max(count, early.workers)
     return count if count > 1 and start_python.is_available() else 0
+
+
+def _early_pool() -> _Pool | None:
+    """The pool that this thread started early and has not used yet."""
+    pool = _early.get()
+    return None if pool is None or pool.is_stopped else pool
 
 
 def estimated_seconds(source: CompileUnit) -> float:
@@ -95,45 +107,125 @@ def compile_in_workers(
     first.  The calling thread calls `begin(source)` for the oldest unit under way and
     `finish(source, code)` for each compiled unit.
     """
-    if not _pool_lock.acquire(blocking=False):
+    early = _early_pool()
+    if early is None and not _pool_lock.acquire(blocking=False):
         return
-    workers: list[_Worker] = []
+    pool = early or _Pool(isa)
     try:
-        with suppress(OSError, ValueError):  # the system starts no more processes
-            for _ in range(count):
-                workers.append(_Worker(isa))
-        order = sorted(names, key=estimated_seconds, reverse=True) if workers else []
-        pending = {source: data for source in order if (data := pickled(source))}
-        waiting, answers = deque(pending.items()), SimpleQueue[_Answer | None]()
-        running = 0
-        with suppress(RuntimeError):  # the system starts no more threads
-            for worker in workers:
-                worker.start(waiting, answers)
-                running += 1
-        while running and pending:
-            begin(next(iter(pending)))
-            answer = answers.get(timeout=_TIMEOUT_SECONDS)
-            if answer is None:
-                running -= 1
-                continue
-            source, name, code = answer
-            if code and name == names[source].encode():
-                del pending[source]
-                finish(source, code)
-    except Empty:
-        pass
+        pool.start_workers(count)
+        pool.compile(names, begin, finish)
     finally:
-        for worker in workers:
-            worker.kill()
-        for worker in workers:
-            worker.wait()
-        _pool_lock.release()
+        pool.stop()
+
+
+@contextmanager
+def workers_started_early(isa: Isa, units: Iterable[CompileUnit]) -> Generator[None]:
+    """Start two workers, which compile `units` while the block finds out which others it needs.
+
+    The first `compile_in_workers` of the block uses them.
+    """
+    count = min(_EARLY_WORKERS, _max_workers())
+    if count < 2 or not start_python.is_available() or not _pool_lock.acquire(blocking=False):
+        yield
+        return
+    pool = _Pool(isa)
+    token = _early.set(pool)
+    try:
+        pool.start_workers(count)
+        pool.submit(units)
+        yield
+    finally:
+        _early.reset(token)
+        pool.stop()
+
+
+class _Pool:
+    """Worker processes that take units from one queue; its thread holds `_pool_lock`."""
+
+    def __init__(self, isa: Isa) -> None:
+        self._isa = isa
+        self._workers: list[_Worker] = []
+        self._running = 0
+        self._requests = SimpleQueue[_Request | None]()
+        self._answers = SimpleQueue[_Answer | None]()
+        self._submitted: list[CompileUnit] = []
+        self.is_stopped = False
+
+    @property
+    def workers(self) -> int:
+        """The number of processes that were started."""
+        return len(self._workers)
+
+    def start_workers(self, count: int) -> None:
+        """Start processes until there are `count`, or until the system starts no more."""
+        with suppress(OSError, ValueError, RuntimeError):
+            while len(self._workers) < count:
+                worker = _Worker(self._isa)
+                self._workers.append(worker)
+                worker.start(self._requests, self._answers)
+                self._running += 1
+
+    def submit(self, units: Iterable[CompileUnit]) -> None:
+        """Append units to the queue, except those that are in it and those that have no pickle."""
+        for unit in units:
+            if unit not in self._submitted and (data := pickled(unit)):
+                self._submitted.append(unit)
+                self._requests.put(_Request(unit, data))
+
+    def compile(
+        self,
+        names: Mapping[CompileUnit, str],
+        begin: Callable[[CompileUnit], None],
+        finish: Callable[[CompileUnit, bytes], None],
+    ) -> None:
+        """See `compile_in_workers`; the workers end with the last unit."""
+        self.submit(sorted(names, key=estimated_seconds, reverse=True))
+        self._end_requests()
+        pending = {unit: None for unit in self._submitted if unit in names}
+        while self._running and pending:
+            begin(next(iter(pending)))
+            try:
+                answer = self._answers.get(timeout=_TIMEOUT_SECONDS)
+            except Empty:
+                return
+            if answer is None:
+                self._running -= 1
+            elif answer.source in pending and answer.is_code_of(names[answer.source]):
+                del pending[answer.source]
+                finish(answer.source, answer.code)
+
+    def stop(self) -> None:
+        """Kill the processes, wait for them, and let other threads have workers."""
+        if self.is_stopped:
+            return
+        self.is_stopped = True
+        try:
+            for worker in self._workers:
+                worker.kill()
+            self._end_requests()
+            for worker in self._workers:
+                worker.wait()
+        finally:
+            _pool_lock.release()
+
+    def _end_requests(self) -> None:
+        for _ in self._workers:
+            self._requests.put(None)
+
+
+class _Request(NamedTuple):
+    source: CompileUnit
+    pickled: bytes
 
 
 class _Answer(NamedTuple):
     source: CompileUnit
     name: bytes
     code: bytes
+
+    def is_code_of(self, name: str) -> bool:
+        """Whether the worker compiled the unit, from the sources that this process has."""
+        return bool(self.code) and self.name == name.encode()
 
 
 class _Worker:
@@ -145,31 +237,30 @@ class _Worker:
         self._thread: threading.Thread | None = None
 
     def start(
-        self, waiting: deque[tuple[CompileUnit, bytes]], answers: SimpleQueue[_Answer | None]
+        self, requests: SimpleQueue[_Request | None], answers: SimpleQueue[_Answer | None]
     ) -> None:
-        """Take units from `waiting` and put `answers`, then None at the end, in a thread.
+        """Take units from `requests` until None, and put `answers`, then None, in a thread.
 
         Raises RuntimeError if the thread cannot be started.
         """
         # assigned before `start`, which an interrupt may end
-        self._thread = threading.Thread(target=self._serve, args=(waiting, answers), daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(requests, answers), daemon=True)
         self._thread.start()
 
     def _serve(
-        self, waiting: deque[tuple[CompileUnit, bytes]], answers: SimpleQueue[_Answer | None]
+        self, requests: SimpleQueue[_Request | None], answers: SimpleQueue[_Answer | None]
     ) -> None:
-        requests = cast("BinaryIO", self._process.stdin)
-        results = cast("BinaryIO", self._process.stdout)
+        stdin = cast("BinaryIO", self._process.stdin)
+        stdout = cast("BinaryIO", self._process.stdout)
         try:
-            while waiting:
-                source, data = waiting.popleft()
-                write_message(requests, data)
-                name, code = read_message(results), read_message(results)
+            while request := requests.get():
+                write_message(stdin, request.pickled)
+                name, code = read_message(stdout), read_message(stdout)
                 if name is None or code is None:
                     break
-                answers.put(_Answer(source, name, code))
-        # dead worker; files closed while the thread began; no unit left
-        except (OSError, ValueError, IndexError):
+                answers.put(_Answer(request.source, name, code))
+        # dead worker; files closed while the thread began
+        except (OSError, ValueError):
             pass
         finally:
             answers.put(None)

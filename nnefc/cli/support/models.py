@@ -10,7 +10,7 @@ from nnefc.cli.support.options import model_path
 from nnefc.cli.support.printing import compiling, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
@@ -55,7 +55,7 @@ def compile_graph(
     algorithms: Mapping[str, str] | None = None,
     hook: Hook | None = None,
 ) -> CompiledModel:
-    """`nnefc.driver.compile.compile_graph` with stored tuning results; prints warnings."""
+    """`nnefc.driver.compile.compile_graph` with stored tuning results."""
     from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.driver.compile import compile_graph
     from nnefc.driver.lower import with_tuned_algorithms
@@ -65,3 +65,14 @@ def compile_graph(
     origin = FromGraph(graph, config)
     with compiling() as advance:
         return compile_graph(graph, config, progress=advance, origin=origin, hook=hook)
+
+
+def compile_graphs(graphs: Sequence[Graph], threads: int | None = None) -> list[CompiledModel]:
+    """`nnefc.driver.compile.compile_graphs` with stored tuning results."""
+    from nnefc.driver.compile import compile_graphs
+    from nnefc.driver.lower import with_tuned_algorithms
+    from nnefc.options.compile_config import CompileConfig
+
+    config = with_tuned_algorithms(CompileConfig.of(threads))
+    with compiling() as advance:
+        return compile_graphs(graphs, config, advance)

@@ -16,6 +16,7 @@ from nnefc.kernels.movement import strided
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile import zero_halo as halo
 from nnefc.runtime.cache import kernel_cache
+from nnefc.runtime.cache.claim import Claim
 from nnefc.runtime.compile import kernel_compiler, start_python, worker_pool
 from nnefc.runtime.compile.compile_unit import CompileUnit, Function, key_of
 
@@ -55,6 +56,8 @@ def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Po
     monkeypatch.setattr(kernel_compiler, "_objects", {})
     monkeypatch.setattr(kernel_cache, "load_kernel", lambda name: None)  # pyright: ignore
     monkeypatch.setattr(kernel_cache, "store_kernel", lambda name, code: None)  # pyright: ignore
+    # Another process of the tests may be compiling the same units.
+    monkeypatch.setattr(kernel_cache, "claim_kernel", lambda key: Claim("", None))  # pyright: ignore
     monkeypatch.setattr(start_python, "subprocess", Spy)
     monkeypatch.setattr(worker_pool, "_MIN_WORKER_SECONDS", 1e-9)
     monkeypatch.setenv("NNEFC_JOBS", "2")

@@ -226,3 +226,21 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(
     go_on.set()
     thread.join(PATIENCE)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_workers_start_before_the_block_only_if_the_executor_is_missing(tmp_path: Path) -> None:
+    program = """
+        from nnefc.runtime.compile.kernel_compiler import compiled_early
+        from nnefc.runtime.compile.support_code import functions
+        for _ in range(2):
+            with compiled_early(functions("executor")):
+                print("block", flush=True)
+                object_codes([*LARGE, *functions("executor")])
+        """
+    for count in (2, 0):
+        with run(program, tmp_path) as process:
+            out, errors = process.communicate(timeout=PATIENCE)
+        assert errors == ""
+        lines = out.splitlines()
+        assert lines.index("block") == count
+        assert len(lines) == count + 2

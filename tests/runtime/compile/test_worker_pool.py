@@ -68,7 +68,7 @@ def test_workers_without_threads_do_nothing(
 
     monkeypatch.setattr(threading.Thread, "start", start)
     assert apart(named(SOURCES)) == ({}, [])
-    assert len(pool) == 2
+    assert len(pool) == 1
 
 
 def test_units_unknown_to_workers_are_compiled_here() -> None:
@@ -207,6 +207,61 @@ def test_an_interrupt_while_a_thread_starts_leaves_no_thread(
     assert len(pool) == 2
     assert not any(thread.is_alive() for thread in begun)
     assert not raised
+
+
+# -- workers that are started early
+
+
+def test_early_workers_compile_their_units_and_those_of_the_block(
+    pool: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_code, "emit", None)  # nothing is compiled in this process
+    with compile_pool.workers_started_early(host(), SOURCES[:1]):
+        assert len(pool) == 2
+        found, begun = apart(named(SOURCES))
+        assert len(pool) == 2
+        assert found.keys() == set(SOURCES)
+        assert begun[0] == SOURCES[0]
+        assert all(process.poll() is not None for process in pool)
+        assert apart(named(SOURCES))[0].keys() == set(SOURCES)  # by new workers
+        assert len(pool) == 4
+
+
+def test_early_workers_serve_few_units(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_pool, "_MIN_WORKER_SECONDS", 1000.0)
+    assert compile_pool.workers_for(SOURCES) == 0
+    with compile_pool.workers_started_early(host(), []):
+        assert compile_pool.workers_for(SOURCES) == 2
+
+
+def test_early_workers_end_with_the_block(pool: list[Any]) -> None:
+    with pytest.raises(KeyError), compile_pool.workers_started_early(host(), SOURCES):
+        raise KeyError
+    assert len(pool) == 2
+    assert all(process.poll() is not None for process in pool)
+    with compile_pool.workers_started_early(host(), []):
+        assert len(pool) == 4  # the lock is free again
+
+
+def test_early_units_that_nobody_needs_are_left_aside(pool: list[Any]) -> None:
+    with compile_pool.workers_started_early(host(), SOURCES[:2]):
+        assert apart(named(SOURCES[1:3]))[0].keys() == set(SOURCES[1:3])
+
+
+def test_killed_early_workers_leave_units_to_this_process(pool: list[Any]) -> None:
+    with compile_pool.workers_started_early(host(), SOURCES[:1]):
+        for process in pool:
+            process.kill()
+        assert object_codes(SOURCES) == [emitted(source) for source in SOURCES]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_single_job_starts_no_early_workers(
+    pool: list[Any], monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    monkeypatch.setenv("NNEFC_JOBS", jobs)
+    with compile_pool.workers_started_early(host(), SOURCES[:1]):
+        assert len(pool) == (2 if jobs == "2" else 0)
 
 
 # -- number of workers
