@@ -27,8 +27,10 @@ from nnefc.lower.channel_padding import (
     writes_zero_padding,
 )
 from nnefc.lower.context import Lowering
+from nnefc.lower.elementwise.canonical_operands import canonical_operands
 from nnefc.lower.elementwise.expression import fold_literals
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
+from nnefc.lower.product.pack import Array
 from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.program.program import Ref
 
@@ -193,6 +195,14 @@ def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | Non
     if fill:
         expression = masked(expression)
         operands.append(_per_channel(channel_mask(lower, op.output.type), y))
+
+    def number(x: Array) -> _Operand:
+        return _Operand(lower.table(np.full(y.layout.block, x, x.dtype)), 0, 0, None)
+
+    expression, others = canonical_operands(
+        expression, operands[1:], number, fixed=1, kind=lambda x: x.tensor is None
+    )
+    operands[1:] = others
     return TileEpilogue(kernel_expression(expression), tuple(operands), blocks)
 
 

@@ -14,6 +14,7 @@ from nnefc.kernels.elementwise.parameters import MAX_PERIOD, OUTER, Access, Acce
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.elementwise.canonical_operands import canonical_operands
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.product.pack import Array
 from nnefc.program.program import Ref
@@ -109,6 +110,7 @@ def launch_strided(
     in_place: tuple[Ref, ...] = (),
 ) -> None:
     """Launch `expression` over an iteration space of any shape, for tensors of any strides."""
+    expression, inputs = canonical_inputs(lower, expression, inputs, len(shape))
     operands = [*inputs, *outputs]
     dims, steps = coalesce(shape, [operand.strides for operand in operands])
     key = kernel_expression(expression)
@@ -156,6 +158,19 @@ def launch_strided(
     )
     kernel = elementwise.expression(key, pattern)
     lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=in_place)
+
+
+def canonical_inputs(
+    lower: Lowering, expression: Expression, inputs: Sequence[Strided], rank: int, *, fixed: int = 0
+) -> tuple[Expression, list[Strided]]:
+    """`canonical_operands` for tensors in memory; a number is an operand without strides."""
+    return canonical_operands(
+        expression,
+        inputs,
+        lambda x: Strided(lower.table(x), DType(x.dtype.name), (0,) * rank),
+        fixed=fixed,
+        kind=lambda x: not any(x.strides),
+    )
 
 
 def fold_literals(

@@ -15,7 +15,12 @@ from nnefc.kernels.reduce import mean_variance as kernels
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, fields, tensors
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.elementwise.expression import Strided, fold_literals, strides
+from nnefc.lower.elementwise.expression import (
+    Strided,
+    canonical_inputs,
+    fold_literals,
+    strides,
+)
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.internal import mean_variance
@@ -60,6 +65,8 @@ def launch(
 
     `operands`: x, y, then the other operands of the expression.
     """
+    expression, others = canonical_inputs(lower, expression, operands[2:], len(shape), fixed=1)
+    operands = [*operands[:2], *others]
     axes: tuple[int, ...] = op.attributes["axes"]
     *outer, inner = _coalesce(shape, [operand.strides for operand in operands], axes)
     kept = [d for d in reversed(outer) if not d.reduced]

@@ -20,7 +20,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product.matmul import read_epilogue, zero_item
-from nnefc.lower.product.operands import broadcast_matrix
+from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands
 from nnefc.lower.product.pack import Matrix, pack
 from nnefc.lower.product.tiling import (
     UNIT_NS,
@@ -155,6 +155,7 @@ def _read_problem(lower: Lowering, op: Op) -> AttentionProblem:
         lower, a["expression"], [scores, *op.inputs[expression_start(op) :]]
     )
     operands = [broadcast_matrix(lower.read(x), x.type, dims) for x in values]
+    expression, operands = epilogue_operands(lower, expression, operands, dims)
     return AttentionProblem(
         dtype=dtype,
         rows=rows,

@@ -25,6 +25,7 @@ from nnefc.lower.product.operands import (
     Product,
     broadcast_matrix,
     dense_matrix,
+    epilogue_operands,
     read_product,
 )
 from nnefc.lower.product.pack import Array, Matrix, pack, packed_bytes
@@ -56,8 +57,9 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
         return
     dims = op.output.type.dims
     expression, values = elementwise.fold_literals(lower, op.attributes["expression"], values)
-    operands = tuple(broadcast_matrix(lower.read(v), v.type, dims) for v in values[1:])
-    product = read_product(lower, op, lower.write(op.output), expression, operands)
+    operands = [broadcast_matrix(lower.read(v), v.type, dims) for v in values[1:]]
+    expression, operands = epilogue_operands(lower, expression, operands, dims)
+    product = read_product(lower, op, lower.write(op.output), expression, tuple(operands))
     launch(lower, product)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
 from nnefc.lower.context import Lowering, QuantizedBlocks
 from nnefc.lower.elementwise import expression as elementwise
+from nnefc.lower.elementwise.canonical_operands import canonical_operands
 from nnefc.lower.product.pack import Array, Matrix
 from nnefc.program.program import Buffer, Ref
 from nnefc.support.block_formats import BLOCK_ITEMS
@@ -105,6 +107,19 @@ def broadcast_matrix(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
     """A dense tensor as a matrix, broadcast to `dims`."""
     *batch, row, step = (s * type_.dtype.itemsize for s in elementwise.strides(type_.dims, dims))
     return Matrix(at, row, step, tuple(batch))
+
+
+def epilogue_operands(
+    lower: Lowering, expression: Expression, operands: Sequence[Matrix], dims: Shape
+) -> tuple[Expression, list[Matrix]]:
+    """(expression, operands) of an epilogue in canonical form; its first input is the product."""
+    return canonical_operands(
+        expression,
+        operands,
+        lambda number: Matrix(lower.table(number), 0, 0, (0,) * (len(dims) - 2)),
+        fixed=1,
+        kind=lambda x: not x.step,
+    )
 
 
 def reads_blocks(op: Op, value: Value) -> bool:
