@@ -20,12 +20,12 @@ from nnefc.runtime.shipped.pack_file import SUFFIX, Pack
 
 def main() -> None:
     """Compile and write the packs; progress is shown on standard error."""
-    networks, folder = SETS[sys.argv[1]], Path(sys.argv[2])
+    selection, folder = SETS[sys.argv[1]], Path(sys.argv[2])
     folder.mkdir(parents=True)
     for row in TABLE.values():
         start = time.monotonic()
         with progress("compiling") as advance:
-            data = compile_pack(row, networks, advance)
+            data = compile_pack(row, selection, advance)
         (folder / f"{row.name}{SUFFIX}").write_bytes(data)
         seconds = time.monotonic() - start
         print(

@@ -7,12 +7,14 @@ need.  Most kernels are the same for all variants, and are compiled for the firs
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from typing import TypeVar
 
-from kernel_packs.networks import kernels_of
+from kernel_packs.networks import Selection, kernels_of
+from kernel_packs.usual import usual_kernels
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.target.isa import BUILD, Isa, host, variants
 from nnefc.runtime.compile import support_code
@@ -25,16 +27,17 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def compile_pack(row: Isa, networks: Sequence[str], progress: Progress) -> bytes:
-    """The pack of a row with the kernels of `networks` and the support code.
-
-    `networks`: names of `kernel_packs.networks.NETWORKS`.
-    """
+def compile_pack(row: Isa, selection: Selection, progress: Progress) -> bytes:
+    """The pack of a row with the selected kernels and the support code."""
+    find = partial(kernels_of, complete=selection.complete)
     codes: dict[bytes, bytes] = {}
     for setting, isa in variants(row).items():
         with ProcessPoolExecutor(usable_cpus(), get_context("spawn"), _use, (setting,)) as pool:
             units: list[CompileUnit] = _support_code()
-            for kernels in _each(pool, kernels_of, networks, f"{setting}: networks", progress):
+            if selection.complete:
+                units += pool.submit(usual_kernels).result()
+            label = f"{setting}: networks"
+            for kernels in _each(pool, find, selection.networks, label, progress):
                 units += kernels
             keys = {shipped_key_of(unit, isa): unit for unit in units}
             missing = {key: unit for key, unit in keys.items() if key and key not in codes}

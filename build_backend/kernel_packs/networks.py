@@ -14,6 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from benchmarks.zoo import ZOO
+from kernel_packs.layers import layers
+from kernel_packs.similar import similar
 from nnefc.api.importing import import_model
 from nnefc.driver import typical_graphs
 from nnefc.driver.lower import lower_prepared, prepare
@@ -23,6 +25,15 @@ from nnefc.ir import Graph
 from nnefc.kernels.template import Kernel
 from nnefc.options.compile_config import Accuracy, CompileConfig
 from nnefc.options.import_config import import_config
+
+
+class Selection(NamedTuple):
+    """A value of the setting `kernels` of a build."""
+
+    networks: Sequence[str]
+    """Names of `NETWORKS`."""
+    complete: bool
+    """Whether to add kernels for other shapes and item types: `similar` and `usual_kernels`."""
 
 
 class Machine(NamedTuple):
@@ -82,21 +93,27 @@ NETWORKS: Final[Mapping[str, Callable[[], Graph]]] = {
     },
 }
 """Functions that return a network, by its name."""
-SETS: Final[Mapping[str, Sequence[str]]] = {
-    "small": ("mobilenet_v2, batch 1",),
-    "release": tuple(NETWORKS),
+LAYERS: Final[Mapping[str, Callable[[], Graph]]] = layers()
+"""Functions that return a graph of layers, by its name; one machine is sufficient for them."""
+SETS: Final[Mapping[str, Selection]] = {
+    "small": Selection(("mobilenet_v2, batch 1",), complete=False),
+    "release": Selection((*NETWORKS, *LAYERS), complete=True),
 }
-"""The networks of the values that the setting `kernels` of a build may have."""
+"""The values that the setting `kernels` of a build may have."""
 
 
-def kernels_of(network: str) -> list[Kernel]:
+def kernels_of(network: str, *, complete: bool = False) -> list[Kernel]:
     """The kernels to ship for a network and the instruction set of this process.
 
-    Those with substitutes are replaced by the first, which many networks share.
+    Those with substitutes are replaced by the first, which many networks share.  `complete`: see
+    `Selection`.
     """
-    graph = prepare(NETWORKS[network]())
+    make, machines = NETWORKS.get(network), MACHINES
+    if make is None:
+        make, machines = LAYERS[network], MACHINES[:1]
+    graph = prepare(make())
     kernels: dict[Kernel, None] = {}
-    for machine in MACHINES:
+    for machine in machines:
         program = lower_prepared(
             graph.clone(),
             CompileConfig(machine.threads, machine.accuracy, algorithms={}),
@@ -105,5 +122,6 @@ def kernels_of(network: str) -> list[Kernel]:
             cache_bytes=machine.cache_bytes,
         )
         for kernel in program.kernels:
-            kernels.update(dict.fromkeys([kernel, *kernel.relatives()]))
+            found = [kernel, *kernel.relatives(), *(similar(kernel) if complete else ())]
+            kernels.update(dict.fromkeys(found))
     return list(dict.fromkeys((kernel.substitutes() or [kernel])[0] for kernel in kernels))

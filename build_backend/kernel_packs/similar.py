@@ -1,0 +1,140 @@
+"""Kernels that differ from another one in the arguments that shapes decide.
+
+A network with other extents needs the same expressions with other tiles, broadcasts and panels.
+Expressions are the long tail, so the set has each of them for all shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any, Final
+
+from nnefc.kernels.convolution import depthwise, direct, winograd
+from nnefc.kernels.convolution.depthwise import Group
+from nnefc.kernels.convolution.winograd_steps import Panel
+from nnefc.kernels.elementwise import map as elementwise
+from nnefc.kernels.elementwise.parameters import Access, AccessPattern
+from nnefc.kernels.product import attention, matmul
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile.expression_epilogue import Epilogue
+from nnefc.kernels.tile.register_tile import covering_tiles, tile_rows, tile_width
+from nnefc.kernels.vector.expression_argument import Expression
+
+Tiles = tuple[tuple[int, ...], tuple[int, ...]]
+
+_FEW_STEPS: Final = 2
+"""Expressions of two operands with at most this many steps have every broadcast."""
+_BROADCASTS: Final = (Access.REPEATED, Access.BLOCK, Access.PERIODIC)
+
+
+def similar(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernels for other shapes."""
+    find = _FAMILIES.get(kernel.family)
+    if find is not None:
+        yield from find(*kernel.arguments)
+
+
+def covering() -> list[Tiles]:
+    """(heights, widths) of the kernels that together serve products of all sizes."""
+    sizes = (
+        ((height,), (width,))
+        for height in range(1, tile_rows() + 1)
+        for width in range(1, tile_width(height) + 1)
+    )
+    return list(dict.fromkeys(covering_tiles(*size) for size in sizes))
+
+
+def _gemm(
+    item: str, heights: Any, widths: Any, epilogue: Epilogue | None, stored: str | None
+) -> Iterator[Kernel]:
+    if stored is not None:
+        yield matmul.gemm(item, (1,), (), epilogue, stored)
+    for tiles in covering():
+        yield matmul.gemm(item, *tiles, epilogue, stored)
+
+
+def _attention(item: str, heights: Any, widths: Any, epilogue: Epilogue | None) -> Iterator[Kernel]:
+    for tiles in covering():
+        yield attention.rows(item, *tiles, epilogue)
+
+
+def _elementwise(expression: Expression, pattern: AccessPattern) -> Iterator[Kernel]:
+    steps = [step for step in expression.steps if step[0] != "literal"]
+    inputs = len(expression.inputs)
+    if set(pattern.access) <= {Access.CONTIGUOUS, Access.REPEATED} and inputs <= 2:
+        for stream in (False, True) if len(expression.results) == 1 else ():
+            yield elementwise.expression(expression, replace(pattern, stream=stream))
+    if inputs != 2 or len(steps) > _FEW_STEPS:
+        return
+    whole = Access.CONTIGUOUS
+    for one, other in [(whole, whole), *((whole, each) for each in _BROADCASTS)]:
+        yield elementwise.expression(expression, AccessPattern((one, other)))
+        yield elementwise.expression(expression, AccessPattern((other, one)))
+    for factor in {2, 4, 8, host().float32_lanes}:
+        for access in ((whole, Access.STRETCHED), (Access.STRETCHED, whole)):
+            yield elementwise.expression(expression, AccessPattern(access, factor))
+
+
+def _winograd(
+    item: str, accumulator: str, taps: Any, largest: int, channels: int, *panels: Panel
+) -> Iterator[Kernel]:
+    for pair in _panels():
+        yield winograd.blocks(item, accumulator, taps, largest, channels, *pair)
+        yield winograd.multiply(accumulator, channels, *pair)
+
+
+def _multiply(accumulator: str, channels: int, *panels: Panel) -> Iterator[Kernel]:
+    for pair in _panels():
+        yield winograd.multiply(accumulator, channels, *pair)
+
+
+def _panels() -> list[tuple[Panel, Panel]]:
+    """The panels of one, two, three, and of other even and odd numbers of channel blocks."""
+    none, pairs = Panel(0), Panel(2)
+    whole = [(Panel(1), none), (pairs, none), (Panel(3), none), (pairs, Panel(3))]
+    if not host().halves:
+        return whole
+    return [
+        *whole,
+        *((one, replace_half(other)) for one, other in ((pairs, pairs), (pairs, Panel(3)))),
+    ]
+
+
+def replace_half(panel: Panel) -> Panel:
+    """A panel whose last block is computed by half a vector."""
+    return panel._replace(half="filled")
+
+
+def _direct(
+    item: str, accumulator: str, vectors: int, channels: int, half: str
+) -> Iterator[Kernel]:
+    for count in (1, 2, 3):
+        yield direct.convolution(item, accumulator, count, channels)
+
+
+def _depthwise(
+    item: str,
+    accumulator: str,
+    lanes: int,
+    stride: int,
+    taps: int,
+    residual: bool,
+    spacing: int,
+    group: Group,
+) -> Iterator[Kernel]:
+    for step, added in product((1, 2), (False, True)):
+        yield depthwise.convolution(item, accumulator, lanes, step, taps, added, spacing, group)
+
+
+_FAMILIES: Final[dict[str, Callable[..., Iterator[Kernel]]]] = {
+    matmul.gemm.name: _gemm,
+    attention.rows.name: _attention,
+    elementwise.expression.name: _elementwise,
+    winograd.blocks.name: _winograd,
+    winograd.multiply.name: _multiply,
+    direct.convolution.name: _direct,
+    depthwise.convolution.name: _depthwise,
+}
