@@ -111,6 +111,62 @@ def test_inspect(cli: Cli, rows: str) -> None:
     assert facts["inputs"][0]["shape"][1:] == [10, 4]
 
 
+def test_inspect_shows_expressions(cli: Cli, rows: str) -> None:
+    facts = json.loads(cli("inspect", rows, "--json").out)
+    x, past = facts["inputs"]
+    assert (x["shape"][2], x["symbolic_shape"]) == (4, ["B", "2*S", "4"])
+    assert past["symbolic_shape"] == ["Past + S", "4"]
+    (y, z) = facts["outputs"]
+    assert (y["symbolic_shape"], z["symbolic_shape"]) == (["B", "2*S", "2*S"], ["Past + S", "4"])
+    assert facts["operations"][0]["outputs"] == [y]
+    assert facts["chosen_symbols"] == ["B", "S", "Past"]
+    b, s = facts["symbols"]["B"], facts["symbols"]["S"]
+    assert (y["shape"], facts["macs"]) == ([b, 2 * s, 2 * s], b * (2 * s) ** 2 * 4)
+    shown = cli("inspect", rows).out
+    assert "input   x: float32[B, 2*S, 4], past: float32[Past + S, 4]" in shown
+    assert "output  y: float32[B, 2*S, 2*S], z: float32[Past + S, 4]" in shown
+    assert f"MACs and activations are for B = {b}, S = {s}" in shown
+    assert "?" not in shown
+
+
+def test_inspect_shows_numbers_for_given_symbols(cli: Cli, rows: str) -> None:
+    facts = json.loads(cli("inspect", rows, *ALL, "--json").out)
+    assert "symbolic_shape" not in facts["inputs"][0]
+    assert facts["chosen_symbols"] == []
+    shown = cli("inspect", rows, *ALL).out
+    assert "x: float32[2x6x4]" in shown
+    assert "activations are for" not in shown
+    mixed = cli("inspect", rows, "--shape", "past=7,4").out
+    assert "x: float32[B, 2*S, 4], past: float32[7x4]" in mixed
+
+
+def test_inspect_marks_extents_without_an_expression(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "net.nnef"
+    body = "slice(x * 2.0, axes = [0], begin = [0], end = [2 if S < 8 else 3])"
+    path.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\nextension tract_symbol S;\n"
+        "graph net( x ) -> ( y ) {\n"
+        "    x = tract_core_external(shape = [S], datum_type = 'f32');\n"
+        f"    y = {body};\n}}\n"
+    )
+    facts = json.loads(cli("inspect", path, "--json").out)
+    assert facts["outputs"][0]["symbolic_shape"] == [None]
+    (extent,) = facts["outputs"][0]["shape"]
+    shown = cli("inspect", path).out
+    assert f"y: float32[{extent}?]" in shown
+    assert "is an extent that varies but is no expression of the symbols" in shown
+
+
+def test_pictures_show_expressions(cli: Cli, rows: str, tmp_path: Path) -> None:
+    svg, html = tmp_path / "net.svg", tmp_path / "net.html"
+    assert cli("inspect", rows, "--svg", svg, "--html", html).status == 0
+    for path in (svg, html):
+        text = path.read_text()
+        assert "float32[B, 2*S, 4]" in text
+        assert "[B, 2*S, 2*S]" in text
+    assert "<td>[B, 2*S, 2*S]</td>" in html.read_text()
+
+
 def test_flatten_writes_the_extents(cli: Cli, rows: str) -> None:
     assert "shape = [2, 6, 4]" in cli("flatten", rows, *ALL).out
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -33,7 +34,8 @@ from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
-    from nnefc.ir import Graph
+    from nnefc.frontends.common.symbolic_graph import Extents
+    from nnefc.ir import Graph, Value
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.artifact.read_static import Artifact
 
@@ -70,7 +72,8 @@ def inspect(
 
     For a document in the dialect of tract, also its registries, symbols, assertions, declared
     shapes, states of operators, and the operations whose semantics differ from the standard.
-    Symbols without a value in --shape or --symbol get small ones.
+    Extents that depend on symbols without a value in --shape or --symbol are expressions, such as
+    2*S; multiply-accumulates and memory are for sample values of these symbols.
 
     For an artifact, also its digest, targets, sizes, and the variables that the graph updates. The
     operations are those after the passes. None of its code runs.
@@ -93,24 +96,30 @@ def inspect(
     options = DocumentOptions.of(context)
     if names_artifact(model):
         artifact = open_artifact(context, model, digest=digest, verify=verify)
-        graph, facts = _of_artifact(artifact, options, weights)
+        described, facts = _of_artifact(artifact, options, weights)
         facts["artifact"] = describe_artifact(artifact, verify or digest is not None)
     elif verify or digest is not None:
         raise usage(f"{model} is no artifact: --verify and --digest do not apply")
     else:
-        graph, source_facts = _read(options, data=weights)
-        facts = {**describe(graph), **source_facts}
+        described, facts = _read(options, data=weights)
     if weights:
-        facts["variables"] = describe_weights(graph)
-    _write_pictures(graph, facts, svg, html)
+        facts["variables"] = describe_weights(described.graph)
+    _write_pictures(described, facts, svg, html)
     if json:
         print_json(facts)
     elif svg is None and html is None:
         print_facts(facts, weights)
 
 
+class _Described(NamedTuple):
+    """A graph, and its shapes that depend on symbols."""
+
+    graph: Graph
+    varying: Mapping[Value, Extents] = {}
+
+
 def _write_pictures(
-    graph: Graph, facts: dict[str, Any], svg: Path | None, html: Path | None
+    described: _Described, facts: dict[str, Any], svg: Path | None, html: Path | None
 ) -> None:
     """Write the picture and the page that were asked for."""
     if svg is None and html is None:
@@ -120,14 +129,14 @@ def _write_pictures(
 
     if svg is not None:
         with replace_file(svg) as file:
-            file.write(draw_svg(graph).encode())
+            file.write(draw_svg(*described).encode())
     if html is not None:
         with replace_file(html) as file:
-            file.write(draw_html(graph, facts).encode())
+            file.write(draw_html(*described, facts).encode())
 
 
-def _read(options: DocumentOptions, *, data: bool) -> tuple[Graph, dict[str, Any]]:
-    """(the graph of a document, facts of its dialect); symbols without values get small ones."""
+def _read(options: DocumentOptions, *, data: bool) -> tuple[_Described, dict[str, Any]]:
+    """(the graph of a document, its facts)."""
     from nnefc.ir import Graph
 
     config = parse_import(
@@ -139,27 +148,27 @@ def _read(options: DocumentOptions, *, data: bool) -> tuple[Graph, dict[str, Any
     )
     source = read(options.model, config, sources=True)
     if isinstance(source, Graph):
-        return source, {"dialect": "nnef"}
+        return _Described(source), {**describe(source), "dialect": "nnef"}
     return _of_source(source, options)
 
 
 def _of_artifact(
     artifact: Artifact | DynamicArtifact, options: DocumentOptions, weights: bool
-) -> tuple[Graph, dict[str, Any]]:
-    """(the graph of an artifact, its facts and those of its dialect)."""
+) -> tuple[_Described, dict[str, Any]]:
+    """(the graph of an artifact, its facts)."""
     if artifact.is_dynamic is True:
-        graph, source_facts = _of_source(source_of(artifact, options), options)
-        return graph, {**describe(graph), **source_facts}
+        return _of_source(source_of(artifact, options), options)
     graph = ArtifactModel(artifact).graph if weights else artifact.structure
-    return graph, describe(graph)
+    return _Described(graph), describe(graph)
 
 
-def _of_source(source: GraphSource, options: DocumentOptions) -> tuple[Graph, dict[str, Any]]:
-    """(a graph of a document with symbols, facts of its dialect)."""
+def _of_source(source: GraphSource, options: DocumentOptions) -> tuple[_Described, dict[str, Any]]:
+    """(a graph of a document with symbols, its facts)."""
     from nnefc.cli.inspect.symbols import describe_source
-    from nnefc.frontends.common.graph_source import sample_graph
+    from nnefc.frontends.common.symbolic_graph import symbolic_graph
 
     shapes = parse_shapes(options.shape) or {}
     with reported() as diagnostics:
-        sample = sample_graph(source, shapes, diagnostics)
-    return sample.graph, describe_source(source, sample)
+        symbolic = symbolic_graph(source, shapes, diagnostics)
+    described = _Described(symbolic.graph, symbolic.varying)
+    return described, {**describe(*described), **describe_source(source, symbolic)}

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from nnefc.cli.inspect.extents import shape_facts
 from nnefc.cli.support.artifacts import file_facts
 
 if TYPE_CHECKING:
-    from nnefc.ir import Graph, Op
+    from nnefc.frontends.common.symbolic_graph import Extents
+    from nnefc.ir import Graph, Op, TensorType, Value
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.artifact.read_static import Artifact
 
 
-def describe(graph: Graph) -> dict[str, Any]:
-    """Inputs, outputs, operations and sizes of a graph."""
+def describe(graph: Graph, varying: Mapping[Value, Extents] | None = None) -> dict[str, Any]:
+    """Inputs, outputs, operations and sizes of a graph.
+
+    `varying`: shapes that depend on symbols; the numbers are those of sample values.
+    """
     from nnefc.ops.tools.cost import is_data, largest_live_bytes, parameter_bytes, parameters
 
     known = all(v.type.shape is not None for op in graph.ops for v in op.outputs)
-    operations = [_operation(op) for op in graph.ops if not is_data(op)]
+    of = varying or {}
+    operations = [_operation(op, of) for op in graph.ops if not is_data(op)]
     return {
         "name": graph.name,
-        "inputs": [_tensor(v.name, v.type) for v in graph.inputs],
+        "inputs": [_tensor(v.name, v.type, of.get(v)) for v in graph.inputs],
         "outputs": [
-            _tensor(n, v.type) for n, v in zip(graph.output_names, graph.outputs, strict=True)
+            _tensor(name, v.type, of.get(v))
+            for name, v in zip(graph.output_names, graph.outputs, strict=True)
         ],
         "operations": operations,
         "parameters": parameters(graph),
@@ -51,12 +59,11 @@ def describe_artifact(artifact: Artifact | DynamicArtifact, verified: bool) -> d
     return {**file_facts(artifact), "states": states, "verified": verified}
 
 
-def _tensor(name: str, type_: Any) -> dict[str, Any]:
-    shape = None if type_.shape is None else list(type_.shape)
-    return {"name": name, "dtype": str(type_.dtype), "shape": shape}
+def _tensor(name: str, type_: TensorType, extents: Extents | None = None) -> dict[str, Any]:
+    return {"name": name, "dtype": str(type_.dtype), **shape_facts(type_.shape, extents)}
 
 
-def _operation(op: Op) -> dict[str, Any]:
+def _operation(op: Op, varying: Mapping[Value, Extents]) -> dict[str, Any]:
     from nnefc.ops.tools.cost import macs
 
     known = all(v.type.shape is not None for v in (*op.inputs, *op.outputs))
@@ -65,7 +72,7 @@ def _operation(op: Op) -> dict[str, Any]:
         "name": ", ".join(v.name for v in op.outputs if v.name),
         "operation": op.name,
         "inputs": [v.name for v in op.inputs if v.name],
-        "outputs": [_tensor(v.name, v.type) for v in op.outputs],
+        "outputs": [_tensor(v.name, v.type, varying.get(v)) for v in op.outputs],
         "parameters": sum(v.type.volume for v in stored),
         "macs": macs(op) if known else None,
         "line": op.location.place.line if op.location else None,

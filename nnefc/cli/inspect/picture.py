@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
+from nnefc.cli.inspect.extents import extents_of, note_of, shape_text, type_of
 from nnefc.cli.inspect.layered_drawing import layout
 from nnefc.cli.inspect.tables import totals
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
+    from nnefc.frontends.common.symbolic_graph import Extents
     from nnefc.ir import Graph, Op, Value
 
 LAYER = 30  # vertical gap between layers, pixels
@@ -72,15 +74,17 @@ class _Box:
         return LINE * len(self.lines) + 12
 
 
-def draw_svg(graph: Graph) -> str:
+def draw_svg(graph: Graph, varying: Mapping[Value, Extents] | None = None) -> str:
     """The graph as an SVG document: operations are boxes, tensors are lines.
+
+    `varying`: shapes that depend on symbols.
 
     Variables and constants are lines of text in the boxes of their users; updated variables and
     those that are outputs have boxes of their own.
 
     Raises NnefError `limit/picture` for graphs of more than 5,000 boxes.
     """
-    boxes, edges = _boxes(graph)
+    boxes, edges = _boxes(graph, varying or {})
     if len(boxes) > MAX_BOXES:
         raise NnefError.of(
             "limit/picture",
@@ -115,7 +119,9 @@ def draw_svg(graph: Graph) -> str:
     return "\n".join(out)
 
 
-def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Hashable]]]:
+def _boxes(
+    graph: Graph, varying: Mapping[Value, Extents]
+) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Hashable]]]:
     """Boxes in topological order, and the edges between them."""
     from nnefc.ops.tools.cost import is_data
 
@@ -123,7 +129,7 @@ def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Has
     producer: dict[Value, Hashable] = {}
     edges: list[tuple[Hashable, Hashable]] = []
     for value in graph.inputs:
-        lines = (("name", value.name), ("shape", str(value.type)))
+        lines = (("name", value.name), ("shape", type_of(value, varying)))
         boxes[value] = _Box(lines, COLOURS["input"], "external")
         producer[value] = value
     updated = {
@@ -135,14 +141,14 @@ def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Has
         stored = is_data(op)
         if stored and not graph.is_output(op.output) and not _is_state(op, updated):
             continue
-        boxes[op] = _stored_box(op, updated) if stored else _op_box(op, set(producer))
+        boxes[op] = _stored_box(op, updated) if stored else _op_box(op, set(producer), varying)
         for value in op.outputs:
             producer[value] = op
         # the box of an update names its variable
         inputs = op.inputs[1:] if op.name == "update" else op.inputs
         edges += [(producer[v], op) for v in inputs if v in producer]
     for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
-        lines = (("name", name), ("shape", str(value.type)))
+        lines = (("name", name), ("shape", type_of(value, varying)))
         boxes["output", i] = _Box(lines, COLOURS["input"], "output")
         edges.append((producer[value], ("output", i)))
     return boxes, edges
@@ -152,19 +158,19 @@ def _stored_box(op: Op, updated: Set[str]) -> _Box:
     label = _label(op.output) or op.output.name or op.name
     kind = "state" if _is_state(op, updated) else op.name
     lines = (("name", _short(label)), ("tensor", kind), ("shape", str(op.output.type)))
-    return _Box(lines, COLOURS["state"], _tooltip(op))
+    return _Box(lines, COLOURS["state"], _tooltip(op, {}))
 
 
-def _op_box(op: Op, drawn: Set[Value]) -> _Box:
+def _op_box(op: Op, drawn: Set[Value], varying: Mapping[Value, Extents]) -> _Box:
     """A box with the names of the results, the operation, the shapes, and stored operands."""
     names = ", ".join(v.name for v in op.outputs[:3] if v.name)
     lines = [("tensor", _short(names))] if names else []
-    lines += [("name", op.name), ("shape", _shapes(op))]
+    lines += [("name", op.name), ("shape", _shapes(op, varying))]
     if op.name == "update":
         lines.append(("weights", _short(f"of {_label(op.inputs[0]) or op.inputs[0].name}")))
     elif stored := _stored(op, drawn):
         lines.append(("weights", _short(stored)))
-    return _Box(tuple(lines), _colour(op), _tooltip(op))
+    return _Box(tuple(lines), _colour(op), _tooltip(op, varying))
 
 
 def _stored(op: Op, drawn: Set[Value]) -> str:
@@ -186,7 +192,7 @@ def _stored(op: Op, drawn: Set[Value]) -> str:
         name = names.get(value, f"#{i + 1}")
         literal = np.asarray(value.op.attributes.get("value", ()))
         if value.op.name == "variable" or literal.size != 1:
-            names_of.setdefault(f" {_extents(value)}", []).append(name)
+            names_of.setdefault(f" {extents_of(value, {})}", []).append(name)
         elif not (name == "bias" and literal.item() == 0):  # a bias of 0 is no bias
             names_of.setdefault(f" = {literal.item():g}", []).append(name)
     return ", ".join(", ".join(names) + text for text, names in names_of.items())
@@ -240,14 +246,9 @@ def _edge(points: list[tuple[float, float, float]]) -> str:
     return f'<path class="edge" d="{path}"/>'
 
 
-def _shapes(op: Op) -> str:
-    return ", ".join(map(_extents, op.outputs[:3])) + (" …" if len(op.outputs) > 3 else "")
-
-
-def _extents(value: Value) -> str:
-    if value.type.shape is None:
-        return "?"
-    return "x".join(map(str, value.type.shape)) or "scalar"
+def _shapes(op: Op, varying: Mapping[Value, Extents]) -> str:
+    listed = ", ".join(extents_of(value, varying) for value in op.outputs[:3])
+    return listed + (" …" if len(op.outputs) > 3 else "")
 
 
 def _colour(op: Op) -> str:
@@ -258,20 +259,20 @@ def _colour(op: Op) -> str:
     return COLOURS.get(section, COLOURS["other"])
 
 
-def _tooltip(op: Op) -> str:
+def _tooltip(op: Op, varying: Mapping[Value, Extents]) -> str:
     lines = [f"{', '.join(v.name for v in op.outputs)} = {op.name}"]
-    lines += [f"{v.name or 'input'}: {v.type}" for v in op.inputs]
+    lines += [f"{v.name or 'input'}: {type_of(v, varying)}" for v in op.inputs]
     lines += [f"{key} = {value}" for key, value in op.attributes.items()]
     return "\n".join(line if len(line) <= 200 else line[:199] + "…" for line in lines)
 
 
-def draw_html(graph: Graph, facts: dict[str, Any]) -> str:
+def draw_html(graph: Graph, varying: Mapping[Value, Extents], facts: dict[str, Any]) -> str:
     """An HTML page: totals, picture, operations, and variables if `facts` has them."""
     rows = [
         [
             row["name"],
             row["operation"],
-            ", ".join("x".join(map(str, t["shape"] or "?")) for t in row["outputs"]),
+            ", ".join(map(shape_text, row["outputs"])),
             row["parameters"] or "",
             row["macs"] or "",
         ]
@@ -283,11 +284,12 @@ def draw_html(graph: Graph, facts: dict[str, Any]) -> str:
         tables.append(
             _table(columns, [[row.get(c, "") for c in columns] for row in facts["variables"]])
         )
-    name = escape(facts["name"])
+    name, note = escape(facts["name"]), note_of(facts)
+    note = f"<p>{escape(note)}</p>" if note else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        f"<style>{PAGE_STYLE}</style></head><body><h1>{name}</h1><p>{escape(totals(facts))}</p>"
-        f'<div class="picture">{draw_svg(graph)}</div>{"".join(tables)}</body></html>\n'
+        f"<style>{PAGE_STYLE}</style></head><body><h1>{name}</h1><p>{escape(totals(facts))}</p>{note}"
+        f'<div class="picture">{draw_svg(graph, varying)}</div>{"".join(tables)}</body></html>\n'
     )
 
 

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from nnefc.cli.inspect.extents import shape_facts, shape_text
 from nnefc.cli.support.printing import print_table, table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from nnefc.frontends.common.graph_source import GraphSource, SampleGraph
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.frontends.common.symbolic_graph import SymbolicGraph
 
 
-def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
+def describe_source(source: GraphSource, sample: SymbolicGraph) -> dict[str, Any]:
     """The dialect, symbols and states of a document, for JSON."""
     graph = sample.graph
     shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
     description = source.description()
     readings = [{"operation": name, "reading": text} for name, text in description["deviations"]]
-    states = [{"name": name, "shape": list(shape)} for name, shape in graph.state_shapes.items()]
+    values = {**source.given, **source.symbol_values(shapes)}
+    states = [
+        {"name": state.name, **shape_facts(value.type.dims, sample.varying.get(value))}
+        for state in graph.states
+        if state.output is not None
+        for value in [graph.outputs[state.output]]
+    ]
     return {
         "dialect": description["dialect"],
         description["dialect"]: {
@@ -27,11 +35,13 @@ def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
             "symbols": description["symbols"],
             "assertions": description["assertions"],
             "shapes": {each.name: list(each.extents) for each in source.shapes()},
-            "values": {**source.given, **source.symbol_values(shapes)},
+            "values": values,
             "tried": bool(sample.values),
             "states": states,
             "readings": readings,
         },
+        "symbols": values,
+        "chosen_symbols": list(sample.values),
     }
 
 
@@ -49,7 +59,7 @@ def print_tract(out: Console, facts: Mapping[str, Any]) -> None:
         if not all(extent.isdigit() for extent in extents):
             out.print(f"shape   {name}: [{', '.join(extents)}]")
     for state in facts["states"]:
-        extents = "x".join(map(str, state["shape"]))
+        extents = shape_text(state, brackets=False)
         out.print(f"state   {state['name']}: [{extents}] after a first call")
     if facts["readings"]:
         view = table("operation", "meaning in tract", fold=["meaning in tract"])

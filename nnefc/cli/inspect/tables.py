@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nnefc.cli.inspect.extents import note_of, shape_text, symbols_text
 from nnefc.cli.support.artifacts import print_plans, print_targets
 from nnefc.cli.support.printing import console, count, print_table, quantity, size, table
 
@@ -15,7 +16,7 @@ def _print_artifact(out: Console, facts: dict[str, Any]) -> None:
     """Print the states, sizes, digest and targets of an artifact."""
     for state in facts["states"]:
         changed = ", not its initial value" if state["changed"] else ""
-        out.print(f"state   {state['name']}: {state['dtype']}[{_extents(state)}]{changed}")
+        out.print(f"state   {state['name']}: {state['dtype']}[{shape_text(state)}]{changed}")
     out.print(
         f"file    {size(facts['bytes'])}: weights {size(facts['weights_bytes'])}, code, graph and "
         f"tables {size(facts['head_bytes'])}; written by nnefc {facts['nnefc']}, format "
@@ -25,10 +26,6 @@ def _print_artifact(out: Console, facts: dict[str, Any]) -> None:
     out.print(f"digest  {facts['digest']}{verified}")
     print_plans(out, facts)
     print_targets(out, facts["targets"])
-
-
-def _extents(tensor: dict[str, Any]) -> str:
-    return "?" if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
 
 
 def print_facts(facts: dict[str, Any], weights: bool) -> None:
@@ -42,7 +39,9 @@ def print_facts(facts: dict[str, Any], weights: bool) -> None:
     if artifact is not None:
         out.print(f"name    {facts['name']}")
     for kind in ("inputs", "outputs"):
-        listed = ", ".join(f"{t['name']}: {t['dtype']}[{_extents(t)}]" for t in facts[kind])
+        listed = ", ".join(
+            f"{t['name']}: {t['dtype']}[{shape_text(t, brackets=False)}]" for t in facts[kind]
+        )
         out.print(f"{kind[:-1]:7} {listed}")
     if artifact is not None:
         _print_artifact(out, artifact)
@@ -51,6 +50,8 @@ def print_facts(facts: dict[str, Any], weights: bool) -> None:
     else:
         _print_operations(out, facts["operations"])
     out.print(totals(facts))
+    if note := note_of(facts):
+        out.print(note)
 
 
 def _print_variables(out: Console, variables: list[dict[str, Any]]) -> None:
@@ -59,7 +60,7 @@ def _print_variables(out: Console, variables: list[dict[str, Any]]) -> None:
     for row in variables:
         numbers = [f"{row[k]:.4g}" if k in row else "" for k in ("min", "max", "mean", "std")]
         zeros = str(row.get("zeros", ""))
-        cells = (row["name"], _extents(row), row["dtype"], f"{row['parameters']:,}")
+        cells = (row["name"], shape_text(row), row["dtype"], f"{row['parameters']:,}")
         view.add_row(*cells, *numbers, zeros)
     print_table(out, view)
 
@@ -71,7 +72,7 @@ def _print_operations(out: Console, operations: list[dict[str, Any]]) -> None:
         view.add_row(
             row["name"],
             row["operation"],
-            ", ".join(_extents(t) for t in row["outputs"]),
+            ", ".join(shape_text(t) for t in row["outputs"]),
             f"{row['parameters']:,}" if row["parameters"] else "",
             f"{row['macs']:,}" if row["macs"] else "",
         )
@@ -80,10 +81,11 @@ def _print_operations(out: Console, operations: list[dict[str, Any]]) -> None:
 
 def totals(facts: dict[str, Any]) -> str:
     """A line: numbers of operations, parameters and MACs, and memory of activations if known."""
-    memory = facts["activation_bytes"]
+    memory, symbols = facts["activation_bytes"], symbols_text(facts)
     return (
         f"{count(len(facts['operations']), 'operation')}, "
         f"{quantity(facts['parameters'])} parameters ({size(facts['parameter_bytes'])}), "
         f"{quantity(facts['macs'])} MACs"
         + ("" if memory is None else f", activations take {size(memory)} at most")
+        + (f"; MACs and activations are for {symbols}" if symbols else "")
     )

@@ -156,8 +156,19 @@ class TractSource:
         """
         values = bind_symbols.bind(self._document, shapes, self.given)
         known = {name: tuple(shape) for name, shape in shapes.items()}
+        first_error: NnefError | None = None
+        is_possible = False
         for sample, sample_values in sample_shapes(self._document, values):
-            yield {**sample, **known}, sample_values
+            chosen = {**sample, **known}
+            try:  # the given extent of P + S determines P, once S has a sample value
+                bound = bind_symbols.bind(self._document, chosen, self.given)
+            except NnefError as error:
+                first_error = first_error or error
+                continue
+            is_possible = True
+            yield chosen, {**sample_values, **bound}
+        if first_error is not None and not is_possible:
+            raise first_error
 
     def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Values of the symbols for input shapes, without the given ones; raises NnefError."""
