@@ -122,7 +122,8 @@ class DynamicModel(Model):
 
     def __dir__(self) -> list[str]:
         """The public names; `CompiledModel` has those of known shapes."""
-        return [name for name in super().__dir__() if not _needs_shapes(self, name)]
+        absent = {k for k, v in vars(DynamicModel).items() if isinstance(v, KnownShapesOnly)}
+        return [name for name in super().__dir__() if name not in absent]
 
     def session(self) -> Session:
         """A session with states of its own."""
@@ -150,43 +151,56 @@ class DynamicModel(Model):
         return document.shapes(document.symbol_values(self._shapes))
 
     @property
+    def output_shapes(self) -> list[SymbolicShape]:
+        """Symbolic shapes of the results, such as `[B, 2*S + 1]`.
+
+        `?` is an extent that depends on data, or on symbols in a way that is no expression.
+        """
+        from nnefc.dynamic.planner import output_shapes
+        from nnefc.frontends.common.graph_source import SymbolicShape
+
+        return [
+            SymbolicShape(*each) for each in output_shapes(self._planner.document, self._shapes)
+        ]
+
+    @property
     def plans(self) -> int:
         """The number of cached plans."""
         return len(self._plans)
 
-    def for_shapes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledModel:
-        """The model for these shapes of inputs only; shapes without symbols may be left out.
+    def for_shapes(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        *,
+        symbols: Mapping[str, int] | None = None,
+    ) -> CompiledModel:
+        """The model for these shapes of inputs only.
+
+        Args:
+            shapes: Shapes of inputs by name; those that `symbols` determine may be left out.
+            symbols: Values of symbols by name, `{"S": 16}`; they must agree with `shapes`.
 
         A result with a data-dependent extent has its maximal extent there, and an additional
-        result counts its valid items.  Raises NnefError if operators keep states.
+        result counts its valid items.
+
+        Raises:
+            NnefError: With all contradictions of `shapes`, `symbols` and the document; and if
+                operators keep states.
         """
-        every = self._complete(shapes)
-        named = self._named(list(every.values()))
-        model = self._plans.concrete(named)
+        from nnefc.dynamic.named_shapes import are_determined, completed, with_symbols
+        from nnefc.dynamic.planner import compile_concrete
+        from nnefc.options.arguments import check_shapes
+
+        chosen, values = check_shapes(shapes, symbols)
+        source = with_symbols(self._planner.document, values)
+        named = self._named(list(completed(source, self._shapes, chosen).values()))
+        if are_determined(values, self._planner.document, named):
+            model = self._plans.concrete(named)
+        else:
+            model = compile_concrete(source.graph(named), self._planner.config)
         if states := session_layout(model).states:
             raise stateful_model_error("for_shapes", [state.name for state in states])
         return model
-
-    def _complete(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape]:
-        """Shapes of all inputs: `shapes`, those of the model, and those without symbols."""
-        from nnefc.options.arguments import check_shapes
-
-        every: dict[str, Shape] = {
-            **self._shapes,
-            **{name: tuple(shape) for name, shape in check_shapes(shapes).items()},
-        }
-        self._planner.document.require_inputs(every)
-        for spec in self.inputs:
-            if spec.name not in every and -1 not in spec.shape:
-                every[spec.name] = spec.shape
-        if missing := [name for name in self.input_names if name not in every]:
-            descriptions = self._descriptions()
-            raise NnefError(
-                Diagnostic("input/shape", f"input {name!r} has no shape: it is {text}")
-                for name in missing
-                for text in [descriptions.get(name, "introduced nowhere")]
-            )
-        return {name: every[name] for name in self.input_names}
 
     def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
         """The shapes of the arguments of a call; raises NnefError for other objects."""
@@ -207,9 +221,9 @@ class DynamicModel(Model):
             raise NnefError.of("input/count", message, hint=hint)
 
     def _descriptions(self) -> dict[str, str]:
-        """Descriptions of the inputs by name: `x: float32[1,S]`."""
-        extents = {each.name: ",".join(each.extents) for each in self.shapes}
-        return {s.name: f"{s.name}: {s.dtype}[{extents[s.name]}]" for s in self.inputs}
+        from nnefc.dynamic.named_shapes import descriptions
+
+        return descriptions(self._planner.document, self._shapes)
 
     def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> Executable:
         """The plan for shapes of the inputs, in order, and of states by name."""
@@ -237,7 +251,7 @@ class DynamicModel(Model):
     def _parts(self) -> ModelParts:
         from nnefc.dynamic.save import ModelParts
 
-        return ModelParts(self._planner, self._plans, self._shapes, self._complete)
+        return ModelParts(self._planner, self._plans, self._shapes)
 
     def save(
         self,
@@ -359,11 +373,6 @@ class DynamicModel(Model):
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.shapes))
         return f"<DynamicModel {self._source.name}({inputs}) -> ({', '.join(self.output_names)})>"
-
-
-def _needs_shapes(model: DynamicModel, name: str) -> bool:
-    """Whether only a model with known shapes has an attribute."""
-    return isinstance(getattr(type(model), name, None), KnownShapesOnly)
 
 
 def _restored(data: bytes, threads: int | None, states: Mapping[str, Any]) -> DynamicModel:

@@ -2,31 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.support.errors import NnefError
+from nnefc.options.arguments import check_shapes
+from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
 
 Shape = tuple[int, ...]
+Shapes = Mapping[str, Sequence[int]]
 NamedShapes = Mapping[str, Sequence[int]] | Mapping[str, int]
 """Shapes of inputs by name, or values of symbols by name."""
 
 
-def shapes_named(
-    named: Any,
-    source: GraphSource,
-    fixed: Mapping[str, Sequence[int]],
-    complete: Callable[[Mapping[str, Sequence[int]]], dict[str, Shape]],
-) -> list[dict[str, Shape]]:
+def shapes_named(named: Any, source: GraphSource, fixed: Shapes) -> list[dict[str, Shape]]:
     """The shapes of all inputs for each of some `NamedShapes`, or for a single one.
 
-    `complete` adds the shapes of other inputs.  Raises NnefError for wrong values.
+    `fixed`: shapes of inputs that the model was compiled with.  Raises NnefError for wrong values.
     """
     every: list[Any] = [named] if isinstance(named, Mapping) else _listed(named)
-    return [complete(_shapes_of(each, source, fixed)) for each in every]
+    return [
+        completed(source, fixed, check_shapes(_shapes_of(each, source, fixed))[0]) for each in every
+    ]
+
+
+def completed(source: GraphSource, fixed: Shapes, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The shapes of all inputs: `shapes`, `fixed` ones, and those that the document determines.
+
+    Raises NnefError with all errors: for contradictions, and for inputs without a shape.
+    """
+    every = {**fixed, **shapes}
+    source.check(every)
+    known = source.types(source.symbol_values(every))
+    complete = {
+        name: tuple(every[name]) if name in every else known[name].dims
+        for name in source.inputs
+        if name in every or name in known
+    }
+    missing = [name for name in source.inputs if -1 in complete.get(name, (-1,))]
+    if missing:
+        described = descriptions(source, fixed)
+        raise NnefError(
+            Diagnostic(
+                "input/shape",
+                f"input {name!r} has no shape: it is {described.get(name, 'introduced nowhere')}",
+            )
+            for name in missing
+        )
+    return complete
+
+
+def descriptions(source: GraphSource, fixed: Shapes) -> dict[str, str]:
+    """Descriptions of the inputs by name, with `fixed` shapes of some: `x: float32[1,S]`."""
+    values = source.symbol_values(fixed)
+    extents = {each.name: ",".join(each.extents) for each in source.shapes(values)}
+    types = source.types(values)
+    return {name: f"{name}: {type_.dtype}[{extents[name]}]" for name, type_ in types.items()}
+
+
+def with_symbols(source: GraphSource, values: Mapping[str, int]) -> GraphSource:
+    """A source in which more symbols have values; raises NnefError for other values than before."""
+    problems = [
+        Diagnostic(
+            "tract/symbol", f"symbol {name} = {values[name]}: the model has {name} = {value}"
+        )
+        for name, value in source.given.items()
+        if values.get(name, value) != value
+    ]
+    if problems:
+        raise NnefError(problems)
+    return source.with_symbols({**source.given, **values}) if values else source
+
+
+def are_determined(values: Mapping[str, int], source: GraphSource, shapes: Shapes) -> bool:
+    """Whether shapes of all inputs give symbols these values.
+
+    Those of `S/2` give the smallest value, and other shapes may not have the symbol.
+    """
+    given = {**source.given, **source.symbol_values(shapes)}
+    return all(given.get(name) == value for name, value in values.items())
 
 
 def _listed(named: Any) -> list[Any]:

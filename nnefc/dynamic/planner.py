@@ -16,6 +16,8 @@ from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.frontends.common.symbolic_graph import SymbolicGraph
+    from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.plan.trace_template import TracedProgram
@@ -75,17 +77,8 @@ class Planner:
 
     def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """The concrete plan for these shapes; raises NnefError with all errors."""
-        from nnefc.artifacts.graph_origin import FromGraph
-        from nnefc.driver.compile import compile_graph
-
         graph = self.document.graph(shapes, states=states)
-        return compile_graph(
-            graph,
-            self.config,
-            progress=self._progress,
-            origin=FromGraph(graph, self.config),
-            shared=self._shared,
-        )
+        return compile_concrete(graph, self.config, self._progress, self._shared)
 
     def trace(self, request: Request) -> SymbolicPlan:
         """A new symbolic plan; raises Untraceable, or NnefError for an error of the document."""
@@ -99,6 +92,20 @@ class Planner:
         threads = self.config.threads
         model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)
         return SymbolicPlan(model, program.conditions)
+
+
+def compile_concrete(
+    graph: Graph,
+    config: CompileConfig,
+    progress: Progress | None = None,
+    shared: WeightPool | None = None,
+) -> CompiledModel:
+    """The model of a graph for known shapes; `shared`: with plans for other shapes."""
+    from nnefc.artifacts.graph_origin import FromGraph
+    from nnefc.driver.compile import compile_graph
+
+    origin = FromGraph(graph, config)
+    return compile_graph(graph, config, progress=progress, origin=origin, shared=shared)
 
 
 def traced(source: GraphSource, config: CompileConfig, request: Request) -> TracedProgram:
@@ -201,30 +208,33 @@ def output_specs(source: GraphSource, fixed: Mapping[str, Sequence[int]]) -> tup
 
     Raises NnefError if no sample shapes fit.
     """
-    from nnefc.frontends.common.graph_source import sample_graph
-    from nnefc.support.errors import Diagnostics
-    from nnefc.symbolic.integers import SymInt, Trace
-
-    sample = sample_graph(source, fixed, Diagnostics())
-    varying = set(sample.values)
-    trace = Trace()
-    lifted = {
-        name: trace.symbol(value) if name in varying else value
-        for name, value in source.symbol_values(sample.shapes).items()
-    }
-    try:
-        graph = source.graph(sample.shapes, lifted=lifted)
-    except Untraceable:
-        graph = sample.graph
-    counted = {(count.of, count.axis) for count in graph.counts}
+    symbolic = _symbolic_graph(source, fixed)
     return tuple(
         TensorSpec(
             name,
             tuple(
-                -1 if isinstance(extent, SymInt) or (i, axis) in counted else int(extent)
-                for axis, extent in enumerate(value.type.dims)
+                extent if text == str(extent) else -1
+                for text, extent in zip(symbolic.extents(value), value.type.dims, strict=True)
             ),
             value.type.dtype.numpy,
         )
-        for i, (name, value) in enumerate(zip(source.outputs, graph.outputs))
+        for name, value in zip(source.outputs, symbolic.graph.outputs)
     )
+
+
+def output_shapes(
+    source: GraphSource, fixed: Mapping[str, Sequence[int]]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """The names and extents of the results, as expressions of the symbols; `?` for others."""
+    symbolic = _symbolic_graph(source, fixed)
+    return [
+        (name, tuple("?" if text is None else text for text in symbolic.extents(value)))
+        for name, value in zip(source.outputs, symbolic.graph.outputs)
+    ]
+
+
+def _symbolic_graph(source: GraphSource, fixed: Mapping[str, Sequence[int]]) -> SymbolicGraph:
+    from nnefc.frontends.common.symbolic_graph import symbolic_graph
+    from nnefc.support.errors import Diagnostics
+
+    return symbolic_graph(source, fixed, Diagnostics())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from nnefc.artifacts.model_origin import native_target
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.support.progress import Progress
 
-Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -33,13 +32,11 @@ class ModelParts(NamedTuple):
     plans: PlanCache
     fixed: Shapes
     """The shapes of inputs that the model was compiled with."""
-    complete: Callable[[Shapes], dict[str, Shape]]
-    """Returns the shapes of all inputs, given some."""
 
     def named(self, shapes: Any) -> list[Request]:
         """The requests for `NamedShapes`."""
         source = self.planner.document
-        return requests_for(source, shapes_named(shapes, source, self.fixed, self.complete))
+        return requests_for(source, shapes_named(shapes, source, self.fixed))
 
 
 def save(
@@ -50,7 +47,7 @@ def save(
     progress: Progress | None,
 ) -> None:
     """Write an artifact: see `DynamicModel.save`."""
-    planner, plans, fixed, _ = model
+    planner, plans, fixed = model
     artifact = planner.artifact if isinstance(planner, StoredPlanner) else None
     if artifact is not None and shapes is None and targets is None and not plans.requests:
         nbytes = artifact.file.sizes["bytes"]
@@ -96,7 +93,7 @@ def emit_c(
 
 def bytes_of(model: ModelParts) -> bytes:
     """The artifact with the plans so far, in memory."""
-    planner, plans, fixed, _ = model
+    planner, plans, fixed = model
     if isinstance(planner, StoredPlanner) and not plans.requests:
         return b"".join(planner.artifact.copied())
     requests = _requests(planner, plans)

@@ -135,13 +135,20 @@ def check_import_arguments(
     return chosen, values, seed
 
 
-def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
-    """Shapes by name in plain types; raises NnefError `input/argument` with all errors."""
+def check_shapes(
+    shapes: object, symbols: object = None
+) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Shapes and values of symbols, by name in plain types; one of the two may be None.
+
+    Raises NnefError `input/argument` with all errors.
+    """
     problems: list[Diagnostic] = []
-    chosen = _shapes(shapes, problems)
+    is_left_out = shapes is None and symbols is not None
+    chosen = {} if is_left_out else _shapes(shapes, problems)
+    values = {} if symbols is None else _symbols(symbols, problems)
     if problems:
         raise NnefError(problems)
-    return chosen
+    return chosen, values
 
 
 _SHAPES = "{'input': (8, 3, 224, 224)}"
