@@ -281,8 +281,11 @@ def holds(net: int, data: int, row: int, shape: int):
 
 @helper
 def _reserve(net: int, nbytes: int):
-    """Make the arena of an instance at least so large; returns a status."""
-    if _load(net + PRESENT_ARENA_BYTES) >= nbytes:
+    """Make the arena of an instance at least so large; returns a status.
+
+    An instance without an arena has no shape, so one is made even for 0 bytes.
+    """
+    if _load(net + PRESENT_ARENA) != 0 and _load(net + PRESENT_ARENA_BYTES) >= nbytes:
         return OK
     rounded = (nbytes + nbytes // 8 + _PAGE) // _PAGE * _PAGE
     arena = _mmap(0, rounded, _READ_WRITE, _PRIVATE_ANONYMOUS, -1, 0)

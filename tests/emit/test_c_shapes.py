@@ -15,6 +15,7 @@ from nnefc import NnefError
 from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.emit.shape_code import ShapeCode
 from nnefc.kernels.embedded.model_layout import (
+    INDEX,
     MODEL,
     PATTERN,
     PATTERN_NUMBER_COUNT,
@@ -68,6 +69,7 @@ def run(program: Path, symbols: list[int], inputs: list[Array], outputs: list[Ar
         check=False,
     )
     if done.returncode:
+        assert done.returncode == 1, done
         return done.stderr
     for file, expected in zip(results, outputs, strict=True):
         found = np.fromfile(file, expected.dtype).reshape(expected.shape)
@@ -172,6 +174,77 @@ def test_results_that_are_counted(tmp_path: Path) -> None:
     assert counts[0] == found.shape[1]
     written = np.fromfile(folder / "y", found.dtype)
     np.testing.assert_array_equal(written[: found.shape[1]], found[0])
+
+
+@needs_compiler
+def test_an_index_beyond_the_extent_of_a_symbol_is_a_status(tmp_path: Path) -> None:
+    """The bound is the present value of a symbol; the example names the status."""
+    body = """graph g(x, ids) -> (y) {
+      x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+      ids = tract_core_external(shape = [T], datum_type = 'i64');
+      y = tract_core_gather(x, ids, axis = 0);
+    }"""
+    compiled = symbolic_model(tmp_path, body)
+    program = emitted(compiled, tmp_path, {"S": 20, "T": 8})
+    for extent in (20, 9, 33):
+        x = items(extent, 4)
+        inside = np.array([0, extent - 1, -extent, 3, 1], np.int64)
+        assert run(program, [extent, 5], [x, inside], [x[inside]]) == ""
+        for wrong in (extent, -extent - 1, 1 << 40):
+            ids = np.array([0, 1, wrong], np.int64)
+            assert "an index in the inputs is out of range" in run(
+                program, [extent, 3], [x, ids], [x[:3]]
+            )
+            with pytest.raises(NnefError, match=f"{wrong}.*{extent}"):
+                compiled(x, ids)
+
+
+@needs_compiler
+def test_calls_after_a_wrong_index(tmp_path: Path) -> None:
+    body = """graph g(ids) -> (y) {
+      ids = tract_core_external(shape = [S], datum_type = 'i64');
+      table = variable<scalar>(label = 'table', shape = [10, 2]);
+      y = tract_core_gather(table, ids, axis = 0) * 2.0;
+    }"""
+    table = items(10, 2)
+    compiled = symbolic_model(tmp_path, body, table=table)
+    compiled.emit_c(tmp_path / "c", name="net", shapes={"S": 4})
+    source = tmp_path / "c" / "own.c"
+    source.write_text(r"""
+#include "net.h"
+#include <stdio.h>
+int main(void) {
+    int threads, turn;
+    for (threads = 1; threads < 3; threads++) {
+        net_model *net = net_create(NULL, threads, NULL);
+        int64_t ids[16] = {0};
+        float y[32];
+        net_inputs inputs = {.ids = ids};
+        net_outputs outputs = {.y = y};
+        net_shape shape;
+        for (shape.S = 3; shape.S <= 16; shape.S += 13) {
+            if (net_set_shape(net, &shape) != NET_OK) return 1;
+            for (turn = 0; turn < 4; turn++) {
+                ids[shape.S - 1] = turn % 2 ? turn % 3 ? 10 : -11 : 9;
+                printf("%d ", (int)net_run(net, &inputs, &outputs));
+            }
+            ids[shape.S - 1] = 7;
+            if (net_run(net, &inputs, &outputs) != NET_OK) return 2;
+            printf("%.9g\n", y[2 * shape.S - 1]);
+        }
+        net_destroy(net);
+    }
+    return 0;
+}
+""")
+    program = tmp_path / "c" / "own"
+    compile_c("-std=c99", *WARNINGS, source, tmp_path / "c" / "net.o", "-o", program, *LIBRARIES)
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        *statuses, value = line.split()
+        assert statuses == ["0", str(INDEX), "0", str(INDEX)]
+        assert np.float32(value) == 2 * table[7, 1]
+    assert len(done.stdout.splitlines()) == 4
 
 
 def test_plans_that_c_cannot_compute_are_told(tmp_path: Path) -> None:
