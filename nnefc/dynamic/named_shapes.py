@@ -41,7 +41,11 @@ def completed(source: GraphSource, fixed: Shapes, shapes: Mapping[str, Shape]) -
         for name in source.inputs
         if name in every or name in known
     }
-    missing = [name for name in source.inputs if -1 in complete.get(name, (-1,))]
+    missing = [
+        name
+        for name in source.inputs
+        if name not in every and -1 in (known[name].dims if name in known else (-1,))
+    ]
     if missing:
         described = descriptions(source, fixed)
         raise NnefError(

@@ -78,6 +78,49 @@ def test_inspect(cli: Cli, artifact: Path) -> None:
     assert "plan    B = 1, S = 1\n" in cli("inspect", artifact).out
 
 
+WRONG = [
+    (("--symbol", "S=3", "--symbol", "S=4"), "S is 3 already [input/option]"),
+    (("--symbol", "B=1", "--symbol", "S=-1"), "expected NAME=VALUE with a whole number"),
+    (("--symbol", "B=1", "--symbol", f"S={1 << 70}"), "does not fit in 64 bits [input/shape]"),
+    (("--symbol", "B=1", "--symbol", f"S={1 << 63}"), "does not fit in 64 bits [input/shape]"),
+    (("--symbol", "B=1000", "--symbol", f"S={1 << 40}"), "bytes, more than"),
+    (("--symbol", "Q=2"), "the document has no symbol 'Q'; it has B, S [tract/symbol]"),
+    (("--symbol", "B=1", "--symbol", "S=3", "--shape", "x=1,7,4"), "not 7, as S = 3"),
+    (("--shape", "x=1,-3,4"), "a negative extent: [1, -3, 4] [input/shape]"),
+    (("--shape", "q=1,3,4"), "the graph has no input 'q'"),
+]
+COMMANDS = {
+    "run": RANDOM,
+    "compare": RANDOM,
+    "bench": ("--duration", "0.01"),
+    "profile": ("--duration", "0.01"),
+    "inspect": (),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_wrong_symbols_and_shapes(cli: Cli, artifact: Path, document: Path, command: str) -> None:
+    """The same errors for an artifact and for its document."""
+    for options, expected in WRONG:
+        for path in (artifact, document):
+            found = cli(command, path, *options, *COMMANDS[command])
+            assert found.status == 1, (options, found)
+            is_known = path is document and "expected whole numbers of at most 63 bits" in found.err
+            assert is_known or expected in found.err
+
+
+@pytest.mark.parametrize("emit", [(), ("--emit", "c")], ids=["artifact", "c"])
+def test_wrong_symbols_of_compiled_models(
+    cli: Cli, document: Path, tmp_path: Path, emit: tuple[str, ...]
+) -> None:
+    out = tmp_path / "out.nnefc"
+    for options, _ in WRONG:
+        found = cli("compile", document, "--dynamic", *options, *emit, "-o", out)
+        assert found.status == 1, options
+        assert "error: " in found.err
+        assert not out.exists()
+
+
 def test_measurements(cli: Cli, artifact: Path) -> None:
     shape = ("--symbol", "B=1", "--symbol", "S=20")
     facts = json.loads(cli("bench", artifact, *shape, "--duration", "0.01", "--json").out)

@@ -169,6 +169,7 @@ def _of_source(source: GraphSource, options: DocumentOptions) -> tuple[_Describe
 
     shapes = parse_shapes(options.shape) or {}
     with reported() as diagnostics:
+        source.check(shapes)
         symbolic = symbolic_graph(source, shapes, diagnostics)
     described = _Described(symbolic.graph, symbolic.varying)
     return described, {**describe(*described), **describe_source(source, symbolic)}

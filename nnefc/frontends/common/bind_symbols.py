@@ -81,6 +81,31 @@ def bind(
     return values
 
 
+def impossible_extents(
+    document: ast.Document, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
+) -> Iterator[Diagnostic]:
+    """The errors `input/shape` of extents that are negative, or do not fit in 64 bits.
+
+    Those of the inputs without `shapes`, where the `values` of symbols determine them.
+    """
+    for each in inputs(document):
+        if each.name in shapes:
+            continue
+        for axis, expression in enumerate(each.extents):
+            try:
+                extent = extent_of(expression, values)
+            except NoValue:
+                continue
+            if 0 <= extent < EXTENT_LIMIT:
+                continue
+            names = [n for n in dict.fromkeys(names_of([expression])) if n != each.written[axis]]
+            listed = " and ".join(f"{name} = {values[name]}" for name in names)
+            reason = "is negative" if extent < 0 else "does not fit in 64 bits"
+            message = f"axis {axis} of input '{each.name}' is {each.written[axis]} = {extent}"
+            message += f"{listed and ' for '}{listed}, which {reason}"
+            yield Diagnostic("input/shape", message, each.place)
+
+
 def evaluated_shapes(
     document: ast.Document, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
 ) -> dict[str, Sequence[int]]:

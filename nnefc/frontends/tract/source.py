@@ -106,9 +106,11 @@ class TractSource:
         problems = [*self._unknown_inputs(shapes), *self._unknown_symbols()]
         known = {name: shape for name, shape in shapes.items() if name in self.inputs}
         try:
-            bind_symbols.bind(self._document, known, self.given)
+            values = bind_symbols.bind(self._document, known, self.given)
         except NnefError as error:
             problems += error.errors
+        else:
+            problems += bind_symbols.impossible_extents(self._document, known, values)
         if problems:
             raise NnefError(problems)
 
