@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from nnefc.cli.compare.against import read_against, results_of
+from nnefc.cli.compare.call_inputs import CallInputs
 from nnefc.cli.compare.comparison import Comparison
 from nnefc.cli.compare.report import report
-from nnefc.cli.support.inputs import read_files
-from nnefc.cli.support.opened_model import DocumentModel, open_model
+from nnefc.cli.support.inputs import no_data, read_turns
+from nnefc.cli.support.opened_model import DocumentModel, is_typed, open_model
 from nnefc.cli.support.options import (
     Accuracy,
     Batch,
@@ -28,15 +31,15 @@ from nnefc.cli.support.options import (
 )
 from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 from nnefc.cli.support.symbols import Symbols, symbol_facts
+from nnefc.cli.support.turns import turn_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    import numpy as np
-
+    from nnefc.cli.compare.against import Against
     from nnefc.cli.support.opened_model import OpenedModel
-
-    Array = np.ndarray[Any, Any]
+    from nnefc.cli.support.session_calls import SessionCalls
+    from nnefc.ir import Graph, Value
 
 SESSION_STEPS: Final = 3
 """Calls of a model with states that are compared by default: a first one, two with states."""
@@ -49,6 +52,17 @@ Steps = Annotated[
         min=1,
         help="Compare N calls of a model with states: the first one, and those that find the "
         "states of the one before (default: 3).",
+    ),
+]
+AgainstFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--against",
+        metavar="[NAME=]PATH",
+        help="Compare the outputs with those of another engine instead of the reference: an .npz "
+        "file or a folder of .npy and .dat files with arrays named like the outputs, or a .npy or "
+        ".dat file for one output; repeatable. turn_1/y is y of the second call of a session; "
+        "--input takes such names, too.",
     ),
 ]
 
@@ -67,6 +81,7 @@ def compare(
         False
     ),
     steps: Steps = None,
+    against: AgainstFiles = None,
     random_inputs: RandomInputs = 0,
     random_weights: RandomWeights = None,
     batch: Batch = None,
@@ -86,6 +101,9 @@ def compare(
     if a NaN or an infinity is in one of the two only. NaN in both agrees; a line names the first
     operation that makes one.
 
+    With --against, the outputs are compared with those that another engine computed from the same
+    inputs, and no reference is evaluated.
+
     For an artifact, the outputs come from the code in the file, and the reference evaluates the
     graph in the file, where batch normalisation, for instance, is folded into the weights.
 
@@ -104,45 +122,99 @@ def compare(
         nnefc compare decoder.nnef.tgz --symbol S=16,1 --steps 4
 
         nnefc compare net.nnefc
+
+        nnefc compare net.nnef.tgz -i in.npz --against onnxruntime.npz
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
     opened = open_model(context, chooses=True)
-    given = read_files(opened.inputs, input, PictureOptions.of(context))
-    comparison = Comparison()
-    _compare(comparison, opened, given, random_inputs or 0, steps, threads)
-    if not report(comparison, tolerance, all, symbol_facts(opened), json):
+    outputs = results_of(opened.graph) if against else ()
+    turns = read_turns(opened.inputs, input, PictureOptions.of(context), outputs)
+    comparison = Comparison(against=_against(opened, against))
+    seed = random_inputs if is_typed(context, "random_inputs") else None
+    calls = _compare(comparison, opened, CallInputs(turns, seed), steps, threads)
+    if not report(comparison, tolerance, all, symbol_facts(opened, calls), json):
         raise typer.Exit(1)
+
+
+def _against(opened: OpenedModel, options: Sequence[str] | None) -> Against | None:
+    """The results of another engine; None without `--against`."""
+    if not options:
+        return None
+    inputs = [value.name for value in opened.inputs]
+    return read_against(options, list(results_of(opened.graph)), inputs)
 
 
 def _compare(
     comparison: Comparison,
     opened: OpenedModel,
-    given: Mapping[str, Array],
-    seed: int,
+    inputs: CallInputs,
     steps: int | None,
     threads: int | None,
-) -> None:
-    """Compare each tensor and output; those of each call if the model keeps states.
-
-    `given`: arrays of inputs from files; the others are random with `seed`.
-    """
+) -> SessionCalls | None:
+    """Compare the tensors of a call, or of each call of a session; return the latter."""
     from nnefc.cli.compare.sessions import compare_session
     from nnefc.cli.compare.tensors import compare_model
-    from nnefc.runtime.memory.caller_arrays import random_array
 
-    calls = opened.calls
+    against, graph, calls = comparison.against, opened.graph, opened.calls
+    count = _number_of_calls(steps, inputs, against, opened.graph)
     if calls is None or not isinstance(opened, DocumentModel):
-        if (steps or 1) > 1:
-            raise usage(f"--steps {steps}: the model keeps no states", "leave it out")
-        inputs = {
-            value.name: given[value.name]
-            if value.name in given
-            else random_array(value.type, seed, value.name)
-            for value in opened.inputs
-        }
+        _check_data([graph.inputs], [graph], inputs, against)
+        arrays = inputs.arrays(graph.inputs, 0)
         compiled = opened.compile(threads)
-        compare_model(comparison, opened.graph, inputs, compiled, threads, opened.accuracy)
+        compare_model(comparison, graph, arrays, compiled, threads, opened.accuracy)
+        return None
+    if inputs.turns[0] and not opened.later:
+        calls = replace(calls, later=calls.first)
+    calls = calls.with_inputs(inputs.turns[:count])
+    graphs = list(calls.graphs(count))
+    values = [[v for v in each.inputs if v.name in calls.source.inputs] for each in graphs]
+    _check_data(values, graphs, inputs, against)
+    arrays_of_calls = [inputs.arrays(each, step) for step, each in enumerate(values)]
+    compare_session(comparison, opened, calls, arrays_of_calls, threads)
+    return calls
+
+
+def _number_of_calls(
+    steps: int | None, inputs: CallInputs, against: Against | None, graph: Graph
+) -> int:
+    """The number of calls that are compared: that of `--steps`, or that of the calls in files."""
+    of_files = {"--input": len(inputs.turns), "--against": len(against.turns) if against else 1}
+    if not graph.states:
+        for option, number in {"--steps": steps or 1, **of_files}.items():
+            if number > 1:
+                raise usage(f"{option} has {number} calls: the model keeps no states", "give one")
+        return 1
+    count = steps or max(of_files.values())
+    if steps is None and count == 1 and against is None:
+        count = SESSION_STEPS
+    if against and len(against.turns) < count:
+        raise usage(
+            f"--against has results of {len(against.turns)} of {count} calls",
+            f"--steps {len(against.turns)} compares these; {turn_name(1, 'y')} is y of call 2",
+        )
+    return count
+
+
+def _check_data(
+    values: Sequence[Sequence[Value]],
+    graphs: Sequence[Graph],
+    inputs: CallInputs,
+    against: Against | None,
+) -> None:
+    """Raise NnefError unless the files of another engine fit the results of `graphs`.
+
+    `values`: the inputs of each call.  Results of another engine need given inputs, or random ones
+    that the user has asked for.
+    """
+    if against is None:
         return
-    count = steps or (SESSION_STEPS if opened.graph.states else 1)
-    compare_session(comparison, opened, calls, given, seed, count, threads)
+    if inputs.seed is None:
+        missing = [
+            f"{each} of call {step + 1}" if len(values) > 1 else each
+            for step, of_call in enumerate(values)
+            for each in inputs.missing(of_call, step)
+        ]
+        if missing:
+            raise no_data(missing)
+    against.check([results_of(graph) for graph in graphs])

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from nnefc.cli.compare.deviation import Deviation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
+    from nnefc.cli.compare.against import Against
     from nnefc.cli.compare.nan_origin import NanOrigin
 
     Array = np.ndarray[Any, Any]
 
-Kind = Literal["tensor", "output", "state"]
-"""A value of the second compilation, or a result or state of the model as usually compiled."""
+Kind = Literal["tensor", "output", "state", "against"]
+"""A value of the second compilation; a result or state of the model as usually compiled; or such a
+result, compared with that of another engine.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Comparison:
     """Where NaN begins in the reference; None if it has none."""
     call: int | None = None
     """The call of a session whose tensors are added, from 1."""
+    against: Against | None = None
+    """Results of another engine, which replace the reference."""
 
     def add(
         self,
@@ -71,6 +78,18 @@ class Comparison:
         deviation = Deviation.of(actual, expected)
         row = Row(name, operation, kind, actual.shape, deviation, result, self.call)
         self.rows.append(row)
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether values are compared with the float64 reference."""
+        return self.against is None
+
+    def add_against(self, results: Mapping[str, Array]) -> None:
+        """Compare the results of a call with those of another engine."""
+        if self.against is not None:
+            expected = self.against.turns[(self.call or 1) - 1]
+            for name, array in results.items():
+                self.add(name, "against", array, expected[name].array)
 
     def found_nan(self, origin: NanOrigin | None) -> None:
         """Keep the origin of NaN of the first call that has one."""

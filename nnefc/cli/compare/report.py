@@ -52,6 +52,8 @@ def report(
     out.print(f"{count(len(distinct), 'tensor')}, largest relative error {worst:.3g}: {verdict}")
     if origin:
         out.print(f"NaN in the reference: {origin}")
+    elif any(row.deviation.nan_in_both or row.deviation.nan_in_one for row in rows):
+        out.print("without --against, the command names the operation that makes the first NaN")
     return not bad
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.pictures import AS_THEY_ARE, PictureOptions
+from nnefc.cli.support.turns import split_turn, turn_name
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     import numpy as np
 
@@ -41,6 +42,8 @@ class _Files(NamedTuple):
 
     arrays: dict[str, Array]
     pictures: dict[str, Path | BytesIO]
+    later: dict[int, dict[str, Array]]
+    """Arrays of the later calls of a session, counted from 1."""
 
     def names(self) -> set[str]:
         """The inputs with a file."""
@@ -80,21 +83,57 @@ def read_files(
     """
     notes = Diagnostics()
     files = _open_files([value.name for value in wanted], options, notes)
-    pictures.check(bool(files.pictures))
-    arrays: dict[str, Array] = {}
+    if files.later:
+        message = f"arrays of later calls are not used: {turn_name(min(files.later), '...')}"
+        notes.add(Diagnostic("input/option", message, severity="note"))
+    (arrays,) = _converted(wanted, [files], pictures, notes)
+    return arrays
+
+
+def read_turns(
+    wanted: Sequence[Value],
+    options: Sequence[str] | None,
+    pictures: PictureOptions = AS_THEY_ARE,
+    outputs: Container[str] = (),
+) -> list[dict[str, Array]]:
+    """`read_files` for each call of a session; arrays of the second one are named `turn_1/NAME`.
+
+    Without files, the result is one empty dict.  No note tells of arrays named like `outputs`.
+    Raises NnefError if a call is left out.
+    """
+    notes = Diagnostics()
+    files = _open_files([value.name for value in wanted], options, notes, outputs)
+    last = max(files.later, default=0)
+    if left_out := [turn for turn in range(1, last) if turn not in files.later]:
+        names = ", ".join(turn_name(turn, "...") for turn in left_out)
+        raise usage(f"--input: the files have {turn_name(last, '...')}, but not {names}")
+    later = [_Files(files.later[turn], {}, {}) for turn in range(1, last + 1)]
+    return _converted(wanted, [files, *later], pictures, notes)
+
+
+def _converted(
+    wanted: Sequence[Value], turns: Sequence[_Files], pictures: PictureOptions, notes: Diagnostics
+) -> list[dict[str, Array]]:
+    """The arrays and pictures of each call in the types of `wanted`; prints the notes."""
+    pictures.check(any(files.pictures for files in turns))
     problems: list[Diagnostic] = []
-    for value in wanted:
-        try:
-            if value.name in files.arrays:
-                arrays[value.name] = _as_type(files.arrays[value.name], value, notes)
-            elif value.name in files.pictures:
-                arrays[value.name] = pictures.read(files.pictures[value.name], value.type, notes)
-        except NnefError as error:
-            problems += error.errors
+    converted: list[dict[str, Array]] = []
+    for files in turns:
+        arrays: dict[str, Array] = {}
+        for value in wanted:
+            try:
+                if value.name in files.arrays:
+                    arrays[value.name] = _as_type(files.arrays[value.name], value, notes)
+                elif value.name in files.pictures:
+                    picture = files.pictures[value.name]
+                    arrays[value.name] = pictures.read(picture, value.type, notes)
+            except NnefError as error:
+                problems += error.errors
+        converted.append(arrays)
     report(notes.warnings)
     if problems:
         raise NnefError(problems)
-    return arrays
+    return converted
 
 
 def input_shapes(
@@ -113,13 +152,18 @@ def no_data(listed: Sequence[str]) -> NnefError:
     )
 
 
-def _open_files(names: list[str], options: Sequence[str] | None, notes: Diagnostics) -> _Files:
+def _open_files(
+    names: list[str],
+    options: Sequence[str] | None,
+    notes: Diagnostics,
+    outputs: Container[str] = (),
+) -> _Files:
     """Read the arrays of `--input` options, and find the pictures; NnefError with all errors."""
-    files = _Files({}, {})
+    files = _Files({}, {}, {})
     problems: list[Diagnostic] = []
     for text in options or ():
         try:
-            _open_file(_parsed(text, names), names, files, notes)
+            _open_file(_parsed(text, names), names, files, notes, outputs)
         except NnefError as error:
             problems += error.errors
     if problems:
@@ -140,7 +184,13 @@ def _parsed(text: str, names: Sequence[str]) -> _Option:
     return _Option(text, name, path)
 
 
-def _open_file(option: _Option, names: list[str], files: _Files, notes: Diagnostics) -> None:
+def _open_file(
+    option: _Option,
+    names: list[str],
+    files: _Files,
+    notes: Diagnostics,
+    outputs: Container[str],
+) -> None:
     """Add what the file of an option holds to `files`."""
     if option.name in files.names():
         raise usage(f"--input {option.text}: input {option.name} has a file already")
@@ -152,7 +202,7 @@ def _open_file(option: _Option, names: list[str], files: _Files, notes: Diagnost
     elif option.name:
         files.arrays[option.name] = _single(content, option)
     else:
-        files.arrays.update(_known(content, names, option, notes))
+        _add_known(files, content, names, option, notes, outputs)
 
 
 def _content(path: str) -> Array | dict[str, Array] | Path | BytesIO:
@@ -212,21 +262,34 @@ def _holds(dtype: np.dtype[Any], array: Array) -> bool:
     return bool(bounds.min <= array.min() and array.max() <= bounds.max) if array.size else True
 
 
-def _known(
-    arrays: Mapping[str, Array], names: list[str], option: _Option, notes: Diagnostics
-) -> dict[str, Array]:
-    """The arrays of a file that are named like inputs; raises NnefError if none is."""
-    known = {name: array for name, array in arrays.items() if name in names}
-    strays = ", ".join(name for name in arrays if name not in names)
+def _add_known(
+    files: _Files,
+    arrays: Mapping[str, Array],
+    names: list[str],
+    option: _Option,
+    notes: Diagnostics,
+    outputs: Container[str],
+) -> None:
+    """Add the arrays of a file that are named like inputs; raises NnefError if none is."""
+    split = {name: split_turn(name) if name not in names else (None, name) for name in arrays}
+    known = {name: turn for name, turn in split.items() if turn[1] in names}
+    strays = ", ".join(name for name in arrays if name not in known)
     if not known:
         raise usage(
             f"--input {option.path}: no input named {strays or 'in the file'}",
             f"inputs: {', '.join(names)}",
         )
-    if strays:
+    if strays := ", ".join(
+        name for name in arrays if name not in known and split_turn(name)[1] not in outputs
+    ):
         message = f"arrays without an input of that name are not used: {strays}"
         notes.add(Diagnostic("input/option", message, Place(option.path), "note"))
-    return known
+    added: set[tuple[int, str]] = set()
+    for full, (turn, name) in known.items():
+        if (turn or 0, name) in added:
+            raise usage(f"--input {option.path}: {full} and {name} are the same input")
+        added.add((turn or 0, name))
+        (files.later.setdefault(turn, {}) if turn else files.arrays)[name] = arrays[full]
 
 
 def _input_of(option: _Option, names: list[str], files: _Files) -> str:

@@ -352,7 +352,7 @@ def open_artifact(
     typed = {
         max(parameter.opts, key=len): context.params[parameter.name]
         for parameter in context.command.params
-        if parameter.name in _COMPILE_PARAMETERS - allowed and _is_typed(context, parameter.name)
+        if parameter.name in _COMPILE_PARAMETERS - allowed and is_typed(context, parameter.name)
     }
     if typed:
         arguments = shlex.join(
@@ -373,7 +373,7 @@ def _arguments(option: str, value: object) -> list[str]:
     return [argument for each in values for argument in (option, str(each))]
 
 
-def _is_typed(context: typer.Context, name: str) -> bool:
+def is_typed(context: typer.Context, name: str) -> bool:
     """Whether a parameter was given on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

@@ -5,8 +5,8 @@ For a decoder the first call is a prompt, and each that follows takes one token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.support.options import usage
@@ -42,17 +42,36 @@ class SessionCalls:
     """Its given symbols are those that no input has."""
     first: Call
     later: Call
+    given: tuple[Call, ...] = ()
+    """Calls after the first whose inputs are given by files; `later` is for those after them."""
 
     def call(self, step: int) -> Call:
         """Call `step`, counted from 0."""
-        return self.later if step else self.first
+        calls = (self.first, *self.given)
+        return calls[step] if step < len(calls) else self.later
+
+    def with_inputs(self, turns: Sequence[Mapping[str, Array]]) -> SessionCalls:
+        """The calls whose inputs have the shapes of the arrays of `turns`; raises NnefError."""
+        given: list[Call] = []
+        for arrays in turns[1:]:
+            shapes = {**self.later.shapes, **{name: x.shape for name, x in arrays.items()}}
+            self.source.check(shapes)
+            given.append(Call(shapes, self.source.symbol_values(shapes)))
+        return replace(self, given=tuple(given))
+
+    def graphs(self, steps: int) -> Iterator[Graph]:
+        """The graphs of the first calls; states are inputs and outputs."""
+        states: Shapes = {}
+        for step in range(steps):
+            graph = self.source.graph(self.call(step).shapes, states=states, in_place=False)
+            states = graph.state_shapes
+            yield graph
 
     def graph(self, step: int, *, in_place: bool) -> Graph:
         """The graph of call `step`; see `GraphSource.graph`."""
         states: Shapes = {}
-        for before in range(step):
-            graph = self.source.graph(self.call(before).shapes, states=states, in_place=False)
-            states = graph.state_shapes
+        for before in self.graphs(step):
+            states = before.state_shapes
         return self.source.graph(self.call(step).shapes, states=states, in_place=in_place)
 
     def items(self, step: int) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.cli.support.opened_model import OpenedModel
+    from nnefc.cli.support.session_calls import SessionCalls
 
 
 def symbols_of(model: str) -> list[str]:
@@ -47,17 +48,18 @@ Symbols = Annotated[
 ]
 
 
-def symbol_facts(opened: OpenedModel) -> dict[str, Any]:
+def symbol_facts(opened: OpenedModel, calls: SessionCalls | None = None) -> dict[str, Any]:
     """Values of the symbols of a model, for JSON: `symbols`, `chosen_symbols`, `later_symbols`.
 
-    `chosen_symbols` are those that no option determines; `later_symbols` the values in calls of a
-    session after the first.  Empty for a model without symbols.
+    `chosen_symbols` are those that no option determines; `later_symbols` the values in the second
+    call of a session.  Empty for a model without symbols.  `calls`: the calls, if files changed
+    those of the model.
     """
     if not opened.symbols:
         return {}
-    calls = opened.calls
+    calls = calls or opened.calls
     facts = {"symbols": dict(opened.symbols), "chosen_symbols": list(opened.chosen)}
-    return facts if calls is None else {**facts, "later_symbols": dict(calls.later.symbols)}
+    return facts if calls is None else {**facts, "later_symbols": dict(calls.call(1).symbols)}
 
 
 def print_symbols(out: Console, facts: Mapping[str, Any]) -> None:
