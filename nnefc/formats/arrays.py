@@ -83,7 +83,7 @@ def save_array(path: FilePath, value: Any) -> None:
             Place(printable(os.fspath(path))),
         )
     with replace_file(path) as file:
-        _write_npy(file, array)
+        write_npy(file, array)
 
 
 def save_arrays(path: FilePath, arrays: Mapping[str, Any]) -> None:
@@ -109,10 +109,11 @@ def save_arrays(path: FilePath, arrays: Mapping[str, Any]) -> None:
             member = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
             member.external_attr = 0o644 << 16
             with archive.open(member, "w", force_zip64=True) as out:
-                _write_npy(out, array)
+                write_npy(out, array)
 
 
-def _write_npy(file: Any, array: Array) -> None:
+def write_npy(file: Any, array: Array) -> None:
+    """Write an array of numbers or bools to an open file in the format of `.npy` files."""
     stored = array.dtype.newbyteorder("<")
     shape = repr(tuple(map(int, array.shape)))
     header = f"{{'descr': {stored.str!r}, 'fortran_order': False, 'shape': {shape}, }}"

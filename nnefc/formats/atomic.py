@@ -76,6 +76,22 @@ def replace_folder(path: FilePath) -> Generator[Path, None, None]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def require_new_folder(path: FilePath) -> None:
+    """Raise NnefError `data/write` unless `replace_folder` can create this folder."""
+    place = Place(printable(os.fspath(path)))
+    try:
+        target = Path(path).resolve()
+        if not target.parent.is_dir():
+            message, hint = "its parent folder does not exist", "create it first"
+        elif os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
+            message, hint = "this exists and is not an empty folder", "name a new folder"
+        else:
+            return
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _failed(error, place) from None
+    raise NnefError.of("data/write", message, place, hint)
+
+
 def _beside(target: Path) -> Path:
     import secrets  # takes 4 ms, which readers of files do not need
 

@@ -57,25 +57,35 @@ def label_path(label: str, container: str) -> str:
     return path + TENSOR_SUFFIX
 
 
-def file_names(names: Iterable[str]) -> list[str]:
-    """A file name, without suffix, for each of `names`.
+class FileNames:
+    """Names of files in one folder.
 
     Characters other than letters, digits, `_`, `.` and `-` become `_`; a leading dot too.  Names
     have at most 100 characters, and are distinct also where case does not count.
     """
-    used: set[str] = set()
-    distinct: list[str] = []
-    for name in names:
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """A file name, without suffix, for `name`; another one each time."""
         safe = _UNSAFE.sub("_", name)[:_MAX_FILE_NAME] or "_"
         if safe[0] == ".":
             safe = f"_{safe[1:]}"
-        unique, number = safe, 1
-        while unique.lower() in used:
+        unique, number = safe, self._numbers.get(safe.lower(), 1)
+        while unique.lower() in self._used:
             number += 1
             unique = f"{safe[: _MAX_FILE_NAME - 10]}-{number}"
-        used.add(unique.lower())
-        distinct.append(unique)
-    return distinct
+        self._numbers[safe.lower()] = number
+        self._used.add(unique.lower())
+        return unique
+
+
+def file_names(names: Iterable[str]) -> list[str]:
+    """A file name, without suffix, for each of `names`; see `FileNames`."""
+    files = FileNames()
+    return [files.unique(name) for name in names]
 
 
 class CaselessIndex:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from nnefc.cli.compare.against import read_against, results_of
 from nnefc.cli.compare.call_inputs import CallInputs
 from nnefc.cli.compare.comparison import Comparison
+from nnefc.cli.compare.dump import dumping
 from nnefc.cli.compare.report import report
 from nnefc.cli.support.inputs import no_data, read_turns
 from nnefc.cli.support.opened_model import DocumentModel, is_typed, open_model
@@ -45,6 +47,10 @@ SESSION_STEPS: Final = 3
 """Calls of a model with states that are compared by default: a first one, two with states."""
 
 
+Tolerance = Annotated[
+    float, typer.Option(help="Largest error relative to the largest magnitude of a tensor.")
+]
+All = Annotated[bool, typer.Option("--all", help="Show every tensor, not only outliers.")]
 Steps = Annotated[
     int | None,
     typer.Option(
@@ -65,6 +71,18 @@ AgainstFiles = Annotated[
         "--input takes such names, too.",
     ),
 ]
+DumpFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--dump",
+        metavar="FOLDER",
+        readable=False,
+        help="Write all values as .npy files to a new folder: the inputs of each call (inputs/), "
+        "compiled tensors (tensors/), outputs (outputs/) and states (states/), the float64 "
+        "reference of each (reference/), and index.json with their names, operations, shapes, "
+        "types and differences. Weights are not written.",
+    ),
+]
 
 
 def compare(
@@ -74,14 +92,11 @@ def compare(
     mean: Mean = None,
     std: Std = None,
     layout: Layout = "auto",
-    tolerance: Annotated[
-        float, typer.Option(help="Largest error relative to the largest magnitude of a tensor.")
-    ] = 1e-4,
-    all: Annotated[bool, typer.Option("--all", help="Show every tensor, not only outliers.")] = (
-        False
-    ),
+    tolerance: Tolerance = 1e-4,
+    all: All = False,
     steps: Steps = None,
     against: AgainstFiles = None,
+    dump: DumpFolder = None,
     random_inputs: RandomInputs = 0,
     random_weights: RandomWeights = None,
     batch: Batch = None,
@@ -99,10 +114,8 @@ def compare(
     The outputs come from the model as it is normally compiled, intermediate tensors from a second
     compilation that returns them all. Status 1 if a tensor differs by more than the tolerance, or
     if a NaN or an infinity is in one of the two only. NaN in both agrees; a line names the first
-    operation that makes one.
-
-    With --against, the outputs are compared with those that another engine computed from the same
-    inputs, and no reference is evaluated.
+    operation that makes one. With --against, the outputs are compared with those of another engine,
+    and no reference is evaluated.
 
     For an artifact, the outputs come from the code in the file, and the reference evaluates the
     graph in the file, where batch normalisation, for instance, is folded into the weights.
@@ -113,28 +126,32 @@ def compare(
 
     Examples:
 
-        nnefc compare net.nnef.tgz
-
         nnefc compare net.nnef.tgz -i input.npy --all --tolerance 1e-5
 
-        nnefc compare text.nnef.tgz --symbol S=16
+        nnefc compare net.nnef.tgz -i in.npz --against onnxruntime.npz
 
         nnefc compare decoder.nnef.tgz --symbol S=16,1 --steps 4
 
-        nnefc compare net.nnefc
-
-        nnefc compare net.nnef.tgz -i in.npz --against onnxruntime.npz
+        nnefc compare net.nnefc --dump values
     """
+    comparison, facts = _comparison(context, tolerance)
+    if not report(comparison, tolerance, all, facts, json):
+        raise typer.Exit(1)
+
+
+def _comparison(context: typer.Context, tolerance: float) -> tuple[Comparison, dict[str, Any]]:
+    """The comparison that the command line asks for, and its `symbol_facts`."""
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
-    opened = open_model(context, chooses=True)
-    outputs = results_of(opened.graph) if against else ()
-    turns = read_turns(opened.inputs, input, PictureOptions.of(context), outputs)
-    comparison = Comparison(against=_against(opened, against))
-    seed = random_inputs if is_typed(context, "random_inputs") else None
-    calls = _compare(comparison, opened, CallInputs(turns, seed), steps, threads)
-    if not report(comparison, tolerance, all, symbol_facts(opened, calls), json):
-        raise typer.Exit(1)
+    typed, opened = context.params, open_model(context, chooses=True)
+    outputs = results_of(opened.graph) if typed["against"] else ()
+    turns = read_turns(opened.inputs, typed["input"], PictureOptions.of(context), outputs)
+    seed = typed["random_inputs"] if is_typed(context, "random_inputs") else None
+    comparison = Comparison(against=_against(opened, typed["against"]))
+    with dumping(typed["dump"], tolerance, opened.graph.name) as comparison.dump:
+        inputs = CallInputs(turns, seed)
+        calls = _compare(comparison, opened, inputs, typed["steps"], typed["threads"])
+    return comparison, symbol_facts(opened, calls)
 
 
 def _against(opened: OpenedModel, options: Sequence[str] | None) -> Against | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compare.deviation import Deviation
+from nnefc.cli.compare.row import Kind, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,43 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.cli.compare.against import Against
+    from nnefc.cli.compare.dump import Dump
     from nnefc.cli.compare.nan_origin import NanOrigin
 
     Array = np.ndarray[Any, Any]
-
-Kind = Literal["tensor", "output", "state", "against"]
-"""A value of the second compilation; a result or state of the model as usually compiled; or such a
-result, compared with that of another engine.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A compared tensor."""
-
-    tensor: str
-    operation: str
-    """The operation that computes it; "" for results and states."""
-    kind: Kind
-    shape: tuple[int, ...]
-    deviation: Deviation
-    result: bool = False
-    """Whether a tensor appears again as an output."""
-    call: int | None = None
-    """The call of a session, from 1; None without a session."""
-
-    def facts(self, tolerance: float) -> dict[str, Any]:
-        """The row as a JSON object."""
-        return {
-            **({} if self.call is None else {"call": self.call}),
-            "tensor": self.tensor,
-            "operation": self.operation,
-            "kind": self.kind,
-            "result": self.result,
-            "shape": list(self.shape),
-            **self.deviation.facts(),
-            "agrees": self.deviation.agrees(tolerance),
-        }
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +30,9 @@ class Comparison:
     call: int | None = None
     """The call of a session whose tensors are added, from 1."""
     against: Against | None = None
-    """Results of another engine, which replace the reference."""
+    """Results of another engine, which replace the reference unless values are dumped."""
+    dump: Dump | None = None
+    """Writes all values to a folder."""
 
     def add(
         self,
@@ -78,11 +48,18 @@ class Comparison:
         deviation = Deviation.of(actual, expected)
         row = Row(name, operation, kind, actual.shape, deviation, result, self.call)
         self.rows.append(row)
+        if self.dump and kind != "against":
+            self.dump.write(row, actual, expected)
 
     @property
     def needs_reference(self) -> bool:
         """Whether values are compared with the float64 reference."""
-        return self.against is None
+        return self.against is None or self.dump is not None
+
+    def add_inputs(self, arrays: Mapping[str, Array]) -> None:
+        """Write the inputs of a call to the dump."""
+        if self.dump:
+            self.dump.write_inputs(arrays, self.call)
 
     def add_against(self, results: Mapping[str, Array]) -> None:
         """Compare the results of a call with those of another engine."""

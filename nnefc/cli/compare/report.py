@@ -10,7 +10,8 @@ from nnefc.cli.support.symbols import print_symbols
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nnefc.cli.compare.comparison import Comparison, Row
+    from nnefc.cli.compare.comparison import Comparison
+    from nnefc.cli.compare.row import Row
 
 COUNTS: Final = {
     "NaN in both": "nan_in_both",
@@ -31,11 +32,13 @@ def report(
     """Print the symbols and the rows; `all`: also rows that agree.  Whether all rows agree."""
     bad = [row for row in comparison.rows if not row.deviation.agrees(tolerance)]
     origin = comparison.nan_origin
+    dump = comparison.dump
     if json:
-        facts = {
+        facts: dict[str, Any] = {
             "tolerance": tolerance,
             "first_divergence": bad[0].tensor if bad else None,
             "first_nan": origin.facts() if origin else None,
+            **({"dump": dump.facts()} if dump else {}),
         }
         rows = [row.facts(tolerance) for row in comparison.rows]
         print_json({**facts, **symbols, "tensors": rows})
@@ -54,6 +57,8 @@ def report(
         out.print(f"NaN in the reference: {origin}")
     elif any(row.deviation.nan_in_both or row.deviation.nan_in_one for row in rows):
         out.print("without --against, the command names the operation that makes the first NaN")
+    if dump:
+        out.print(f"written: {dump}")
     return not bad
 
 

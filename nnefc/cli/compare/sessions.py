@@ -40,6 +40,7 @@ def compare_session(
     reference = ReferenceSession(calls.source)
     for step, arrays in enumerate(inputs):
         comparison.call = step + 1
+        comparison.add_inputs(arrays)
         if not comparison.needs_reference:
             comparison.add_against(session.run(arrays))
             continue

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compare.nan_origin import nan_origin
 from nnefc.cli.support.models import compile_graph
+from nnefc.cli.support.printing import progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +41,7 @@ def compare_model(
     accuracy: str,
 ) -> None:
     """Compare the outputs of `compiled`, after all tensors where a reference is needed."""
+    comparison.add_inputs(inputs)
     expected: list[Array] = []
     if comparison.needs_reference:
         expected = compare_tensors(comparison, graph, inputs, threads, accuracy)
@@ -73,9 +75,13 @@ def compare_tensors(
         intermediate = run(compile_graph(instrumented, threads, accuracy), arrays)
     expected = evaluate(instrumented, inputs, keep="all", lookup=spec).values
     results = set(outputs)
-    for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True)):
-        name, is_result = value.name or f"#{i}", value in results
-        comparison.add(name, "tensor", array, expected[value], operation=op.name, result=is_result)
+    with progress("comparing", late=True) as advance:
+        for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True)):
+            name, is_result = value.name or f"#{i}", value in results
+            comparison.add(
+                name, "tensor", array, expected[value], operation=op.name, result=is_result
+            )
+            advance(i + 1, len(tensors), name)
     comparison.found_nan(nan_origin(instrumented, expected, comparison.call))
     return [expected[value] for value in outputs]
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import size
-from nnefc.formats.files import exists, is_folder, printable
-from nnefc.support.errors import NnefError, Place
+from nnefc.formats.atomic import require_new_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,13 +47,7 @@ def check_emit(
         raise usage("--emit c needs a folder to write", "add -o FOLDER")
     if name is not None:
         check_name(name)
-    place = Place(printable(str(output)))
-    if not is_folder(output.absolute().parent):
-        raise NnefError.of(
-            "data/write", "its parent folder does not exist", place, "create it first"
-        )
-    if exists(output) and (not is_folder(output) or any(output.iterdir())):
-        raise NnefError.of("data/write", "this exists and is not an empty folder", place)
+    require_new_folder(output)
     wanted = check_targets([each for text in targets or [NATIVE] for each in text.split(",")])
     if len(wanted) > 1:
         raise usage(

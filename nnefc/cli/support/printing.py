@@ -115,7 +115,7 @@ def print_json(value: Any, *, named: bool = False) -> None:
 
     if isinstance(value, dict) and not named and (warnings := reported_records()):
         value = {**cast(dict[str, Any], value), "warnings": warnings}
-    typer.echo(json.dumps(_finite(value), indent=2))
+    typer.echo(json.dumps(json_value(value), indent=2))
 
 
 def print_errors(errors: Sequence[Diagnostic]) -> None:
@@ -125,13 +125,14 @@ def print_errors(errors: Sequence[Diagnostic]) -> None:
         sys.stdout.flush()
 
 
-def _finite(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """`value` with null in place of NaN and infinities, and with text as keys."""
     if isinstance(value, float):
         return value if value == value and abs(value) != float("inf") else None
     if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return {str(k): json_value(v) for k, v in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        return [json_value(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
     return value
 
 
