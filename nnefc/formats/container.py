@@ -125,8 +125,8 @@ class Container:
         return None if path is None else self._members.tensor(path, self._limits)
 
     def stored(self, label: str) -> StoredTensor | None:
-        """As `tensor`, but also reads the vendor formats of tract, and `*.safetensors` files beside
-        the document for labels without a tensor file.
+        """As `tensor`, but also reads extents of 0, the vendor formats of tract, and
+        `*.safetensors` files beside the document for labels without a tensor file.
         """
         path = self._next(label)
         if path is not None:
@@ -139,7 +139,7 @@ class Container:
             path = self._find(label)
             if path is not None:
                 raw = bytes(memoryview(self._members.content(path))[:HEADER_SIZE])
-                header = parse_header(raw, path, allow_vendor=True)
+                header = parse_header(raw, path, tract=True)
                 return header.vendor == VENDOR and header.code in COMPLEX
         return False
 

@@ -100,7 +100,9 @@ class Safetensors:
         if rank > most:
             message = f"tensor '{printable(tensor)}' has rank {rank}, more than {most}"
             raise NnefError.of("limit/rank", message, self._place, how_to_raise("rank"))
-        nbytes = entry.end - entry.begin
+        # an extent of 0 counts as 1: NumPy bounds the product of the other extents
+        itemsize = numpy_type(_TYPES[entry.dtype]).itemsize
+        nbytes = math.prod(extent or 1 for extent in entry.shape) * itemsize
         if nbytes > self._limits.tensor_bytes:
             raise NnefError.of(
                 "limit/tensor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap as mapping
 import os
 from collections.abc import Iterator
@@ -112,14 +113,14 @@ def read_tensor(
     Raises NnefError `data/...` or `limit/...` for invalid files.  Memory is allocated only for data
     that the file really holds, not for sizes that its header claims.
     """
-    return _read_file(source, mmap, bit_order, limits, allow_vendor=False).array
+    return _read_file(source, mmap, bit_order, limits, tract=False).array
 
 
 def read_stored(
     source: FilePath | BinaryIO, *, mmap: bool = True, limits: Limits | None = None
 ) -> StoredTensor:
-    """As `read_tensor`, but also accepts the vendor formats of tract."""
-    return _read_file(source, mmap, None, limits, allow_vendor=True)
+    """As `read_tensor`, but also accepts extents of 0 and the vendor formats of tract."""
+    return _read_file(source, mmap, None, limits, tract=True)
 
 
 def decode_tensor(
@@ -129,12 +130,12 @@ def decode_tensor(
 
     `name`: the name of the file in messages.  Raises as `read_tensor` does.
     """
-    return _decode_content(content, name, bit_order, limits, allow_vendor=False).array
+    return _decode_content(content, name, bit_order, limits, tract=False).array
 
 
 def decode_stored(content: Buffer, name: str, *, limits: Limits | None = None) -> StoredTensor:
-    """As `decode_tensor`, but also accepts the vendor formats of tract."""
-    return _decode_content(content, name, None, limits, allow_vendor=True)
+    """As `decode_tensor`, but also accepts extents of 0 and the vendor formats of tract."""
+    return _decode_content(content, name, None, limits, tract=True)
 
 
 def _read_file(
@@ -143,24 +144,24 @@ def _read_file(
     order: BitOrder | None,
     limits: Limits | None,
     *,
-    allow_vendor: bool,
+    tract: bool,
 ) -> StoredTensor:
     if not isinstance(source, (str, os.PathLike)):
         require_file(source, "read")
-        return _read_stream(source, _name_of(source), order, limits, allow_vendor)
+        return _read_stream(source, _name_of(source), order, limits, tract)
     name = printable(os.fspath(source))
     with open_regular(source) as file:
         mapped = map_file(file) if mmap else None
         if mapped is not None:
-            return _decode_content(mapped, name, order, limits, allow_vendor=allow_vendor)
-        return _read_stream(file, name, order, limits, allow_vendor)
+            return _decode_content(mapped, name, order, limits, tract=tract)
+        return _read_stream(file, name, order, limits, tract)
 
 
 def _decode_content(
-    content: Buffer, name: str, order: BitOrder | None, limits: Limits | None, *, allow_vendor: bool
+    content: Buffer, name: str, order: BitOrder | None, limits: Limits | None, *, tract: bool
 ) -> StoredTensor:
     view = memoryview(content).toreadonly()
-    header = _header(bytes(view[:HEADER_SIZE]), name, allow_vendor)
+    header = _header(bytes(view[:HEADER_SIZE]), name, tract)
     _check_size(header, len(view) - HEADER_SIZE, name)
     data = np.frombuffer(view, np.uint8, offset=HEADER_SIZE)
     return _stored(header, data, name, order, limits)
@@ -221,9 +222,9 @@ def _read(file: BinaryIO, size: int, name: str) -> bytearray:
 
 
 def _read_stream(
-    file: BinaryIO, name: str, order: BitOrder | None, limits: Limits | None, allow_vendor: bool
+    file: BinaryIO, name: str, order: BitOrder | None, limits: Limits | None, tract: bool
 ) -> StoredTensor:
-    header = _header(_read(file, HEADER_SIZE, name), name, allow_vendor)
+    header = _header(_read(file, HEADER_SIZE, name), name, tract)
     data = _read(file, header.data_length, name)
     rest = len(data)
     if rest == header.data_length:
@@ -232,8 +233,8 @@ def _read_stream(
     return _stored(header, np.frombuffer(data, np.uint8), name, order, limits)
 
 
-def _header(raw: bytes | bytearray, name: str, allow_vendor: bool) -> TensorHeader:
-    header = parse_header(raw, name, allow_vendor=allow_vendor)
+def _header(raw: bytes | bytearray, name: str, tract: bool) -> TensorHeader:
+    header = parse_header(raw, name, tract=tract)
     if header.vendor:
         check_vendor_header(header, Place(name))
     return header
@@ -242,10 +243,26 @@ def _header(raw: bytes | bytearray, name: str, allow_vendor: bool) -> TensorHead
 def _stored(
     header: TensorHeader, data: Array, name: str, order: BitOrder | None, limits: Limits | None
 ) -> StoredTensor:
+    itemsize = 1 if header.vendor else header.dtype.itemsize
+    _check_memory(header, itemsize, name, limits or Limits())
     if header.vendor:
         array, blocks = decode_vendor_items(header, data, Place(name))
         return StoredTensor(header.shape, array, blocks, header.code in COMPLEX)
-    return StoredTensor(header.shape, _decode(header, data, name, order, limits or Limits()))
+    return StoredTensor(header.shape, _decode(header, data, name, order))
+
+
+def _check_memory(header: TensorHeader, itemsize: int, name: str, limits: Limits) -> None:
+    """Raise NnefError `limit/tensor` if items of `itemsize` bytes take too much memory."""
+    # an extent of 0 counts as 1: NumPy bounds the product of the other extents
+    nbytes = math.prod(extent or 1 for extent in header.shape) * itemsize
+    if nbytes > limits.tensor_bytes:
+        raise NnefError.of(
+            "limit/tensor",
+            f"shape {header.shape} takes {nbytes} bytes, more than the"
+            f" {limits.tensor_bytes} allowed",
+            Place(name),
+            how_to_raise("tensor_bytes", what="the file"),
+        )
 
 
 def _check_size(header: TensorHeader, available: int, name: str) -> None:
@@ -268,25 +285,17 @@ def _check_size(header: TensorHeader, available: int, name: str) -> None:
         )
 
 
-def _decode(
-    header: TensorHeader, data: Array, name: str, order: BitOrder | None, limits: Limits
-) -> Array:
+def _decode(header: TensorHeader, data: Array, name: str, order: BitOrder | None) -> Array:
     place = Place(name)
     dtype = header.dtype
-    if header.volume * dtype.itemsize > limits.tensor_bytes:
-        raise NnefError.of(
-            "limit/tensor",
-            f"shape {header.shape} takes {header.volume * dtype.itemsize} bytes, more than the"
-            f" {limits.tensor_bytes} allowed",
-            place,
-            how_to_raise("tensor_bytes", what="the file"),
-        )
     if any(header.reserved):
         _warn("data/reserved", "the reserved bytes of the header are not zero", place)
     bits = header.bits
     if header.code not in (LINEAR, LOGARITHMIC, BOOL) and bits == 8 * dtype.itemsize:
         stored = data.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
         return np.require(stored, requirements="A").reshape(header.shape)
+    if not header.volume:
+        return np.empty(header.shape, dtype)
     order = order or default_order(bits)
     if not padding_is_zero(int(data[-1]), header.volume * bits % 8, order):
         hint = "the items may be packed in the other bit_order"

@@ -123,11 +123,11 @@ def data_length(volume: int, bits: int) -> int:
     return (volume * bits + 7) // 8
 
 
-def parse_header(raw: bytes | bytearray, file: str, *, allow_vendor: bool = False) -> TensorHeader:
+def parse_header(raw: bytes | bytearray, file: str, *, tract: bool = False) -> TensorHeader:
     """The header in the first 128 bytes of a tensor file, checked.
 
-    `allow_vendor`: accept vendor formats.  The item code, the bits and the length of such a header
-    are not checked here.
+    `tract`: accept what tract writes beyond the standard: extents of 0, and vendor formats, whose
+    item code, bits and length are not checked here.
 
     Raises NnefError with all errors of the header: rules `data/truncated`, `data/magic`,
     `data/version`, `data/rank`, `data/extent`, `data/vendor`, `data/code`, `data/bits`,
@@ -146,7 +146,7 @@ def parse_header(raw: bytes | bytearray, file: str, *, allow_vendor: bool = Fals
     if rank > MAX_RANK:
         diagnostics.error("data/rank", f"rank {rank} is more than {MAX_RANK}", place)
         diagnostics.raise_errors()
-    _check_extents(extents, rank, place, diagnostics)
+    _check_extents(extents, rank, place, diagnostics, may_be_zero=tract)
     header = TensorHeader(
         version=(major, minor),
         data_length=length,
@@ -159,7 +159,7 @@ def parse_header(raw: bytes | bytearray, file: str, *, allow_vendor: bool = Fals
     )
     if not vendor:
         _check_standard_format(header, place, diagnostics)
-    elif not allow_vendor:
+    elif not tract:
         _report_vendor(header, place, diagnostics)
     diagnostics.raise_errors()
     return header
@@ -183,12 +183,17 @@ def _check_magic(raw: bytes | bytearray, place: Place) -> None:
 
 
 def _check_extents(
-    extents: Sequence[int], rank: int, place: Place, diagnostics: Diagnostics
+    extents: Sequence[int],
+    rank: int,
+    place: Place,
+    diagnostics: Diagnostics,
+    *,
+    may_be_zero: bool,
 ) -> None:
-    """Extents must be positive up to `rank`, and 0 from there on."""
+    """Extents must be positive up to `rank`, unless they may be zero, and 0 from there on."""
     shape = tuple(extents[:rank])
     for axis, extent in enumerate(extents):
-        if axis < rank and extent == 0:
+        if axis < rank and extent == 0 and not may_be_zero:
             diagnostics.error(
                 "data/extent", f"extent 0 in dimension {axis} of shape {shape}", place
             )

@@ -171,6 +171,13 @@ def test_all_errors_are_reported() -> None:
 def test_sizes_beyond_the_limits_are_refused() -> None:
     content = file({"a": entry("U8", [100], 0, 100)}, bytes(100))
     assert rules(content, tensor_bytes=99) == {"limit/tensor"}
+
+
+def test_extents_of_0() -> None:
+    content = file({"a": entry("F16", [2, 0], 0, 0), "b": entry("BOOL", [0], 0, 0)})
+    found = {name: (x.shape, str(x.dtype)) for name, x in read(content).items()}
+    assert found == {"a": ((2, 0), "float16"), "b": ((0,), "bool")}
+    assert rules(file({"a": entry("F16", [1 << 62, 1 << 62, 0], 0, 0)})) == {"limit/tensor"}
     assert rules(content, document_bytes=10) == {"limit/size"}
 
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.formats.container import open_container
-from nnefc.formats.tensor_file import decode_stored, read_stored, read_tensor
+from nnefc.formats.tensor_file import decode_stored, decode_tensor, read_stored, read_tensor
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.examples import examples
@@ -141,7 +141,9 @@ def test_complex_items_have_a_last_dimension_of_two(dtype: str) -> None:
         (strings_file((1,), b"one", b"two"), "data/strings", "7 bytes"),
         (strings_file((1 << 30,), b"one"), "data/length", str(4 << 30)),
         (strings_file((1,), b"\xff"), "data/strings", "UTF-8"),
-        (blocks_file((0, 32), b""), "data/extent", "0"),
+        (blocks_file((0, 32), b"", length=18), "data/length", "takes 0"),
+        (tensor_file((1 << 31, 1 << 31, 0, 1 << 31), data=b""), "limit/tensor", "bytes"),
+        (strings_file((1 << 31, 1 << 31, 0, 1 << 31)), "limit/tensor", "bytes"),
     ],
 )
 def test_invalid_files_are_refused_with_a_rule(content: bytes, rule: str, values: str) -> None:
@@ -151,6 +153,31 @@ def test_invalid_files_are_refused_with_a_rule(content: bytes, rule: str, values
     assert error.rule == rule
     assert values in error.message
     assert error.file == "net.tgz/w.dat"
+
+
+@pytest.mark.parametrize(
+    ("content", "shape", "dtype"),
+    [
+        (tensor_file((0,), data=b""), (0,), "float32"),
+        (tensor_file((2, 0, 3), 16, 4, data=b""), (2, 0, 3), "int16"),
+        (tensor_file((2, 0), 1, 5, data=b""), (2, 0), "bool"),
+        (tensor_file((0, 2), 4, 2, data=b""), (0, 2), "uint8"),
+        (tensor_file((0, 2), 64, 0, vendor=TRACT, data=b""), (0, 2, 2), "float32"),
+        (strings_file((0, 2)), (0, 2), "object"),
+    ],
+)
+def test_extents_of_0(content: bytes, shape: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.dat"
+    path.write_bytes(content)
+    for stored in (
+        decode_stored(content, "w"),
+        read_stored(path),
+        read_stored(io.BytesIO(content)),
+    ):
+        assert (stored.array.shape, str(stored.array.dtype)) == (shape, dtype)
+    with pytest.raises(NnefError) as caught:  # not in standard files
+        decode_tensor(content, "w")
+    assert "data/extent" in {error.rule for error in caught.value.errors}
 
 
 def test_containers_give_blocks(tmp_path: Path) -> None:

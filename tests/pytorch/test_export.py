@@ -35,6 +35,36 @@ def quiet() -> Iterator[None]:
         yield
 
 
+class Decoder(nn.Module):
+    """Attention whose keys and values are appended to an empty cache, as in `transformers`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.project(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        q, k, v = heads.unbind()
+        k, v = (torch.cat([torch.tensor([]), each], dim=-2) for each in (k, v))
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
+        return y.transpose(1, 2).flatten(2)
+
+
+def test_an_empty_cache(tmp_path: Path) -> None:
+    module = Decoder().eval()
+    path = nnefc.pytorch.export(
+        module,
+        torch.randn(1, 5, 8),
+        tmp_path / "decoder.nnef.tgz",
+        input_names=["x"],
+        dynamic_axes={"x": {1: "S"}},
+    )
+    model = nnefc.compile(path, threads=1)
+    for length in (5, 9, 1):
+        x = torch.randn(1, length, 8)
+        np.testing.assert_allclose(model(x.numpy()), module(x).detach(), rtol=1e-4, atol=1e-5)
+
+
 class Mixed(nn.Module):
     """Weights that are tied, a buffer, a tensor that is an attribute, and one that is frozen."""
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError
-from nnefc.ir import Graph, TensorType
+from nnefc.frontends.common.values import (
+    EmptyTensor,
+    Operand,
+    OperatorError,
+    has_no_items,
+)
+from nnefc.ir import Graph, TensorType, Value
 from nnefc.ops.internal.scan import build_scan
 
 Body = Callable[
@@ -26,76 +30,90 @@ def loop(
     body: Body,
     *,
     backwards: Sequence[bool] = (),
+    chunks: Sequence[int] = (),
     inner: Callable[[Graph], OpBuilder] | None = None,
 ) -> tuple[list[Operand], list[Operand]]:
     """The final states, and the results of all turns, stacked along the first dimension.
 
     Turn i takes slice i of the `scanned` tensors along their first dimension, or slice
     turns - 1 - i if they are `backwards`: a flag for each scanned tensor, then each stacked result.
+    `chunks`: the extents of the slices, by default 1.
     """
     if turns == 1:
         finals, stacked = body(make, list(states), list(scanned), list(shared))
         return _with_types_of(make, states, finals), list(stacked)
-    if scanned and all(isinstance(x, KnownTensor) and not x.type.volume for x in scanned):
-        return _empty_loop(make, turns, states, scanned, shared, body)
     graph = Graph("turn")
     within = inner(graph) if inner else make.within(graph)
-    taken = [graph.add_input(x.type, f"state{i}") for i, x in enumerate(states)]
-    slices = [graph.add_input(_slice(x, turns), f"slice{i}") for i, x in enumerate(scanned)]
-    inside: list[Operand] = []
-    captured: list[Operand] = []
-    for i, x in enumerate(shared):
-        if isinstance(x, KnownTensor):
-            inside.append(x)
-        else:
-            inside.append(graph.add_input(x.type, f"shared{i}"))
-            captured.append(x)
-    finals, stacked = body(within, [*taken], [*slices], inside)
+    types = [
+        TensorType(x.type.dtype, (chunk, *x.type.dims[1:]))
+        for x, chunk in zip(scanned, chunks or (1,) * len(scanned), strict=True)
+    ]
+    before = _inputs(graph, [x.type for x in states], "state")
+    slices = _inputs(graph, types, "slice")
+    captured = [x for x in shared if isinstance(x, Value)]
+    inside: list[Operand] = [
+        graph.add_input(x.type, f"shared{i}") if isinstance(x, Value) else x
+        for i, x in enumerate(shared)
+    ]
+    finals, stacked = body(within, before, slices, inside)
     _check_states(states, finals)
-    new_states = [within.value(x) for x in _with_types_of(within, states, finals)]
-    new_slices = [within.value(y) for y in stacked]
-    for i, value in enumerate([*new_states, *new_slices]):
-        graph.add_output(value, f"result{i}")
-    directions = tuple(backwards) or (False,) * (len(scanned) + len(stacked))
-    op = build_scan(
-        make.graph,
-        graph,
-        [make.value(x) for x in states],
-        [make.value(x) for x in scanned],
-        [make.value(x) for x in captured],
-        turns=turns,
-        backwards=directions,
-        location=make.location,
-    )
-    results: list[Any] = list(op.outputs)
-    return results[: len(states)], results[len(states) :]
+    if turns == 0:  # the body gives the types only
+        return list(states), [EmptyTensor(_whole(x.type, 0)) for x in stacked]
+    results = [*_with_types_of(within, states, finals), *stacked]
+    return _scan(make, within, turns, states, scanned, captured, results, backwards)
 
 
-def _empty_loop(
+def _scan(
     make: OpBuilder,
+    within: OpBuilder,
     turns: int,
     states: Sequence[Operand],
     scanned: Sequence[Operand],
-    shared: Sequence[Operand],
-    body: Body,
+    shared: Sequence[Value],
+    results: Sequence[Operand],
+    backwards: Sequence[bool],
 ) -> tuple[list[Operand], list[Operand]]:
-    """`loop` over tensors without items, such as an empty batch.
+    """The results of the operation `scan`, whose body in `within` gives `results`.
 
-    Raises OperatorError if a state or a stacked result has items.
+    Tensors without items are neither its operands nor its results.
     """
-    slices: list[Operand] = [EmptyTensor(_slice(x, turns)) for x in scanned]
-    finals, stacked = body(make, list(states), slices, list(shared))
-    if any(x.type.volume for x in (*finals, *stacked)):
-        raise OperatorError(
-            "tract/empty", "a loop over tensors without items cannot be computed here"
+    outputs = [x for x in results if not has_no_items(x)]
+    for i, x in enumerate(outputs):
+        within.graph.add_output(within.value(x), f"result{i}")
+    stacked = results[len(states) :]
+    sliced = [*scanned, *stacked]
+    flags = zip(sliced, tuple(backwards) or (False,) * len(sliced), strict=True)
+    values: Iterator[Operand] = iter(())
+    if outputs:
+        op = build_scan(
+            make.graph,
+            within.graph,
+            [make.value(x) for x in states if not has_no_items(x)],
+            [make.value(x) for x in scanned if not has_no_items(x)],
+            shared,
+            turns=turns,
+            backwards=[flag for x, flag in flags if not has_no_items(x)],
+            location=make.location,
         )
+        values = iter(op.outputs)
+    finals = [x if has_no_items(x) else next(values) for x in results[: len(states)]]
     whole: list[Operand] = [
-        EmptyTensor(TensorType(x.type.dtype, (turns * extent, *rest)))
-        for x in stacked
-        for extent, *rest in [x.type.dims]
+        EmptyTensor(_whole(x.type, turns)) if has_no_items(x) else next(values) for x in stacked
     ]
-    _check_states(states, finals)
-    return _with_types_of(make, states, finals), whole
+    return finals, whole
+
+
+def _inputs(graph: Graph, types: Sequence[TensorType], name: str) -> list[Operand]:
+    """Inputs of the body `graph`, and tensors without items where they would have none."""
+    return [
+        graph.add_input(type_, f"{name}{i}") if type_.volume else EmptyTensor(type_)
+        for i, type_ in enumerate(types)
+    ]
+
+
+def _whole(type_: TensorType, turns: int) -> TensorType:
+    """The type of slices of all turns."""
+    return TensorType(type_.dtype, (turns * type_.dims[0], *type_.dims[1:]))
 
 
 def _check_states(states: Sequence[Operand], finals: Sequence[Operand]) -> None:
@@ -111,10 +129,3 @@ def _with_types_of(
 ) -> list[Operand]:
     """Final states cast to the item types of the initial ones."""
     return [make.cast(y, x.type.dtype) for x, y in zip(states, finals, strict=True)]
-
-
-def _slice(x: Operand, turns: int) -> TensorType:
-    extent, *rest = x.type.dims
-    if extent % turns:
-        raise OperatorError("argument/scan", f"extent {extent} cannot be cut into {turns} slices")
-    return TensorType(x.type.dtype, (extent // turns, *rest))

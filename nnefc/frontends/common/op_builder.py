@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nnefc.frontends.common.budget import Budget
+from nnefc.frontends.common.empty_operands import result_of_empty
 from nnefc.frontends.common.values import (
     Array,
     EmptyTensor,
@@ -18,6 +19,7 @@ from nnefc.frontends.common.values import (
     OperatorError,
     check_rank,
     common_type,
+    has_no_items,
     integer_array,
     operand,
 )
@@ -90,13 +92,17 @@ class OpBuilder:
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
         is_empty = all(type_.volume == 0 for type_ in types)
-        if is_empty or _foldable(spec, tensors, attributes, types):
+        lacks_items = any(map(has_no_items, tensors))
+        if is_empty or lacks_items or _foldable(spec, tensors, attributes, types):
             if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
                 raise OperatorError("type/operand", "; ".join(problems))
             if is_empty:
                 empty = tuple(map(EmptyTensor, types))
                 return empty[0] if len(empty) == 1 else empty
-            return self._folded(spec, tensors, attributes, types)
+            filled = {**interface(spec).defaults, **attributes}
+            if lacks_items:
+                return result_of_empty(self, name, tensors, filled, types)
+            return self._folded(spec, tensors, filled, types)
         values = [self.value(x) for x in tensors]
         if name == "gather" and values[1] in self.counted:
             values[1] = self._valid_indices(values[1])
@@ -204,9 +210,7 @@ class OpBuilder:
         assert spec.reference is not None
         known = [x for x in tensors if isinstance(x, KnownTensor)]
         is_extent = any(x.is_extent for x in known)
-        filled = {**interface(spec).defaults, **attributes}
-        if spec.name == "cast":
-            filled["dtype"] = types[0].dtype
+        filled = {**attributes, "dtype": types[0].dtype} if spec.name == "cast" else attributes
 
         def compute(widened: list[Array]) -> Any:
             symbolic = any(array.dtype == object for array in widened)
@@ -220,11 +224,6 @@ class OpBuilder:
                 results = self._computed(compute, known)
             except WrongIndex as wrong:
                 raise OperatorError(f"argument/{spec.name}", str(wrong)) from None
-            except (ArithmeticError, LookupError, ValueError):
-                if any(x.type.volume == 0 for x in tensors):  # such as a maximum of no items
-                    message = f"there is no {spec.name} of a tensor without items"
-                    raise OperatorError("tract/empty", message) from None
-                raise
             several = sequence(results) or [results]
             known_results = [
                 KnownTensor(

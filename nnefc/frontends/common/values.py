@@ -79,6 +79,11 @@ class EmptyTensor(KnownTensor):
         return False
 
 
+def has_no_items(x: Value | KnownTensor) -> bool:
+    """Whether a tensor has no items; tensors of a graph have some."""
+    return isinstance(x, EmptyTensor) or (isinstance(x, KnownTensor) and x.array.size == 0)
+
+
 MAX_RANK: Final = 64
 """The largest rank of NumPy arrays."""
 

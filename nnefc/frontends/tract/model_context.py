@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nnefc.frontends.common.graph_names import count_name, room_for, state_name, unused_name
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     ComplexTensor,
     DatumType,
+    EmptyTensor,
     KnownTensor,
     Operand,
     OperatorError,
@@ -121,11 +120,10 @@ class ModelContext:
         self._check_size(name, type_)
         value = Value(type_, self.free_name(name))
         self.inputs[name] = value
-        if 0 in dims:  # known, so results without items need no operations
-            return KnownTensor(np.zeros(dims, datum.dtype.numpy), datum.dtype)
-        return (
-            value if datum.scale is None else QuantizedTensor(value, datum.scale, datum.zero_point)
-        )
+        items = EmptyTensor(type_) if 0 in dims else value
+        if datum.scale is None:
+            return items
+        return QuantizedTensor(items, datum.scale, datum.zero_point)
 
     def about_empty_inputs(self) -> str:
         """A hint that names the inputs without items; empty if there are none."""

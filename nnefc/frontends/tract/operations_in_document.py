@@ -16,7 +16,7 @@ DEVIATIONS: Final[Mapping[str, str]] = {
     "argmin_reduce": "the result is of 64-bit integers",
     "batch_normalization": "parameters may have any rank; extents of 1 are ignored",
     "clamp": "bounds take the item type of the input",
-    "concat": "tensors without items, and numbers, are accepted",
+    "concat": "numbers are accepted, and tensors of shape [0] are skipped",
     "constant": "`integer` has 64 bits; without a type argument the items keep the type of the "
     "values",
     "conv": "groups = 0 is one group per channel, a bias may have any rank, and border is "

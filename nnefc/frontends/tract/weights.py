@@ -16,6 +16,7 @@ from nnefc.frontends.common.random_data import random_data
 from nnefc.frontends.common.values import (
     Array,
     ComplexTensor,
+    EmptyTensor,
     KnownTensor,
     Operand,
     OperatorError,
@@ -126,6 +127,8 @@ class Weights:
             have, want = list(stored.shape), list(shape)
             message = f"'{label}' has shape {have}, but the document says {want}"
             raise OperatorError("data/shape", message)
+        if not math.prod(shape):
+            return _without_items(label, stored, shape)
         if stored.blocks is not None:
             raw = self._value(make, label, stored.array, DType.UINT8)
             return make("dequantize_blocks", raw, format=stored.blocks, shape=shape)
@@ -142,7 +145,7 @@ class Weights:
             array.size <= (MAX_KNOWN_REALS if dtype.is_float else MAX_KNOWN_INTEGERS)
             and len(shape) < 2
         )
-        if few or not array.size:
+        if few:
             return KnownTensor(array, dtype)
         return self._value(make, label, array, dtype)
 
@@ -210,3 +213,17 @@ class Weights:
             " tensor of that name; or use random values"
         )
         raise OperatorError("data/missing", f"there is no data for '{label}'", hint)
+
+
+def _without_items(
+    label: str, stored: StoredTensor, shape: tuple[int, ...]
+) -> Operand | ComplexTensor | StringTensor:
+    """A weight without items."""
+    if stored.blocks is not None:
+        return EmptyTensor(TensorType(DType.FLOAT32, shape))
+    if stored.array.dtype.kind == "O":
+        return StringTensor(stored.array.reshape(shape), label)
+    dtype = DType(stored.array.dtype.name)
+    if stored.is_complex:
+        return ComplexTensor(EmptyTensor(TensorType(dtype, (*shape, 2))))
+    return EmptyTensor(TensorType(dtype, shape))

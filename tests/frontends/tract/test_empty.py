@@ -1,4 +1,4 @@
-"""Empty batches in tract documents: results as in PyTorch, or errors."""
+"""Tensors without items in tract documents: results as in PyTorch, or errors."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ extension tract_symbol B;
 fragment step( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar> ) {{ r = a + h; }}
 fragment total( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar> )
 {{ r = h + sum_reduce(a, axes = [0, 1, 2, 3]); }}
+fragment both( a: tensor<scalar>, h: tensor<scalar> )
+-> ( r: tensor<scalar>, s: tensor<scalar> ) {{ r = h + 1.0; s = a; }}
 graph net( x ) -> ( y )
 {{
     x = tract_core_external(shape = [B, 3, 8, 8], datum_type = 'f32');
@@ -98,8 +100,9 @@ def test_states_of_a_loop_keep_their_type(tmp_path: Path, batch: int, turns: int
     [
         "max_reduce(x, axes = [0])",
         "argmax_reduce(x, axes = [0])",
-        "tract_core_scan('total', scan = [('a', x, 1, 1)], full = [], "
-        "state = [('h', [[[[0.0]]]], 'r')], output = [('r', 'last', 1, 1)])",
+        "pad(x, padding = [(1, 0), (0, 0), (0, 0), (0, 0)], border = 'replicated')",
+        "tract_core_scan('both', scan = [('a', x, 0, 1)], full = [], "
+        "state = [('h', [[[[0.0]]]], 'r')], output = [('s', 'last', 0, 1)])",
     ],
 )
 def test_errors_name_the_empty_input(tmp_path: Path, value: str) -> None:

@@ -15,6 +15,7 @@ from nnefc.frontends.common.values import (
     KnownTensor,
     Operand,
     OperatorError,
+    has_no_items,
     integers,
     operand,
 )
@@ -120,17 +121,44 @@ def _concat(make: OpBuilder, values: Any, axis: int) -> Any:
     not_empty("concat", "the array of tensors", items)
     tensors = [as_real(make, x) for x in items]
     tensors = [make.reshape(x, (1,)) if not x.type.rank else x for x in tensors]
-    tensors = make.unified(*tensors)
+    tensors = _without_placeholders(make.unified(*tensors), axis)
     rank = tensors[0].type.rank
     at = normalize_axis(axis, rank)
     if any(x.type.rank != rank for x in tensors):
         raise OperatorError(
             "argument/concat", f"the ranks differ: {[x.type.rank for x in tensors]}"
         )
-    filled = [x for x in tensors if x.type.dims[at]]
-    if len(filled) < 2:
-        return (filled or tensors)[0]
-    return make("concat", filled, axis=at)
+    return tensors[0] if len(tensors) == 1 else make("concat", tensors, axis=at)
+
+
+def _without_placeholders(tensors: Sequence[Operand], axis: int) -> list[Operand]:
+    """Tensors to concatenate, without those of shape [0] that do not fit the others.
+
+    PyTorch skips tensors of this shape, as in an empty key-value cache; torch_to_nnef adds leading
+    extents of 1 to them.
+    """
+    is_placeholder = [has_no_items(x) and _is_row(x.type.dims) for x in tensors]
+    fixed = [x for x, skipped in zip(tensors, is_placeholder, strict=True) if not skipped]
+    if not fixed:
+        return list(tensors)
+    like = fixed[0].type.dims
+    at = normalize_axis(axis, len(like))
+
+    def fits(dims: tuple[int, ...]) -> bool:
+        return len(dims) == len(like) and all(
+            have == want for i, (have, want) in enumerate(zip(dims, like, strict=True)) if i != at
+        )
+
+    return [
+        x
+        for x, skippable in zip(tensors, is_placeholder, strict=True)
+        if not skippable or fits(x.type.dims)
+    ]
+
+
+def _is_row(dims: tuple[int, ...]) -> bool:
+    """Whether a shape is [0], possibly behind extents of 1."""
+    return dims[-1] == 0 and all(extent == 1 for extent in dims[:-1])
 
 
 @operator("tract_nnef")

@@ -73,8 +73,6 @@ def tract_core_gru_seq(
         raise OperatorError(
             "argument/gru_seq", f"initial_h must have {batch} states of {hidden} items"
         )
-    if not steps:
-        raise OperatorError("argument/gru_seq", "x has no time steps")
     w_bias = r_bias = None
     if has_bias:
         if b is None or b.type.volume != 2 * gates:
@@ -165,8 +163,6 @@ def tract_transformers_gdn_recurrent(
             message = f"{name} has shape {list(x.type.dims)}, not {[batch, steps, heads]}"
             raise OperatorError("argument/gdn_recurrent", message)
     of_shape("gdn_recurrent", "initial_state", initial_state, (batch, heads, width, width))
-    if not steps:
-        raise OperatorError("argument/gdn_recurrent", "value has no time steps")
     q, k = (_unit_heads(make, x, heads) for x in (query, key))
     q = make("mul", q, 1.0 / math.sqrt(width))
     v, g, b, state = (make.cast(x, DType.FLOAT32) for x in (value, log_decay, beta, initial_state))

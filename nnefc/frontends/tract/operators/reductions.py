@@ -7,7 +7,7 @@ from typing import Any
 from nnefc.frontends.common import boolean_arithmetic
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_shape
-from nnefc.frontends.common.values import Operand, OperatorError, datum_type
+from nnefc.frontends.common.values import Operand, OperatorError, datum_type, has_no_items
 from nnefc.frontends.tract.operators.movement import normalize_axes, normalize_axis
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType, Value
@@ -92,6 +92,8 @@ def tract_core_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...], exp: 
 def tract_core_log_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> Any:
     """x - max - log(sum(exp(x - max)))."""
     where = normalize_axes(axes, x.type.rank)
+    if has_no_items(x):
+        return x
     shifted = make("sub", x, make("max_reduce", x, axes=where))
     total = make("sum_reduce", make("exp", shifted), axes=where)
     return make("sub", shifted, make("log", total))

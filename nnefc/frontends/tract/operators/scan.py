@@ -92,6 +92,7 @@ def tract_core_scan(
         [x for _, x in spec.shared],
         spec.turn,
         backwards=[s.chunk < 0 for s in spec.scanned] + [s.is_backwards for s in spec.stacks],
+        chunks=[abs(s.chunk) for s in spec.scanned],
         inner=lambda graph: evaluator.within(graph).make,
     )
     last = {s.result: x for s, x in reversed([*zip(spec.states, finals, strict=True)])}
@@ -240,14 +241,13 @@ def _turns(scanned: Sequence[_Scanned]) -> int:
     if not counts or any(count != counts[0] for count in counts):
         message = f"the scanned tensors do not determine the number of turns: {counts}"
         raise OperatorError("argument/scan", message)
-    turns = counts[0]
-    if turns == 0:
-        raise OperatorError("argument/scan", "there is nothing to scan: an extent is 0")
-    return turns
+    return counts[0]
 
 
 def _unstacked(make: OpBuilder, stack: _Stack, x: Operand, turns: int, *, is_last: bool) -> Operand:
     """A stacked result with its axis moved back, of all turns or of the last one."""
+    if is_last and turns == 0:
+        raise OperatorError("tract/empty", "a loop without turns has no last chunk")
     if is_last:
         extent = x.type.dims[0]
         length = extent // turns

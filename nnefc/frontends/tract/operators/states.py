@@ -224,5 +224,7 @@ def _running_norm(
         pieces += stacked
     if not stateless:
         model.store_state(name, before, mean)
+    if not pieces:
+        return x
     y = pieces[0] if len(pieces) == 1 else make("concat", pieces, axis=0)
     return make.transpose(y, [order.index(i) for i in range(len(order))])

@@ -10,7 +10,14 @@ import numpy as np
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least
 from nnefc.frontends.common.value_bounds import bounds
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, datum_type, scalar
+from nnefc.frontends.common.values import (
+    KnownTensor,
+    Operand,
+    OperatorError,
+    datum_type,
+    has_no_items,
+    scalar,
+)
 from nnefc.frontends.tract.operators.movement import slice_in_dim
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import F32, NO_TYPE, TypeName, operator
@@ -43,7 +50,8 @@ def tract_transformers_sdpa(
         message = f"q, k and v have ranks {ranks}; they must be equal, and at least 2"
         raise OperatorError("argument/sdpa", message)
     dtype = q.type.dtype
-    factor = 1.0 / math.sqrt(k.type.dims[-1]) if scale is False else scalar(scale)
+    # vectors without items have the product 0, whatever the factor is
+    factor = 1.0 / math.sqrt(k.type.dims[-1] or 1) if scale is False else scalar(scale)
     shape = (*q.type.dims[:-1], v.type.dims[-1])
     if mask is not None and rank > 4:
         mask = make.aligned_right(mask, rank)
@@ -97,7 +105,7 @@ def _attention(
     shape = q.type.dims
     groups = 1
     if len(shape) == 4:  # groups of query heads share a head of keys and values
-        groups, rest = divmod(shape[1], k.type.dims[1])
+        groups, rest = divmod(shape[1], k.type.dims[1] or 1)
         if rest:
             message = f"{shape[1]} heads of q are not a multiple of {k.type.dims[1]}"
             raise OperatorError("argument/sdpa", message)
@@ -109,7 +117,7 @@ def _attention(
         scores = _apply_mask(make, scores, mask, len(shape), groups)
     last = scores.type.rank - 1
     weights = make("softmax", scores, axes=(last,))
-    if mask is not None and _may_mask_rows(mask):
+    if mask is not None and not has_no_items(scores) and _may_mask_rows(mask):
         has_keys = make("gt", make("max_reduce", scores, axes=(last,)), -math.inf)
         weights = make("select", has_keys, weights, 0.0)
     return make.reshape(matmul(make, weights, v), (*shape[:-1], v.type.dims[-1]))
@@ -254,4 +262,4 @@ def tract_transformers_gpt_oss_sdpa(
 
 def _appended(make: OpBuilder, old: Operand, new: Operand) -> Operand:
     """The cache `old` with `new` appended along the third dimension."""
-    return make("concat", list(make.unified(old, new)), axis=2) if old.type.volume else new
+    return make("concat", list(make.unified(old, new)), axis=2)
