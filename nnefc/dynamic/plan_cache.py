@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nnefc.dynamic.planner import PLAN_BYTES, Request, SymbolicPlan
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.compile.compiled_program import CompiledProgram
     from nnefc.runtime.memory.caller_arrays import TensorSpec
+    from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.executable import Executable
 
 MAX_PLANS: Final = 64
@@ -194,8 +196,15 @@ class PlanCache:
     def _adopted(self, compiled: CompiledProgram, shapes: Shapes) -> CompiledModel:
         """The model of a compiled program for these shapes."""
         from nnefc.artifacts.graph_origin import FromDocument
+        from nnefc.dynamic.planner import launches_at
 
-        planner = self._planner
+        planner, saved = self._planner, compiled.launches
+
+        def launches() -> Sequence[LaunchInfo]:
+            found = launches_at(planner.document, planner.config, shapes)
+            return found if len(found) == len(saved()) else saved()
+
+        compiled = compiled._replace(launches=cache(launches))
         origin = FromDocument(lambda: planner.document.graph(shapes), lambda: planner.config)
         return CompiledModel(compiled, origin, threads=planner.threads)
 
@@ -225,7 +234,9 @@ class PlanCache:
             self._dynamic_axes.setdefault(name, set()).add(axis)
         is_dynamic = bool(symbols) or any(name in self._dynamic_axes for name in states)
         axes = {name: tuple(self._dynamic_axes.get(name, ())) for name in states}
-        request = Request(dict(shapes), dict(states), {n: sorted(a) for n, a in axes.items() if a})
+        request = Request(
+            dict(shapes), dict(states), {n: tuple(sorted(a)) for n, a in axes.items() if a}
+        )
         may_trace = is_dynamic and self._failed_traces < MAX_FAILED_TRACES
         if may_trace:
             with suppress(Untraceable, NnefError):  # the concrete plan reports the error

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.memory.weight_pool import WeightPool
+    from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.support.progress import Progress
@@ -148,6 +149,16 @@ def traced(source: GraphSource, config: CompileConfig, request: Request) -> Trac
         trace.is_degraded,
     )
     return TracedProgram(trace, program, graph, conditions)
+
+
+def launches_at(source: GraphSource, config: CompileConfig, shapes: Shapes) -> Sequence[LaunchInfo]:
+    """The launches of a symbolic plan without states for these shapes; nothing is compiled."""
+    from nnefc.runtime.plan.launch_info import launch_infos
+    from nnefc.runtime.plan.trace_template import hint_infos
+
+    return hint_infos(
+        launch_infos(traced_or_concrete(source, config, Request(shapes, {}, {})).program)
+    )
 
 
 def traced_or_concrete(

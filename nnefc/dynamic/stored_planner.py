@@ -6,7 +6,6 @@ See docs/design/artifacts.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from nnefc.dynamic.coverage import coverage
@@ -79,10 +78,17 @@ class StoredPlanner:
     def _ready(self, shapes: Shapes, states: Shapes) -> Planner:
         """The planner of the document; a warning or an error tells why it is needed."""
         if not self._is_ready:
+            from nnefc.runtime.compile.kernel_compiler import absent_compiler
+            from nnefc.runtime.shipped.shipped_kernels import has_shipped
+
             self.source.symbol_values(shapes)  # shapes that contradict each other are an error
             reason = self._reason(shapes, states)
-            if not _has_compiler():
-                message = f"{reason.message}, and there is no compiler here: numba is not installed"
+            # With shipped kernels, the kernel compiler reports those that are missing.
+            if (absent := absent_compiler()) and not has_shipped(host()):
+                message = (
+                    f"{reason.message}, and there is no compiler here: "
+                    f"{' and '.join(absent)} are not installed"
+                )
                 raise NnefError([reason._replace(message=message)])
             self._is_ready = True
             if self.plans or (self._target is None and self.artifact.targets):
@@ -114,10 +120,3 @@ class StoredPlanner:
         covered = "; ".join(self._covered()) or "no shapes"
         hint = f"name it when saving: save(path, shapes=...); the file has plans for {covered}"
         return Diagnostic("artifact/shape", f"no plan in the file fits {given}", place, hint=hint)
-
-
-def _has_compiler() -> bool:
-    try:
-        return find_spec("numba") is not None and find_spec("llvmlite") is not None
-    except ValueError:  # sys.modules[...] is None
-        return False

@@ -114,7 +114,7 @@ def compiled_early(units: Sequence[CompileUnit]) -> Generator[None]:
     """
     from nnefc.runtime.compile import worker_pool
 
-    if all(unit in _objects for unit in units) or not all(map(find_spec, _COMPILER)):
+    if all(unit in _objects for unit in units) or absent_compiler():
         yield
         return
     with _import_errors():
@@ -284,10 +284,14 @@ def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
         return code
 
 
+def absent_compiler() -> list[str]:
+    """The packages that compile kernels and are not installed."""
+    return [name for name in _COMPILER if find_spec(name) is None]
+
+
 def _require_compiler(missing: Sequence[CompileUnit]) -> None:
     """Raise NnefError `internal/code-generation` if `missing` cannot be compiled here."""
-    absent = [name for name in _COMPILER if missing and find_spec(name) is None]
-    if absent:
+    if missing and (absent := absent_compiler()):
         from textwrap import shorten
 
         names = (

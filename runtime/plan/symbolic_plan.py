@@ -7,6 +7,7 @@ weights and all other operands are reused.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,10 @@ class SymbolicExecutable:
         return Executable(self._runner, inputs, outputs, self._session, patch)
 
     def compiled_at(self, symbols: Sequence[int]) -> CompiledProgram | None:
-        """The compiled program for these values alone; None if a guard fails."""
+        """The compiled program for these values alone; None if a guard fails.
+
+        Its launches are those of the hints.  For other shapes its work is taken to be large.
+        """
         executable = self.at(symbols)
         if executable is None:
             return None
@@ -132,10 +136,12 @@ class SymbolicExecutable:
                 arrays[slot - first] = table
             return arrays
 
+        at_hints = executable.inputs == compiled.inputs
         return compiled._replace(
             inputs=executable.inputs,
             outputs=executable.outputs,
             plan=plan,
+            work=compiled.work if at_hints else sys.maxsize,
             constants=constants,
             session=self._session,
         )

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc import NnefError
+from nnefc.dynamic.artifact_content import requests_in
 from nnefc.dynamic.dynamic_model import DynamicModel
 from nnefc.runtime.artifact.artifact_file import open_file
 from nnefc.runtime.artifact.artifact_file_writer import with_changes
+from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 from nnefc.support.errors import NnefWarning
 from tests.dynamic.test_plans import MOVES, NUMBERS, PRODUCTS, TWO, W, compare, moves, numbers, two
 from tests.dynamic.test_plans import products as attention
@@ -218,6 +220,34 @@ def test_for_shapes_of_a_loaded_model_needs_no_compiler(tmp_path: Path) -> None:
     static.save(tmp_path / "static.nnefc")
     again = nnefc.load(tmp_path / "static.nnefc")
     compare(again(x), attention(x))
+
+
+def test_launches_of_a_loaded_model_are_those_of_its_shapes(tmp_path: Path) -> None:
+    """An artifact has the plans of the shapes it was saved for, and the work of others differs."""
+    path = tmp_path / "net.nnefc"
+    compiled = symbolic_model(tmp_path, PRODUCTS, w=W)
+    compiled.save(path, shapes={"B": 1, "S": 20})
+    for length in (20, 90):
+        shapes = {"x": (1, length, 6)}
+        launches = (net.for_shapes(shapes).launches for net in (loaded(path), compiled))
+        found, expected = (sum(each.work.flops for each in plan) for plan in launches)
+        assert found == pytest.approx(expected, rel=0.1)  # a concrete plan has other tiles
+
+
+def test_the_calls_of_a_decoder_are_stored_once(tmp_path: Path) -> None:
+    compiled = model(tmp_path, CACHE, DECODER)
+    session = compiled.session()
+    for length in (3, 1, 1):
+        session(rows(length)[None])
+    compiled.save(tmp_path / "net.nnefc")
+    stored = loaded(tmp_path / "net.nnefc")
+    stored._plans.requests = compiled._plans.requests  # pyright: ignore
+    stored.save(tmp_path / "again.nnefc")
+    requests, again = (
+        requests_in(DynamicArtifact(open_file(tmp_path / name)))
+        for name in ("net.nnefc", "again.nnefc")
+    )
+    assert requests == again == compiled._plans.requests  # pyright: ignore
 
 
 @pytest.mark.parametrize(
