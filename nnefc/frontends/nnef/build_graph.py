@@ -14,6 +14,7 @@ from nnefc.frontends.nnef.declare import Declaration, DeclaredOperations, declar
 from nnefc.frontends.nnef.elaborate import Elaborator, ImportChoices, abstract
 from nnefc.frontends.nnef.evaluate import CallFrame, Evaluator, RecursionTooDeep
 from nnefc.frontends.nnef.types import OPAQUE
+from nnefc.frontends.nnef.variable_literals import StoredData, VariableLiterals
 from nnefc.ir import Graph, Value
 from nnefc.ops.tools.table import declared
 from nnefc.support.errors import Diagnostics, Step
@@ -48,14 +49,17 @@ def elaborate(
     limits: Limits,
     diagnostics: Diagnostics,
     choice: ImportChoices | None = None,
+    stored: StoredData | None = None,
 ) -> Elaboration:
     """Check a document and expand its graph; errors and warnings go to `diagnostics`.
 
+    `stored`: gives the data of variables that are arguments of attributes.
     Raises NnefError only where checking cannot go on: after too many errors, or at a limit.
     """
     frames = FRAMES_OF_NESTING * limits.nesting + FRAMES_OF_INVOCATION * limits.recursion
     with no_collection(), room_for_recursion(frames):
-        return _Document(document, limits, diagnostics, choice or ImportChoices()).elaborate()
+        checked = _Document(document, limits, diagnostics, choice or ImportChoices(), stored)
+        return checked.elaborate()
 
 
 class _Document:
@@ -65,12 +69,14 @@ class _Document:
         limits: Limits,
         diagnostics: Diagnostics,
         choice: ImportChoices,
+        stored: StoredData | None,
     ) -> None:
         self._document = document
         self._source = document.source
         self._limits = limits
         self._diagnostics = diagnostics
         self._choice = choice
+        self._stored = stored
         self._budget = Budget(limits, len(document.source.text))
         self._scope = declare(document.fragments, document.source, diagnostics)
         self._bodies: dict[tuple[str, str], list[tree.Assign] | None] = {}
@@ -87,7 +93,7 @@ class _Document:
         try:
             for declaration in self._scope.declared.values():
                 self._check_fragment(declaration)
-            checker = self._checker(graph.body, in_graph=True)
+            checker = self._checker(graph.body, in_graph=True, literals=self._literals(elaborator))
             self._check_lists(graph)
             frame = CallFrame({})
             for statement in graph.body:
@@ -236,6 +242,7 @@ class _Document:
         *,
         in_graph: bool = False,
         chain: tuple[Step, ...] = (),
+        literals: VariableLiterals | None = None,
     ) -> TypeChecker:
         parameters = {}
         results = {}
@@ -254,7 +261,14 @@ class _Document:
             in_graph=in_graph,
             later=_assigned(body),
             chain=chain,
+            literals=literals,
         )
+
+    def _literals(self, elaborator: Elaborator) -> VariableLiterals | None:
+        """Replaces variables among arguments; None for a document without data."""
+        if self._stored is None:
+            return None
+        return VariableLiterals(elaborator, self._stored, self._source, self._diagnostics)
 
 
 def _assigned(body: Sequence[ast.Assignment]) -> Iterator[str]:

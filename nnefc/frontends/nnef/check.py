@@ -34,6 +34,7 @@ from nnefc.frontends.nnef.types import (
     common,
     has_tensor,
 )
+from nnefc.frontends.nnef.variable_literals import VariableLiterals
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, Step
 from nnefc.syntax import ast
@@ -44,7 +45,8 @@ class TypeChecker:
 
     `names`: types of the identifiers known so far.  `parameters`: identifiers that must not
     be assigned.  `results`: declared types of the results.  `dtype`: the data-type that
-    replaces `?`, "" outside generic fragments.
+    replaces `?`, "" outside generic fragments.  `literals`: in the graph, replaces variables
+    among arguments.
     """
 
     def __init__(
@@ -60,12 +62,14 @@ class TypeChecker:
         in_graph: bool = False,
         later: Iterable[str] = (),
         chain: tuple[Step, ...] = (),
+        literals: VariableLiterals | None = None,
     ) -> None:
         self.scope = scope
         self.source = source
         self.budget = budget
         self.diagnostics = diagnostics
-        self.names: dict[str, Type] = dict(parameters)
+        self.names = self._body_names = dict(parameters)
+        self.literals = literals
         self.parameters = frozenset(parameters)
         self.results = results
         self.dtype = dtype
@@ -249,11 +253,11 @@ class TypeChecker:
             alike = False
         if not alike:
             items = [tree.as_tensor(item, item_type) for item in items]
-        return _sequence(node.at, Array(item_type), items)
+        return tree.sequence(node.at, Array(item_type), items)
 
     def _tuple(self, node: ast.Tuple) -> tree.Typed:
         items = [self.expression(item) for item in node.items]
-        return _sequence(node.at, Tuple(tuple([item.type for item in items])), items)
+        return tree.sequence(node.at, Tuple(tuple([item.type for item in items])), items)
 
     # -- operators
 
@@ -378,20 +382,9 @@ class TypeChecker:
         operands = bind_arguments(callee, node, arguments, self.error)
         if operands is None:
             return tree.ErrorNode(node.at)
+        if self.literals is not None and self.names is self._body_names:  # not of a comprehension
+            operands = self.literals.replace(callee, operands)
         dtype = bind_dtype(callee, node, operands, self.dtype, self.error)
         if dtype is None:
             return tree.ErrorNode(node.at)
         return check_types(callee, dtype, node.at, operands, self.error)
-
-
-# -- helpers
-
-
-def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:
-    """An array or tuple; a constant if all its items are constants."""
-    values: list[Any] = []
-    for item in items:
-        if not isinstance(item, tree.ConstantNode):
-            return tree.Sequence(at, type_, items)
-        values.append(item.value)
-    return tree.ConstantNode(at, type_, tuple(values))

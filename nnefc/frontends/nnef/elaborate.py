@@ -75,6 +75,7 @@ class Elaborator:
         self._dtypes = {**PRIMITIVES, "scalar": choice.scalar, "integer": choice.integer}
         self._unnamed: dict[int, tuple[Value, Location]] = {}
         self._updated: dict[str, Location] = {}
+        self._fixed: dict[str, str] = {}
         self._reported: set[tuple[str, str, Place]] = set()
         self._rules = Rules(limits, diagnostics, self.problem)
 
@@ -242,12 +243,21 @@ class Elaborator:
         )
         return False
 
+    def fix(self, label: str, parameter: str) -> bool:
+        """Note that a parameter takes the initial value of a variable; False if it is updated."""
+        self._fixed.setdefault(label.lower(), parameter)
+        return label.lower() not in self._updated
+
     def _update(self, variable: Value, location: Location) -> bool:
         if variable.op is None or variable.op.name != "variable":
             message = "update: the first argument must be a variable"
             self.problem("argument/update", message, location)
             return False
         label: str = variable.op.attributes["label"]
+        if parameter := self._fixed.get(label.lower()):
+            message = f"update: parameter {parameter} takes the value of variable '{label}'"
+            hint = "such a value is known at compile time and does not change"
+            self.problem("argument/update", message, location, hint)
         first = self._updated.setdefault(label.lower(), location)
         if first is not location:
             self.problem(

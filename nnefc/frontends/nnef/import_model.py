@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnefc.formats.container import Container
 from nnefc.frontends.nnef.build_graph import Elaboration, ImportChoices, elaborate
+from nnefc.frontends.nnef.variable_literals import StoredData
 from nnefc.ir import DType, Graph
 from nnefc.ops.custom import unregistered
 from nnefc.options.import_config import DEFAULT, ImportConfig
@@ -17,7 +18,8 @@ def import_document(
     document: ast.Document, container: Container, config: ImportConfig, diagnostics: Diagnostics
 ) -> Graph:
     """The graph of a document, with its data and quantization."""
-    elaboration = _elaborated(document, config.limits, diagnostics, _choice(document, config))
+    choice = _choice(document, config)
+    elaboration = _elaborated(document, config.limits, diagnostics, choice, container.tensor)
     _attach(elaboration, container, config, diagnostics)
     return elaboration.graph
 
@@ -67,9 +69,15 @@ def graph_of(document: ast.Document) -> Graph:
 
 
 def _elaborated(
-    document: ast.Document, limits: Limits, diagnostics: Diagnostics, choice: ImportChoices
+    document: ast.Document,
+    limits: Limits,
+    diagnostics: Diagnostics,
+    choice: ImportChoices,
+    stored: StoredData | None = None,
 ) -> Elaboration:
-    elaboration = elaborate(document, limits=limits, diagnostics=diagnostics, choice=choice)
+    elaboration = elaborate(
+        document, limits=limits, diagnostics=diagnostics, choice=choice, stored=stored
+    )
     diagnostics.raise_errors()
     if not elaboration.complete:
         missing = [

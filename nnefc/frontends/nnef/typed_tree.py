@@ -149,6 +149,16 @@ Typed = (
 )
 
 
+def sequence(at: int, type_: Type, items: list[Typed]) -> Typed:
+    """An array or tuple; a constant if all its items are constants."""
+    values: list[Any] = []
+    for item in items:
+        if not isinstance(item, ConstantNode):
+            return Sequence(at, type_, items)
+        values.append(item.value)
+    return ConstantNode(at, type_, tuple(values))
+
+
 @dataclass(slots=True)
 class Assign:
     at: int

@@ -119,7 +119,7 @@ def _store(
         )
     if type_.dtype.is_float and stored.dtype.kind in "iub" and decode is not None:
         stored = decode(stored)
-    converted = _converted(stored, type_)
+    converted = convert_items(stored, type_)
     if isinstance(converted, str):
         hint = ""
         if type_.dtype.is_float and stored.dtype.kind in "iu":
@@ -130,7 +130,7 @@ def _store(
     return None
 
 
-def _converted(stored: Array, type_: TensorType) -> Array | str:
+def convert_items(stored: Array, type_: TensorType) -> Array | str:
     """`stored` converted to the item type of a variable, or the reason why it cannot be."""
     wanted = type_.dtype
     kind = stored.dtype.kind
