@@ -83,11 +83,16 @@ def _nearest_upsample(input: Array, *, factor: Sequence[int]) -> Array:
 def _multilinear_upsample(
     input: Array, *, factor: Sequence[int], method: str, border: str
 ) -> Array:
-    """output[i] = (1 - u(i)) * input[j(i)] + u(i) * input[j(i) + 1], dimension by dimension."""
+    """output[i] = (1 - u(i)) * input[j(i)] + u(i) * input[j(i) + 1], dimension by dimension.
+
+    The second term is left out where u(i) = 0: it is NaN for an infinity.
+    """
     for axis, f in enumerate(factor, 2):
         i = interpolation(input.shape[axis], f, method, border)
         u = i.weight.reshape(-1, *(1,) * (input.ndim - axis - 1))
-        input = (1 - u) * along(input, axis, i.low) + u * along(input, axis, i.high)
+        low, high = along(input, axis, i.low), along(input, axis, i.high)
+        with np.errstate(invalid="ignore"):
+            input = np.where(u == 0, low, (1 - u) * low + u * high)
     return input
 
 
