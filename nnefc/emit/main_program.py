@@ -171,19 +171,25 @@ def main_program(interface: Interface, has_weights: bool) -> str:
     arrays = [
         f"static {t.type.c} *{_array(t)};\nstatic size_t {_count(t)};"
         if varies
-        else f"static {t.type.c} {_array(t)}[{_macro(interface, t, 'ITEMS')}];"
+        else f"static {t.type.c} {_array(t)}[{_macro(interface, t, 'ITEMS') if t.items else 1}];"
         for t in (*interface.inputs, *interface.outputs)
     ]
     following = "files < end ? *files++ : NULL"
     for t in interface.inputs:
         nbytes, items = _sizes(interface, t)
-        take += [
-            f"    if (!take({following}, {_array(t)}, {nbytes}))",
-            f"        for (i = 0; i < {items}; i++) {_array(t)}[i] = ({t.type.c})(i % 2);",
-            f"    inputs.{t.identifier} = {_array(t)};",
-        ]
+        taken = f"take({following}, {_array(t)}, {nbytes})"
+        if not varies and not t.items:
+            take.append(f"    (void){taken};")
+        else:
+            take += [
+                f"    if (!{taken})",
+                f"        for (i = 0; i < {items}; i++) {_array(t)}[i] = ({t.type.c})(i % 2);",
+            ]
+        take.append(f"    inputs.{t.identifier} = {_array(t)};")
+    if not varies and not any(t.items for t in interface.inputs):
+        take.append("    (void)i;")
     if not interface.inputs:
-        take += ["    (void)i;", "    inputs.none = NULL;"]
+        take.append("    inputs.none = NULL;")
     for t in interface.outputs:
         take.append(f"    outputs.{t.identifier} = {_array(t)};")
         nbytes, _ = _sizes(interface, t)

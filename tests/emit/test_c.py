@@ -90,6 +90,32 @@ def test_a_loaded_model_gives_the_results_of_python(tmp_path: Path) -> None:
         assert got.tobytes() == y.tobytes()
 
 
+EMPTY = """\
+version 1.0;
+extension tract_registry tract_core;
+graph empty( x, z ) -> ( a, b )
+{
+    x = tract_core_external(shape = [0, 4], datum_type = 'f32');
+    z = tract_core_external(shape = [3, 4], datum_type = 'f32');
+    a = concat([x, z], axis = 0);
+    b = matmul(x, z, transposeB = true);
+}
+"""
+STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
+
+
+@needs_compiler
+@pytest.mark.parametrize("document", [EMPTY, EMPTY.replace("[3, 4]", "[0, 4]")])
+def test_tensors_without_items(tmp_path: Path, document: str) -> None:
+    model = compiled(tmp_path, document)
+    model.emit_c(tmp_path / "c", name="empty")
+    program = tmp_path / "c" / "example"
+    compile_c(*STRICT, "main.c", "empty.o", "-o", program, *LIBRARIES)
+    expected = results(model)
+    for y, got in zip(expected, run_main(program, 1, inputs(model), expected)):
+        assert got.tobytes() == y.tobytes()
+
+
 # -- files
 
 
