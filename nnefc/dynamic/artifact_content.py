@@ -27,9 +27,11 @@ from nnefc.symbolic import linear_shapes
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+    from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
+    Programs = Sequence[tuple[Request, TracedProgram]]
     Content = tuple[PortableSource, list[DynamicBuild]]
     Shapes = Mapping[str, Sequence[int]]
 
@@ -41,20 +43,32 @@ def content_of(
     requests: Sequence[Request],
     targets: Sequence[str],
     progress: Progress | None = None,
+    results: Sequence[TensorSpec] | None = None,
+    programs: Programs = (),
 ) -> Content:
     """The document, and the patterns of the requests for each target.
 
-    `fixed`: the shapes of inputs that the model was compiled with.  Raises NnefError, also for
-    shapes that contradict the document.
+    Args:
+        source: The document.
+        config: How it was compiled.
+        fixed: The shapes of inputs that the model was compiled with.
+        requests: The shapes of calls.
+        targets: Instruction sets.
+        progress: Called while kernels are compiled.
+        results: The results, with -1 for extents that vary; None: they are computed.
+        programs: Programs for this processor that exist already, with their requests.
+
+    Raises NnefError, also for shapes that contradict the document.
     """
     checked = check_targets(targets)
     with memory_errors("compile the model"):
-        for shapes, states, _ in requests:
-            source.graph(shapes, states=states)  # reads all tensors, and reports errors
-        portable = _portable(source, config, fixed, requests)
+        for request in requests:
+            if _program_of(request, programs) is None:  # read all tensors, and report errors
+                source.graph(request.shapes, states=request.states)
+        portable = _portable(source, config, fixed, requests, results)
         arrays = list(portable.arrays.values())
         task = Task(
-            lambda advance: _build_native(source, config, requests, arrays, advance),
+            lambda advance: _build_native(source, config, requests, arrays, advance, programs),
             lambda file: write_dynamic(file, portable, []),
             portable.nbytes,
             "nnefc.dynamic.artifact_content",
@@ -68,16 +82,28 @@ def _build_native(
     requests: Sequence[Request],
     arrays: Sequence[Array],
     progress: Progress | None,
+    programs: Programs = (),
 ) -> DynamicBuild:
-    programs = [traced_or_concrete(source, config, request) for request in requests]
-    return build_patterns(programs, arrays, progress)
+    every = [
+        _program_of(request, programs) or traced_or_concrete(source, config, request)
+        for request in requests
+    ]
+    return build_patterns(every, arrays, progress)
+
+
+def _program_of(request: Request, programs: Programs) -> TracedProgram | None:
+    return next((program for known, program in programs if known == request), None)
 
 
 # -- to data
 
 
 def _portable(
-    source: GraphSource, config: CompileConfig, fixed: Shapes, requests: Sequence[Request]
+    source: GraphSource,
+    config: CompileConfig,
+    fixed: Shapes,
+    requests: Sequence[Request],
+    results: Sequence[TensorSpec] | None,
 ) -> PortableSource:
     files = source.files()
     arrays = {
@@ -105,7 +131,7 @@ def _portable(
         "tensors": tensors,
     }
     facts = {
-        "source": _source_facts(source, fixed),
+        "source": _source_facts(source, fixed, results),
         "document": document,
         "requests": [
             [list(shapes.items()), list(states.items()), list(axes.items())]
@@ -116,13 +142,15 @@ def _portable(
     return PortableSource(source.name, VERSION, options, arrays, files.texts, facts)
 
 
-def _source_facts(source: GraphSource, fixed: Shapes) -> dict[str, Any]:
+def _source_facts(
+    source: GraphSource, fixed: Shapes, results: Sequence[TensorSpec] | None
+) -> dict[str, Any]:
     values = source.symbol_values(fixed)
     linear = source.linear_shapes()
     inputs = [TensorSpec.of(*each) for each in source.types(values).items()]
     return {
         "inputs": list(map(_spec, inputs)),
-        "results": list(map(_spec, output_specs(source, fixed))),
+        "results": list(map(_spec, output_specs(source, fixed) if results is None else results)),
         "free": [name for name in source.free if name not in values],
         "fixed": list(fixed.items()),
         "linear": None if linear is None else linear_shapes.to_data(linear),

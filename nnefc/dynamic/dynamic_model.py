@@ -251,7 +251,7 @@ class DynamicModel(Model):
     def _parts(self) -> ModelParts:
         from nnefc.dynamic.save import ModelParts
 
-        return ModelParts(self._planner, self._plans, self._shapes)
+        return ModelParts(self._planner, self._plans, self._shapes, lambda: self.outputs)
 
     def save(
         self,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.compile.compiled_program import CompiledProgram
     from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.plan.launch_info import LaunchInfo
+    from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.runtime.run.executable import Executable
 
 MAX_PLANS: Final = 64
@@ -95,6 +96,11 @@ class PlanMaker(Protocol):
 
     @property
     def config(self) -> CompileConfig: ...
+
+    @property
+    def programs(self) -> Sequence[tuple[Request, TracedProgram]]:
+        """The latest traced programs, with their requests."""
+        ...
 
     def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
         """The results, with these shapes of some inputs; -1 for extents that vary."""

@@ -30,6 +30,8 @@ PLAN_BYTES: Final = 256 << 20
 
 A single call may need more.
 """
+MAX_PROGRAMS: Final = 4
+"""Traced programs that a planner keeps: a launch takes about 12 KB of them."""
 
 
 class Request(NamedTuple):
@@ -62,6 +64,8 @@ class Planner:
         self.config = config
         self.threads = config.threads
         self.is_ready = True
+        self.programs: list[tuple[Request, TracedProgram]] = []
+        """The latest traced programs with their requests: files need them again."""
         self._progress = progress
         self._shared: WeightPool = WeightPool(PLAN_BYTES)
         for array in source.arrays():
@@ -90,6 +94,7 @@ class Planner:
         program = traced(self.document, self.config, request)
         with memory_errors("compile the model"), compiling_around(self.config):
             template = compile_template(program, self._progress, self._shared)
+        self.programs = [*self.programs, (request, program)][-MAX_PROGRAMS:]
         threads = self.config.threads
         model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)
         return SymbolicPlan(model, program.conditions)

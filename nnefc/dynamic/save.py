@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from nnefc.artifacts.model_origin import native_target
@@ -17,6 +17,7 @@ from nnefc.runtime.artifact.write_dynamic import write_dynamic
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
+    from nnefc.dynamic.artifact_content import Content
     from nnefc.dynamic.plan_cache import PlanCache, PlanMaker
     from nnefc.formats.files import FilePath
     from nnefc.runtime.memory.caller_arrays import TensorSpec
@@ -32,11 +33,32 @@ class ModelParts(NamedTuple):
     plans: PlanCache
     fixed: Shapes
     """The shapes of inputs that the model was compiled with."""
+    results: Callable[[], Sequence[TensorSpec]]
+    """Returns the results, with -1 for extents that vary."""
 
     def named(self, shapes: Any) -> list[Request]:
         """The requests for `NamedShapes`."""
         source = self.planner.document
         return requests_for(source, shapes_named(shapes, source, self.fixed))
+
+    def content(
+        self,
+        requests: Sequence[Request],
+        targets: Sequence[str],
+        progress: Progress | None = None,
+    ) -> Content:
+        """The content of an artifact; see `content_of`."""
+        planner = self.planner
+        return content_of(
+            planner.document,
+            planner.config,
+            self.fixed,
+            requests,
+            targets,
+            progress,
+            self.results(),
+            planner.programs,
+        )
 
 
 def save(
@@ -47,7 +69,7 @@ def save(
     progress: Progress | None,
 ) -> None:
     """Write an artifact: see `DynamicModel.save`."""
-    planner, plans, fixed = model
+    planner, plans, _, _ = model
     artifact = planner.artifact if isinstance(planner, StoredPlanner) else None
     if artifact is not None and shapes is None and targets is None and not plans.requests:
         nbytes = artifact.file.sizes["bytes"]
@@ -56,12 +78,11 @@ def save(
     if shapes is None:
         requests = _requests(planner, plans)
         if not requests:
-            raise _no_shapes(planner, fixed)
+            raise _no_shapes(planner, model.fixed)
     else:
         requests = model.named(shapes)
     chosen = targets if targets is not None else _targets(planner)
-    document, config = planner.document, planner.config
-    portable, builds = content_of(document, config, fixed, requests, chosen, progress)
+    portable, builds = model.content(requests, chosen, progress)
 
     def write(file: BinaryIO) -> None:
         write_dynamic(file, portable, builds)
@@ -83,23 +104,21 @@ def emit_c(
     """
     from nnefc.emit.folder import write_c_patterns
 
-    source, config = model.planner.document, model.planner.config
+    source = model.planner.document
     requests = model.named(shapes)
     if states := {name for _, states, _ in requests for name in states}:
         raise stateful_model_error("emit_c", sorted(states))
-    portable, (build,) = content_of(source, config, model.fixed, requests, [target])
+    portable, (build,) = model.content(requests, [target])
     return write_c_patterns(folder, portable, build, source.linear_shapes(), tensors, name)
 
 
 def bytes_of(model: ModelParts) -> bytes:
     """The artifact with the plans so far, in memory."""
-    planner, plans, fixed = model
+    planner, plans, _, _ = model
     if isinstance(planner, StoredPlanner) and not plans.requests:
         return b"".join(planner.artifact.copied())
-    requests = _requests(planner, plans)
     file = io.BytesIO()
-    content = content_of(planner.document, planner.config, fixed, requests, native_target())
-    write_dynamic(file, *content)
+    write_dynamic(file, *model.content(_requests(planner, plans), native_target()))
     return file.getvalue()
 
 

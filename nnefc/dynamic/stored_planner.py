@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.plan.plan_conditions import Shapes
+    from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.runtime.run.compiled_model import CompiledModel
 
 
@@ -66,6 +67,10 @@ class StoredPlanner:
             return 0
         return int(self.artifact.targets[self._target]["constant_bytes"])
 
+    @property
+    def programs(self) -> Sequence[tuple[Request, TracedProgram]]:
+        return self._full().programs if self._is_ready else ()
+
     def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
         return self.source.results
 
@@ -94,6 +99,9 @@ class StoredPlanner:
             if self.plans or (self._target is None and self.artifact.targets):
                 message = f"{reason.message}: compiling it now"
                 warn(reason._replace(message=message, severity="warning"))
+        return self._full()
+
+    def _full(self) -> Planner:
         return self._planner.get(lambda: Planner(self.document, self.config))
 
     def _covered(self) -> list[str]:
