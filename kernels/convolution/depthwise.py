@@ -27,7 +27,7 @@ from nnefc.kernels.vector.lanes import clamp, fma, shuffle
 
 def depthwise_heights(row: int) -> list[int]:
     """Numbers of outputs that a piece may have, for rows of `row` taps."""
-    return heights(host(), row + 2)
+    return heights(host().registers, row + 2)
 
 
 def row_fits(row: int) -> bool:

@@ -23,7 +23,6 @@ from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.target.isa import Isa
 from nnefc.kernels.template import KernelFunction
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.vector.conversion import convert
@@ -107,13 +106,13 @@ class Piece:
         convert(x, self.items.dtype).store(pointer, offset)
 
 
-def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[int]:
+def heights(registers: int, others: int, columns: Callable[[int], int] = int) -> list[int]:
     """Numbers of pixels for which pieces have code: 1 to 8, and 14, if the registers suffice.
 
     `columns(pixels)`: registers for a piece; `others`: further registers in use.  1 is always
     included.
     """
-    return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= isa.registers - others]
+    return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= registers - others]
 
 
 def _run_pieces(item: str, accumulator: str, block: int, kinds: Mapping[int, Emit]) -> Any:

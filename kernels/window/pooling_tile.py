@@ -84,12 +84,15 @@ class Tile:
         )
 
 
-def tiles(stride: int, taps: int, before: int, after: int) -> Iterator[Tile]:
-    """The tiles with code, for windows in `WINDOWS` and borders of half a window."""
+def tiles(stride: int, taps: int, before: int, after: int, registers: int) -> Iterator[Tile]:
+    """The tiles with code, for windows in `WINDOWS` and borders of half a window.
+
+    `registers`: of the instruction set that the code is compiled for.
+    """
     edge = taps // 2 if taps > stride else 0
     if (stride, taps) not in WINDOWS or not {before, after} <= {0, edge}:
         return
-    for height in heights(host(), 4, columns=lambda n: (n - 1) * stride + taps):
+    for height in heights(registers, 4, columns=lambda n: (n - 1) * stride + taps):
         if height in EDGE_HEIGHTS or not before | after:
             yield Tile(stride, taps, height, before, after)
 
@@ -97,7 +100,8 @@ def tiles(stride: int, taps: int, before: int, after: int) -> Iterator[Tile]:
 def every_tile(stride: int, taps: int) -> list[Tile]:
     """All tiles of a window with code."""
     edges = {(0, 0), (0, taps // 2), (taps // 2, 0)}
-    return [tile for edge in sorted(edges) for tile in tiles(stride, taps, *edge)]
+    registers = host().registers
+    return [tile for edge in sorted(edges) for tile in tiles(stride, taps, *edge, registers)]
 
 
 def sums(tile: Tile) -> Emit:

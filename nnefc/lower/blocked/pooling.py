@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Op, TensorType
+from nnefc.kernels.target.isa import host
 from nnefc.kernels.window import plane_reduction, pooling
 from nnefc.kernels.window.plane_reduction import PLANES
 from nnefc.kernels.window.pooling_tile import RowWindow
@@ -141,7 +142,9 @@ def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
 
 
 def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_Dimension]) -> None:
-    pieces, table, in_tiles = traced_call(_pieces, pool, x.plane, y.plane, tuple(axes))
+    pieces, table, in_tiles = traced_call(
+        _pieces, pool, host().registers, x.plane, y.plane, tuple(axes)
+    )
     usual = RowWindow(axes[-1].stride, axes[-1].taps) if in_tiles else None
     taps_ns = math.prod(axis.taps for axis in axes) + 2
     plane_pieces.launch(
@@ -157,14 +160,18 @@ def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_D
 
 @traceable
 def _pieces(
-    pool: Pool, x: Plane, y: Plane, dimensions: Sequence[_Dimension]
+    pool: Pool, registers: int, x: Plane, y: Plane, dimensions: Sequence[_Dimension]
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32], bool]:
-    """(pieces, row by row; their table; whether the pieces are tiles rather than strips)."""
+    """(pieces, row by row; their table; whether the pieces are tiles rather than strips).
+
+    `registers`: of the instruction set, which may be another one than that of this machine.
+    """
     *outer, across = (each.window_axis() for each in dimensions)
     # where a maximum includes zeros, outputs of a tile would start from different values
     fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
     outside = np.array(fill, pool.accumulator.numpy)
-    row = row_pieces(across, x, int(plane_pieces.bits_of(outside)), clipped=not pool.zeros)
+    fill_bits = int(plane_pieces.bits_of(outside))
+    row = row_pieces(across, x, fill_bits, clipped=not pool.zeros, registers=registers)
     tap_distances = [axis.tap_distances() for axis in outer]
     factors = pool.factors([each.outputs for each in dimensions])
     factor_bits = plane_pieces.bits_of(factors)

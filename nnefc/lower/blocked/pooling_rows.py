@@ -85,26 +85,30 @@ class RowPiece:
     """Whether all taps are inside the input."""
 
 
-def row_pieces(axis: WindowAxis, x: Plane, fill: int, *, clipped: bool) -> list[RowPiece]:
+def row_pieces(
+    axis: WindowAxis, x: Plane, fill: int, *, clipped: bool, registers: int
+) -> list[RowPiece]:
     """The pieces of a row: tiles if the kernels have some for the window, else strips.
 
     `fill`: the bits of items outside the input; `clipped`: whether tiles may skip them instead.
+    `registers`: of the instruction set.
     """
     extent = x.spatial[-1]
     padding = axis.padding(extent)
-    if axis.dilation == 1 and (clipped or not any(padding)) and (pieces := _tiles(axis, *padding)):
+    may_tile = axis.dilation == 1 and (clipped or not any(padding))
+    if may_tile and (pieces := _tiles(axis, *padding, registers)):
         return pieces
     return _strips(axis, extent, x.pixel_bytes, fill)
 
 
-def _tiles(axis: WindowAxis, before: int, after: int) -> list[RowPiece] | None:
+def _tiles(axis: WindowAxis, before: int, after: int, registers: int) -> list[RowPiece] | None:
     """A row as tiles with the least cost; None if impossible.
 
     `before`, `after`: taps of the first and the last output outside the input.
     """
 
     def there(before: int, after: int) -> list[Tile]:
-        return list(tiles(axis.stride, axis.taps, before, after))
+        return list(tiles(axis.stride, axis.taps, before, after, registers))
 
     whole = {tile.height: tile for tile in there(0, 0)}
     candidates: list[list[Tile]] = []

@@ -45,7 +45,8 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     weights = _read_weights(lower, op, y, groups, _order(window, row, inputs))
     step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
     planes = (each.plane for each in (x, y, in_registers.residual or y))
-    pieces, taps = traced_call(_pieces, window, row, inputs, *planes)
+    heights = tuple(depthwise_heights(row))
+    pieces, taps = traced_call(_pieces, window, row, heights, inputs, *planes)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
     # output blocks `parts` apart read the same lanes of their input blocks
     parts = outputs // inputs
@@ -72,7 +73,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
             weights=weights,
             clamp=in_registers.clamp,
             epilogue=epilogue,
-            columns=lambda: _columns(window, row),
+            columns=lambda: _columns(window, heights),
             blocks=range(part, y.blocks, parts),
         )
 
@@ -169,25 +170,34 @@ def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Str
     return sorted(stretches, key=lambda stretch: stretch.output)
 
 
-def _rows_and_columns(window: Window, row: int) -> Iterator[list[_Stretch]]:
-    """The stretches of each dimension; only the last dimension has stretches of several outputs."""
+def _rows_and_columns(window: Window, heights: tuple[int, ...]) -> Iterator[list[_Stretch]]:
+    """The stretches of each dimension; those of the last one have one of `heights` outputs."""
     for axis in range(window.rank - 1):
         yield _stretches(window, axis, (1,))
-    yield _stretches(window, window.rank - 1, tuple(depthwise_heights(row)))
+    yield _stretches(window, window.rank - 1, heights)
 
 
-def _columns(window: Window, row: int) -> list[int]:
+def _columns(window: Window, heights: tuple[int, ...]) -> list[int]:
     """Positions of outputs along the last dimension, in order of computation."""
-    *_, last = _rows_and_columns(window, row)
+    *_, last = _rows_and_columns(window, heights)
     return [each.output + i * each.apart for each in last for i in range(each.count)]
 
 
 @traceable
 def _pieces(
-    window: Window, row: int, inputs: int, x: Plane, y: Plane, other: Plane
+    window: Window,
+    row: int,
+    heights: tuple[int, ...],
+    inputs: int,
+    x: Plane,
+    y: Plane,
+    other: Plane,
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32]]:
-    """(pieces, row by row; the table of taps)."""
-    along = list(_rows_and_columns(window, row))
+    """(pieces, row by row; the table of taps).
+
+    `heights`: of the instruction set, which may be another one than that of this machine.
+    """
+    along = list(_rows_and_columns(window, heights))
     sources = [[each.input for each in stretches] for stretches in along]
     targets = [[each.output for each in stretches] for stretches in along]
     numbers = [[each.phase for each in stretches] for stretches in along]

@@ -11,6 +11,7 @@ import pytest
 
 from nnefc.kernels.convolution import depthwise, direct
 from nnefc.kernels.convolution.depthwise import Group, depthwise_heights
+from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import PIECES
 from nnefc.kernels.vector.item_types import limits
@@ -136,7 +137,7 @@ POOLED = [(kind, *each) for kind in ("max", "sum") for each in COMPUTED if each[
 def test_windows_match_numpy(
     kind: str, item: str, accumulator: str, in_tile: bool, nan: bool
 ) -> None:
-    tile = max(tile.height for tile in tiles(2, 3, 0, 0))
+    tile = max(tile.height for tile in tiles(2, 3, 0, 0, host().registers))
     outputs, before = (tile, 0) if in_tile else (19, 1)
     padded = items(item, BLOCKS, 2, 2 * outputs + 1, LANES)
     padded[:, :, :before] = FILL
