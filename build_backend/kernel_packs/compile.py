@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from typing import TypeVar
 
 from kernel_packs.networks import Selection, kernels_of
+from kernel_packs.pieces import pieces
 from kernel_packs.usual import usual_kernels
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.target.isa import BUILD, Isa, host, variants
@@ -29,9 +30,10 @@ U = TypeVar("U")
 
 def compile_pack(row: Isa, selection: Selection, progress: Progress) -> bytes:
     """The pack of a row with the selected kernels and the support code."""
-    find = partial(kernels_of, complete=selection.complete)
     codes: dict[bytes, bytes] = {}
     for setting, isa in variants(row).items():
+        # other kernels of variants differ in code, not in arguments
+        find = partial(kernels_of, complete=selection.complete, brief=bool(codes))
         with ProcessPoolExecutor(usable_cpus(), get_context("spawn"), _use, (setting,)) as pool:
             units: list[CompileUnit] = _support_code()
             if selection.complete:
@@ -43,7 +45,7 @@ def compile_pack(row: Isa, selection: Selection, progress: Progress) -> bytes:
             missing = {key: unit for key, unit in keys.items() if key and key not in codes}
             objects = _each(pool, compile_unit, missing.values(), f"{setting}: kernels", progress)
             codes.update(zip(missing, objects, strict=True))
-    return pack(codes)
+    return pack({key: pieces(code) for key, code in codes.items()})
 
 
 def _use(setting: str) -> None:

@@ -93,6 +93,8 @@ NETWORKS: Final[Mapping[str, Callable[[], Graph]]] = {
     },
 }
 """Functions that return a network, by its name."""
+_WHOLE: Final = frozenset(name for name in NETWORKS if not name.endswith("batch 4"))
+"""Networks that are lowered for every machine; a batch changes little."""
 LAYERS: Final[Mapping[str, Callable[[], Graph]]] = layers()
 """Functions that return a graph of layers, by its name; one machine is sufficient for them."""
 SETS: Final[Mapping[str, Selection]] = {
@@ -102,16 +104,17 @@ SETS: Final[Mapping[str, Selection]] = {
 """The values that the setting `kernels` of a build may have."""
 
 
-def kernels_of(network: str, *, complete: bool = False) -> list[Kernel]:
+def kernels_of(network: str, *, complete: bool = False, brief: bool = False) -> list[Kernel]:
     """The kernels to ship for a network and the instruction set of this process.
 
     Those with substitutes are replaced by the first, which many networks share.  `complete`: see
-    `Selection`.
+    `Selection`.  `brief`: for one machine only.
     """
-    make, machines = NETWORKS.get(network), MACHINES
-    if make is None:
-        make, machines = LAYERS[network], MACHINES[:1]
-    graph = prepare(make())
+    layer = LAYERS.get(network)
+    machines = MACHINES if network in _WHOLE else MACHINES[::3]
+    if layer is not None or brief:
+        machines = MACHINES[:1]
+    graph = prepare((layer or NETWORKS[network])())
     kernels: dict[Kernel, None] = {}
     for machine in machines:
         program = lower_prepared(

@@ -4,26 +4,30 @@
          0    16  `MAGIC`, with the number of the format
         16    16  the version of nnefc, padded with zeros
         32    32  digest of the index
-        64     8  numbers of keys and of objects, little-endian like all numbers
-        72  32 n  keys in ascending order
+        64    16  numbers of keys, objects, pieces and references, little-endian like all numbers
+        80  32 n  keys in ascending order
          .   4 n  for each key, the number of its object
-         .  32 m  for each object: offset in the file, size, digest of its code
-         .     .  object code, each distinct object once
+         .  24 m  for each object: its first reference, their number, digest of its code
+         .   4 r  references: for each piece of each object, the number of the piece
+         .  12 p  for each piece: offset in the file, size
+         .     .  pieces, each distinct one once
 
-The digests form a tree: opening a pack reads the index, and loading a kernel reads its object.
+An object is stored in pieces, such as its functions, because kernels share most functions: the
+register tile and the loops of a product are the same for every expression.  The digests form a
+tree: opening a pack reads the index, and loading a kernel reads its pieces.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from nnefc.support.digests import blake2b
 from nnefc.support.package import VERSION
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Increase it with every change of the format; the digits of `MAGIC` hold it."""
 KEY_BYTES: Final = 32
 SUFFIX: Final = ".pack"
@@ -33,27 +37,41 @@ _VERSION_BYTES: Final = 16
 _DIGEST_BYTES: Final = 32
 _DIGEST: Final = len(MAGIC) + _VERSION_BYTES
 _COUNTS: Final = _DIGEST + _DIGEST_BYTES
-_KEYS: Final = _COUNTS + 8
+_KEYS: Final = _COUNTS + 16
 _OBJECT_DIGEST_BYTES: Final = 16
-_OBJECT: Final = struct.Struct(f"<QQ{_OBJECT_DIGEST_BYTES}s")
+_OBJECT: Final = struct.Struct(f"<II{_OBJECT_DIGEST_BYTES}s")
+_PIECE: Final = struct.Struct("<QI")
 
 
 class UnusablePack(Exception):
     """A pack that is damaged or of another version; the text says which."""
 
 
-def pack(codes: Mapping[bytes, bytes]) -> bytes:
-    """The bytes of a pack with these objects by key, which depend on nothing else."""
+def pack(codes: Mapping[bytes, Sequence[bytes]]) -> bytes:
+    """The bytes of a pack with these objects, given as pieces, by key.
+
+    They depend on nothing else.
+    """
     keys = sorted(codes)
-    objects = {code: i for i, code in enumerate(dict.fromkeys(codes[key] for key in keys))}
-    index = struct.pack("<II", len(keys), len(objects)) + b"".join(keys)
-    index += b"".join(struct.pack("<I", objects[codes[key]]) for key in keys)
-    offset = _COUNTS + len(index) + _OBJECT.size * len(objects)
+    objects = {code: i for i, code in enumerate(dict.fromkeys(tuple(codes[key]) for key in keys))}
+    pieces = {piece: i for i, piece in enumerate(dict.fromkeys(p for o in objects for p in o))}
+    references = [pieces[piece] for code in objects for piece in code]
+    counts = (len(keys), len(objects), len(pieces), len(references))
+    index = [struct.pack("<4I", *counts), *keys]
+    index += [struct.pack("<I", objects[tuple(codes[key])]) for key in keys]
+    first = 0
     for code in objects:
-        index += _OBJECT.pack(offset, len(code), _digest(code, _OBJECT_DIGEST_BYTES))
-        offset += len(code)
+        digest = _digest(b"".join(code), _OBJECT_DIGEST_BYTES)
+        index.append(_OBJECT.pack(first, len(code), digest))
+        first += len(code)
+    index.append(struct.pack(f"<{len(references)}I", *references))
+    offset = _COUNTS + sum(map(len, index)) + _PIECE.size * len(pieces)
+    for piece in pieces:
+        index.append(_PIECE.pack(offset, len(piece)))
+        offset += len(piece)
+    data = b"".join(index)
     version = VERSION.encode().ljust(_VERSION_BYTES, b"\0")
-    return b"".join((MAGIC, version, _digest(index), index, *objects))
+    return b"".join((MAGIC, version, _digest(data), data, *pieces))
 
 
 def _digest(data: bytes | memoryview, size: int = _DIGEST_BYTES) -> bytes:
@@ -74,16 +92,19 @@ class Pack:
         version = start[len(MAGIC) : _DIGEST].rstrip(b"\0").decode(errors="replace")
         if version != VERSION:
             raise UnusablePack(f"it belongs to nnefc {version}, and this is {VERSION}")
-        self.count, objects = struct.unpack_from("<II", start, _COUNTS)
+        counts = struct.unpack_from("<4I", start, _COUNTS)
+        self.count, objects, pieces, references = counts
         self._numbers: Final = _KEYS + KEY_BYTES * self.count
-        self._table: Final = self._numbers + 4 * self.count
-        end = self._table + _OBJECT.size * objects
+        self._objects: Final = self._numbers + 4 * self.count
+        self._references: Final = self._objects + _OBJECT.size * objects
+        self._pieces: Final = self._references + 4 * references
+        end = self._pieces + _PIECE.size * pieces
         if end > len(data):
             raise UnusablePack("it is truncated")
         if _digest(data[_COUNTS:end]) != start[_DIGEST:_COUNTS]:
             raise UnusablePack("its index is damaged")
-        last = self._object(objects - 1) if objects else (end, 0, b"")
-        if last[0] + last[1] != len(data):
+        last = self._piece(pieces - 1) if pieces else (end, 0)
+        if sum(last) != len(data):
             raise UnusablePack("its size is wrong")
 
     def code(self, key: bytes) -> bytes | None:
@@ -91,8 +112,12 @@ class Pack:
         number = self._find(key)
         if number is None:
             return None
-        offset, size, digest = self._object(number)
-        code = self._data[offset : offset + size]
+        first, count, digest = _OBJECT.unpack_from(
+            self._data, self._objects + _OBJECT.size * number
+        )
+        at = self._references + 4 * first
+        pieces = map(self._piece, struct.unpack_from(f"<{count}I", self._data, at))
+        code = b"".join(self._data[offset : offset + size] for offset, size in pieces)
         if _digest(code, _OBJECT_DIGEST_BYTES) != digest:
             raise UnusablePack("the code of a kernel is damaged")
         return code
@@ -111,6 +136,6 @@ class Pack:
             low, high = (middle + 1, high) if here < key else (low, middle)
         return None
 
-    def _object(self, number: int) -> tuple[int, int, bytes]:
-        """(offset, size, digest) of an object."""
-        return _OBJECT.unpack_from(self._data, self._table + _OBJECT.size * number)
+    def _piece(self, number: int) -> tuple[int, int]:
+        """(offset, size) of a piece."""
+        return _PIECE.unpack_from(self._data, self._pieces + _PIECE.size * number)

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import sys
 from kernel_packs.compile import compile_unit
+from kernel_packs.pieces import pieces
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.tile import zero_halo as halo
@@ -23,7 +24,7 @@ from nnefc.kernels.target.isa import host
 
 units = [elementwise.copy(), softmax.rows("float32"), *support_code.functions("executor")]
 units = units[:: int(sys.argv[1])]
-codes = {shipped_key_of(unit, host()): compile_unit(unit) for unit in units}
+codes = {shipped_key_of(unit, host()): pieces(compile_unit(unit)) for unit in units}
 sys.stdout.buffer.write(pack(codes))
 """
 

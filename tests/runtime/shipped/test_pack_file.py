@@ -11,10 +11,17 @@ from nnefc.runtime.shipped.pack_file import KEY_BYTES, Pack, UnusablePack, pack
 from tests.helpers.examples import examples
 
 keys = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)
-contents = st.dictionaries(keys, st.binary(max_size=40), max_size=8)
+pieces = st.lists(st.binary(max_size=12) | st.sampled_from([b"one", b"another"]), max_size=5)
+contents = st.dictionaries(keys, pieces, max_size=8)
+
+Codes = dict[bytes, list[bytes]]
 
 
-def content(data: bytes, wanted: dict[bytes, bytes]) -> dict[bytes, bytes | None]:
+def joined(codes: Codes) -> dict[bytes, bytes]:
+    return {key: b"".join(each) for key, each in codes.items()}
+
+
+def content(data: bytes, wanted: Codes) -> dict[bytes, bytes | None]:
     """The code of each wanted key."""
     opened = Pack(data)
     return {key: opened.code(key) for key in wanted}
@@ -22,29 +29,37 @@ def content(data: bytes, wanted: dict[bytes, bytes]) -> dict[bytes, bytes | None
 
 @given(contents, keys)
 @examples(1)
-def test_packs_hold_what_was_packed(codes: dict[bytes, bytes], other: bytes) -> None:
+def test_packs_hold_what_was_packed(codes: Codes, other: bytes) -> None:
     data = pack(codes)
-    assert content(data, codes) == codes
+    assert content(data, codes) == joined(codes)
     assert Pack(data).count == len(codes)
     assert (other in Pack(data)) == (other in codes)
-    assert Pack(data).code(other) == codes.get(other)
+    assert Pack(data).code(other) == joined(codes).get(other)
 
 
 @given(contents, st.randoms())
 @examples(0.5)
-def test_bytes_do_not_depend_on_the_order(codes: dict[bytes, bytes], random: object) -> None:
+def test_bytes_do_not_depend_on_the_order(codes: Codes, random: object) -> None:
     assert pack(dict(reversed(codes.items()))) == pack(codes)
 
 
 def test_equal_code_is_stored_once() -> None:
-    code = bytes(range(256)) * 40
+    code = [bytes(range(256)) * 40]
     one, two = (pack({bytes([i]) * KEY_BYTES: code for i in range(n)}) for n in (1, 2))
     assert len(two) - len(one) == KEY_BYTES + 4
 
 
+def test_equal_pieces_are_stored_once() -> None:
+    shared, first, other = b"s" * 4000, b"f" * 10, b"o" * 10
+    key, key2 = b"a" * KEY_BYTES, b"b" * KEY_BYTES
+    one, two = pack({key: [first, shared]}), pack({key: [first, shared], key2: [shared, other]})
+    assert len(two) - len(one) < 200
+    assert content(two, {key2: []}) == {key2: shared + other}
+
+
 @given(contents, st.data())
 @examples(2)
-def test_a_flipped_bit_is_detected(codes: dict[bytes, bytes], data: st.DataObject) -> None:
+def test_a_flipped_bit_is_detected(codes: Codes, data: st.DataObject) -> None:
     whole = bytearray(pack(codes))
     place = data.draw(st.integers(0, 8 * len(whole) - 1))
     whole[place // 8] ^= 1 << place % 8
@@ -54,7 +69,7 @@ def test_a_flipped_bit_is_detected(codes: dict[bytes, bytes], data: st.DataObjec
 
 @given(contents, st.data())
 @examples(1)
-def test_another_size_is_detected(codes: dict[bytes, bytes], data: st.DataObject) -> None:
+def test_another_size_is_detected(codes: Codes, data: st.DataObject) -> None:
     whole = pack(codes)
     size = data.draw(st.integers(0, len(whole) - 1))
     for damaged in (whole[:size], whole + whole[:size] + b"\0"):
@@ -77,4 +92,4 @@ def test_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnusablePack, match=r"belongs to nnefc 0\.0\.9"):
         Pack(before)
     with pytest.raises(UnusablePack, match="another format"):
-        Pack(pack({}).replace(b"pack 0001", b"pack 0002"))
+        Pack(pack({}).replace(pack_file.MAGIC, b"nnefc pack 0001\n"))

@@ -48,7 +48,7 @@ def ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ship:
 def packed(*units: CompileUnit, isa: Isa | None = None) -> bytes:
     """A pack whose object codes are the names of kernels."""
     codes = {shipped_key_of(unit, isa or host()): unit.symbol.encode() for unit in units}
-    return pack_file.pack({key: code for key, code in codes.items() if key})
+    return pack_file.pack({key: [code] for key, code in codes.items() if key})
 
 
 def test_shipped_kernels_are_used_first(ship: Ship, folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_substitutes_compute_the_same_to_the_bit(
     assert others
     want = nnefc.compile(graph, threads=1)(*inputs)
     codes = {shipped_key_of(other, host()): object_code_for(other, host()) for other in others}
-    ship(pack_file.pack({key: code for key, code in codes.items() if key}))
+    ship(pack_file.pack({key: [code] for key, code in codes.items() if key}))
     monkeypatch.setattr(shipped_kernels, "_packs", {})
     monkeypatch.setattr(kernel_compiler, "_objects", {})
     replaced = [each for each in kernels_of if each.substitutes()]
@@ -139,7 +139,7 @@ def emptied(data: bytes) -> bytes:
 
 
 def of_another_format(data: bytes) -> bytes:
-    return data.replace(b"pack 0001", b"pack 0000")
+    return data.replace(pack_file.MAGIC, b"nnefc pack 0000\n")
 
 
 def flipped(data: bytes) -> bytes:
