@@ -55,9 +55,15 @@ def test_free_numbers_are_operands() -> None:
 
 def test_numbers_of_functions_stay() -> None:
     for value in (0.5, 1 / 6, 0.044715, -1.0, float("inf")):
-        expression, operands = key(literal(value), step("mul", 0, 1))
+        expression, operands = key(literal(value), step("mul", 0, 1), step("tanh", 2))
         assert operands == ["x0"]
-        assert [op for op, *_ in expression.steps] == ["literal", "mul"]
+        assert [op for op, *_ in expression.steps] == ["literal", "mul", "tanh"]
+
+
+def test_an_expression_of_one_operation_has_no_usual_numbers() -> None:
+    expression, operands = key(literal(0.5), step("mul", 0, 1))
+    assert expression == key(step("mul", 0, 1), inputs=2)[0]
+    assert 0.5 in operands
 
 
 @pytest.mark.parametrize("op", ["pow", "max", "min"])

@@ -4,9 +4,11 @@
     x * s, s = 0.176          one kernel; s is a constant of the program, read once per row
 
 Numbers that networks choose freely become operands.  Numbers that are part of a function, such as
-those of GELU, stay literals.  So do numbers that select other instructions: exponents, limits of
-`min` and `max`, and divisors of integers.  Operands are numbered in the order in which the results
-need them, whatever their order in the network.  Results are unchanged, to the bit.
+those of GELU, stay literals; an expression of one operation has none.  So do numbers that select
+other instructions: exponents, limits of `min` and `max`, and divisors of integers.
+
+Operands are numbered in the order in which the results need them, whatever their order in the
+network.  Results are unchanged, to the bit.
 """
 
 from __future__ import annotations
@@ -61,10 +63,12 @@ def canonical_operands(
     """
     expression = _with_products(expression)
     inputs = len(expression.inputs)
+    is_function = sum(step.op != "literal" for step in expression.steps) > 1
     arrays = {
-        inputs + i: array
+        inputs + i: np.array([step.value], step.dtype.numpy)
         for i, step in enumerate(expression.steps)
-        if (array := _free_number(step)) is not None and _may_move(expression, inputs + i)
+        if _is_number(step) and not (is_function and _is_usual(step))
+        if _may_move(expression, inputs + i)
     }
     if not arrays and inputs - fixed < 2:
         return expression, list(operands)
@@ -86,16 +90,18 @@ def canonical_operands(
     return _renumbered(expression, types, place), made
 
 
-def _free_number(step: Step) -> Array | None:
-    """The value of a literal that networks choose freely, as an array of one item."""
-    if step.op != "literal" or type(step.value) not in (int, float):
-        return None
-    if step.dtype.is_float:
-        with np.errstate(over="ignore"):
-            usual = float(np.float32(step.value)) in _USUAL or step.value != step.value
-    else:
-        usual = step.dtype is DType.BOOL or step.value in _USUAL_INTEGERS
-    return None if usual else np.array([step.value], step.dtype.numpy)
+def _is_number(step: Step) -> bool:
+    """Whether a step is a literal that may be an operand."""
+    return step.op == "literal" and type(step.value) in (int, float)
+
+
+def _is_usual(step: Step) -> bool:
+    """Whether a literal is a number of usual functions."""
+    value = step.value
+    if not step.dtype.is_float or value is None:
+        return value in _USUAL_INTEGERS
+    with np.errstate(over="ignore"):
+        return value != value or float(np.float32(value)) in _USUAL
 
 
 def _may_move(expression: Expression, operand: int) -> bool:
