@@ -13,9 +13,13 @@ from functools import partial
 from itertools import product
 from typing import Final
 
+import numpy as np
+
 from nnefc.driver.small_graph_builder import Sketch
 from nnefc.driver.typical_graphs import ACTIVATIONS, Activation
-from nnefc.ir import Graph, Value
+from nnefc.ir import DType, Graph, TensorType, Value, Variable
+from nnefc.ops.tools.build import build
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 
 
 def layers() -> Mapping[str, Callable[[], Graph]]:
@@ -28,7 +32,7 @@ def layers() -> Mapping[str, Callable[[], Graph]]:
         graphs[f"elementwise, {name}"] = partial(_elementwise, function, common)
         if name in _NORMALISED:
             graphs[f"normalisations, {name}"] = partial(_normalisations, function, name == "none")
-    others = (_sums_of_products, _attention, _recurrent, _rotary, _windows)
+    others = (_sums_of_products, _stored_products, _attention, _recurrent, _rotary, _windows)
     return graphs | {make.__name__.strip("_"): make for make in others}
 
 
@@ -45,6 +49,10 @@ def _gelu_tanh(s: Sketch, x: Value, order: int) -> Value:
     cube = s.op("mul", s.op("mul", x, x), x) if order else s.op("pow", x, 3.0)
     if order == 2:
         inner = s.op("mul", x, s.op("add", s.op("mul", s.op("mul", x, 0.044715), x), 1.0))
+    elif order == 3:
+        cube = s.op("add", s.op("mul", s.op("mul", x, 0.044715), x), 1.0)
+        gate = s.op("tanh", s.op("mul", s.op("mul", x, math.sqrt(2 / math.pi)), cube))
+        return s.op("mul", s.op("mul", x, 0.5), s.op("add", gate, 1.0))
     else:
         inner = s.op("add", x, s.op("mul", cube, 0.044715))
     gate = s.op("add", s.op("tanh", s.op("mul", inner, math.sqrt(2 / math.pi))), 1.0)
@@ -71,7 +79,7 @@ FUNCTIONS: Final[Mapping[str, Activation]] = {
     **{name: _simple(name) for name in ("elu", "selu", "softplus", "exp", "log", "sqr", "abs")},
     "silu operation": lambda s, x: s.op("silu", x),
     **{f"gelu {i}": partial(_gelu, order=i) for i in range(3)},
-    **{f"gelu_tanh {i}": partial(_gelu_tanh, order=i) for i in range(3)},
+    **{f"gelu_tanh {i}": partial(_gelu_tanh, order=i) for i in range(4)},
     **{f"hard_sigmoid {i}": partial(_hard_sigmoid, order=i) for i in range(3)},
     **{f"hard_swish {i}": partial(_hard_swish, order=i) for i in range(3)},
     "quick_gelu": lambda s, x: s.op("mul", x, s.op("sigmoid", s.op("mul", x, 1.702))),
@@ -93,7 +101,7 @@ _COMMON: Final = frozenset(
 )
 """Functions that stand in many places, not only after a layer."""
 _GATES: Final = frozenset(
-    ("sigmoid", "silu", "tanh", "relu", "gelu", "gelu 1", "gelu_tanh", "gelu_tanh 1")
+    ("sigmoid", "silu", "tanh", "relu", "gelu", "gelu 1", "gelu_tanh", "gelu_tanh 1", "gelu_tanh 3")
 )
 """Functions of gated linear units."""
 _NORMALISED: Final = frozenset(("none", "relu", "leaky_relu", "silu", "gelu", "gelu 1", "tanh"))
@@ -131,6 +139,9 @@ def _sums_of_products() -> Graph:
             s.op("add", y, s.input(*y.type.dims))
         y = s.op("mul", _dense(s, biased), s.weight(1, 1, 192))
         s.op("add", s.input(*y.type.dims), y)
+        sums = [s.input(*y.type.dims) for _ in range(2)]
+        s.op("add", s.op("add", sums[0], sums[1]), _dense(s, biased))
+        s.op("add", s.op("add", sums[0], _dense(s, biased)), sums[1])
         for scale in (0.3, 0.5):
             y = s.op("mul", _dense(s, biased), scale)
             s.op("add", s.input(*y.type.dims), y)
@@ -138,6 +149,48 @@ def _sums_of_products() -> Graph:
         for name in ("none", "relu", "sigmoid"):
             x = s.op("matmul", s.input(rows, 256), s.weight(256, 192))
             FUNCTIONS[name](s, s.op("add", x, s.weight(rows, 1)))
+    return s.finish()
+
+
+def _stored(s: Sketch, stored: str, rows: int, depth: int) -> Value:
+    """A float32 matrix that is stored in 16 bits or in blocks."""
+    label = f"stored{len(s.graph.variables)}"
+    is_blocks = stored in BLOCK_BYTES
+    dtype = DType.UINT8 if is_blocks else DType(stored)
+    shape = (rows, depth // BLOCK_ITEMS * BLOCK_BYTES[stored] if is_blocks else depth)
+    data = np.ones(shape, dtype.numpy)
+    s.graph.variables[label] = Variable(label, TensorType(dtype, shape), data)
+    attributes = {"shape": shape, "label": label}
+    weight = build(s.graph, "variable", [], attributes, dtype=dtype).output
+    if not is_blocks:
+        return build(s.graph, "cast", [weight], {}, dtype=DType.FLOAT32).output
+    return s.op("dequantize_blocks", weight, format=stored, shape=(rows, depth))
+
+
+_LANGUAGE: Final[tuple[Activation, ...]] = (
+    lambda s, x: x,
+    lambda s, x: s.op("relu", x),
+    lambda s, x: s.op("silu", x),
+    lambda s, x: s.op("gelu", x),
+    partial(_gelu, order=1),
+    partial(_gelu_tanh, order=1),
+    lambda s, x: s.op("add", x, s.input(*x.type.dims)),
+    lambda s, x: s.op("mul", x, s.input(*x.type.dims)),
+    lambda s, x: s.op("mul", s.op("silu", x), s.input(*x.type.dims)),
+    lambda s, x: s.op("mul", x, s.op("silu", s.input(*x.type.dims))),
+)
+"""Expressions that follow products in language models."""
+
+
+def _stored_products() -> Graph:
+    """Products with weights in 16 bits, and in blocks of few bits, as in language models."""
+    s = Sketch("stored products")
+    for stored in ("float16", "bfloat16", "q4_0", "q8_1"):
+        for biased in (True, False):
+            for structure in _LANGUAGE:
+                weight = _stored(s, stored, 192, 256)
+                y = s.op("matmul", s.input(4, 256), weight, transposeB=True)
+                structure(s, s.op("add", y, s.weight(1, 192)) if biased else y)
     return s.finish()
 
 
@@ -176,6 +229,8 @@ def _normalisations(function: Activation, every: bool) -> Graph:
     for centred, affine, (axes, shape) in product((True, False), range(4), places):
         if every or (centred and affine in (0, 3)):
             function(s, _normalise(s, s.input(*shape), axes, centred, affine))
+            if every and affine in (0, 3):
+                s.op("add", _normalise(s, s.input(*shape), axes, centred, affine), s.input(*shape))
     for affine in range(2):
         x = s.op("relu", s.conv(s.input(1, 3, 56, 56), 64, 3, 3))
         x = function(s, _normalise(s, s.conv(x, 64, 3, 3), (2, 3), True, 3 * affine))
@@ -242,6 +297,11 @@ def _gate(s: Sketch, x: Value, hidden: Value) -> Value:
     return s.op("add", one, other)
 
 
+def _product(s: Sketch, x: Value) -> Value:
+    """A product without bias."""
+    return s.op("matmul", x, s.weight(x.type.dims[1], 128))
+
+
 def _recurrent() -> Graph:
     """Steps of LSTM and GRU whose gates are products of their own, or slices of one."""
     s = Sketch("recurrent")
@@ -257,7 +317,18 @@ def _recurrent() -> Graph:
     n = s.op("tanh", n)
     kept = s.op("mul", s.op("sub", 1.0, z), n)
     s.op("add", kept, s.op("mul", z, hidden))
+    hidden, before = s.input(2, 128), [s.input(2, 128) for _ in range(3)]
+    r, z = (s.op("sigmoid", s.op("add", b, _product(s, hidden))) for b in before[:2])
+    n = s.op("tanh", s.op("add", before[2], s.op("mul", r, s.linear(hidden, 128))))
+    s.op("add", s.op("mul", s.op("sub", 1.0, z), n), s.op("mul", z, hidden))
+    hidden, cell, before = s.input(2, 128), s.input(2, 128), [s.input(2, 128) for _ in range(4)]
+    i, f, g, o = (s.op("add", b, _product(s, hidden)) for b in before)
+    carried = s.op("mul", s.op("sigmoid", f), cell)
+    new = s.op("add", carried, s.op("mul", s.op("sigmoid", i), s.op("tanh", g)))
+    s.graph.add_output(new, "next cell")
+    s.op("mul", s.op("sigmoid", o), s.op("tanh", new))
     hidden = s.input(2, 128)
+    s.op("tanh", s.op("add", s.input(2, 128), _product(s, hidden)))
     s.op("tanh", _gate(s, x, hidden))
     s.op("relu", _gate(s, x, hidden))
     return s.finish()

@@ -20,13 +20,13 @@ from nnefc.kernels.product import attention, matmul
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.expression_epilogue import Epilogue
-from nnefc.kernels.tile.register_tile import covering_tiles, tile_rows, tile_width
+from nnefc.kernels.tile.register_tile import covering_tiles, min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.expression_argument import Expression
 
 Tiles = tuple[tuple[int, ...], tuple[int, ...]]
 
 _FEW_STEPS: Final = 2
-"""Expressions of two operands with at most this many steps have every broadcast."""
+"""Expressions with at most this many steps get every broadcast, and tiles for every size."""
 _BROADCASTS: Final = (Access.REPEATED, Access.BLOCK, Access.PERIODIC)
 
 
@@ -47,27 +47,43 @@ def covering() -> list[Tiles]:
     return list(dict.fromkeys(covering_tiles(*size) for size in sizes))
 
 
+def _tiles(epilogue: Epilogue | None) -> list[Tiles]:
+    """`covering`; for rarer expressions those of one row, of two, and of many."""
+    every = covering()
+    if epilogue is None or _steps(epilogue.expression) <= _FEW_STEPS:
+        return every
+    many = (tuple(range(min_rows(), tile_rows() + 1)), (1,))
+    return list(dict.fromkeys(covering_tiles(*size) for size in (((1,), (1,)), ((2,), (1,)), many)))
+
+
+def _steps(expression: Expression) -> int:
+    """Steps that are no literals."""
+    return sum(op != "literal" for op, *_ in expression.steps)
+
+
 def _gemm(
     item: str, heights: Any, widths: Any, epilogue: Epilogue | None, stored: str | None
 ) -> Iterator[Kernel]:
-    if stored is not None:
-        yield matmul.gemm(item, (1,), (), epilogue, stored)
-    for tiles in covering():
-        yield matmul.gemm(item, *tiles, epilogue, stored)
+    if stored is None:
+        for tiles in _tiles(epilogue):
+            yield matmul.gemm(item, *tiles, epilogue)
+        return
+    # few rows read the stored weights directly, and many rows widen them
+    yield matmul.gemm(item, (1,), (), epilogue, stored)
+    yield matmul.gemm(item, *covering_tiles((min_rows(), tile_rows()), (1,)), epilogue, stored)
 
 
 def _attention(item: str, heights: Any, widths: Any, epilogue: Epilogue | None) -> Iterator[Kernel]:
-    for tiles in covering():
+    for tiles in _tiles(epilogue):
         yield attention.rows(item, *tiles, epilogue)
 
 
 def _elementwise(expression: Expression, pattern: AccessPattern) -> Iterator[Kernel]:
-    steps = [step for step in expression.steps if step[0] != "literal"]
     inputs = len(expression.inputs)
     if set(pattern.access) <= {Access.CONTIGUOUS, Access.REPEATED} and inputs <= 2:
         for stream in (False, True) if len(expression.results) == 1 else ():
             yield elementwise.expression(expression, replace(pattern, stream=stream))
-    if inputs != 2 or len(steps) > _FEW_STEPS:
+    if inputs != 2 or _steps(expression) > _FEW_STEPS:
         return
     whole = Access.CONTIGUOUS
     for one, other in [(whole, whole), *((whole, each) for each in _BROADCASTS)]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from nnefc.kernels.convolution import depthwise
+from nnefc.kernels.convolution import depthwise, row_major
 from nnefc.kernels.convolution.depthwise import Group
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise.parameters import Access, AccessPattern
@@ -17,15 +17,19 @@ from nnefc.kernels.reduce import reduction, softmax, topk
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import panels
-from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.expression_argument import Expression, StepKey
-from nnefc.kernels.window import grid_sample, pooling, sampling, sliding, upsample
+from nnefc.kernels.vector.lane_builder import lanes_of
+from nnefc.kernels.window import grid_sample, plane_reduction, pooling, sampling, sliding, upsample
 from nnefc.lower.convolution.depthwise import MAX_WEIGHTS
 
 F32: Final = "float32"
 _INDICES: Final = ("int64", "int32")
 _NUMBERS: Final = (F32, "int64", "int32")
 _CAST: Final = (F32, "float16", "bfloat16", "int64", "int32", "uint8", "int8", "bool")
+_UNARY: Final = (
+    *("abs", "ceil", "cos", "erf", "exp", "floor", "log", "log2", "neg", "rcp", "relu", "round"),
+    *("round_even", "rsqrt", "sigmoid", "sign", "sin", "softplus", "sqr", "sqrt", "tanh", "atan"),
+)
 _WHOLE, _REPEATED = Access.CONTIGUOUS, Access.REPEATED
 
 
@@ -51,7 +55,8 @@ def _movement() -> Iterator[Kernel]:
         yield iota.integers(item)
     yield iota.tri()
     block = lanes_of(F32)
-    yield channels.shuffle(F32, block)
+    for lanes in {1, block}:
+        yield channels.shuffle(F32, lanes)
     yield channels.lanes(F32, block)
     yield layout.block(F32, block)
     yield layout.unblock(F32, block)
@@ -80,7 +85,8 @@ def _windows() -> Iterator[Kernel]:
     for kind in ("max", "sum"):
         for window in (None, *pooling.WINDOWS):
             yield pooling.window(kind, F32, F32, block, window)
-        yield pooling.plane(kind, F32, F32, block)
+    for kind in ("max", "min", "sum"):
+        yield plane_reduction.plane(kind, F32, F32, block)
     yield sliding.max_(F32)
     yield sliding.sum_(F32)
     yield sliding.pad(F32)
@@ -102,7 +108,9 @@ def _products() -> Iterator[Kernel]:
 
 def _convolutions() -> Iterator[Kernel]:
     block = lanes_of(F32)
-    for taps, stride in product((3, 4, 5, 7), (1, 2)):
+    yield row_major.gemm(F32)
+    yield row_major.columns(F32)
+    for taps, stride in product((1, 2, 3, 4, 5, 7, 9, 11), (1, 2)):
         yield depthwise.convolution(F32, F32, block, stride, taps)
     # channels of a group that is part of a channel block
     sizes = [size for size in (2, 4, 8) if size <= block // 2]
@@ -116,6 +124,8 @@ def _elementwise() -> Iterator[Kernel]:
     for source, target in product(_CAST, _CAST):
         if source != target:
             yield _map((source,), ("cast", (0,), target, None))
+    for name in _UNARY:
+        yield _map((F32,), (name, (0,), F32, None))
     for name, item in product(("add", "sub", "mul", "max", "min"), _NUMBERS):
         yield from _binary(name, item, item)
     for name, item in product(("eq", "ne", "lt", "gt", "le", "ge"), _NUMBERS):

@@ -1,0 +1,187 @@
+"""Measure which kernels of networks the release wheel contains, without compiling any.
+
+    python -m benchmarks.coverage           # networks that the set was not made from
+    python -m benchmarks.coverage --groups zoo,exports,examples
+    python -m benchmarks.coverage --model net.nnef.tgz --row x86-64-v3 --json coverage.json
+
+Networks are lowered for a row of the instruction sets, and the names of their kernels are compared
+with those of the set (`build_backend/kernel_packs`).  It takes some minutes of processor time.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import arguments
+from nnefc.kernels.target.isa import BUILD, row_of
+
+if TYPE_CHECKING:
+    from nnefc.kernels.template import Kernel
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path.append(str(_ROOT / "build_backend"))
+
+GROUPS: Final = ("unseen", "zoo", "exports", "examples")
+_EXAMPLES: Final = {
+    "alexnet": ("examples/alexnet/graph.nnef", ()),
+    "lstm": ("examples/lstm/graph.nnef", ()),
+    "digits": ("examples/digits/digits.nnef.tgz", ()),
+    "digits, 450 images": ("examples/digits/digits.nnef.tgz", ("image=450,1,8,8",)),
+}
+
+
+class Coverage(NamedTuple):
+    """The kernels of a network."""
+
+    kernels: list[Kernel]
+    missing: list[Kernel]
+
+
+def main(
+    groups: Annotated[str, typer.Option(help="Groups of networks; commas between.")] = "unseen",
+    model: Annotated[list[Path] | None, typer.Option(help="A model to measure as well.")] = None,
+    row: Annotated[str, typer.Option(help="Row of the instruction sets.")] = "x86-64-v4",
+    threads: arguments.ThreadCounts = "1,2",
+    json: arguments.Json = None,
+    models_dir: arguments.ModelsDir = None,
+) -> None:
+    """Lower networks, and compare their kernels with those of the release wheel."""
+    wanted = arguments.known_of(groups, "--groups", GROUPS) if groups else []
+    if not wanted and not model:
+        raise typer.BadParameter("--groups is empty, and no --model is given")
+    counts = arguments.counts_of(threads, "--threads")
+    arguments.check_writable(json, "--json")
+    os.environ["NNEFC_ISA"] = BUILD + row_of(row).name
+    found: dict[str, Coverage] = {}
+    shipped = release_kernels()
+    for group in wanted:
+        for name, kernels in kernels_by_network(group, counts, models_dir):
+            found[name] = coverage(kernels, shipped)
+    for path in model or ():
+        found[str(path)] = coverage(_of_file(path, (), counts), shipped)
+    _print(found, len(shipped))
+    if json is not None:
+        json.write_text(json_module.dumps(_facts(found, len(shipped), row), indent=1) + "\n")
+
+
+def release_kernels() -> frozenset[Kernel]:
+    """The kernels of the release wheel for the instruction set of this process."""
+    from kernel_packs.networks import SETS, kernels_of
+    from kernel_packs.usual import usual_kernels
+
+    find = partial(kernels_of, complete=True)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        kernels = pool.map(find, SETS["release"].networks)
+        return frozenset(usual_kernels()).union(*kernels)
+
+
+def coverage(kernels: Collection[Kernel], shipped: Collection[Kernel]) -> Coverage:
+    """Which kernels neither are shipped nor have a substitute that is."""
+    names = list(dict.fromkeys((each.substitutes() or [each])[0] for each in kernels))
+    return Coverage(names, [each for each in names if each not in shipped])
+
+
+def kernels_by_network(
+    group: str, threads: list[int], models_dir: Path | None = None
+) -> Iterator[tuple[str, list[Kernel]]]:
+    """(name, kernels) of the networks of a group."""
+    if group == "examples":
+        for name, (path, shapes) in _EXAMPLES.items():
+            yield name, _of_file(_ROOT / path, shapes, threads)
+    elif group == "unseen":
+        from benchmarks.unseen.networks import NETWORKS, write
+
+        folder = arguments.models_folder(models_dir) / "unseen"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in NETWORKS:
+            path = folder / f"{name}.nnef.tgz"
+            if not path.exists():
+                write(name, path)
+            yield name, _of_file(path, (), threads)
+    else:
+        yield from _of_set(group, threads)
+
+
+def _of_set(group: str, threads: list[int]) -> Iterator[tuple[str, list[Kernel]]]:
+    """The networks of the zoo, or the exported ones, as they are lowered on this machine."""
+    from kernel_packs.networks import NETWORKS
+    from nnefc.cli.cache.warm import GraphToWarm
+
+    for name, make in NETWORKS.items():
+        if name.startswith("exported ") == (group == "exports") and "typical" not in name:
+            graph = make()
+            dynamic = (False, True) if name.endswith("symbolic") else (False,)
+            yield name, _lowered([GraphToWarm(graph, each) for each in dynamic], threads)
+
+
+def _of_file(path: Path, shapes: tuple[str, ...], threads: list[int]) -> list[Kernel]:
+    from nnefc.cli.cache.warm import graphs_to_warm
+    from nnefc.cli.support.options import parse_import
+
+    config = parse_import(shapes=list(shapes), random_weights=1 if path.suffix == ".nnef" else None)
+    return _lowered(graphs_to_warm([str(path)], config), threads)
+
+
+def _lowered(graphs: Any, threads: list[int]) -> list[Kernel]:
+    from nnefc.driver.lower import lower_graph
+    from nnefc.options.compile_config import CompileConfig
+
+    kernels: dict[Kernel, None] = {}
+    for each in graphs:
+        for count in threads:
+            config = CompileConfig(count, algorithms={})
+            program = lower_graph(each.graph, config, dynamic_shapes=each.dynamic_shapes)
+            kernels.update(dict.fromkeys(program.kernels))
+    return list(kernels)
+
+
+def _print(found: dict[str, Coverage], count: int) -> None:
+    table = Table(title=f"kernels in a release wheel of {count:,}", title_justify="left")
+    for title in ("network", "kernels", "shipped", "missing"):
+        table.add_column(title, justify="right" if title in ("kernels", "shipped") else "left")
+    for name, (kernels, missing) in found.items():
+        families = Counter(kernel.family for kernel in missing)
+        text = ", ".join(f"{n} {family}" for family, n in families.items())
+        table.add_row(name, str(len(kernels)), _percent(len(kernels), len(missing)), text)
+    total, missing = (sum(len(each[i]) for each in found.values()) for i in range(2))
+    whole = sum(not each.missing for each in found.values())
+    table.add_section()
+    summary = f"{whole} of {len(found)} networks need no compiler"
+    table.add_row("all", str(total), _percent(total, missing), summary)
+    Console().print(table)
+
+
+def _percent(total: int, missing: int) -> str:
+    return f"{(total - missing) / max(total, 1):.1%}"
+
+
+def _facts(found: dict[str, Coverage], count: int, row: str) -> dict[str, Any]:
+    networks = {
+        name: {"kernels": len(each.kernels), "missing": [str(k) for k in each.missing]}
+        for name, each in found.items()
+    }
+    total, missing = (sum(len(each[i]) for each in found.values()) for i in range(2))
+    return {
+        "row": row,
+        "release_kernels": count,
+        "share": (total - missing) / max(total, 1),
+        "networks": networks,
+    }
+
+
+if __name__ == "__main__":
+    run: Callable[..., None] = arguments.run
+    run(main)

@@ -1,0 +1,1 @@
+"""Networks whose kernels a release wheel should have, although its set was not made from them."""
