@@ -46,8 +46,16 @@ from nnefc.kernels.embedded.model_layout import (
     PRESENT_ARENA_BYTES,
     PRESENT_COUNT,
     PRESENT_FIRST,
+    PRESENT_FIRST_OUTPUT,
     PRESENT_LAUNCHES,
+    PRESENT_RESULTS,
+    PRESENT_SKIPPED,
+    PRESENT_STATUS,
     PROCESSOR,
+    SESSION_BYTES,
+    SESSION_PLACE,
+    SESSION_TABLE,
+    SESSIONS,
     SHAPE,
     STATE_NBYTES,
     STATE_PLACE,
@@ -66,7 +74,9 @@ from nnefc.kernels.embedded.model_layout import (
     WRONG_WEIGHTS,
 )
 from nnefc.kernels.embedded.processor import can_execute
-from nnefc.kernels.embedded.shapes import choose_pattern, place
+from nnefc.kernels.embedded.sessions import forget_states, keep_states, set_symbols
+from nnefc.kernels.embedded.shapes import place
+from nnefc.kernels.embedded.states import length_of
 from nnefc.kernels.embedded.threads import start_threads, stop_threads
 from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.vector.memory import LOAD, STORE, helper, procedure
@@ -159,6 +169,8 @@ def _fill_table(net: int, code: int, data: int):
     _store(net + PRESENT_LAUNCHES, data + _load(data + PLAN_LAUNCHES))
     _store(net + PRESENT_COUNT, _load(data + LAUNCH_COUNT))
     _store(net + PRESENT_FIRST, _load(data + FIRST_INPUT))
+    _store(net + PRESENT_FIRST_OUTPUT, _load(data + FIRST_INPUT) + _load(data + INPUTS))
+    _store(net + PRESENT_RESULTS, _load(data + OUTPUTS))
     first = bases + 8 * _load(data + FIRST_STATE)
     rows = data + _load(data + STATE_TABLE)
     for i in range(_load(data + STATES)):
@@ -206,6 +218,8 @@ def create(path: int, threads: int, status: int) -> int:
         _fill_table(net, code, data)
         _set_states(net, data)
         failed = start_threads(net, code, data, wanted)
+    if failed == OK and _load(data + PATTERNS) > 0 and _load(data + SYMBOLS) == 0:
+        failed = set_symbols(net, data, 0)
     if failed != OK and net != 0:
         _free(net, data)
         net = 0
@@ -231,15 +245,21 @@ def run(net: int, inputs: int, outputs: int) -> int:
         if _load(outputs + 8 * i) == 0:
             return ARGUMENT
     _lock(net + MUTEX)
+    missing = _load(net + PRESENT_STATUS)
     if _load(data + PATTERNS) > 0 and _load(net + PRESENT_ARENA) == 0:
+        missing = SHAPE
+    if missing != OK:
         _unlock(net + MUTEX)
-        return SHAPE
+        return missing
     bases = net + TABLE
     first = bases + 8 * _load(net + PRESENT_FIRST)
     for i in range(taken):
         _store(first + 8 * i, _load(inputs + 8 * i))
+    first = bases + 8 * _load(net + PRESENT_FIRST_OUTPUT)
+    results, skipped = _load(net + PRESENT_RESULTS), _load(net + PRESENT_SKIPPED)
     for i in range(given):
-        _store(first + 8 * (taken + i), _load(outputs + 8 * i))
+        at = i if i < results else i + skipped
+        _store(first + 8 * at, _load(outputs + 8 * i))
     launches, count = _load(net + PRESENT_LAUNCHES), _load(net + PRESENT_COUNT)
     if _load(net + THREADS) > 1 and count > 0:
         _four(code + _load(data + TOGETHER), net + TEAM, launches, count, bases)
@@ -248,6 +268,8 @@ def run(net: int, inputs: int, outputs: int) -> int:
     failed = bases - STATUS_BYTES + LAUNCH
     status = OK if _load(failed) == 0 else INDEX
     _store(failed, 0)
+    if status == OK and _load(data + SESSIONS) > 0:
+        keep_states(net, data)
     _unlock(net + MUTEX)
     return status
 
@@ -261,7 +283,7 @@ def set_shape(net: int, shape: int) -> int:
     if net == 0 or (shape == 0 and _load(data + SYMBOLS) > 0):
         return ARGUMENT
     _lock(net + MUTEX)
-    status = choose_pattern(net, data, shape)
+    status = set_symbols(net, data, shape)
     _unlock(net + MUTEX)
     return status
 
@@ -285,17 +307,30 @@ def output_dims(net: int, index: int) -> int:
 def reset(net: int) -> None:
     """`void NAME_reset(NAME_model *net)`."""
     if net != 0:
+        data = _data()
         _lock(net + MUTEX)
-        _set_states(net, _data())
+        _set_states(net, data)
+        if _load(data + SESSIONS) > 0:
+            forget_states(net, data)
         _unlock(net + MUTEX)
 
 
 def state(net: int, index: int) -> int:
     """`void *NAME_state(NAME_model *net, int index)`."""
     data, i = _data(), _int(index)
-    if net == 0 or i < 0 or i >= _load(data + STATES):
+    if net == 0 or i < 0 or i >= _load(data + STATES) + _load(data + SESSIONS):
         return 0
+    if _load(data + SESSIONS) > 0:
+        return net + _load(data + _load(data + SESSION_TABLE) + SESSION_BYTES * i + SESSION_PLACE)
     return net + _load(data + _load(data + STATE_TABLE) + STATE_ROW * i + STATE_PLACE)
+
+
+def state_length(net: int, index: int) -> int:
+    """`int64_t NAME_state_length(const NAME_model *net, int index)`."""
+    data, i = _data(), _int(index)
+    if net == 0 or i < 0 or i >= _load(data + SESSIONS):
+        return -1
+    return length_of(net, data, i)
 
 
 def threads(net: int) -> int:
@@ -332,5 +367,6 @@ SHAPE_FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("set_shape", set_shape),
     ("input_dims", input_dims),
     ("output_dims", output_dims),
+    ("state_length", state_length),
 )
-"""Further functions of a model with symbols."""
+"""Further functions of a model with symbols or session states."""

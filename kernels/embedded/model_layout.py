@@ -26,6 +26,7 @@ STATUS: Final = {
     "NO_THREADS": "the system gives no threads",
     "SHAPE": "no plan holds for these shapes, or no shape is set",
     "INDEX": "an index in the inputs is out of range",
+    "CAPACITY": "the states have no memory for the items of this call",
 }
 """Status codes by name, numbered from 0, with their messages."""
 (
@@ -38,6 +39,7 @@ STATUS: Final = {
     NO_THREADS,
     SHAPE,
     INDEX,
+    CAPACITY,
 ) = range(len(STATUS))
 UNKNOWN_STATUS: Final = "no such status"
 
@@ -54,7 +56,8 @@ MODEL: Final = Layout(
     "alone together work futex setaffinity getaffinity gettid spins "
     "block first_constant constants constant_table first_state states state_table "
     "first_input inputs outputs arena launches launch_count params parallel "
-    "symbols patterns pattern_table registers own_params own_launches dims "
+    "symbols parameters sessions session_table patterns pattern_table registers own_params "
+    "own_launches dims own_values "
     f"texts:{len(STATUS) + 1}"
 )
 """The words of a model.
@@ -73,8 +76,14 @@ MODEL: Final = Layout(
   threads
 - `symbols`, `patterns`: their numbers, 0 for a model of known shapes; `pattern_table`: data offset
   of rows of `PATTERN`
+- `sessions`: number of states that a session keeps; `session_table`: data offset of rows of
+  `SESSION`
+- `parameters`: number of the values that determine a plan: those of the symbols, the length of each
+  session state, and whether a call has stored the others (0 or 1)
 - `registers`, `own_params`, `own_launches`, `dims`: offsets in an instance of the numbers of
   `shapes`, of the plan for the present shape, and of the extents of inputs and outputs
+- `own_values`: offset in an instance of the present parameters, of those that are tried, of the
+  lengths of session states after the next call, and of the parameters of a first call
 - `texts`: data offsets of the messages of `STATUS`, then of `UNKNOWN_STATUS`
 """
 (
@@ -106,12 +115,16 @@ MODEL: Final = Layout(
     PARAMS,
     PARALLEL,
     SYMBOLS,
+    PARAMETERS,
+    SESSIONS,
+    SESSION_TABLE,
     PATTERNS,
     PATTERN_TABLE,
     REGISTERS,
     OWN_PARAMS,
     OWN_LAUNCHES,
     OWN_DIMS,
+    OWN_VALUES,
     TEXTS,
 ) = MODEL.offsets
 WEIGHTS_SIZE: Final = WEIGHTS + 16
@@ -124,12 +137,21 @@ STATE: Final = Layout("in_weights offset nbytes place")
 """A state: its initial value as in `PIECE`, its size, and its offset in an instance."""
 _, _, STATE_NBYTES, STATE_PLACE = STATE.offsets
 STATE_ROW: Final = STATE.nbytes
+SESSION: Final = Layout("place new_place nbytes capacity")
+"""A state that a session keeps: its offset in an instance, that of its new value, and its size.
+
+`capacity`: the most items of a growing state, to which calls append in place; 0 for others, whose
+new value is copied after a call.
+"""
+SESSION_PLACE, SESSION_NEW_PLACE, SESSION_NBYTES, SESSION_CAPACITY = SESSION.offsets
+SESSION_BYTES: Final = SESSION.nbytes
 
 DIMS: Final = 8
 """Capacity for the extents of a tensor."""
 PATTERN: Final = Layout(
     "pieces piece_count numbers number_count steps step_count params param_bytes slots slot_count "
-    "launches launch_count tiles tile_count arena_bytes dims first_input"
+    "launches launch_count tiles tile_count arena_bytes dims first_input first_output results "
+    "session"
 )
 """A plan for many shapes: data offsets of tables, and their numbers of rows.
 
@@ -139,6 +161,9 @@ PATTERN: Final = Layout(
 - `params`, `launches`: the plan; `slots`: pairs (parameter, register); `tiles`: pairs (launch,
   register)
 - `arena_bytes`: a register; `dims`: `DIMS` registers per input and output
+- `first_input`, `first_output`: entries in the base table; `results`: the number of outputs before
+  the new values of session states
+- `session`: a `SESSION_USE` per session state
 """
 (
     PATTERN_PIECES,
@@ -158,8 +183,16 @@ PATTERN: Final = Layout(
     PATTERN_ARENA_BYTES,
     PATTERN_DIMS,
     PATTERN_FIRST_INPUT,
+    PATTERN_FIRST_OUTPUT,
+    PATTERN_RESULTS,
+    PATTERN_SESSION,
 ) = PATTERN.offsets
 PATTERN_BYTES: Final = PATTERN.nbytes
+SESSION_USE: Final = Layout("taken returned appended")
+"""How a plan uses a session state: entries in the base table of the input that takes it and of the
+output with the new value, and the register of the number of appended items; -1 for none."""
+USE_TAKEN, USE_RETURNED, USE_APPENDED = SESSION_USE.offsets
+USE_BYTES: Final = SESSION_USE.nbytes
 STEP: Final = Layout("op target left right")
 """An operation of `OPERATIONS` on two registers; comparisons are guards."""
 STEP_OP, STEP_TARGET, STEP_LEFT, STEP_RIGHT = STEP.offsets
@@ -175,13 +208,14 @@ integers."""
 
 _WORDS: Final = Layout(
     f"mapped threads mutex:8 libm:{len(LIBM)} blocked:16 before:16 handles:{MAX_WORKERS} found:10 "
-    "launches launch_count first_input arena arena_bytes"
+    "launches launch_count first_input first_output results skipped arena arena_bytes status"
 )
 """The first words of an instance: address of the mapped weights file; number of threads including
 the caller; a `pthread_mutex_t`; addresses of the functions of `abi.LIBM`; two `sigset_t`; a
 `pthread_t` per worker; features of the processor and scratch; the plan for the present shape:
-address and number of the launches, entry of the first input, address and size of an arena of its
-own."""
+address and number of the launches, entries of the first input and of the first output, number of
+the outputs before new values of session states, and number of these; address and size of an arena
+of its own; the status of calls: OK, or why there is no plan for the next one."""
 (
     MAPPED,
     THREADS,
@@ -194,8 +228,12 @@ own."""
     PRESENT_LAUNCHES,
     PRESENT_COUNT,
     PRESENT_FIRST,
+    PRESENT_FIRST_OUTPUT,
+    PRESENT_RESULTS,
+    PRESENT_SKIPPED,
     PRESENT_ARENA,
     PRESENT_ARENA_BYTES,
+    PRESENT_STATUS,
 ) = _WORDS.offsets
 TEAM: Final = -(-_WORDS.nbytes // 128) * 128
 """Offset of the state of the team, see `team_state`."""

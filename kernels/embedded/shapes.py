@@ -16,6 +16,7 @@ from typing import Final
 from nnefc.kernels.abi import BASE_ARENA, BASE_PARAMS, LAUNCH_BYTES, LAUNCH_TILES
 from nnefc.kernels.embedded.libc import function
 from nnefc.kernels.embedded.model_layout import (
+    CAPACITY,
     DIMS,
     FIRST_CONSTANT,
     IN_WEIGHTS,
@@ -29,10 +30,12 @@ from nnefc.kernels.embedded.model_layout import (
     OWN_DIMS,
     OWN_LAUNCHES,
     OWN_PARAMS,
+    PARAMETERS,
     PATTERN_ARENA_BYTES,
     PATTERN_BYTES,
     PATTERN_DIMS,
     PATTERN_FIRST_INPUT,
+    PATTERN_FIRST_OUTPUT,
     PATTERN_LAUNCH_COUNT,
     PATTERN_LAUNCHES,
     PATTERN_NUMBER_COUNT,
@@ -41,6 +44,7 @@ from nnefc.kernels.embedded.model_layout import (
     PATTERN_PARAMS,
     PATTERN_PIECE_COUNT,
     PATTERN_PIECES,
+    PATTERN_RESULTS,
     PATTERN_SLOT_COUNT,
     PATTERN_SLOTS,
     PATTERN_STEP_COUNT,
@@ -54,7 +58,9 @@ from nnefc.kernels.embedded.model_layout import (
     PRESENT_ARENA_BYTES,
     PRESENT_COUNT,
     PRESENT_FIRST,
+    PRESENT_FIRST_OUTPUT,
     PRESENT_LAUNCHES,
+    PRESENT_RESULTS,
     REGISTERS,
     SHAPE,
     STEP_BYTES,
@@ -65,6 +71,7 @@ from nnefc.kernels.embedded.model_layout import (
     SYMBOLS,
     TABLE,
 )
+from nnefc.kernels.embedded.states import has_room, use_states, values_of_first_call
 from nnefc.kernels.vector.memory import (
     LOAD,
     NUMBER,
@@ -256,11 +263,11 @@ def _compute_float(target: int, op: int, a: float, b: float):
 
 
 @helper
-def holds(net: int, data: int, row: int, shape: int):
-    """Compute the registers of a pattern; returns 1 if its guards hold."""
-    registers, count = net + _load(data + REGISTERS), _load(data + SYMBOLS)
+def holds(net: int, data: int, row: int, values: int):
+    """Compute the registers of a pattern for parameters; returns 1 if its guards hold."""
+    registers, count = net + _load(data + REGISTERS), _load(data + PARAMETERS)
     for i in range(count):
-        _store(registers + 8 * i, _load(shape + 8 * i))
+        _store(registers + 8 * i, _load(values + 8 * i))
     numbers = data + _load(row + PATTERN_NUMBERS)
     for i in range(_load(row + PATTERN_NUMBER_COUNT)):
         _store(registers + 8 * (count + i), _load(numbers + 8 * i))
@@ -328,22 +335,42 @@ def _use(net: int, data: int, row: int):
     _store(net + PRESENT_LAUNCHES, launches)
     _store(net + PRESENT_COUNT, count)
     _store(net + PRESENT_FIRST, _load(row + PATTERN_FIRST_INPUT))
+    _store(net + PRESENT_FIRST_OUTPUT, _load(row + PATTERN_FIRST_OUTPUT))
+    _store(net + PRESENT_RESULTS, _load(row + PATTERN_RESULTS))
+    use_states(net, data, row)
 
 
 @helper
-def choose_pattern(net: int, data: int, shape: int):
-    """Use the first pattern whose guards hold for values of the symbols; returns a status.
+def _is_full(net: int, data: int, values: int):
+    """Whether a first call with these values of symbols has a plan, and states have no room for it.
+
+    Guards of a plan demand room too, but do not tell why they fail.
+    """
+    first, symbols = values_of_first_call(net, data), _load(data + SYMBOLS)
+    for i in range(_load(data + PARAMETERS)):
+        _store(first + 8 * i, _load(values + 8 * i) if i < symbols else 0)
+    rows = data + _load(data + PATTERN_TABLE)
+    for i in range(_load(data + PATTERNS)):
+        row = rows + PATTERN_BYTES * i
+        if holds(net, data, row, first) != 0:
+            return 1 - has_room(net, data, row, values)
+    return 0
+
+
+@helper
+def choose_pattern(net: int, data: int, values: int):
+    """Use the first pattern whose guards hold for the parameters `values`; returns a status.
 
     The present plan stays if there is none, or no memory.
     """
     rows = data + _load(data + PATTERN_TABLE)
     for i in range(_load(data + PATTERNS)):
         row = rows + PATTERN_BYTES * i
-        if holds(net, data, row, shape) != 0:
+        if holds(net, data, row, values) != 0:
             registers = net + _load(data + REGISTERS)
             nbytes = _load(registers + 8 * _load(row + PATTERN_ARENA_BYTES))
             if _reserve(net, nbytes) != OK:
                 return NO_MEMORY
             _use(net, data, row)
             return OK
-    return SHAPE
+    return CAPACITY if _is_full(net, data, values) != 0 else SHAPE

@@ -64,7 +64,7 @@ def content_of(
     with memory_errors("compile the model"):
         for request in requests:
             if _program_of(request, programs) is None:  # read all tensors, and report errors
-                source.graph(request.shapes, states=request.states)
+                source.graph(request.shapes, states=request.states, capacity=request.capacity)
         portable = _portable(source, config, fixed, requests, results)
         arrays = list(portable.arrays.values())
         task = Task(
@@ -134,8 +134,8 @@ def _portable(
         "source": _source_facts(source, fixed, results),
         "document": document,
         "requests": [
-            [list(shapes.items()), list(states.items()), list(axes.items())]
-            for shapes, states, axes in requests
+            [list(shapes.items()), list(states.items()), list(axes.items()), capacity]
+            for shapes, states, axes, capacity in requests
         ],
     }
     options = {"accuracy": config.accuracy, "check_indices": config.check_indices}
@@ -203,7 +203,10 @@ def requests_in(artifact: DynamicArtifact) -> list[Request]:
     """The requests of the patterns in an artifact."""
     with artifact.reading():
         return [
-            Request(*({str(name): tuple(each) for name, each in part} for part in parts))
+            Request(
+                *({str(name): tuple(each) for name, each in part} for part in parts[:3]),
+                capacity=next(iter(parts[3:]), None),
+            )
             for parts in artifact.facts["requests"]
         ]
 

@@ -6,16 +6,17 @@ for them.  The plan cache builds plans on demand; they share weights and kernels
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from nnefc.dynamic.argument_shape import shape_of_argument
 from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
 from nnefc.dynamic.refusals import KnownShapesOnly
 from nnefc.dynamic.session import Session
 from nnefc.dynamic.states import States, stateful_model_error
 from nnefc.formats.files import FilePath
-from nnefc.runtime.memory.caller_arrays import TensorSpec, array_of, is_array
+from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.run.executable import session_layout
 from nnefc.runtime.run.model_interface import Model
 from nnefc.runtime.run.signature import ordered
@@ -207,7 +208,7 @@ class DynamicModel(Model):
         self._check_count(len(arrays))
         problems: list[Diagnostic] = []
         shapes = [
-            _shape(array, name, self._descriptions, problems)
+            shape_of_argument(array, name, self._descriptions, problems)
             for array, name in zip(arrays, self.input_names, strict=True)
         ]
         if problems:
@@ -292,24 +293,30 @@ class DynamicModel(Model):
         name: str | None = None,
         target: str = "native",
         shapes: NamedShapes | Sequence[NamedShapes] | None = None,
+        state_capacity: int | None = None,
     ) -> list[str]:
         """Write the model for C programs; `NAME_set_shape` sets the values of its symbols.
 
         `shapes` are the calls that the program makes, and all that are like them, as for `save`.
-        The other arguments are those of `CompiledModel.emit_c`.
+        `state_capacity` is the most items of growing states, such as the tokens of a key-value
+        cache, along their axes.  The other arguments are those of `CompiledModel.emit_c`.
         `model.for_shapes(...).emit_c(folder)` writes a program for one shape.
 
         Raises:
-            NnefError: As `CompiledModel.emit_c`; `input/state` if operators keep states;
-                `artifact/c-shape` if plans depend on tables of windows or on turns of loops.
+            NnefError: As `CompiledModel.emit_c`; `input/state` if states grow without
+                `state_capacity`, or change their shapes otherwise; `artifact/c-shape` if plans
+                depend on tables of windows or on turns of loops.
         """
         from nnefc.dynamic.save import emit_c
         from nnefc.formats.files import require_path
 
         require_path("the folder", folder)
         if shapes is None:
-            raise self.refusal("emit_c")
-        return emit_c(self._parts, folder, target, shapes, (self.inputs, self.outputs), name)
+            if self.symbols:
+                raise self.refusal("emit_c")
+            shapes = {}
+        tensors = (self.inputs, self.outputs)
+        return emit_c(self._parts, folder, target, shapes, tensors, name, state_capacity)
 
     def __reduce__(self) -> Any:
         """Pickle the document, the plans for the calls so far, and the states of the model."""
@@ -383,18 +390,3 @@ def _restored(data: bytes, threads: int | None, states: Mapping[str, Any]) -> Dy
     model = DynamicModel.of_artifact(DynamicArtifact(open_bytes(data)), threads)
     model.states.update(states)
     return model
-
-
-def _shape(
-    value: Any,
-    name: str,
-    descriptions: Callable[[], Mapping[str, str]],
-    problems: list[Diagnostic],
-) -> Shape:
-    """The shape of an array, or () with an error in `problems`, which describes the input."""
-    array = value if is_array(value) and hasattr(value, "shape") else None
-    if array is None:
-        hint = "make it one: numpy.array(x)"
-        expected = f"an array {descriptions()[name]}"
-        array = array_of(value, f"input {name!r}", expected, hint, problems)
-    return () if array is None else tuple(int(extent) for extent in array.shape)

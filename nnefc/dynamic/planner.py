@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey, Shapes
 from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Request(NamedTuple):
     """Shapes of the states by name."""
     dynamic_axes: Mapping[str, Sequence[int]]
     """Axes of states whose extents change between calls."""
+    capacity: int | None = None
+    """The extent of the memory of growing states; None: with room for a call."""
 
 
 class SymbolicPlan(NamedTuple):
@@ -123,7 +126,7 @@ def traced(source: GraphSource, config: CompileConfig, request: Request) -> Trac
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.symbolic.integers import SymInt, Trace
 
-    shapes, states, dynamic_axes = request
+    shapes, states, dynamic_axes, capacity = request
     symbols = source.symbol_values(shapes)
     trace = Trace(must_vary=True)  # for a single shape, a concrete plan takes less time
     inputs = {name: trace.symbol(value) for name, value in symbols.items()}
@@ -141,7 +144,7 @@ def traced(source: GraphSource, config: CompileConfig, request: Request) -> Trac
         )
         for name, shape in states.items()
     }
-    graph = source.graph(shapes, states=lifted, lifted=inputs)
+    graph = source.graph(shapes, states=lifted, lifted=inputs, capacity=capacity)
     program = lower_graph(graph, config, dynamic_shapes=True)
     input_dims = [value.type.dims for value in graph.inputs[: len(shapes)]]
     dims = list(chain.from_iterable([*input_dims, *lifted.values()]))
@@ -174,7 +177,7 @@ def traced_or_concrete(
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.symbolic.integers import Trace
 
-    shapes, states, _ = request
+    shapes, states, _, capacity = request
     symbols = source.symbol_values(shapes)
     if symbols or _change(request):
         try:
@@ -184,7 +187,7 @@ def traced_or_concrete(
     trace = Trace()
     for value in symbols.values():
         int(trace.symbol(value))  # a guard that the symbol has this value
-    graph = source.graph(shapes, states=states)
+    graph = source.graph(shapes, states=states, capacity=capacity)
     program = lower_graph(graph, config, dynamic_shapes=True)
     key = ShapeKey.of(shapes, states)
     every, values = list(range(len(key.extents))), tuple(symbols.values())
@@ -207,6 +210,90 @@ def requests_for(source: GraphSource, shapes: Iterable[Shapes]) -> list[Request]
         axes = {name: (axis,) for name, axis in source.growing_axes.items()}
         requests += [Request(each, states, axes) for each in every]
     return requests
+
+
+def fixed_memory_requests(
+    source: GraphSource, shapes: Iterable[Shapes], capacity: int | None
+) -> list[Request]:
+    """As `requests_for`, for states in memory that neither moves nor grows.
+
+    Growing states have memory for `capacity` items, and exist without items before the first call.
+    Raises NnefError `input/state` for states that would need other memory in each call.
+    """
+    every = list(shapes)
+    states = _states_after(source, every[0])
+    growing = {name: axis for name, axis in source.growing_axes.items() if name in states}
+    _check_memory(source, every[0], states, growing, capacity)
+    empty = {name: _with_length(states[name], axis, 0) for name, axis in growing.items()}
+    requests = [Request(each, empty, {}, capacity) for each in every]
+    if not states:
+        return requests
+    axes = {name: (axis,) for name, axis in growing.items()}
+    for each in every:
+        own, past, rooms = _states_after(source, each), dict(states), [1]
+        for name, axis in growing.items():
+            room = (capacity or 0) - own[name][axis]
+            past[name] = _with_length(past[name], axis, min(past[name][axis], room))
+            rooms.append(room)
+        _check_room(min(rooms), each, capacity)
+        if all(past[name][axis] > 0 for name, axis in growing.items()):
+            requests.append(Request(each, past, axes, capacity))
+    return requests
+
+
+def _with_length(shape: Sequence[int], axis: int, length: int) -> tuple[int, ...]:
+    return (*shape[:axis], length, *shape[axis + 1 :])
+
+
+def _check_room(room: int, shapes: Shapes, capacity: int | None) -> None:
+    """Raise NnefError if a first call with these shapes leaves less than no room."""
+    if room < 0 and capacity is not None:
+        named = ", ".join(f"{name}: {list(shape)}" for name, shape in shapes.items())
+        raise NnefError.of(
+            "input/state",
+            f"state_capacity={capacity}: a call with {named} appends {capacity - room} items",
+            hint=f"state_capacity={2 * (capacity - room)}, or shorter calls",
+        )
+
+
+def _check_memory(
+    source: GraphSource,
+    shapes: Shapes,
+    states: Shapes,
+    growing: Mapping[str, int],
+    capacity: int | None,
+) -> None:
+    """Raise NnefError unless states fit in fixed memory after a first and a second call."""
+    problems: list[Diagnostic] = []
+    if growing and capacity is None:
+        problems.append(
+            Diagnostic(
+                "input/state",
+                f"emit_c: calls append items to the states {', '.join(growing)}, whose memory in C "
+                "has a fixed size",
+                hint="give the most items: state_capacity=2048, --state-capacity 2048",
+            )
+        )
+    if capacity is not None and (type(capacity) is not int or capacity < 1):
+        message = f"state_capacity={capacity!r}, expected a number of items, at least 1"
+        raise NnefError.of("input/argument", message)
+    if capacity is not None and not growing:
+        problems.append(
+            Diagnostic("input/argument", f"state_capacity={capacity}: no state of the model grows")
+        )
+    second = source.graph(shapes, states=states, in_place=False).state_shapes
+    problems += [
+        Diagnostic(
+            "input/state",
+            f"emit_c: the shape of state {name!r} changes from {list(states[name])} to "
+            f"{list(shape)} in a second call, but its memory in C has a fixed size",
+            hint="name shapes whose first call fills a cache with a window",
+        )
+        for name, shape in second.items()
+        if name not in growing and shape != states[name]
+    ]
+    if problems:
+        raise NnefError(problems)
 
 
 def _states_after(source: GraphSource, shapes: Shapes) -> dict[str, tuple[int, ...]]:

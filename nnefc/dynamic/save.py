@@ -10,8 +10,7 @@ from nnefc.artifacts.model_origin import native_target
 from nnefc.artifacts.save import replace_artifact
 from nnefc.dynamic.artifact_content import content_of, requests_in
 from nnefc.dynamic.named_shapes import shapes_named
-from nnefc.dynamic.planner import Request, requests_for
-from nnefc.dynamic.states import stateful_model_error
+from nnefc.dynamic.planner import Request, fixed_memory_requests, requests_for
 from nnefc.dynamic.stored_planner import StoredPlanner
 from nnefc.runtime.artifact.write_dynamic import write_dynamic
 from nnefc.support.errors import NnefError
@@ -97,18 +96,17 @@ def emit_c(
     shapes: Any,
     tensors: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
     name: str | None,
+    capacity: int | None,
 ) -> list[str]:
     """Write a folder for C programs: see `DynamicModel.emit_c`.
 
-    `tensors`: the inputs and outputs of the model.
+    `tensors`: the inputs and outputs of the model; `capacity`: the most items of growing states.
     """
     from nnefc.emit.folder import write_c_patterns
 
     source = model.planner.document
-    requests = model.named(shapes)
-    if states := {name for _, states, _ in requests for name in states}:
-        raise stateful_model_error("emit_c", sorted(states))
-    portable, (build,) = model.content(requests, [target])
+    every = shapes_named(shapes, source, model.fixed)
+    portable, (build,) = model.content(fixed_memory_requests(source, every, capacity), [target])
     return write_c_patterns(folder, portable, build, source.linear_shapes(), tensors, name)
 
 

@@ -222,6 +222,6 @@ def stateful_model_error(what: str, names: Iterable[str]) -> NnefError:
         "input/state",
         f"{what}: operators of this model keep states ({', '.join(names)}), which only sessions "
         "can hold",
-        hint="the model of nnefc.compile and its .session() keep them from call to call; a document"
-        " that takes its states as inputs and returns them can be written in C",
+        hint="the model of nnefc.compile and its .session() keep them from call to call, and so "
+        "does a C program of model.emit_c(folder, shapes=..., state_capacity=...)",
     )

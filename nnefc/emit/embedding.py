@@ -115,7 +115,8 @@ def embedded_object(
 
 
 _OF_SYMBOLS: Final = (
-    *("symbols", "patterns", "pattern_table", "registers", "own_params", "own_launches", "dims"),
+    *("symbols", "parameters", "sessions", "session_table", "patterns", "pattern_table"),
+    *("registers", "own_params", "own_launches", "dims", "own_values"),
 )
 """Fields of `MODEL` for models with symbols."""
 

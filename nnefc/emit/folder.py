@@ -12,6 +12,7 @@ from nnefc.emit.embedding import EmbeddedObject, embedded_object
 from nnefc.emit.header import Interface, header
 from nnefc.emit.main_program import cmake_file, main_program
 from nnefc.emit.names import check_name, model_name
+from nnefc.emit.session_states import SessionStates
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder
 from nnefc.formats.files import FilePath
@@ -20,7 +21,7 @@ from nnefc.runtime.artifact.write_static import PortableModel
 from nnefc.runtime.memory.caller_arrays import TensorSpec
 
 if TYPE_CHECKING:
-    from nnefc.runtime.artifact.build_dynamic import DynamicBuild
+    from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
     from nnefc.runtime.artifact.write_dynamic import PortableSource
     from nnefc.symbolic.linear_shapes import LinearShapes
 
@@ -74,17 +75,35 @@ def write_c_patterns(
 
     first = build.patterns[0]
     inputs, outputs = tensors
-    counts = first.outputs[len(outputs) :]  # of valid items of the outputs
+    states = SessionStates.of(build.patterns)
+    _, returned = states.positions(first)
+    results = len(outputs)
+    hidden = [i for i in range(results, len(first.outputs)) if i not in returned]
+    counts = [first.outputs[i] for i in hidden]  # of valid items of the outputs
+    if states.specs:
+        outputs = [_varying(build.patterns, i) for i in range(results)]
     prefix = model_name(model.name) if name is None else check_name(name)
     symbols = first.conditions.symbols
-    interface = Interface.of(prefix, inputs, (*outputs, *counts), (), symbols)
+    interface = Interface.of(
+        prefix, inputs, (*outputs, *counts), states.specs, symbols, growing=states.axes
+    )
     arrays = list(model.arrays.values())
     return _write(
         path,
         build,
         interface,
-        lambda file: embedded_patterns(build, arrays, linear, interface, file),
+        lambda file: embedded_patterns(build, arrays, linear, interface, states, file),
     )
+
+
+def _varying(patterns: Sequence[PatternBuild], number: int) -> TensorSpec:
+    """An output of several plans, with -1 for extents that vary."""
+    specs = [each.outputs[number] for each in patterns]
+    varies = any(number in each.template.outputs for each in patterns)
+    name, shape, dtype = specs[0]
+    extents = zip(*(spec.shape for spec in specs), strict=True)
+    shape = tuple(-1 if varies or len(set(each)) > 1 else each[0] for each in extents)
+    return TensorSpec(name, shape, dtype)
 
 
 def _write(

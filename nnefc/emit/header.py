@@ -96,6 +96,8 @@ class Interface:
     states: tuple[Tensor, ...]
     symbols: tuple[tuple[str, str], ...] | None = None
     """Names and identifiers of the symbols; None for a model of known shapes."""
+    growing: tuple[int | None, ...] | None = None
+    """The axes along which states grow; None for variables that the graph updates."""
 
     @classmethod
     def of(
@@ -105,10 +107,12 @@ class Interface:
         outputs: Sequence[TensorSpec],
         states: Sequence[TensorSpec],
         symbols: Sequence[str] | None = None,
+        growing: Sequence[int | None] | None = None,
     ) -> Interface:
         """An interface with unique identifiers; raises NnefError `input/dtype`, `input/shape`.
 
-        `symbols`: names of the symbols of varying shapes, which have the extent -1.
+        `symbols`: names of the symbols of varying shapes, which have the extent -1.  `growing`: the
+        axis of each state that a session keeps along which it grows.
         """
         specs = [*inputs, *outputs, *states]
         tensors = [
@@ -128,7 +132,8 @@ class Interface:
             if symbols is None
             else tuple(zip(symbols, identifiers(list(symbols)), strict=True))
         )
-        return cls(name, *map(tuple, groups), symbols=fields)
+        axes = tuple(growing) if growing else None
+        return cls(name, *map(tuple, groups), symbols=fields, growing=axes)
 
     @property
     def has_symbols(self) -> bool:
@@ -140,7 +145,9 @@ class Interface:
         """Names of the functions, without the model's name and `_` in front."""
         own = {"create", "run", "threads", "destroy", "status_text"}
         of_shape = {"set_shape", "input_dims", "output_dims"} if self.has_symbols else set[str]()
-        return frozenset(own | of_shape | ({"reset", "state"} if self.states else set()))
+        of_states = {"reset", "state"} if self.states else set[str]()
+        of_session = {"state_length"} if self.growing else set[str]()
+        return frozenset(own | of_shape | of_states | of_session)
 
     @property
     def tables(self) -> dict[str, tuple[Tensor, ...]]:
@@ -278,7 +285,9 @@ def _shapes(interface: Interface) -> list[str]:
         f"}} {name}_shape;",
         "",
         "/* Set the shapes of following calls, before the first one and whenever they change; it",
-        "   may allocate memory.  If no plan holds for these values, the former ones stay. */",
+        "   may allocate memory.  If no plan holds for these values, the former ones stay. */"
+        if fields
+        else "   may allocate memory.  Without symbols there is no need to call it. */",
         f"{name}_status {name}_set_shape({name}_model *net, const {name}_shape *shape);",
         "",
         f"/* The present extents of {name}_input_info[index], as many as its rank; NULL before a",
@@ -293,6 +302,8 @@ def _states(interface: Interface) -> list[str]:
     name = interface.name
     if not interface.states:
         return []
+    if interface.growing:
+        return _session_states(interface)
     return [
         "/* Reset the variables that the graph updates to their initial values. */",
         f"void {name}_reset({name}_model *net);",
@@ -300,6 +311,22 @@ def _states(interface: Interface) -> list[str]:
         f"/* The current value of variable {name}_state_info[index], or NULL if there is none.  It",
         "   may be read and changed while no call runs. */",
         f"void *{name}_state({name}_model *net, int index);",
+        "",
+    ]
+
+
+def _session_states(interface: Interface) -> list[str]:
+    name = interface.name
+    return [
+        "/* Discard the states, as before the first call. */",
+        f"void {name}_reset({name}_model *net);",
+        "",
+        f"/* The memory of state {name}_state_info[index], or NULL if there is none.  A state that",
+        "   grows has its capacity as extent there; its first items along that axis are valid. */",
+        f"void *{name}_state({name}_model *net, int index);",
+        "",
+        "/* The number of items of a state that grows; -1 for others. */",
+        f"int64_t {name}_state_length(const {name}_model *net, int index);",
         "",
     ]
 

@@ -111,7 +111,8 @@ $take
     first = now();
 $give
     for (run = 0; run < 10; run++) {
-        double before = now();
+        double before;
+$reset        before = now();
         ${name}_run(net, &inputs, &outputs);
         if (now() - before < best) best = now() - before;
     }
@@ -247,7 +248,10 @@ static size_t count_items(const int64_t *dims, int rank) {
 
 def _of_symbols(interface: Interface) -> Mapping[str, str]:
     """Substitutions in `main.c` for symbols."""
-    keys = ("symbols_option", "symbols_usage", "symbols_variable", "take_symbols", "set_shape")
+    keys = (
+        *("symbols_option", "symbols_usage", "symbols_variable", "take_symbols", "set_shape"),
+        "reset",
+    )
     if interface.symbols is None:
         return dict.fromkeys(keys, "")
     name, fields = interface.name, [field for _, field in interface.symbols]
@@ -281,6 +285,7 @@ def _of_symbols(interface: Interface) -> Mapping[str, str]:
         "symbols_variable": f"    {name}_shape shape = {{{values}}};\n    int taken = 0;\n",
         "take_symbols": option,
         "set_shape": "\n".join(lines) + "\n",
+        "reset": f"        {name}_reset(net);\n" if interface.growing else "",
     }
 
 

@@ -17,6 +17,7 @@ from nnefc.emit.embedding import (
     object_of,
 )
 from nnefc.emit.header import Interface
+from nnefc.emit.session_states import SessionStates
 from nnefc.emit.shape_code import ShapeCode, symbol_indices, unwritable
 from nnefc.kernels.abi import LAUNCH_BYTES
 from nnefc.kernels.embedded.model_layout import DIMS, MODEL, PATTERN, PIECE, TABLE
@@ -33,12 +34,13 @@ def embedded_patterns(
     arrays: Sequence[Array],
     linear: LinearShapes | None,
     interface: Interface,
+    states: SessionStates,
     file: BinaryIO,
 ) -> EmbeddedObject:
     """The object file of a build; its weights are written to `file`.
 
-    arrays: of the document.  linear: its assertions.  Raises NnefError
-    `artifact/c-shape` for plans whose numbers cannot be computed in C.
+    arrays: of the document.  linear: its assertions.  states: those that sessions keep.  Raises
+    NnefError `artifact/c-shape` for plans whose numbers cannot be computed in C.
     """
     if linear is None:
         raise unwritable("an assertion, or an extent of an input, that is not linear")
@@ -48,11 +50,11 @@ def embedded_patterns(
     data = ObjectData(MODEL.nbytes)
     placer = ConstantPlacer(file, data, arrays)
     places = [PIECE.pack(in_weights=w, offset=at) for w, at in map(placer.place, build.constants)]
-    codes = [_shape_code(each, linear, symbols) for each in build.patterns]
+    codes = [_shape_code(each, linear, symbols, states) for each in build.patterns]
     rows = [
         word
         for each, (shape_code, registers) in zip(build.patterns, codes, strict=True)
-        for word in _pattern(each, shape_code, registers, places, data)
+        for word in _pattern(each, shape_code, registers, places, data, states)
     ]
     weights = placer.finish()
     plans = [each.template.plan for each in build.patterns]
@@ -61,7 +63,10 @@ def embedded_patterns(
     params = aligned_to(registers + 8 * max(each.count for each, _ in codes), ALIGNMENT)
     launches = aligned_to(params + max(plan.params.nbytes for plan in plans), ALIGNMENT)
     dims = aligned_to(launches + max(plan.launches.nbytes for plan in plans), ALIGNMENT)
-    end = dims + 8 * DIMS * (len(interface.inputs) + len(interface.outputs))
+    values = dims + 8 * DIMS * (len(interface.inputs) + len(interface.outputs))
+    parameters = len(symbols) + len(states.specs) + 1
+    end = values + 8 * (3 * parameters + len(states.specs))
+    sessions, end = states.rows(aligned_to(end, ALIGNMENT))
     unused = ("constants", "constant_table", "first_state", "states", "state_table", "arena")
     words = MODEL.pack(
         **common_words(build, interface, data, machine),
@@ -72,6 +77,10 @@ def embedded_patterns(
         first_constant=plans[0].table.constants,
         parallel=any(_is_parallel(each) for each in build.patterns),
         symbols=len(symbols),
+        parameters=parameters,
+        sessions=len(states.specs),
+        session_table=data.words(sessions),
+        own_values=values,
         patterns=len(build.patterns),
         pattern_table=data.words(rows),
         registers=registers,
@@ -88,7 +97,7 @@ def _is_parallel(pattern: PatternBuild) -> bool:
 
 
 def _shape_code(
-    pattern: PatternBuild, linear: LinearShapes, symbols: Sequence[str]
+    pattern: PatternBuild, linear: LinearShapes, symbols: Sequence[str], states: SessionStates
 ) -> tuple[ShapeCode, list[Any]]:
     """The steps of a pattern, and the registers of the results of its function."""
     template, conditions = pattern.template, pattern.conditions
@@ -96,7 +105,11 @@ def _shape_code(
         raise unwritable("the number of turns of a loop")
     if template.bases:
         raise unwritable("a table that depends on the shape")
-    code = ShapeCode(conditions.symbols)
+    code = ShapeCode(
+        len(symbols) + len(states.specs) + 1,
+        {f"s{i}": i for i in range(len(symbols))} | states.extents(pattern),
+    )
+    states.require(pattern, code)
     for i in range(len(symbols)):
         code.require(">=", (0, ((f"s{i}", 1),)), (0, ()))
     for sign, left, right in linear.assertions:
@@ -114,14 +127,19 @@ def _pattern(
     registers: list[Any],
     places: Sequence[Sequence[int]],
     data: ObjectData,
+    states: SessionStates,
 ) -> Sequence[int]:
     """The words of a row of the table of patterns."""
     template = pattern.template
     plan, sections, launches = template.plan, template.sections, template.launches
+    inputs = _extents(pattern.inputs, template.inputs, sections.inputs, registers, code)
+    outputs = _extents(pattern.outputs, template.outputs, sections.outputs, registers, code)
+    taken, returned = states.positions(pattern)
     dims = [
-        *_extents(pattern.inputs, template.inputs, sections.inputs, registers, code),
-        *_extents(pattern.outputs, template.outputs, sections.outputs, registers, code),
+        *(each for i in range(len(pattern.inputs)) if i not in taken for each in inputs[i]),
+        *(each for i in range(len(pattern.outputs)) if i not in returned for each in outputs[i]),
     ]
+    first_output = plan.table.inputs + len(pattern.inputs)
     slots = [(s, registers[i]) for s, i in zip(template.slots, sections.params, strict=True)]
     tiles = [
         (step, registers[sections.tiles[launch]])
@@ -152,6 +170,15 @@ def _pattern(
         arena_bytes=code.index(registers[arena]),
         dims=data.words([code.index(each) for each in dims]),
         first_input=plan.table.inputs,
+        first_output=first_output,
+        results=min(returned, default=len(pattern.outputs)),
+        session=data.words(
+            states.uses(
+                pattern,
+                plan.table.inputs,
+                [code.index(registers[i]) for i in sections.appended],
+            )
+        ),
     )
 
 
@@ -161,15 +188,15 @@ def _extents(
     section: Array,
     registers: list[Any],
     code: ShapeCode,
-) -> list[Any]:
+) -> list[list[Any]]:
     """`DIMS` registers for each tensor."""
     rest = iter(section.tolist())
-    every: list[Any] = []
+    every: list[list[Any]] = []
     for i, spec in enumerate(specs):
         rank = len(spec.shape)
         if i in varying:
-            every += [registers[next(rest)] for _ in range(rank)]
+            extents = [registers[next(rest)] for _ in range(rank)]
         else:
-            every += map(code.number, spec.shape)
-        every += [code.number(1)] * (DIMS - rank)
+            extents = list(map(code.number, spec.shape))
+        every.append([*extents, *[code.number(1)] * (DIMS - rank)])
     return every

@@ -36,10 +36,10 @@ Register = tuple[str, int]
 class ShapeCode:
     """The registers and steps of one pattern under construction."""
 
-    def __init__(self, symbols: Sequence[str]) -> None:
-        """`symbols`: names of the parameters, in order."""
-        self._symbols = len(symbols)
-        self._known: dict[str, Register] = {f"s{i}": ("symbol", i) for i in range(len(symbols))}
+    def __init__(self, parameters: int, names: Mapping[str, int]) -> None:
+        """`parameters`: their number; `names`: the numbers of those that programs name."""
+        self._symbols = parameters
+        self._known: dict[str, Register] = {name: ("symbol", i) for name, i in names.items()}
         self._floats: set[Register] = set()
         self._numbers: dict[tuple[type, float], Register] = {}
         self._words: list[int] = []
@@ -58,6 +58,11 @@ class ShapeCode:
     def require(self, sign: str, left: Terms, right: Terms) -> None:
         """Add a guard that two sums of symbols, by their indices as names `s0`, compare so."""
         self._guard(sign, self._sum(left), self._sum(right))
+
+    def require_equal(self, parameter: int, value: int | None = None, other: int = 0) -> None:
+        """Add a guard that a parameter has a value, or without one that of `other` parameter."""
+        right = ("symbol", other) if value is None else self.number(value)
+        self._guard("==", ("symbol", parameter), right)
 
     def number(self, value: float) -> Register:
         """The register of a constant number."""

@@ -243,7 +243,6 @@ def test_a_cache_has_a_symbolic_plan_from_its_second_call_on(cache: DynamicModel
 
 
 USES: dict[str, Callable[[Any], object]] = {
-    "emit_c": lambda model: model.emit_c("net"),
     "for_shapes": lambda model: model.for_shapes({"x": (1, 1, 4)}),
     "plan": lambda model: model.plan,
 }
@@ -254,7 +253,7 @@ USES: dict[str, Callable[[Any], object]] = {
 def test_uses_that_would_lose_states_are_errors(
     cache: DynamicModel, tmp_path: Path, use: str, shapes: Any
 ) -> None:
-    """C programs, plans and fixed-shape models cannot hold states."""
+    """Plans and fixed-shape models cannot hold states."""
     del cache
     fixed = nnefc.compile(tmp_path, shapes=shapes)
     with pytest.raises(NnefError, match=rf"{use}: operators of this model keep states \(kept\)"):

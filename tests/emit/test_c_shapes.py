@@ -17,13 +17,13 @@ from nnefc.emit.shape_code import ShapeCode
 from nnefc.kernels.embedded.model_layout import (
     INDEX,
     MODEL,
+    PARAMETERS,
     PATTERN,
     PATTERN_NUMBER_COUNT,
     PATTERN_NUMBERS,
     PATTERN_STEP_COUNT,
     PATTERN_STEPS,
     REGISTERS,
-    SYMBOLS,
 )
 from nnefc.kernels.embedded.shapes import holds
 from nnefc.kernels.parameters import Layout
@@ -286,7 +286,7 @@ def holds_at() -> KernelFunction:
 def evaluated(code: ShapeCode, values: tuple[int, ...]) -> tuple[bool, Array]:
     """Whether the guards of a pattern hold in native code, and its registers."""
     data = np.zeros(MODEL.nbytes // 8 + len(code.numbers) + len(code.steps()) + 1, np.int64)
-    data[SYMBOLS // 8], data[REGISTERS // 8] = len(values), REGISTERS_AT
+    data[PARAMETERS // 8], data[REGISTERS // 8] = len(values), REGISTERS_AT
     numbers = MODEL.nbytes // 8
     steps = numbers + len(code.numbers)
     data[numbers:steps] = code.numbers
@@ -327,7 +327,8 @@ def test_native_arithmetic_is_that_of_python(
     except (ArithmeticError, ValueError):
         return
     program = trace.program(traced)
-    code = ShapeCode(program.symbols)
+    names = {name: i for i, name in enumerate(program.symbols)}
+    code = ShapeCode(len(names), names)
     try:
         registers = code.add(program)
     except NnefError as error:

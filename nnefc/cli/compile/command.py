@@ -19,6 +19,7 @@ from nnefc.cli.compile.options import (
     Name,
     Output,
     Plan,
+    StateCapacity,
     Targets,
     Tune,
 )
@@ -40,6 +41,7 @@ from nnefc.cli.support.options import (
     Shapes,
     Strict,
     Threads,
+    usage,
 )
 from nnefc.cli.support.printing import print_json
 from nnefc.cli.support.symbols import Symbols
@@ -57,6 +59,7 @@ def compile_(
     emit: Emit = None,
     name: Name = None,
     dynamic: Dynamic = False,
+    state_capacity: StateCapacity = None,
     plan: Plan = False,
     explain: Explain = False,
     tune: Tune = False,
@@ -87,8 +90,6 @@ def compile_(
 
     Examples:
 
-        nnefc compile net.nnef.tgz
-
         nnefc compile net.nnef.tgz -o net.nnefc
 
         nnefc compile net.nnef.tgz -o net.nnefc --target native,x86-64-v3,aarch64
@@ -104,9 +105,11 @@ def compile_(
         nnefc compile text.nnef.tgz --symbol S=128 -o text128.nnefc
 
         nnefc compile text.nnef.tgz --dynamic --symbol S=64 --symbol S=1 -o text.nnefc
+
+        nnefc compile llm.tgz --dynamic --symbol S=64 --emit c --state-capacity 2048 -o llm
     """
     options = CodeOptions.of(threads, accuracy, tune, explain)
-    destination = Destination.of(output, target, emit, name)
+    destination = Destination.of(output, target, emit, name, state_capacity)
     _compile(DocumentOptions.of(context), options, destination, dynamic, plan, json)
 
 
@@ -123,6 +126,9 @@ def _compile(
         facts = compile_dynamic(document, options, destination)
         print_json(facts) if json else print_dynamic(facts)
         return
+    emitted = destination.emit_options
+    if emitted is not None and emitted.state_capacity is not None:
+        raise usage(f"--state-capacity {emitted.state_capacity} needs --dynamic", "add --dynamic")
     report = compile_document(document, options, destination)
     if json:
         print_json({**report.facts, "plan": report.plan} if plan else report.facts)

@@ -52,6 +52,7 @@ def compile_dynamic(
                 name=emit_options.name,
                 target=emit_options.target,
                 shapes=shapes,
+                state_capacity=emit_options.state_capacity,
             )
             facts["emitted"] = emit_facts(emit_options, files)
         else:

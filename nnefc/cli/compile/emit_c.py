@@ -24,10 +24,16 @@ class EmitOptions:
     folder: Path
     name: str | None
     target: str
+    state_capacity: int | None = None
+    """The most items of growing states."""
 
 
 def check_emit(
-    emit: str | None, output: Path | None, name: str | None, targets: Sequence[str] | None
+    emit: str | None,
+    output: Path | None,
+    name: str | None,
+    targets: Sequence[str] | None,
+    state_capacity: int | None = None,
 ) -> EmitOptions | None:
     """The checked options of `--emit`; None without it.
 
@@ -40,6 +46,11 @@ def check_emit(
     if emit is None:
         if name is not None:
             raise usage(f"--name {name} needs --emit", "add --emit c -o FOLDER")
+        if state_capacity is not None:
+            raise usage(
+                f"--state-capacity {state_capacity} needs --emit",
+                "add --dynamic --emit c -o FOLDER",
+            )
         return None
     if emit != "c":
         raise usage(f"--emit {emit}: unknown format", "--emit c")
@@ -54,7 +65,7 @@ def check_emit(
             f"--target {','.join(wanted)}: an object file has code for one target",
             "write a folder for each",
         )
-    return EmitOptions(output, name, wanted[0])
+    return EmitOptions(output, name, wanted[0], state_capacity)
 
 
 def write_folder(result: CompileResult, emit_options: EmitOptions) -> dict[str, Any]:

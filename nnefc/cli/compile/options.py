@@ -54,6 +54,16 @@ Name = Annotated[
         "graph).",
     ),
 ]
+StateCapacity = Annotated[
+    int | None,
+    typer.Option(
+        "--state-capacity",
+        metavar="N",
+        min=1,
+        help="With --dynamic --emit c: the most items of states that grow, such as the tokens of a "
+        "key-value cache.",
+    ),
+]
 Dynamic = Annotated[
     bool,
     typer.Option(
@@ -93,9 +103,10 @@ class Destination:
         targets: Sequence[str] | None,
         emit: str | None,
         name: str | None,
+        state_capacity: int | None,
     ) -> Destination:
         """The checked options; raises NnefError for wrong ones, before anything is compiled."""
-        emit_options = check_emit(emit, output, name, targets)
+        emit_options = check_emit(emit, output, name, targets, state_capacity)
         if emit_options is not None:
             return cls([emit_options.target], None, emit_options)
         return cls(check_output(output, targets), output, None)

@@ -37,11 +37,13 @@ def count_name(name: str, axis: int) -> str:
     return f"count:{axis}:{name}"
 
 
-def room_for(shape: Sequence[int], axis: int, more: int) -> tuple[int, ...]:
+def room_for(
+    shape: Sequence[int], axis: int, more: int, capacity: int | None = None
+) -> tuple[int, ...]:
     """The shape of the memory of a state that grows along an axis by at most `more` items.
 
-    Its extent is a power of two, so one plan serves many lengths.  Extents may be symbolic
-    (`nnefc.symbolic.integers`).
+    Its extent is `capacity`; by default a power of two, so one plan serves many lengths.  Extents
+    may be symbolic (`nnefc.symbolic.integers`).
     """
-    room = largest([1 << (shape[axis] + more).bit_length(), _LEAST_ROOM])
+    room = capacity or largest([1 << (shape[axis] + more).bit_length(), _LEAST_ROOM])
     return (*shape[:axis], room, *shape[axis + 1 :])

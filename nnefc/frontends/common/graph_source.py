@@ -114,6 +114,7 @@ class GraphSource(Protocol):
         states: Shapes | None = None,
         lifted: Mapping[str, int] | None = None,
         in_place: bool = True,
+        capacity: int | None = None,
     ) -> Graph:
         """The graph for these shapes of inputs; raises NnefError with all errors.
 
@@ -125,6 +126,8 @@ class GraphSource(Protocol):
                 outputs after its results, in the order of the operators.
             lifted: Symbolic integers (`nnefc.symbolic`) to compute with instead of symbol values.
             in_place: Growing states have spare capacity, and the graph appends items in place.
+            capacity: The extent of the memory of growing states along their axes; None: as many
+                items as the call needs, rounded up.
         """
         ...
 

@@ -31,13 +31,14 @@ def elaborate(
     diagnostics: Diagnostics,
     lifted: Mapping[str, int] | None = None,
     in_place: bool = True,
+    capacity: int | None = None,
     source_state: SourceState | None = None,
 ) -> Graph:
     """The graph of a document for input `shapes` and shapes of `states`, both by name.
 
     `given`: values of symbols beside those that `shapes` determine.
     `lifted`: values of the other symbols, which may be symbolic (`nnefc.symbolic.integers`).
-    `in_place`: states that grow do so in the memory of their inputs.
+    `in_place`: states that grow do so in the memory of their inputs, whose extent is `capacity`.
     `source_state`: facts shared by all graphs of the document.
     Raises NnefError with all errors.
     """
@@ -49,6 +50,7 @@ def elaborate(
     types = quantized_types(quantization, diagnostics)
     model = ModelContext(graph, document, shapes, states, types, weights, limits, in_place)
     model.symbols, model.source_state = values, source_state or SourceState()
+    model.capacity = capacity
     budget = Budget(limits, len(document.source.text))
     context = evaluation_context(document, model, types, budget, diagnostics)
     _require_symbols(document, values, shapes, diagnostics)

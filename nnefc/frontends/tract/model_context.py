@@ -77,6 +77,8 @@ class ModelContext:
         self.limits = limits
         self.in_place = in_place
         """Whether growing states append to the memory of their inputs."""
+        self.capacity: int | None = None
+        """The extent of that memory along the axis; None: with room for the items of the call."""
         self.container = weights.container
         self.inputs: dict[str, Value | QuantizedTensor | KnownTensor] = {}
         self.symbols: Mapping[str, int] = {}
@@ -174,7 +176,7 @@ class ModelContext:
             message = f"the state '{name}' has shape {list(dims)}, but must have rank {rank}"
             raise OperatorError("input/state", message)
         if room is not None:
-            dims = room_for(dims, *room)
+            dims = room_for(dims, *room, self.capacity)
         return PriorState(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
 
     def store_state(self, name: str, before: PriorState | None, after: Operand) -> None:

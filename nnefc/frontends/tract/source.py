@@ -212,14 +212,15 @@ class TractSource:
         states: Mapping[str, Sequence[int]] | None = None,
         lifted: Mapping[str, int] | None = None,
         in_place: bool = True,
+        capacity: int | None = None,
     ) -> Graph:
         """The graph for input `shapes` by name; raises NnefError with all errors.
 
         `states`: shapes of the stored states by name; a state that is missing is empty.  States
         follow the document's inputs as inputs, and their new values its results as outputs, in the
         order of the operators.  `in_place`: the input of a growing state has room instead, to which
-        the graph appends.  `lifted`: values of the symbols, which may be symbolic
-        (`nnefc.symbolic.integers`).
+        the graph appends; `capacity`: the extent of its memory.  `lifted`: values of the symbols,
+        which may be symbolic (`nnefc.symbolic.integers`).
         """
         diagnostics = diagnostics or Diagnostics(limit=self._limits.errors)
         self.require_inputs(shapes)
@@ -234,6 +235,7 @@ class TractSource:
             diagnostics=diagnostics,
             lifted=lifted,
             in_place=in_place,
+            capacity=capacity,
             source_state=self._source_state,
         )
 

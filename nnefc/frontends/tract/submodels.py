@@ -36,7 +36,8 @@ class Submodel(ModelContext):
         weights: Weights,
     ) -> None:
         super().__init__(outer.graph, document, {}, {}, quantized, weights, outer.limits)
-        self.in_place, self.source_state = outer.in_place, outer.source_state
+        self.in_place, self.capacity = outer.in_place, outer.capacity
+        self.source_state = outer.source_state
         self._outer = outer
         self._given = given
         self.depth = outer.depth + 1
