@@ -18,7 +18,7 @@ from nnefc.formats.archive import open_zip
 from nnefc.formats.atomic import replace_file
 from nnefc.formats.files import FilePath, map_file, open_regular, printable
 from nnefc.formats.item_encodings import Array, chunks
-from nnefc.formats.tensor_file import decode_tensor, read_tensor
+from nnefc.formats.tensor_file import StoredTensor, decode_stored, read_stored
 from nnefc.formats.tensor_header import MAGIC
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
@@ -38,7 +38,7 @@ def load_array(path: FilePath, *, limits: Limits | None = None) -> Array | dict[
     limits = limits or Limits()
     suffix = Path(path).suffix.lower()
     if suffix == ".dat":
-        return read_tensor(path, limits=limits)
+        return _items(read_stored(path, limits=limits), printable(os.fspath(path)))
     name = printable(os.fspath(path))
     if suffix not in (".npy", ".npz"):
         raise NnefError.of(
@@ -67,7 +67,17 @@ def parse_arrays(
         return _parse_npy(memoryview(content), name)
     if content.startswith(_ZIP_MAGIC):
         return _load_npz(io.BytesIO(content), name, limits)
-    return decode_tensor(content, name, limits=limits) if content.startswith(MAGIC) else None
+    if content.startswith(MAGIC):
+        return _items(decode_stored(content, name, limits=limits), name)
+    return None
+
+
+def _items(stored: StoredTensor, name: str) -> Array:
+    """The items of a tensor file, which may have extents of 0; raises NnefError `data/type`."""
+    if stored.blocks is None and stored.array.dtype != object:
+        return stored.array
+    what = "strings" if stored.blocks is None else f"blocks of format {stored.blocks}"
+    raise NnefError.of("data/type", f"the file holds {what}, not numbers", Place(name))
 
 
 def save_array(path: FilePath, value: Any) -> None:

@@ -55,6 +55,7 @@ __all__ = [
     "read_header",
     "read_stored",
     "read_tensor",
+    "write_stored",
     "write_tensor",
 ]
 
@@ -194,6 +195,14 @@ def write_tensor(
         require_file(target, "write")
         header, pieces = encode_tensor(np.asarray(array), options, _name_of(target))
         _write(target, header, pieces)
+
+
+def write_stored(target: FilePath, array: Array) -> None:
+    """As `write_tensor` in the default encoding, but extents may be 0, as in `read_stored`."""
+    name = printable(os.fspath(target))
+    header, pieces = encode_tensor(array, Encoding(), name, may_be_empty=True)
+    with replace_file(target) as file:
+        _write(file, header, pieces)
 
 
 def _write(file: BinaryIO, header: TensorHeader, pieces: Iterator[bytes]) -> None:

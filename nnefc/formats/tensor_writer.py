@@ -64,15 +64,17 @@ class Encoding:
 
 
 def encode_tensor(
-    array: Array, encoding: Encoding, file: str
+    array: Array, encoding: Encoding, file: str, *, may_be_empty: bool = False
 ) -> tuple[TensorHeader, Iterator[bytes]]:
     """The header of a tensor file and its data in pieces.
 
     All checks are done before it returns.  Raises NnefError `data/type` (items that NNEF or the
-    encoding cannot store), `data/shape` (rank above 8, no items), `data/bits`, `data/range`,
-    `data/value` (values that do not fit) or `data/length` (above 4 GiB).
+    encoding cannot store), `data/shape` (rank above 8; no items, unless it `may_be_empty`),
+    `data/bits`, `data/range`, `data/value` (values that do not fit) or `data/length` (above 4 GiB).
     """
     place = Place(file)
+    if array.size == 0 and not may_be_empty:
+        raise NnefError.of("data/shape", f"shape {array.shape} has no items", place)
     _check_array(array, place)
     code = _code(array, encoding, place)
     bits = _bits(array, code, encoding, place)
@@ -108,8 +110,6 @@ def _check_array(array: Array, place: Place) -> None:
         )
     if array.ndim > MAX_RANK:
         raise NnefError.of("data/shape", f"rank {array.ndim} is more than {MAX_RANK}", place)
-    if array.size == 0:
-        raise NnefError.of("data/shape", f"shape {array.shape} has no items", place)
     if max(array.shape, default=1) >= 1 << 32:
         raise NnefError.of("data/shape", f"an extent of {array.shape} exceeds 32 bits", place)
 
@@ -207,7 +207,7 @@ def _integer_pieces(array: Array, bits: int, order: BitOrder) -> Iterator[bytes]
 
 def _check_integers(array: Array, bits: int, signed: bool, place: Place) -> None:
     least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    low, high = int(array.min()), int(array.max())
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
     if low < least or high > most:
         raise NnefError.of(
             "data/value",

@@ -27,6 +27,27 @@ def test_run_and_reference_agree(cli: Cli, small: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(nnefc.read_tensor(tmp_path / "out" / "y.dat"), a)
 
 
+def test_tensors_without_items_are_printed_written_and_read(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\nextension tract_symbol N;\n"
+        "graph net( x, i ) -> ( y, j, n )\n{\n"
+        "    x = tract_core_external(shape = [N, 3], datum_type = 'f32');\n"
+        "    i = tract_core_external(shape = [N], datum_type = 'i64');\n"
+        "    y = relu(x); j = i + 1; n = sum_reduce(x, axes = [0]);\n}\n"
+    )
+    out = tmp_path / "out"
+    result = cli("run", path, "--symbol", "N=0", "--random-inputs", 1, "-o", out, "--json")
+    assert json.loads(result.out)["y"]["shape"] == [0, 3]
+    given = ("-i", f"x={out / 'y.dat'}", "-i", f"i={out / 'j.dat'}")
+    assert cli("run", path, *given, "-o", tmp_path / "again.npz").status == 0
+    with np.load(tmp_path / "again.npz") as arrays:
+        found = {name: (arrays[name].shape, str(arrays[name].dtype)) for name in arrays}
+        np.testing.assert_array_equal(arrays["n"], np.zeros((1, 3)))
+    assert found == {"y": ((0, 3), "float32"), "j": ((0,), "int64"), "n": ((1, 3), "float32")}
+    assert cli("compare", path, *given).status == 0
+
+
 def test_run_recognises_an_image(cli: Cli) -> None:
     image = ROOT / "examples" / "digits" / "images" / "7.png"
     result = cli("run", DIGITS, "-i", image, "--json")

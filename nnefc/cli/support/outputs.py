@@ -39,13 +39,13 @@ def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
     from nnefc.formats.arrays import save_array, save_arrays
     from nnefc.formats.files import is_folder
     from nnefc.formats.paths import file_names
-    from nnefc.formats.tensor_file import write_tensor
+    from nnefc.formats.tensor_file import write_stored
 
     suffix = path.suffix.lower()
     if is_folder(path) or not suffix:
         create_folder(path, "outputs are written to a file, or to a folder with a file for each")
         for name, array in zip(file_names(results), results.values(), strict=True):
-            write_tensor(path / f"{name}.dat", array)
+            write_stored(path / f"{name}.dat", array)
         return
     if suffix in _SINGLE and len(results) != 1:
         raise usage(
@@ -60,7 +60,7 @@ def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
     if suffix == ".npy":
         save_array(path, array)
     else:
-        write_tensor(path, array)
+        write_stored(path, array)
 
 
 def create_folder(path: Path, hint: str) -> None:

@@ -323,7 +323,7 @@ class OpBuilder:
         if isinstance(x, EmptyTensor) and 0 in shape:
             check_rank(len(shape))
             return EmptyTensor(TensorType(x.dtype, tuple(shape)))
-        if isinstance(x, KnownTensor):
+        if isinstance(x, KnownTensor) and x.array.size == math.prod(shape):
             check_rank(len(shape))
             return KnownTensor(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)
         return self("reshape", x, shape=tuple(shape))

@@ -235,6 +235,41 @@ def test_extents_of_empty_tensors_must_fit(tmp_path: Path, value: str) -> None:
     assert caught.value.errors[0].rule == "argument/concat"
 
 
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("reshape(tract_core_broadcast(0.0, shape = [0, 4]), shape = [1, 4])", "argument/reshape"),
+        ("tract_core_gather(tract_core_broadcast(0.0, shape = [0, 4]), [0], axis = 0)",
+         "argument/gather"),
+        ("min_reduce(tract_core_broadcast(0.0, shape = [3, 0]), axes = [1])", "tract/empty"),
+        ("tract_core_topk(tract_core_broadcast(0.0, shape = [0, 4]), k = 1, axis = 0)",
+         "argument/topk"),
+        ("matmul(z, tract_core_broadcast(0.0, shape = [0, 3]))", "argument/matmul"),
+        ("max_pool(tract_core_broadcast(0.0, shape = [1, 2, 0]), size = [1, 1, 1], "
+         "padding = [(0, 0), (0, 0), (1, 1)])", "tract/empty"),
+        ("tract_core_resize(tract_core_broadcast(0.0, shape = [1, 2, 0]), sizes = [1, 2, 3])",
+         "tract/empty"),
+        ("tract_transformers_sdpa(z, z, tract_core_broadcast(0.0, shape = [0, 4]))",
+         "argument/matmul"),
+    ],
+)  # fmt: skip
+def test_undefined_results_are_errors(tmp_path: Path, value: str, rule: str) -> None:
+    path = document(tmp_path, [value], INPUTS.splitlines(keepends=True)[2])
+    with pytest.raises(NnefError) as caught:
+        nnefc.compile(path)
+    assert caught.value.errors[0].rule == rule
+
+
+def test_states_without_items_must_have_the_shape_of_a_turn(tmp_path: Path) -> None:
+    text = HEAD.replace("tract_transformers;", "tract_extra;")
+    inputs = INPUTS.splitlines(keepends=True)[2]
+    path = document(tmp_path, ["tract_extra_exp_mean_norm(z, [], axis = 0, alpha = 0.5)"], inputs)
+    path.write_text(path.read_text().replace(HEAD, text))
+    with pytest.raises(NnefError) as caught:
+        nnefc.compile(path)
+    assert caught.value.errors[0].rule.startswith("argument/")
+
+
 def test_quantized_inputs_without_items_are_dequantized(tmp_path: Path) -> None:
     inputs = "    x = tract_core_external(shape = [N, 4], datum_type = 'qu8(Z:3S:0.5)');\n"
     path = document(tmp_path, ["x", "tract_core_cast(x, to = 'f32')", "x + 1.0"], inputs)

@@ -60,7 +60,7 @@ def tract_moe_ffn(
         raise OperatorError("argument/moe_ffn", f"k = {k} of {experts} experts")
     dtype = x.type.dtype
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
-    tokens = make.cast(make.reshape(x, (x.type.volume // width, width)), wide)
+    tokens = make.cast(make.reshape(x, (math.prod(shape[:-1]), width)), wide)
     weights, chosen = _route(make, tokens, wg, wg_bias, k, gate)
     matrices = tuple(None if w is None else _floats(make, w, wide) for w in (w1, w2, w3))
     biases = tuple(
