@@ -10,7 +10,6 @@ import pickle
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -50,9 +49,14 @@ FILTER = "tract_core_broadcast(1.0, shape = [3, N, 3, 3])"
 Formula = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of matrices."""
-    return F.scaled_dot_product_attention(q[None], k[None], v[None], **options)[0]
+    return F.scaled_dot_product_attention(q[None], k[None], v[None])[0]
+
+
+def causal(x: Tensor) -> Tensor:
+    """Attention of heads to themselves, up to the diagonal."""
+    return F.scaled_dot_product_attention(x, x, x, is_causal=True)
 
 
 def convolved(q: Tensor) -> Tensor:
@@ -141,8 +145,7 @@ KINDS: dict[str, list[tuple[str, Formula]]] = {
         ("tract_transformers_sdpa(q, q, q)",
          lambda x, y, z, q, i: F.scaled_dot_product_attention(q, q, q)),
         (f"tract_transformers_sdpa({HEADS}, {HEADS}, {HEADS}, is_causal = true)",
-         lambda x, y, z, q, i: F.scaled_dot_product_attention(
-             *[q.transpose(1, 2)] * 3, is_causal=True)),
+         lambda x, y, z, q, i: causal(q.transpose(1, 2))),
         ("tract_transformers_sdpa(z, x, x, tract_core_broadcast(true, shape = [3, N]))",
          lambda x, y, z, q, i: attention(z, x, x)),
         ("tract_transformers_sdpa(z, x, x, tract_core_broadcast(false, shape = [3, N]))",
