@@ -229,16 +229,37 @@ def fixed_memory_requests(
     if not states:
         return requests
     axes = {name: (axis,) for name, axis in growing.items()}
+    appended: list[Mapping[str, int]] = []
     for each in every:
-        own, past, rooms = _states_after(source, each), dict(states), [1]
-        for name, axis in growing.items():
-            room = (capacity or 0) - own[name][axis]
-            past[name] = _with_length(past[name], axis, min(past[name][axis], room))
-            rooms.append(room)
-        _check_room(min(rooms), each, capacity)
-        if all(past[name][axis] > 0 for name, axis in growing.items()):
-            requests.append(Request(each, past, axes, capacity))
+        after = _states_after(source, each)
+        appended.append({name: after[name][axis] for name, axis in growing.items()})
+    for each, items in zip(every, appended, strict=True):
+        rooms = {name: (capacity or 0) - count for name, count in items.items()}
+        _check_room(min(rooms.values(), default=0), each, capacity)
+        for lengths in _past_lengths(rooms, appended):
+            past = {name: _with_length(states[name], growing[name], lengths[name]) for name in axes}
+            requests.append(Request(each, {**states, **past}, axes, capacity))
     return requests
+
+
+def _past_lengths(
+    rooms: Mapping[str, int], appended: Sequence[Mapping[str, int]]
+) -> Sequence[Mapping[str, int]]:
+    """Lengths of states to trace a later call with, such that `rooms` allow them.
+
+    First those after as many calls as there is room for: states that grow by other numbers of
+    items then have other lengths, and equal ones share a symbol of a plan.  Then those after a
+    first call, where a length may equal the number of new items, which some plans exclude.
+    """
+    first = {name: min(appended[0][name], room) for name, room in rooms.items()}
+    lengths: Mapping[str, int] = dict.fromkeys(rooms, 0)
+    for items in appended:
+        longer = {name: lengths[name] + count for name, count in items.items()}
+        if any(longer[name] > room for name, room in rooms.items()):
+            break
+        lengths = longer
+    different = [each for each in (lengths, first) if all(each.values())]
+    return different[:1] if lengths == first else different
 
 
 def _with_length(shape: Sequence[int], axis: int, length: int) -> tuple[int, ...]:

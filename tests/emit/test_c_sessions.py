@@ -163,6 +163,36 @@ def test_a_shorter_call_fits_where_a_longer_one_does_not(
     program.close()
 
 
+TWO = """graph g(x, z) -> (y, w) {
+  x = tract_core_external(shape = [S, 4], datum_type = 'f16');
+  z = tract_core_external(shape = [3, 2], datum_type = 'i32');
+  a = tract_transformers_dyn_kv_cache(x, name = 'first', axis = 0, datum_type = 'f16');
+  b = tract_transformers_dyn_kv_cache(z, name = 'second', axis = 1, datum_type = 'i32');
+  y = a + tract_core_cast(1.0, to = 'f16');
+  w = b * tract_core_cast(2.0, to = 'i32');
+}"""
+
+
+@needs_compiler
+def test_states_that_grow_by_other_numbers_of_items(tmp_path: Path) -> None:
+    """Equal lengths after a first call must not become one symbol."""
+    compiled = model(tmp_path, TWO, TRANSFORMERS + "extension tract_symbol S;\n")
+    shapes = [{"S": 2}, {"S": 1}]
+    compiled.emit_c(tmp_path / "c", name="net", shapes=shapes, state_capacity=15)
+    program, generator = CSession(tmp_path / "c"), np.random.default_rng(6)
+    firsts, seconds = list[Array](), list[Array]()
+    for length in (2, 1, 1, 2, 1, 2, 1):
+        firsts.append(generator.standard_normal((length, 4)).astype(np.float16))
+        seconds.append(generator.integers(-9, 9, (3, 2)).astype(np.int32))
+        assert program.set_shape(length) == OK
+        status, (y, w) = program.run([firsts[-1], seconds[-1]], [np.float16, np.int32])
+        assert status == OK
+        np.testing.assert_array_equal(y, np.concatenate(firsts) + np.float16(1))
+        np.testing.assert_array_equal(w, 2 * np.concatenate(seconds, axis=1))
+    assert program.set_shape(1) == CAPACITY  # 14 items of `second`, 10 of `first`
+    program.close()
+
+
 FIXED = """graph g(x, i) -> (y, mean, noise, rows) {
   x = tract_core_external(shape = [3, 4], datum_type = 'f32');
   i = tract_core_external(shape = [1], datum_type = 'i64');

@@ -33,6 +33,8 @@ class Deviation:
 
         if actual.shape != expected.shape:
             return cls(float("inf"), float("inf"))
+        if actual.dtype.kind in "iu" and expected.dtype.kind in "iu":
+            return cls._of_integers(actual, expected)
         a, e = actual.astype(np.float64), expected.astype(np.float64)
         nan_a, nan_e = np.isnan(a), np.isnan(e)
         inf_e = np.isinf(e)
@@ -52,6 +54,16 @@ class Deviation:
             inf_equal=int(np.count_nonzero(equal_infinities)),
             inf_different=int(np.count_nonzero(infinite & ~equal_infinities)),
         )
+
+    @classmethod
+    def _of_integers(cls, actual: Array, expected: Array) -> Self:
+        """The deviation of integers, which float64 would round beyond 2^53."""
+        differ = actual != expected
+        pairs = zip(actual[differ].tolist(), expected[differ].tolist(), strict=True)
+        absolute = float(max((abs(a - e) for a, e in pairs), default=0))
+        extremes = (int(expected.min()), int(expected.max())) if expected.size else ()
+        scale = float(max(map(abs, extremes), default=0))
+        return cls(absolute, absolute / (scale or 1.0))
 
     def agrees(self, tolerance: float) -> bool:
         """Whether the error is within the tolerance, and no NaN or infinity is in one only."""

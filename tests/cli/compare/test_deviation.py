@@ -80,6 +80,15 @@ def test_items_of_any_type_are_compared(dtype: str) -> None:
     assert (found.absolute, found.error) == (1, 1)
 
 
+@pytest.mark.parametrize("types", [("int64", "int64"), ("uint64", "int64"), ("int32", "uint8")])
+def test_integers_are_compared_exactly(types: tuple[str, str]) -> None:
+    large = 100 if "uint8" in types else (1 << 62) + 1
+    found = Deviation.of(np.array([large, 3], types[0]), np.array([large - 1, 3], types[1]))
+    assert (found.absolute, found.error) == (1, 1 / (large - 1))
+    assert not found.agrees(0)
+    assert Deviation.of(np.array([large], types[0]), np.array([large], types[1])).agrees(0)
+
+
 def test_arrays_without_items_agree() -> None:
     assert Deviation.of(np.zeros((0, 3)), np.zeros((0, 3))).agrees(0)
 
