@@ -282,6 +282,15 @@ def test_errors_of_sessions(
     assert "no data for x (float32[1,2,4]) of call 3" in refused(short, "--symbol", "S=3,1")
 
 
+def test_an_input_of_a_call_is_there_once(
+    cli: Cli, decoder: Path, session: dict[str, Array], tmp_path: Path
+) -> None:
+    savez(tmp_path / "in.npz", {"x": session["turn_0/x"], **session})
+    refused = cli("compare", decoder, "-i", tmp_path / "in.npz")
+    assert refused.status == 1
+    assert "turn_0/x and x are the same input" in refused.err
+
+
 def test_sessions_in_folders(
     cli: Cli, decoder: Path, session: dict[str, Array], tmp_path: Path
 ) -> None:
