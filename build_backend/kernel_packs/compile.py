@@ -71,9 +71,13 @@ def _each(
     """`function` of each item, in order."""
     tasks = [pool.submit(function, item) for item in items]
     progress(0, len(tasks), label)
-    for done, task in enumerate(as_completed(tasks), 1):
-        task.result()  # a failure ends the build at once
-        progress(done, len(tasks), label)
+    try:
+        for done, task in enumerate(as_completed(tasks), 1):
+            task.result()
+            progress(done, len(tasks), label)
+    except BaseException:  # a failure ends the build at once
+        pool.shutdown(cancel_futures=True)
+        raise
     return (task.result() for task in tasks)
 
 

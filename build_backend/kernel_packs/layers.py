@@ -139,6 +139,10 @@ def _sums_of_products() -> Graph:
             s.op("add", y, s.input(*y.type.dims))
         y = s.op("mul", _dense(s, biased), s.weight(1, 1, 192))
         s.op("add", s.input(*y.type.dims), y)
+        x, first, second = s.input(*y.type.dims), _dense(s, biased), _dense(s, biased)
+        s.op("add", s.op("add", x, first), second)
+        first, second = _dense(s, biased), _dense(s, biased)
+        s.op("add", s.op("add", first, second), x)
         sums = [s.input(*y.type.dims) for _ in range(2)]
         s.op("add", s.op("add", sums[0], sums[1]), _dense(s, biased))
         s.op("add", s.op("add", sums[0], _dense(s, biased)), sums[1])
@@ -217,7 +221,14 @@ def _convolution_structures(s: Sketch, function: Activation, x: Value, channels:
     x = s.conv(s.op("mul", x, gate), channels, 1, 1)
     x = function(s, s.op("add", x, s.input(1, channels, 1, 1)))
     y = function(s, s.conv(x, channels, 3, 3))
-    x = s.op("add", x, s.op("mul", s.weight(1, channels, 1, 1), y))
+    scale = s.weight(1, channels, 1, 1)
+    x = s.op("add", x, s.op("mul", scale, y))
+    y = s.op("add", s.op("mul", function(s, s.conv(x, channels, 3, 3)), scale), scale)
+    x = s.op("add", s.conv(y, channels, 1, 1), x)
+    x = s.op("add", x, s.op("mul", function(s, s.conv(x, channels, 3, 3)), scale))
+    gate = s.op("sigmoid", s.conv(x, channels, 3, 3))
+    x = s.op("mul", function(s, s.conv(x, channels, 3, 3)), gate)
+    x = s.op("add", x, s.op("add", function(s, s.conv(x, channels, 3, 3)), x))
     x = function(s, s.conv(x, channels, 4, 4, stride=2, operation="deconv"))
     s.conv(x, channels, 1, 1)
 
@@ -261,7 +272,11 @@ def _elementwise(function: Activation, common: bool) -> Graph:
     s = Sketch("elementwise")
     dims = (1, 24, 14, 14)
     function(s, s.input(*dims))
+    s.op("mul", function(s, s.input(*dims)), s.input(*dims))
     if common:
+        function(s, s.op("add", s.input(*dims), 0.3))
+        pairs = [s.op("mul", s.input(*dims), s.input(1, 1, 1, 1)) for _ in range(2)]
+        function(s, s.op("add", pairs[0], pairs[1]))
         for name in ("add", "mul"):
             s.op(name, function(s, s.input(*dims)), s.input(*dims))
             s.op(name, function(s, s.input(*dims)), s.input(1, 24, 1, 1))

@@ -48,12 +48,13 @@ def covering() -> list[Tiles]:
 
 
 def _tiles(epilogue: Epilogue | None) -> list[Tiles]:
-    """`covering`; for rarer expressions those of one row, of two, and of many."""
+    """`covering`; for rarer expressions those of one, two, four and many rows."""
     every = covering()
     if epilogue is None or _steps(epilogue.expression) <= _FEW_STEPS:
         return every
-    many = (tuple(range(min_rows(), tile_rows() + 1)), (1,))
-    return list(dict.fromkeys(covering_tiles(*size) for size in (((1,), (1,)), ((2,), (1,)), many)))
+    many = tuple(range(min_rows(), tile_rows() + 1))
+    sizes = (((1,), 1), ((2,), 1), ((4,), tile_width(4)), (many, 1))
+    return list(dict.fromkeys(covering_tiles(heights, (width,)) for heights, width in sizes))
 
 
 def _steps(expression: Expression) -> int:
@@ -86,12 +87,13 @@ def _elementwise(expression: Expression, pattern: AccessPattern) -> Iterator[Ker
     if inputs != 2 or _steps(expression) > _FEW_STEPS:
         return
     whole = Access.CONTIGUOUS
-    for one, other in [(whole, whole), *((whole, each) for each in _BROADCASTS)]:
-        yield elementwise.expression(expression, AccessPattern((one, other)))
-        yield elementwise.expression(expression, AccessPattern((other, one)))
-    for factor in {2, 4, 8, host().float32_lanes}:
-        for access in ((whole, Access.STRETCHED), (Access.STRETCHED, whole)):
-            yield elementwise.expression(expression, AccessPattern(access, factor))
+    patterns = [AccessPattern((whole, other)) for other in (whole, *_BROADCASTS)]
+    if _steps(expression) == 1:
+        factors = sorted({2, 4, 8, host().float32_lanes})
+        patterns += [AccessPattern((whole, Access.STRETCHED), factor) for factor in factors]
+    for pattern in patterns:
+        yield elementwise.expression(expression, pattern)
+        yield elementwise.expression(expression, replace(pattern, access=pattern.access[::-1]))
 
 
 def _winograd(

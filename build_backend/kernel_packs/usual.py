@@ -14,9 +14,9 @@ from nnefc.kernels.fourier import transform
 from nnefc.kernels.movement import channels, gather, indexing, iota, layout, strided
 from nnefc.kernels.product import matmul
 from nnefc.kernels.reduce import reduction, softmax, topk
-from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import panels
+from nnefc.kernels.tile.register_tile import tile_rows
 from nnefc.kernels.vector.expression_argument import Expression, StepKey
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.window import grid_sample, plane_reduction, pooling, sampling, sliding, upsample
@@ -102,8 +102,9 @@ def _windows() -> Iterator[Kernel]:
 
 def _products() -> Iterator[Kernel]:
     yield matmul.dots(F32)
-    for lanes in {1, lanes_of(F32), *range(1, host().tile[0] + 1)}:
-        yield panels.panels(F32, lanes)
+    lanes = lanes_of(F32)
+    for vector in (lanes, min(lanes, 1 << (tile_rows() - 1).bit_length())):
+        yield panels.panels(F32, vector)
 
 
 def _convolutions() -> Iterator[Kernel]:

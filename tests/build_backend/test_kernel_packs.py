@@ -34,6 +34,12 @@ def test_usual_kernels_are_members_of_their_families() -> None:
         kernel.function()  # raises for arguments that do not fit
 
 
+@pytest.mark.slow
+def test_usual_kernels_are_compiled() -> None:
+    for kernel in usual_kernels():
+        assert object_code_for(kernel, host())
+
+
 @pytest.mark.parametrize("name", ["stored_products", "recurrent", "attention", "products, silu"])
 def test_layers_have_kernels_for_other_shapes(name: str) -> None:
     some, every = kernels_of(name), kernels_of(name, complete=True)

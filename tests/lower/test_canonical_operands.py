@@ -100,6 +100,14 @@ def test_the_order_of_operands_does_not_matter() -> None:
     assert first.index("x2") == second.index("x1")
 
 
+def test_literals_are_those_of_their_type() -> None:
+    def gate(half: float) -> tuple[expression_argument.Expression, list[Any]]:
+        steps = (literal(half), step("mul", 0, 2), step("erf", 3), step("mul", 4, 1))
+        return key(*steps, step("mul", 5, 0), inputs=2)
+
+    assert gate(0.5**0.5) == gate(np.float32(0.5**0.5).item())
+
+
 def test_fixed_inputs_stay_in_place() -> None:
     steps = (step("sub", 1, 2), step("mul", 3, 0))
     expression, operands = key(*steps, inputs=3, fixed=1)

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from nnefc.ir import DType, Expression, Step
+from nnefc.lower.elementwise.kernel_expression import stored_literal
 from nnefc.lower.product.pack import Array
 from nnefc.ops.tools.table import operations
 from nnefc.support.digests import blake2b
@@ -157,7 +158,7 @@ def _order(
         if spec is not None and spec.commutative:
             children.sort(key=lambda operand: digests[operand])
         visits.append(tuple(children))
-        value = "number" if inputs + i in moved else step.value
+        value = "number" if inputs + i in moved else stored_literal(step)
         digests.append(_digest((step.op, [digests[c] for c in children], step.dtype, value)))
     seen: dict[int, None] = {}
     waiting = list(reversed(expression.results))

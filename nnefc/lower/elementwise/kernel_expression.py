@@ -57,7 +57,7 @@ class _Canonical:
         if digest not in self._of_digest:
             step = self._step(operand)
             operands = tuple(map(self.number, self._sorted(step)))
-            self.steps.append((step.op, operands, step.dtype.value, _literal(step)))
+            self.steps.append((step.op, operands, step.dtype.value, stored_literal(step)))
             self._of_digest[digest] = self._inputs + len(self.steps) - 1
         return self._of_digest[digest]
 
@@ -82,12 +82,12 @@ class _Canonical:
         if operand not in self._digests:
             step = self._step(operand)
             operands = [self._digest(each) for each in self._sorted(step)]
-            text = repr((step.op, operands, step.dtype.value, _literal(step)))
+            text = repr((step.op, operands, step.dtype.value, stored_literal(step)))
             self._digests[operand] = blake2b(text.encode(), digest_size=16).digest()
         return self._digests[operand]
 
 
-def _literal(step: Step) -> Number | None:
+def stored_literal(step: Step) -> Number | None:
     """The literal value of a step, as its type stores it."""
     rounded = _ROUNDED.get(step.dtype)
     if rounded is None or step.value is None:
