@@ -1,4 +1,4 @@
-"""Models with symbolic shapes, and models with states.
+"""`DynamicModel`: a model with symbolic shapes or with states.
 
 A call binds the symbols in the shapes of the inputs to the shapes of the arrays, and runs the plan
 for them.  The plan cache builds plans on demand; they share weights and kernels.

@@ -1,4 +1,4 @@
-"""Lowerings that compute nothing: constants, variables, views and updates."""
+"""Lowering of operations that compute nothing: constants, variables, views, updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that are computed from symbols: functions that the function of a trace calls.
+"""Arrays that are computed from symbols, by function calls that a trace records.
 
     pixels, count = traced_call(offsets, (n, 8))   # a `TracedArray` and a SymInt, if n is a SymInt
 

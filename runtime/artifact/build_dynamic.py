@@ -1,4 +1,4 @@
-"""Builds of plan templates for one instruction set, as artifacts of dynamic models store them.
+"""Builds of a dynamic model: code and plan templates for one instruction set.
 
 All patterns share one code image, and constants.
 """

@@ -1,4 +1,4 @@
-"""Builds of a program for one instruction set, as artifacts store them.
+"""Builds of a program: its code and plan for one instruction set, as artifacts store them.
 
 A build holds code, the plan and descriptions of the constants, but not the contents of the graph's
 arrays, so that another process can build for another instruction set.

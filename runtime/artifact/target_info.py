@@ -1,4 +1,4 @@
-"""Facts about one target of an artifact, for people."""
+"""Facts about the code of an artifact for one instruction set, which users can read."""
 
 from __future__ import annotations
 

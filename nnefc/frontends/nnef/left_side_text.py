@@ -1,4 +1,4 @@
-"""Descriptions of the left side of an assignment, for messages."""
+"""Text for the left side of an assignment, for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation contexts: the fragments, declared operators and symbols of a document."""
+"""The fragments, operators and symbols that a document declares, as a context to evaluate it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scopes of identifiers, and the context in which a document is evaluated."""
+"""The context in which a document is evaluated, and scopes of its identifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model that operators belong to: its inputs, weights, symbols and states."""
+"""`ModelContext`: the graph that operators are built into, its inputs, weights and states."""
 
 from __future__ import annotations
 

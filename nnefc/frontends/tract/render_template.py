@@ -1,4 +1,4 @@
-"""Document texts; a template is rendered first."""
+"""Renders a document that is a template, before it is parsed."""
 
 from __future__ import annotations
 

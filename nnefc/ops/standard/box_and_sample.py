@@ -1,4 +1,4 @@
-"""Box filters (4.3.2) and index-based sampling (4.3.3)."""
+"""Box filters (4.3.2), and sampling at the positions of maxima (4.3.3)."""
 
 from __future__ import annotations
 

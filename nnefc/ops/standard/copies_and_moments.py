@@ -1,4 +1,4 @@
-"""Miscellaneous operations: section 4.9.6."""
+"""copy_n, add_n and moments: the miscellaneous operations of section 4.9.6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Non-zero indices, JSON resources, and operators that tract has removed."""
+"""Positions of non-zero items, values of JSON resources, and operators that tract has removed."""
 
 from __future__ import annotations
 
