@@ -35,7 +35,7 @@ from rich.table import Table
 
 import nnefc
 from benchmarks import arguments
-from benchmarks.engines import ort
+from benchmarks.engines import onnxruntime_cpu
 from benchmarks.language import decoder
 from benchmarks.language.decoder import STORED, Array, Call, Sizes
 from benchmarks.turns import measure_alternately
@@ -181,7 +181,7 @@ def _onnxruntime(folder: Path, sizes: Sizes, call: Call, _stored: str, threads: 
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         onnx_file.write(path, sizes, call)
-    session = ort.session(path, threads)
+    session = onnxruntime_cpu.session(path, threads)
     inputs = decoder.inputs(sizes, call)
     return lambda: session.run(None, inputs)[0]
 

@@ -29,7 +29,7 @@ from rich.table import Table
 
 import nnefc
 from benchmarks import arguments
-from benchmarks.engines import ort
+from benchmarks.engines import onnxruntime_cpu
 from benchmarks.turns import measure_alternately
 from nnefc.dynamic.dynamic_model import DynamicModel
 
@@ -115,7 +115,7 @@ def _tract(_network: Exported, files: Files, x: Array, _threads: int) -> Call:
 
 
 def _onnxruntime(_network: Exported, files: Files, x: Array, threads: int) -> Call:
-    session = ort.session(files.onnx, threads)
+    session = onnxruntime_cpu.session(files.onnx, threads)
     inputs = {session.get_inputs()[0].name: x}
     return lambda: session.run(None, inputs)[0]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from benchmarks.engines.engine_interface import Engine
 from benchmarks.engines.mnn_cpu import Mnn
 from benchmarks.engines.ncnn_cpu import Ncnn
+from benchmarks.engines.nnefc_cpu import Nnefc
+from benchmarks.engines.onnxruntime_cpu import OnnxRuntime
 from benchmarks.engines.openvino_cpu import OpenVino
-from benchmarks.engines.ort import OnnxRuntime
-from benchmarks.engines.ours import Nnefc
 from benchmarks.engines.torch_cpu import PyTorch
 from benchmarks.engines.tract_cpu import Tract
 from benchmarks.engines.tvm_cpu import Tvm

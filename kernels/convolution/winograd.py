@@ -44,7 +44,7 @@ from nnefc.kernels.convolution.winograd_steps import (
 from nnefc.kernels.convolution.winograd_transforms import Taps
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.vector.memory import address, compare_and_swap, exchange, load_word, pause
-from nnefc.support.hardware import CACHE_LINE
+from nnefc.support.alignment import CACHE_LINE
 
 SLOT_BYTES = CACHE_LINE
 """Bytes of a lock word, which has its own cache line; the lock is 1 while a slot is in use."""

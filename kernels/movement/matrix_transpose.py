@@ -17,7 +17,7 @@ from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.transpose import transpose
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
-from nnefc.support.hardware import CACHE_LINE
+from nnefc.support.alignment import CACHE_LINE
 
 MOST_LANES: Final = 16
 """Most lanes of a square: more vectors do not fit into the registers."""

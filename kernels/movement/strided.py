@@ -13,7 +13,7 @@ from nnefc.kernels.movement.matrix_transpose import square_lanes, transpose_squa
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.vector.memory import READ, WRITE, address, helper, load_word
-from nnefc.support.hardware import CACHE_LINE
+from nnefc.support.alignment import CACHE_LINE
 
 OUTER = 14
 """Most outer dimensions."""

@@ -33,7 +33,7 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, clamp, constant, fma, select, shuffle_two
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector_builder import Vector, separate_function, vector_intrinsic
-from nnefc.support.hardware import CACHE_LINE
+from nnefc.support.alignment import CACHE_LINE
 
 ACCUMULATORS: Final = 24
 """Most vectors of sums: more hide no further latency and take more code."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.support.models import compile_graphs, load
+from nnefc.cli.support.import_and_compile import compile_graphs, load
 from nnefc.cli.support.options import Json, Threads, parse_import
 from nnefc.cli.support.printing import console, print_json
 

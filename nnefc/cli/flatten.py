@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nnefc.cli.support.artifacts import report_counts
-from nnefc.cli.support.models import load
+from nnefc.cli.support.import_and_compile import load
 from nnefc.cli.support.options import Dialect, LimitOptions, Model, Shapes, parse_import
 from nnefc.cli.support.symbols import Symbols
 

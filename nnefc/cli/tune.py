@@ -6,7 +6,7 @@ import typer
 
 from nnefc.cli.compile.run_tuning import print_tuning, run_tuning, tuning_facts
 from nnefc.cli.support.documents import DocumentOptions
-from nnefc.cli.support.models import load
+from nnefc.cli.support.import_and_compile import load
 from nnefc.cli.support.options import (
     Batch,
     Dialect,

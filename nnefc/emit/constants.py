@@ -12,8 +12,8 @@ from nnefc.kernels.embedded.model_layout import HEADER_WORDS, MAGIC
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.build_static import ArraySlice, Constant, PackedArray
 from nnefc.runtime.memory.caller_arrays import can_hold_addresses
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.support.digests import blake2b
-from nnefc.support.hardware import ALIGNMENT
 from nnefc.support.item_types import numpy_type
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from nnefc.emit.embedding import EmbeddedObject, embedded_object
+from nnefc.emit.embed_static import EmbeddedObject, embedded_object
 from nnefc.emit.header import Interface, header
 from nnefc.emit.main_program import cmake_file, main_program
 from nnefc.emit.names import check_name, model_name
@@ -71,7 +71,7 @@ def write_c_patterns(
 
     Raises NnefError `artifact/c-shape` for plans whose numbers cannot be computed in C.
     """
-    from nnefc.emit.patterns import embedded_patterns
+    from nnefc.emit.embed_dynamic import embedded_patterns
 
     first = build.patterns[0]
     inputs, outputs = tensors

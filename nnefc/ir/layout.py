@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnefc.support.hardware import CACHE_LINE
+from nnefc.support.alignment import CACHE_LINE
 from nnefc.symbolic.sym_int_base import Dim
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.support.errors import NnefError
-from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.support.array_memory import aligned
 from nnefc.support.errors import NnefError
-from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ They come from an AMD EPYC with Zen 4 cores (3.7 GHz, 512-bit vectors, 1 MiB of 
 32 MiB of L3 cache).  The rates of arithmetic, memory and L2 cache were measured where each is the
 only limit.  The others were fitted so that the models pick the measured winner.  Since models only
 compare costs, rates need not be exact, nor match every machine.  Rates that concern one kernel are
-in its lowering.  Constants that kernels depend on are in `nnefc.support.hardware`: a change of
+in its lowering.  Constants that kernels depend on are in `nnefc.support.alignment`: a change of
 rates leaves compiled kernels valid.
 """
 

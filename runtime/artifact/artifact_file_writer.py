@@ -18,7 +18,7 @@ from nnefc.runtime.artifact.artifact_file import (
     Piece,
     checksum,
 )
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.alignment import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 

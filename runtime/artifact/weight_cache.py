@@ -23,8 +23,8 @@ from nnefc.formats.files import write_evenly
 from nnefc.packing.inverse import PackingSpec
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import LruFolder
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.support.digests import blake2b
-from nnefc.support.hardware import ALIGNMENT
 from nnefc.support.package import PACKING_VERSION
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from nnefc.program.program import Buffer, Launch
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.symbolic.integers import hint, is_symbolic, largest
 
 

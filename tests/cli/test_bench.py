@@ -17,7 +17,7 @@ from nnefc.cli.bench.cold_start import STAGES, cold_start
 from nnefc.cli.bench.command import parse_threads
 from nnefc.cli.bench.comparison import compare_facts
 from nnefc.cli.bench.machine_load import LoadMeter
-from nnefc.cli.bench.streams import run_streams
+from nnefc.cli.bench.parallel_calls import run_streams
 from nnefc.cli.bench.tables import busy_notes
 from nnefc.cli.support.batch import batch_shapes
 from nnefc.cli.support.diagnostics import reported_warnings

@@ -18,7 +18,7 @@ from nnefc.cli.cache.listing import age
 from nnefc.cli.support import printing
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.private_folder import PARTIAL
-from nnefc.runtime.cache.survey import survey
+from nnefc.runtime.cache.report import survey
 from nnefc.support.errors import NnefError
 from tests.helpers.cache.entries import entry, key
 from tests.helpers.cache.folders import age_to

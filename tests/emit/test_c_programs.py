@@ -326,7 +326,7 @@ def test_a_processor_without_required_features_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each word of features is checked; a model that requires an unknown feature is refused."""
-    import nnefc.emit.embedding
+    import nnefc.emit.embed_static
 
     model = compiled(tmp_path, TINY)
     needed: list[int] = []
@@ -334,7 +334,7 @@ def test_a_processor_without_required_features_is_refused(
     def features(_: object) -> list[int]:
         return needed
 
-    monkeypatch.setattr(nnefc.emit.embedding, "required_features", features)
+    monkeypatch.setattr(nnefc.emit.embed_static, "required_features", features)
     for word in range(FEATURE_WORDS):
         needed = [0] * FEATURE_WORDS
         needed[word] = 1 << 62

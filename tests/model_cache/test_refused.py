@@ -16,7 +16,7 @@ import pytest
 import nnefc
 from nnefc.artifacts import content
 from nnefc.frontends import read_model as frontend
-from nnefc.model_cache import survey
+from nnefc.model_cache import report
 from nnefc.ops import custom
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.model_cache import archive, entries
@@ -114,7 +114,7 @@ def test_damaged_entries_count_as_missing(
     file.chmod(0o600)
     same(results(nnefc.compile(source)), before)
     assert entries(folder) == [file]
-    assert survey.is_whole(_mapped(file), file.stem)
+    assert report.is_whole(_mapped(file), file.stem)
 
 
 def _mapped(path: Path) -> Any:

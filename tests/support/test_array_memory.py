@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.support.array_memory import address, aligned
-from nnefc.support.hardware import ALIGNMENT
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.support import large_pages
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.support.array_memory import owner
 from nnefc.support.errors import NnefError
-from nnefc.support.hardware import ALIGNMENT
 
 
 @given(st.lists(st.integers(0, 6 << 20), max_size=8))

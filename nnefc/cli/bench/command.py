@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.bench.streams import Load, stream_facts
+from nnefc.cli.bench.parallel_calls import Load, stream_facts
 from nnefc.cli.bench.tables import print_facts
 from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.inputs import read_files

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnefc.cli.bench.streams import Load
+    from nnefc.cli.bench.parallel_calls import Load
     from nnefc.cli.support.opened_model import DocumentModel
     from nnefc.cli.support.session_calls import SessionCalls
     from nnefc.dynamic.dynamic_model import DynamicModel, Session
@@ -73,7 +73,7 @@ def session_facts(
 ) -> list[dict[str, Any]]:
     """Latencies of the first call and of later ones, for JSON; each takes half of the time."""
     from nnefc.cli.bench.machine_load import LoadMeter
-    from nnefc.cli.bench.streams import run_streams, timing_facts
+    from nnefc.cli.bench.parallel_calls import run_streams, timing_facts
     from nnefc.ops.tools.cost import macs
 
     model = opened.compile_session(calls, threads)

@@ -87,7 +87,7 @@ def verify(
 
         nnefc cache verify --repair
     """
-    from nnefc.runtime.cache.survey import survey
+    from nnefc.runtime.cache.report import survey
 
     kernels, weights = open_kernels(), open_weights()
     with progress("reading") as advance:

@@ -10,7 +10,7 @@ import typer
 from nnefc.cli.cache.folders import open_kernels
 from nnefc.cli.cache.models import ModelLookup, look_up_model
 from nnefc.cli.support.documents import DocumentOptions
-from nnefc.cli.support.models import load
+from nnefc.cli.support.import_and_compile import load
 from nnefc.cli.support.options import (
     Accuracy,
     Dialect,
@@ -36,7 +36,7 @@ from nnefc.cli.support.symbols import Symbols
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.cache.survey import CacheLookup, EntryIndex
+    from nnefc.runtime.cache.report import CacheLookup, EntryIndex
 
 
 def explain(
@@ -67,7 +67,7 @@ def explain(
         nnefc cache explain graph.nnef --random-weights 1 --json
     """
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.cache.survey import EntryIndex, survey
+    from nnefc.runtime.cache.report import EntryIndex, survey
 
     with progress("reading") as advance:
         index = EntryIndex.of(survey(open_kernels(), advance))
@@ -89,7 +89,7 @@ def _look_up_kernels(
     """(a look-up for each kernel of a graph, the number of kernels that are never cached)"""
     from nnefc.driver.lower import lower_graph
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.cache.survey import CacheLookup
+    from nnefc.runtime.cache.report import CacheLookup
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.compile_unit import key_of
     from nnefc.runtime.shipped.shipped_kernels import is_shipped

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.runtime.cache.lru_folder import EntryFile, LruFolder
-    from nnefc.runtime.cache.survey import SurveyedEntry
+    from nnefc.runtime.cache.report import SurveyedEntry
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit of time."""
@@ -53,7 +53,7 @@ def list_entries(all: All = False, json: Json = False) -> None:
 
         nnefc cache list --json
     """
-    from nnefc.runtime.cache.survey import survey
+    from nnefc.runtime.cache.report import survey
 
     folder, weights = open_kernels(), open_weights()
     files = list(folder.entries())

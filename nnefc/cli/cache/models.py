@@ -25,7 +25,7 @@ class ModelLookup(NamedTuple):
 def look_up_model(model: str, importing: ImportConfig, config: CompileConfig) -> ModelLookup:
     """Whether `nnefc.compile` would find the model in the cache; nothing is compiled."""
     from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
-    from nnefc.model_cache.survey import reasons_for_miss
+    from nnefc.model_cache.report import reasons_for_miss
     from nnefc.runtime.cache.kernel_cache import open_weight_folder
 
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnefc.cli.support.diagnostics import reported
-from nnefc.cli.support.models import read
+from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.printing import compiling
 from nnefc.formats.files import printable
 from nnefc.support.errors import Diagnostic, Place

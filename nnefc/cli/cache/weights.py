@@ -19,7 +19,7 @@ def survey_weights(folder: LruFolder, progress: Progress) -> Iterator[tuple[Entr
     import numpy as np
 
     from nnefc.formats.recognise_artifact import MAGIC
-    from nnefc.model_cache import survey
+    from nnefc.model_cache import report
     from nnefc.runtime.artifact import weight_cache
 
     files = list(folder.entries())
@@ -28,7 +28,7 @@ def survey_weights(folder: LruFolder, progress: Progress) -> Iterator[tuple[Entr
         mapping = folder.map(folder.file_name(file.name), use=False)
         if mapping is not None:
             if mapping[: len(MAGIC)] == MAGIC:
-                yield file, survey.is_whole(mapping, file.name)
+                yield file, report.is_whole(mapping, file.name)
             else:
                 yield file, weight_cache.is_whole(np.frombuffer(mapping, np.uint8), file.name)
         elif not file.size:  # an empty file cannot be mapped

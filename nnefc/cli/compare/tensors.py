@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compare.nan_origin import nan_origin
-from nnefc.cli.support.models import compile_graph
+from nnefc.cli.support.import_and_compile import compile_graph
 from nnefc.cli.support.printing import progress
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from nnefc.cli.compile.results import CompileResult, CrossCompiled, NativeModel
 from nnefc.cli.compile.run_tuning import run_tuning, tuning_facts
 from nnefc.cli.support.artifacts import check_results
 from nnefc.cli.support.documents import DocumentOptions
-from nnefc.cli.support.models import compile_graph, load
+from nnefc.cli.support.import_and_compile import compile_graph, load
 from nnefc.cli.support.options import (
     Accuracy,
     Batch,

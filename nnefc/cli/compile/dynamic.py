@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compile.emit_c import emit_facts, print_emitted
 from nnefc.cli.support.artifacts import print_plans, print_targets, written_facts
-from nnefc.cli.support.models import read
+from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.options import parse_import, parse_shapes, parse_symbols, usage
 from nnefc.cli.support.printing import console, progress, size
 from nnefc.ir import Graph

@@ -12,7 +12,7 @@ from nnefc.cli.inspect.facts import describe, describe_artifact, describe_weight
 from nnefc.cli.inspect.tables import print_facts
 from nnefc.cli.support.diagnostics import reported
 from nnefc.cli.support.documents import DocumentOptions
-from nnefc.cli.support.models import read
+from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.opened_model import (
     ArtifactModel,
     names_artifact,

@@ -81,7 +81,7 @@ def _compiled(
     opened: OpenedModel, threads: int | None, call: int | None
 ) -> tuple[CompiledModel, Graph]:
     """The model for a call, whose states are inputs and outputs, and its graph."""
-    from nnefc.cli.support.models import compile_graph
+    from nnefc.cli.support.import_and_compile import compile_graph
 
     if opened.calls is None:
         if call is not None:

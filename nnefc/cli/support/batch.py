@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nnefc.cli.support.models import read
+from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.options import parse_import, parse_shapes, usage
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from nnefc.cli.support.artifacts import artifact_in
 from nnefc.cli.support.diagnostics import reported
 from nnefc.cli.support.documents import DocumentOptions
+from nnefc.cli.support.import_and_compile import compile_graph, read
 from nnefc.cli.support.inputs import input_shapes, no_data
-from nnefc.cli.support.models import compile_graph, read
 from nnefc.cli.support.options import model_path, parse_shapes, parse_symbols, usage
 from nnefc.cli.support.session_calls import (
     ReferenceSession,

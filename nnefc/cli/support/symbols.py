@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def symbols_of(model: str) -> list[str]:
     """The symbols in the shapes of a document; empty if it cannot be read."""
-    from nnefc.cli.support.models import read
+    from nnefc.cli.support.import_and_compile import read
     from nnefc.options.import_config import ImportConfig
 
     with suppress(NnefError):

@@ -20,7 +20,7 @@ from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window
 from nnefc.program.program import Ref
-from nnefc.support.hardware import CACHE_LINE
+from nnefc.support.alignment import CACHE_LINE
 
 Array = npt.NDArray[Any]
 

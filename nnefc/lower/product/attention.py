@@ -31,7 +31,7 @@ from nnefc.lower.product.tiling import (
 )
 from nnefc.ops.internal.attention import expression_start, tensor_views
 from nnefc.program.program import Ref
-from nnefc.support.hardware import CACHE_LINE
+from nnefc.support.alignment import CACHE_LINE
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest
 

@@ -143,7 +143,7 @@ def test_modules_shared_by_all_machines_are_dependencies() -> None:
     key = cache_key.key_of("convolution.direct.convolve", "()", host())
     assert key is not None
     assert {
-        "source support/hardware.py",
+        "source support/alignment.py",
         "source kernels/convolution/direct.py",
     } <= key.facts.keys()
     assert key.facts.keys().isdisjoint(
@@ -197,9 +197,9 @@ def test_kernels_import_nothing_that_names_do_not_depend_on() -> None:
         "def f():\n    from nnefc.kernels import b",
         "import nnefc.kernels.b",
         "import nnefc.kernels.b as d",
-        "from nnefc.support.hardware import LINE",
-        "from nnefc.support import hardware",
-        "from nnefc.support import (\n    hardware as c,\n)",
+        "from nnefc.support.alignment import LINE",
+        "from nnefc.support import alignment",
+        "from nnefc.support import (\n    alignment as c,\n)",
     ],
 )
 def test_every_form_of_import_is_seen(package: Path, statement: str) -> None:

@@ -17,7 +17,7 @@ from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.passes.pipeline import run_pipeline
 from nnefc.program.program import Buffer, Launch, Ref
 from nnefc.runtime.plan.arena import Lifetime, arrange, assign_offsets
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.alignment import ALIGNMENT
 from tests.helpers.event_counts import calls
 from tests.helpers.examples import examples
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnefc.runtime.memory.arena_pool import MAX_IDLE, ArenaPool
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.alignment import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from nnefc.kernels.target.processor import model_name
 from nnefc.model_cache.facts import DOCUMENT, PATH
 from nnefc.runtime.artifact.artifact_file import open_mapping
 from nnefc.runtime.cache.entry_format import Header
-from nnefc.runtime.cache.survey import nearest_difference
+from nnefc.runtime.cache.report import nearest_difference
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:

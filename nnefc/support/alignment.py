@@ -1,4 +1,4 @@
-"""Constants of all supported machines."""
+"""Bytes of a cache line, and the alignment of buffers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from nnefc.runtime.compile.compile_unit import Function
 from nnefc.runtime.compile.kernel_compiler import object_code_for
 from nnefc.runtime.compile.support_code import SUPPORT_MODULES
 from nnefc.runtime.run.team import SPINS, SYSTEM_CALLS
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.alignment import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 

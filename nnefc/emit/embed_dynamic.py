@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nnefc.emit.constants import ConstantPlacer, ObjectData
-from nnefc.emit.embedding import (
+from nnefc.emit.embed_static import (
     EmbeddedObject,
     aligned_to,
     common_words,
@@ -23,7 +23,7 @@ from nnefc.kernels.abi import LAUNCH_BYTES
 from nnefc.kernels.embedded.model_layout import DIMS, MODEL, PATTERN, PIECE, TABLE
 from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
 from nnefc.runtime.memory.caller_arrays import TensorSpec
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.alignment import ALIGNMENT
 from nnefc.symbolic.linear_shapes import LinearShapes
 
 Array = np.ndarray[Any, Any]
