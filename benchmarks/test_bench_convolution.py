@@ -1,5 +1,7 @@
-"""Convolutions with bias and rectifier: dense, pointwise, strided, first layers, depthwise,
-grouped, dilated, transposed, one- and three-dimensional.
+"""Convolutions with bias and rectifier, of many kinds.
+
+Dense, pointwise, strided, first layers, depthwise, grouped, dilated, transposed, one- and
+three-dimensional.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

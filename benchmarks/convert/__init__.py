@@ -1,0 +1,1 @@
+"""Networks as ONNX files and as PyTorch modules, for other engines."""

@@ -1,4 +1,4 @@
-"""Limits on the sizes of folders, files and functions; packages have docstrings."""
+"""Limits on the sizes of folders, files and functions; modules say what they hold."""
 
 from __future__ import annotations
 
@@ -56,8 +56,7 @@ def test_folders_are_small() -> None:
     assert not many, f"more than {FOLDER_FILES} files"
 
 
-@pytest.mark.parametrize(
-    "package", [name for name, path in modules().items() if path.name == "__init__.py"]
-)
-def test_packages_have_docstrings(package: str) -> None:
-    assert ast.get_docstring(tree(modules()[package]))
+@pytest.mark.parametrize("module", modules())
+def test_the_first_line_of_a_module_is_a_sentence(module: str) -> None:
+    first, *_ = (ast.get_docstring(tree(modules()[module])) or "").split("\n")
+    assert first.endswith(".") and len(first.split()) > 2

@@ -1,4 +1,4 @@
-"""Cumulative sums."""
+"""Cumulative sums along an axis."""
 
 from __future__ import annotations
 
