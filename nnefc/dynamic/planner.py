@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey, Shapes
-from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+from nnefc.runtime.plan.symbolic_executable import SymbolicExecutable
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.symbolic.sym_int_base import Untraceable
 

@@ -13,7 +13,7 @@ from nnefc.dynamic.planner import PLAN_BYTES, Planner, Request, SymbolicPlan
 from nnefc.dynamic.stored_source import StoredSource
 from nnefc.kernels.target.isa import host
 from nnefc.runtime.memory.arena_pool import ArenaPool
-from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+from nnefc.runtime.plan.symbolic_executable import SymbolicExecutable
 from nnefc.support.errors import Diagnostic, NnefError, Place, warn
 from nnefc.support.fork_safe import Lazy
 

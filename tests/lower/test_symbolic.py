@@ -19,7 +19,7 @@ from nnefc.ops.tools.table import operations
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey
-from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
+from nnefc.runtime.plan.symbolic_executable import SymbolicExecutable
 from nnefc.runtime.plan.trace_template import TracedProgram, compile_template
 from nnefc.support.errors import NnefError
 from nnefc.symbolic import captured_values as captured_values
