@@ -206,12 +206,12 @@ def test_every_form_of_import_is_seen(package: Path, statement: str) -> None:
     a = package / "kernels" / "a.py"
     a.write_text(f'"""A comment names nnefc.kernels.c."""\n{statement}\n')
     others = {name: package / "kernels" / f"{name}.py" for name in "bcd"}
-    others["hardware"] = package / "support" / "hardware.py"
+    others["alignment"] = package / "support" / "alignment.py"
     for path in others.values():
         path.write_text("")
     needed = {name.rpartition(".")[2] for name in imported(a)}
-    if "hardware" in statement:
-        needed = {"hardware"}
+    if "alignment" in statement:
+        needed = {"alignment"}
     assert len(needed) >= 1
     before = name_of("a.kernel")
     for name, path in others.items():
