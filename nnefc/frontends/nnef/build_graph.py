@@ -1,4 +1,4 @@
-"""Elaborate a document to its graph: declarations, fragments, then the graph's body."""
+"""Build the graph of a document: declarations, fragments, then the graph's body."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.nnef import typed_tree as tree
-from nnefc.frontends.nnef.check import TypeChecker
+from nnefc.frontends.nnef.build_operations import Elaborator, ImportChoices, abstract
+from nnefc.frontends.nnef.check_types import TypeChecker
 from nnefc.frontends.nnef.custom_fragments import resolve
-from nnefc.frontends.nnef.declare import Declaration, DeclaredOperations, declare
-from nnefc.frontends.nnef.elaborate import Elaborator, ImportChoices, abstract
 from nnefc.frontends.nnef.evaluate import CallFrame, Evaluator, RecursionTooDeep
+from nnefc.frontends.nnef.operation_declarations import Declaration, DeclaredOperations, declare
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.frontends.nnef.variable_literals import StoredData, VariableLiterals
 from nnefc.ir import Graph, Value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnefc.frontends.nnef.declare import Declaration, same_signature
+from nnefc.frontends.nnef.operation_declarations import Declaration, same_signature
 from nnefc.ops import custom
 from nnefc.support.errors import Diagnostics, Place
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.nnef import typed_tree as tree
-from nnefc.frontends.nnef.declare import Declaration
-from nnefc.frontends.nnef.elaborate import Elaborator, abstract
+from nnefc.frontends.nnef.build_operations import Elaborator, abstract
+from nnefc.frontends.nnef.operation_declarations import Declaration
 from nnefc.frontends.nnef.operators import UndefinedResult
 from nnefc.frontends.nnef.types import Array, Primitive, Tensor, Tuple, Type
 from nnefc.ir import Location, Value

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nnefc.frontends.nnef.declare import Declaration, standard
+from nnefc.frontends.nnef.operation_declarations import Declaration, standard
 from nnefc.frontends.nnef.standard_form import require_standard_form
 from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type, deduce, is_generic
 from nnefc.ir import Graph, Op, Value

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from nnefc.frontends.nnef import typed_tree as tree
-from nnefc.frontends.nnef.declare import Declaration, Parameter
+from nnefc.frontends.nnef.operation_declarations import Declaration, Parameter
 from nnefc.frontends.nnef.types import (
     ANY,
     INTEGER,

@@ -17,11 +17,11 @@ import numpy as np
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.build_graph import Elaboration
-from nnefc.frontends.nnef.check import TypeChecker
-from nnefc.frontends.nnef.declare import Declaration, DeclaredOperations, standard
-from nnefc.frontends.nnef.elaborate import Elaborator, ImportChoices
+from nnefc.frontends.nnef.build_operations import Elaborator, ImportChoices
+from nnefc.frontends.nnef.check_types import TypeChecker
 from nnefc.frontends.nnef.evaluate import CallFrame, Evaluator
 from nnefc.frontends.nnef.invoke import bind_arguments
+from nnefc.frontends.nnef.operation_declarations import Declaration, DeclaredOperations, standard
 from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.tools.build import build

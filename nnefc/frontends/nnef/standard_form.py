@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from nnefc.frontends.nnef.declare import standard
+from nnefc.frontends.nnef.operation_declarations import standard
 from nnefc.ir import DType, Graph, Op
 from nnefc.ops.core.interface import interface
 from nnefc.ops.custom import spec as custom_spec

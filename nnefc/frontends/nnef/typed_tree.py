@@ -1,6 +1,6 @@
 """The typed tree: expressions after type checking, with names resolved.
 
-`check` builds it from the syntax tree, `evaluate` computes it.  Operators on tensors are
+`check_types` builds it from the syntax tree, `evaluate` computes it.  Operators on tensors are
 `Call`s like invocations; values of arrays and tuples are Python tuples.
 """
 
@@ -14,7 +14,7 @@ from nnefc.frontends.nnef.types import ANY, Array, Primitive, Tensor, Tuple, Typ
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
-    from nnefc.frontends.nnef.declare import Declaration
+    from nnefc.frontends.nnef.operation_declarations import Declaration
 
 
 @dataclass(slots=True)

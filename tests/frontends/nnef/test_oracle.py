@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nnefc.frontends.nnef import import_text
-from nnefc.frontends.nnef.declare import Declaration, standard
+from nnefc.frontends.nnef.operation_declarations import Declaration, standard
 from nnefc.frontends.nnef.types import Array, Primitive, Tensor, Tuple, Type
 from nnefc.ops.tools import table
 from nnefc.support.errors import NnefError

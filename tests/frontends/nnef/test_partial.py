@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnefc.frontends.nnef import check_document
-from nnefc.frontends.nnef.declare import ONLY_IN_GRAPH, Declaration, standard
+from nnefc.frontends.nnef.operation_declarations import ONLY_IN_GRAPH, Declaration, standard
 from nnefc.frontends.nnef.types import Array
 from nnefc.ops.tools import table
 from nnefc.support.errors import Diagnostics, NnefError

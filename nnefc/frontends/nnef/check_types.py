@@ -13,9 +13,9 @@ from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.check_operators import OperatorChecker
-from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, DeclaredOperations
 from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype, check_types
 from nnefc.frontends.nnef.left_side_text import describe_target, structure_hint
+from nnefc.frontends.nnef.operation_declarations import LITERALS, ONLY_IN_GRAPH, DeclaredOperations
 from nnefc.frontends.nnef.results import target_lengths
 from nnefc.frontends.nnef.types import (
     ANY,
