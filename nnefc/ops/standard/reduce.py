@@ -1,4 +1,4 @@
-"""Reductions (4.4).
+"""Reductions along axes (4.4).
 
 Several axes are reduced together.  Indices of argmax_reduce and argmin_reduce count the reduced
 dimensions in row-major order, and name the first of equal items; the text defines neither.  Without
