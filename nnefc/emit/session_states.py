@@ -10,7 +10,7 @@ from nnefc.emit.shape_code import ShapeCode
 from nnefc.kernels.embedded.model_layout import SESSION, SESSION_USE
 from nnefc.runtime.artifact.build_dynamic import PatternBuild
 from nnefc.runtime.memory.caller_arrays import TensorSpec
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)

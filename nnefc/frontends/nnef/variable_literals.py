@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from nnefc.frontends.nnef import typed_tree as tree
-from nnefc.frontends.nnef.declare import Declaration, Parameter
-from nnefc.frontends.nnef.elaborate import Elaborator
+from nnefc.frontends.nnef.build_operations import Elaborator
+from nnefc.frontends.nnef.operation_declarations import Declaration, Parameter
 from nnefc.frontends.nnef.types import OPAQUE, Primitive, Tensor
 from nnefc.frontends.nnef.variable_data import Array, convert_items
 from nnefc.ir import Value
