@@ -3,7 +3,8 @@
 Negative indices count from the end.  The first index out of range becomes the error of the call.
 A kernel computes with `clamped(from_end(number, extent), extent)`, which is always valid, and
 accumulates whether the two steps differ.  If they do for any index, it calls the function of
-`first_wrong`.  The loop over the items has no branch.
+`first_wrong`.  The loop over the items has no branch.  `gather.rows` instead compares the lowest
+and the highest of some indices before it uses them.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
