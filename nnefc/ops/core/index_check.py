@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from nnefc.ops.core.arrays import Array
+
+_checks_indices: ContextVar[bool] = ContextVar("checks_indices", default=True)
+
+
+@contextmanager
+def checking_indices(check: bool) -> Generator[None]:
+    """Within the block, references check indices; or they use the nearest item, unless `check`."""
+    token = _checks_indices.set(check)
+    try:
+        yield
+    finally:
+        _checks_indices.reset(token)
 
 
 class WrongIndex(LookupError):
@@ -26,12 +41,15 @@ def checked_indices(indices: Array, extent: Any, *, counts_from_end: bool = True
 
     Negative indices count from the end, if `counts_from_end`.  `extent` may be an array of extents,
     one for each item along the last dimension.
+
+    In `checking_indices(False)`, the nearest valid index replaces it, if any index is valid.
     """
     extents = np.broadcast_to(extent, indices.shape)
     lowest = -extents if counts_from_end else np.zeros_like(extents)
     wrong = np.flatnonzero((indices < lowest) | (indices >= extents))
-    if wrong.size:
+    if wrong.size and (_checks_indices.get() or not extents.all()):
         first = int(wrong[0])
         valid = int(lowest.reshape(-1)[first]), int(extents.reshape(-1)[first])
         raise WrongIndex(indices, first, valid)
-    return np.where(indices < 0, indices + extents, indices)
+    from_end = np.where(indices < 0, indices + extents, indices) if counts_from_end else indices
+    return np.clip(from_end, 0, extents - 1)

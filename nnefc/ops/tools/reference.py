@@ -17,7 +17,7 @@ from nnefc.ir import Expression, Graph, Op, TensorType, Value
 from nnefc.ir.graph import walk
 from nnefc.ops.core.arrays import Array, widen, wrap
 from nnefc.ops.core.broadcast import align
-from nnefc.ops.core.index_check import WrongIndex
+from nnefc.ops.core.index_check import WrongIndex, checking_indices
 from nnefc.ops.core.interface import kind_of, sequence
 from nnefc.ops.core.spec import Interpreter, Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
@@ -46,12 +46,14 @@ def evaluate(
     *,
     keep: Literal["outputs", "all"] = "outputs",
     lookup: Lookup = no_custom,
+    check_indices: bool = True,
 ) -> Evaluation:
     """Run `graph` once.
 
     `inputs`: by name of the graph's inputs.  `variables`: by label, in any case; they override the
     data in the graph.  `keep`: with "outputs", values are dropped after their last use.
-    `lookup`: custom operations, which are computed by their expansion.
+    `lookup`: custom operations, which are computed by their expansion.  `check_indices`: False
+    uses the nearest item for an index out of range.
     Raises NnefError: `input/...` for inputs that are missing, unknown, or of a wrong shape or type;
     `data/variable` for variables without data; `custom/reference` for operations that have neither
     reference nor expansion.
@@ -59,7 +61,7 @@ def evaluate(
     values = _inputs(graph, inputs)
     initial = _variables(graph, variables or {})
     _require_computable(graph, lookup)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), checking_indices(check_indices):
         updated = _run(graph, values, initial, keep, lookup)
     outputs = {n: values[v] for n, v in zip(graph.output_names, graph.outputs)}
     return Evaluation(outputs, values, {**initial, **updated})
