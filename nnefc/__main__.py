@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line; Ctrl-C while it is imported prints no traceback."""
     try:
-        from nnefc.cli import main as run  # takes 0.1 s
+        from nnefc.cli import main as run  # takes 0.06 s
 
         run()
     except KeyboardInterrupt:

@@ -1,7 +1,8 @@
 """The command line: `nnefc check | inspect | run | compare | compile | tune | bench | ...`.
 
-Each command is a function named like it, in a module or package of that name.  Commands import
-the compiler inside the function, so that `--help` and completion answer at once.
+Each command is a function named like it, in a module or package of that name, which is imported
+when the command is called.  Commands import the compiler inside the function, so that `--help` and
+completion answer at once.
 """
 
 from __future__ import annotations
@@ -9,33 +10,38 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from nnefc.cli.bench import command as bench_command
-from nnefc.cli.cache import command as cache_command
-from nnefc.cli.check import check
-from nnefc.cli.compare.command import compare
-from nnefc.cli.compile import command as compile_command
-from nnefc.cli.demo import demo
-from nnefc.cli.flatten import flatten
-from nnefc.cli.inspect import command as inspect_command
-from nnefc.cli.ops import ops
-from nnefc.cli.profile import command as profile_command
-from nnefc.cli.run import run
 from nnefc.cli.support.cache_notice import forget_stored, tell_of_stored_models
 from nnefc.cli.support.diagnostics import forget_reported, report, reported_warnings
 from nnefc.cli.support.printing import print_errors
 from nnefc.cli.support.streams import discard_output, prepare_output
-from nnefc.cli.tune import tune
 
 if TYPE_CHECKING:
     from nnefc.support.errors import Diagnostic
 
 PROGRAM = "nnefc"
 """The name in usage texts and completion, also under `python -m nnefc`."""
+
+COMMANDS: Final = {
+    "check": ("check:check", "Report the errors of documents and of their data."),
+    "inspect": ("inspect.command:inspect", "Show operations, shapes, parameters and memory."),
+    "flatten": ("flatten:flatten", "Print a document without fragments and expressions."),
+    "run": ("run:run", "Run a model, and print or write its outputs."),
+    "compare": ("compare.command:compare", "Compare a compiled model with the float64 reference."),
+    "compile": ("compile.command:compile_", "Compile a model, show its plan, and save it."),
+    "tune": ("tune:tune", "Measure and store the fastest algorithms for convolutions."),
+    "bench": ("bench.command:bench", "Measure the latency and throughput of a model."),
+    "profile": ("profile.command:profile", "Show where the time of an inference goes."),
+    "ops": ("ops:ops", "List or describe operations."),
+    "demo": ("demo:demo", "Recognise handwritten digits with a trained network."),
+    "cache": ("cache.command:cache", "List, explain, verify, clear and warm the cache."),
+}
+"""For each command, the module below `nnefc.cli` with its function or group, and its short help."""
 
 _UsageError: Any = typer.BadParameter.__base__
 """The error of a wrong command line, which typer does not export."""
@@ -46,7 +52,14 @@ class Interrupted(Exception):
 
 
 class _Commands(TyperGroup):
-    """Commands that raise `Interrupted` for Ctrl-C, which some versions of typer swallow."""
+    """Commands that are imported when they are called.
+
+    They raise `Interrupted` for Ctrl-C, which some versions of typer swallow.
+    """
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name else command, rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -64,21 +77,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name, command in {
-    "check": check,
-    "inspect": inspect_command.inspect,
-    "flatten": flatten,
-    "run": run,
-    "compare": compare,
-    "compile": compile_command.compile_,
-    "tune": tune,
-    "bench": bench_command.bench,
-    "profile": profile_command.profile,
-    "ops": ops,
-    "demo": demo,
-}.items():
-    app.command(name)(command)
-app.add_typer(cache_command.cache, name="cache")
+
+
+def _unloaded() -> None:
+    """Stands for a command that `load_command` imports."""
+
+
+for _name, (_, _help) in COMMANDS.items():
+    app.command(_name, short_help=_help)(_unloaded)
+
+
+def load_command(name: str) -> Any:
+    """Import a command of `COMMANDS`."""
+    from nnefc.cli.support.option_groups import expand_groups
+
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command = getattr(import_module(f"nnefc.cli.{module}"), attribute)
+    if not isinstance(command, typer.Typer):
+        function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
+        command.command(name)(expand_groups(function))
+    return typer.main.get_command(command)
 
 
 def _version(show: bool) -> None:

@@ -9,8 +9,8 @@ import typer
 
 from nnefc.cli.support.artifacts import report_counts
 from nnefc.cli.support.import_and_compile import load
-from nnefc.cli.support.options import Dialect, LimitOptions, Model, Shapes, parse_import
-from nnefc.cli.support.symbols import Symbols
+from nnefc.cli.support.option_groups import SourceOptions
+from nnefc.cli.support.options import Model
 
 
 def flatten(
@@ -19,10 +19,8 @@ def flatten(
         Path | None,
         typer.Option("--output", "-o", readable=False, help="File to write instead of printing."),
     ] = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
-    limit: LimitOptions = None,
+    *,
+    source: SourceOptions,
 ) -> None:
     """Print the flattened document (chapter 6 of the specification).
 
@@ -41,9 +39,7 @@ def flatten(
     from nnefc.formats.atomic import replace_file
     from nnefc.frontends.nnef.flatten import flatten as flattened
 
-    graph = load(
-        model, parse_import(shapes=shape, symbols=symbol, limits=limit, data=False, dialect=dialect)
-    )
+    graph = load(model, source.import_config(load_data=False))
     text = flattened(graph)
     report_counts(graph)
     if output is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -10,25 +11,10 @@ import typer
 from nnefc.cli.support.artifacts import require_suffix
 from nnefc.cli.support.inputs import read_inputs
 from nnefc.cli.support.opened_model import ArtifactModel, OpenedModel, open_model
-from nnefc.cli.support.options import (
-    Accuracy,
-    Batch,
-    Dialect,
-    Inputs,
-    Json,
-    LimitOptions,
-    ModelOrArtifact,
-    RandomInputs,
-    RandomWeights,
-    Scalar,
-    Shapes,
-    Threads,
-    usage,
-)
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, InputOptions
+from nnefc.cli.support.options import Json, ModelOrArtifact, RandomInputs, Threads, usage
 from nnefc.cli.support.outputs import check_output_path, write_outputs
-from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 from nnefc.cli.support.printing import console, print_json, print_table, table
-from nnefc.cli.support.symbols import Symbols
 from nnefc.formats.recognise_artifact import SUFFIX
 
 if TYPE_CHECKING:
@@ -86,25 +72,17 @@ Save = Annotated[
 def run(
     context: typer.Context,
     model: ModelOrArtifact,
-    input: Inputs = None,
-    mean: Mean = None,
-    std: Std = None,
-    layout: Layout = "auto",
+    inputs: InputOptions,
     output: Output = None,
     reference: Reference = False,
     steps: Steps = 1,
     save: Save = None,
     random_inputs: RandomInputs = None,
-    random_weights: RandomWeights = None,
-    batch: Batch = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
-    scalar: Scalar = "float32",
     threads: Threads = None,
-    accuracy: Accuracy = "fast",
     json: Json = False,
-    limit: LimitOptions = None,
+    *,
+    compiling: CompileOptions,
+    document: DocumentOptions,
 ) -> None:
     """Run a model, and print or write its outputs.
 
@@ -135,7 +113,15 @@ def run(
         raise usage("--save writes the variables of the compiled model: not with --reference")
     if output is not None:
         check_output_path(output)
-    results = _results(context, reference, threads, save)
+    pictures, needs_data = inputs.pictures(), random_inputs is None
+    opened = open_model(
+        context, model, document, compiling, files=inputs.input, needs_data=needs_data
+    )
+    if save is not None and isinstance(opened, ArtifactModel):
+        require_suffix("--save", save)
+    arrays = read_inputs(opened.inputs, inputs.input, random_inputs, pictures)
+    run = opened.evaluate if reference else partial(_run_compiled, opened, threads, save)
+    results = run(arrays, steps)
     if output is not None:
         write_outputs(output, results)
     if json:
@@ -144,27 +130,12 @@ def run(
         _print_outputs(results)
 
 
-def _results(
-    context: typer.Context, reference: bool, threads: int | None, save: Path | None
-) -> Mapping[str, Array]:
-    """The results of the last cycle, by name."""
-    typed = context.params
-    pictures = PictureOptions.of(context)
-    opened = open_model(context)
-    if save is not None and isinstance(opened, ArtifactModel):
-        require_suffix("--save", save)
-    inputs = read_inputs(opened.inputs, typed["input"], typed["random_inputs"], pictures)
-    if reference:
-        return opened.evaluate(inputs, typed["steps"])
-    return _run_compiled(opened, inputs, threads, typed["steps"], save)
-
-
 def _run_compiled(
     opened: OpenedModel,
-    inputs: Mapping[str, Array],
     threads: int | None,
-    steps: int,
     save: Path | None,
+    inputs: Mapping[str, Array],
+    steps: int,
 ) -> Mapping[str, Array]:
     """The results of the last of `steps` calls; then write the model to `save`."""
     compiled = opened.compile_stateful(threads)

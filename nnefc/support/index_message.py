@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnefc.support.errors import Diagnostic, NnefError, Place
 
 RULE = "input/index"
-_HINT = "check_indices=False uses the nearest item instead"
+_HINT = "check_indices=False (--no-check-indices) uses the nearest item instead"
 
 
 def index_error(

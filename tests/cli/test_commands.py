@@ -138,6 +138,7 @@ def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> N
     from nnefc.cli.compare.comparison import Comparison
     from nnefc.cli.compare.tensors import compare_graph
     from nnefc.ir import DType, Graph, Op, TensorType
+    from nnefc.options.compile_config import CompileConfig
 
     type_ = TensorType(DType.FLOAT32, (2,))
     graph = Graph("g")
@@ -147,7 +148,7 @@ def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> N
     graph.add_output(z, "y")
     graph.add_output(x, "y")
     comparison = Comparison()
-    compare_graph(comparison, graph, {"x": np.array([1, 2], np.float32)}, threads=1)
+    compare_graph(comparison, graph, {"x": np.array([1, 2], np.float32)}, CompileConfig(1))
     found = [(row.kind, row.deviation.error) for row in comparison.rows]
     assert found == [("tensor", 0)] * 2 + [("output", 0)] * 2
 

@@ -95,7 +95,7 @@ def test_completion_under_python_m() -> None:
     assert shown.strip().endswith("_nnefc_completion nnefc")
 
 
-@pytest.mark.parametrize("module", ["typer", "nnefc.cli.run", "json"])
+@pytest.mark.parametrize("module", ["typer", "nnefc.cli.support.streams", "nnefc.cli.ops", "json"])
 def test_interrupts_while_the_command_line_is_imported(module: str) -> None:
     code = (
         "import sys\n"

@@ -184,7 +184,7 @@ def test_cache_commands(cli: Cli, folder: Path, rows: str) -> None:
 
 
 def test_names_are_completed(rows: str) -> None:
-    from nnefc.cli.support.symbols import symbols_of
+    from nnefc.cli.support.symbol_option import symbols_of
 
     assert symbols_of(rows) == ["B", "S", "Past"]
     assert symbols_of(os.devnull) == []

@@ -380,7 +380,7 @@ def test_warm_for_several_shapes(cli: Cli, folder: Path, tmp_path: Path) -> None
 
 
 def test_warm_covers_graphs_with_states(text: str) -> None:
-    needed = list(graphs_to_warm([text], parse_import(shapes=["x=1,8,4"])))
+    needed = list(graphs_to_warm({text: parse_import(shapes=["x=1,8,4"])}))
     assert [(len(each.graph.inputs), each.dynamic_shapes) for each in needed] == [
         (1, False),
         (1, True),

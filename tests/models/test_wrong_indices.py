@@ -42,7 +42,7 @@ graph embedding( ids ) -> ( rows )
 VALID = np.array([[0, 9, 2], [3, -10, -1]])
 WRONG = np.array([[0, 9, 2], [3, 10, -11]])
 MESSAGE = "gather %rows: index 10 at [1, 1] of 'ids' is not in the range -10 to 9"
-HINT = "check_indices=False uses the nearest item instead"
+HINT = "check_indices=False (--no-check-indices) uses the nearest item instead"
 
 
 def error(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

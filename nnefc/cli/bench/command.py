@@ -10,7 +10,6 @@ import typer
 
 from nnefc.cli.bench.parallel_calls import Load, stream_facts
 from nnefc.cli.bench.tables import print_facts
-from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.inputs import read_files
 from nnefc.cli.support.measurements import require_seconds
 from nnefc.cli.support.opened_model import (
@@ -20,26 +19,18 @@ from nnefc.cli.support.opened_model import (
     OpenedModel,
     open_model,
 )
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, InputOptions
 from nnefc.cli.support.options import (
-    Accuracy,
-    Batch,
-    Dialect,
     Duration,
-    Inputs,
     Json,
-    LimitOptions,
     ModelOrArtifact,
-    RandomWeights,
-    Scalar,
-    Shapes,
     parse_limits,
     parse_shapes,
     parse_symbols,
     usage,
 )
-from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 from nnefc.cli.support.printing import console, print_json
-from nnefc.cli.support.symbols import Symbols, print_symbols, symbol_facts
+from nnefc.cli.support.symbols import print_symbols, symbol_facts
 
 Warmup = Annotated[float, typer.Option(help="Seconds to run before measuring.")]
 Streams = Annotated[
@@ -72,22 +63,14 @@ def bench(
     seconds: Duration = 3.0,
     warmup: Warmup = 0.5,
     streams: Streams = 1,
-    input: Inputs = None,
-    mean: Mean = None,
-    std: Std = None,
-    layout: Layout = "auto",
     cold: Cold = True,
     compare: Compare = None,
-    random_weights: RandomWeights = None,
-    batch: Batch = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
-    scalar: Scalar = "float32",
     threads: ThreadCounts = None,
-    accuracy: Accuracy = "fast",
     json: Json = False,
-    limit: LimitOptions = None,
+    *,
+    inputs: InputOptions,
+    compiling: CompileOptions,
+    document: DocumentOptions,
 ) -> None:
     """Measure the latency and throughput of a compiled model.
 
@@ -119,11 +102,12 @@ def bench(
     require_seconds("--duration", seconds)
     require_seconds("--warmup", warmup, zero=True)
     counts, earlier = parse_threads(threads), _earlier(compare)
-    opened = open_model(context, chooses=True)
-    given = read_files(opened.inputs, input, PictureOptions.of(context))
+    pictures = inputs.pictures()
+    opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)
+    given = read_files(opened.inputs, inputs.input, pictures)
     facts = _measure(opened, model, counts, Load(streams, warmup, seconds, given))
     if cold and (isinstance(opened, ArtifactModel) or not opened.needs_session):
-        stages = _cold_start(context, opened, counts[0])
+        stages = _cold_start(model, document, opened, counts[0])
         facts["cold_start_ms"] = {stage: 1e3 * t for stage, t in stages.items()}
     _report(facts, earlier, compare, json)
 
@@ -211,28 +195,31 @@ def _batch(opened: OpenedModel) -> int:
 
 
 def _cold_start(
-    context: typer.Context, opened: OpenedModel, threads: int | None
+    model: str, document: DocumentOptions, opened: OpenedModel, threads: int | None
 ) -> dict[str, float]:
     """Seconds of the stages in which a fresh process starts and runs the model once."""
     from dataclasses import asdict
 
     from nnefc.cli.bench.cold_start import cold_start, cold_start_of_artifact
 
-    options = DocumentOptions.of(context)
     if isinstance(opened, ArtifactModel | DynamicArtifactModel):
         shapes = {value.name: value.type.dims for value in opened.inputs}
-        return cold_start_of_artifact(options.model, threads, shapes)
+        return cold_start_of_artifact(model, threads, shapes)
     return cold_start(
-        options.model,
+        model,
         import_options={
             "shapes": parse_shapes(opened.shapes),
-            "symbols": parse_symbols(options.symbol),
-            "random_weights": options.random_weights,
-            "scalar": options.scalar,
-            "dialect": options.dialect,
+            "symbols": parse_symbols(document.symbol),
+            "random_weights": document.random_weights,
+            "scalar": document.scalar,
+            "dialect": document.dialect,
         },
-        compile_options={"threads": threads, "accuracy": opened.accuracy},
-        limits=asdict(parse_limits(options.limit)),
+        compile_options={
+            "threads": threads,
+            "accuracy": opened.compiling.accuracy,
+            "check_indices": not opened.compiling.no_check_indices,
+        },
+        limits=asdict(parse_limits(document.limit)),
     )
 
 

@@ -12,25 +12,16 @@ from nnefc.cli.cache.explain import explain
 from nnefc.cli.cache.folders import open_all, open_kernels, open_weights
 from nnefc.cli.cache.listing import SECONDS, list_entries
 from nnefc.cli.cache.weights import survey_weights
-from nnefc.cli.support.options import (
-    Dialect,
-    Json,
-    RandomWeights,
-    Shapes,
-    Threads,
-    parse_import,
-    usage,
-)
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, expand_groups
+from nnefc.cli.support.options import Json, Threads, usage
 from nnefc.cli.support.printing import count, print_json, progress, size
-from nnefc.cli.support.symbols import Symbols
 
 cache = typer.Typer(
     help="The cache of compiled kernels and models on disk, shared by all processes.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
-cache.command("list")(list_entries)
-cache.command("explain")(explain)
 
 _SECONDS: Final = {**SECONDS, "w": 7 * SECONDS["d"]}
 
@@ -71,7 +62,13 @@ def path(json: Json = False) -> None:
         typer.echo(folder)
 
 
-@cache.command("verify")
+cache.command("list", short_help="List the entries.")(list_entries)
+cache.command("explain", short_help="Show which kernels of a model are cached, and why not.")(
+    expand_groups(explain)
+)
+
+
+@cache.command("verify", short_help="Compare the checksums of all entries.")
 def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Remove damaged entries.")] = False,
     json: Json = False,
@@ -116,7 +113,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@cache.command("clear")
+@cache.command("clear", short_help="Remove entries.")
 def clear(
     older_than: Annotated[
         str | None,
@@ -165,16 +162,16 @@ Models = Annotated[
 MoreModels = Annotated[list[str] | None, typer.Option("--models", "-m", hidden=True)]
 
 
-@cache.command("warm")
+@cache.command("warm", short_help="Compile kernels and models ahead of time.")
+@expand_groups
 def warm(
     models: Models = None,
     more_models: MoreModels = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    random_weights: RandomWeights = None,
-    dialect: Dialect = "auto",
     threads: Threads = None,
     json: Json = False,
+    *,
+    compiling: CompileOptions,
+    document: DocumentOptions,
 ) -> None:
     """Compile kernels ahead of time; by default, the kernels that most networks need.
 
@@ -195,20 +192,15 @@ def warm(
     """
     from nnefc.cli.cache.models import store_model
     from nnefc.cli.cache.warm import compile_missing, graphs_to_warm, kernels_of
-    from nnefc.options.compile_config import CompileConfig
 
     names = [*(models or ()), *(more_models or ())]
-    if (shape or symbol) and not names:
-        option = "--shape" if shape else "--symbol"
-        raise usage(f"{option} needs a model", "name one: nnefc cache warm net.nnef.tgz")
-    folder = open_kernels()
+    if not names and (options := document.changed()):
+        raise usage(f"{options[0]} needs a model", "name one: nnefc cache warm net.nnef.tgz")
+    folder, config = open_kernels(), compiling.config(threads)
     start = time.perf_counter()
-    importing = parse_import(
-        shapes=shape, symbols=symbol, random_weights=random_weights, dialect=dialect
-    )
-    report = compile_missing(kernels_of(graphs_to_warm(names, importing), threads))
-    config = CompileConfig.of(threads)
-    stored = sum(store_model(name, importing, config) for name in names)
+    importing = {name: document.config_of(name) for name in names}
+    report = compile_missing(kernels_of(graphs_to_warm(importing), config))
+    stored = sum(store_model(name, each, config) for name, each in importing.items())
     seconds = time.perf_counter() - start
     if json:
         facts = {"kernels": report.kernels, "compiled": report.compiled, "models_kept": stored}

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from nnefc.cli.cache.folders import open_kernels
 from nnefc.cli.cache.models import ModelLookup, look_up_model
-from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.import_and_compile import load
-from nnefc.cli.support.options import (
-    Accuracy,
-    Dialect,
-    Json,
-    LimitOptions,
-    Model,
-    RandomWeights,
-    Scalar,
-    Shapes,
-    Threads,
-)
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
+from nnefc.cli.support.options import Json, Model, Threads
 from nnefc.cli.support.printing import (
     abbreviate,
     console,
@@ -31,7 +19,6 @@ from nnefc.cli.support.printing import (
     progress,
     table,
 )
-from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
@@ -40,17 +27,12 @@ if TYPE_CHECKING:
 
 
 def explain(
-    context: typer.Context,
     model: Model,
-    random_weights: RandomWeights = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
-    scalar: Scalar = "float32",
     threads: Threads = None,
-    accuracy: Accuracy = "fast",
     json: Json = False,
-    limit: LimitOptions = None,
+    *,
+    compiling: CompileOptions,
+    document: DocumentOptions,
 ) -> None:
     """Show for each kernel of a model whether it is shipped or cached, and if not, why.
 
@@ -66,15 +48,12 @@ def explain(
 
         nnefc cache explain graph.nnef --random-weights 1 --json
     """
-    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.cache.report import EntryIndex, survey
 
     with progress("reading") as advance:
         index = EntryIndex.of(survey(open_kernels(), advance))
-    options = DocumentOptions.of(context)
-    importing = options.import_config(options.shapes())
+    importing, config = document.config_of(model), compiling.config(threads)
     graph = load(model, importing)
-    config = CompileConfig.of(threads, accuracy)
     kernels, uncacheable = _look_up_kernels(graph, config, index)
     lookup = look_up_model(model, importing, config)
     if json:

@@ -12,11 +12,12 @@ from nnefc.formats.files import printable
 from nnefc.support.errors import Diagnostic, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
     from nnefc.kernels.template import Kernel
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.options.import_config import ImportConfig
 
 
@@ -36,16 +37,14 @@ class GraphToWarm:
     dynamic_shapes: bool = False
 
 
-def graphs_to_warm(models: Sequence[str], config: ImportConfig) -> Iterator[GraphToWarm]:
+def graphs_to_warm(models: Mapping[str, ImportConfig]) -> Iterator[GraphToWarm]:
     """The graphs of models; without models, the typical graphs of common networks."""
     from nnefc.driver import typical_graphs
 
-    return (
-        _graphs_of_models(models, config) if models else map(GraphToWarm, typical_graphs.graphs())
-    )
+    return _graphs_of_models(models) if models else map(GraphToWarm, typical_graphs.graphs())
 
 
-def _graphs_of_models(models: Iterable[str], config: ImportConfig) -> Iterator[GraphToWarm]:
+def _graphs_of_models(models: Mapping[str, ImportConfig]) -> Iterator[GraphToWarm]:
     """The graphs to compile for each model.
 
     A model with symbolic shapes or states has one graph for `nnefc.compile` and others for
@@ -53,7 +52,7 @@ def _graphs_of_models(models: Iterable[str], config: ImportConfig) -> Iterator[G
     """
     from nnefc.ir import Graph
 
-    for model in models:
+    for model, config in models.items():
         source = read(model, config, sources=True)
         if isinstance(source, Graph):
             yield GraphToWarm(source)
@@ -78,19 +77,15 @@ def _graphs_of_source(model: str, source: GraphSource, shapes: Shapes) -> Iterat
         yield GraphToWarm(source.graph(sample.shapes, states=states), dynamic_shapes=True)
 
 
-def kernels_of(graphs: Iterable[GraphToWarm], threads: int | None) -> list[Kernel]:
-    """The kernels of graphs and their relatives.
-
-    For one thread and for `threads` (None: one for each processor).
-    """
+def kernels_of(graphs: Iterable[GraphToWarm], config: CompileConfig) -> list[Kernel]:
+    """The kernels of graphs and their relatives, for one thread and for those of `config`."""
     from nnefc.driver.lower import lower_graph
-    from nnefc.options.compile_config import CompileConfig
 
     kernels: dict[Kernel, None] = {}
     for each in graphs:
-        for count in dict.fromkeys([threads, 1]):
+        for threads in dict.fromkeys([config.threads, 1]):
             program = lower_graph(
-                each.graph, CompileConfig(count), dynamic_shapes=each.dynamic_shapes
+                each.graph, config._replace(threads=threads), dynamic_shapes=each.dynamic_shapes
             )
             for kernel in program.kernels:
                 kernels.update(dict.fromkeys([kernel, *kernel.relatives()]))

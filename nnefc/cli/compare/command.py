@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,23 +16,9 @@ from nnefc.cli.compare.dump import dumping
 from nnefc.cli.compare.report import report
 from nnefc.cli.support.inputs import no_data, read_turns
 from nnefc.cli.support.opened_model import DocumentModel, is_typed, open_model
-from nnefc.cli.support.options import (
-    Accuracy,
-    Batch,
-    Dialect,
-    Inputs,
-    Json,
-    LimitOptions,
-    ModelOrArtifact,
-    RandomInputs,
-    RandomWeights,
-    Scalar,
-    Shapes,
-    Threads,
-    usage,
-)
-from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
-from nnefc.cli.support.symbols import Symbols, symbol_facts
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, InputOptions
+from nnefc.cli.support.options import Json, ModelOrArtifact, RandomInputs, Threads, usage
+from nnefc.cli.support.symbols import symbol_facts
 from nnefc.cli.support.turns import turn_name
 
 if TYPE_CHECKING:
@@ -88,26 +74,18 @@ DumpFolder = Annotated[
 def compare(
     context: typer.Context,
     model: ModelOrArtifact,
-    input: Inputs = None,
-    mean: Mean = None,
-    std: Std = None,
-    layout: Layout = "auto",
+    inputs: InputOptions,
     tolerance: Tolerance = 1e-4,
     all: All = False,
     steps: Steps = None,
     against: AgainstFiles = None,
     dump: DumpFolder = None,
     random_inputs: RandomInputs = 0,
-    random_weights: RandomWeights = None,
-    batch: Batch = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
-    scalar: Scalar = "float32",
     threads: Threads = None,
-    accuracy: Accuracy = "fast",
     json: Json = False,
-    limit: LimitOptions = None,
+    *,
+    compiling: CompileOptions,
+    document: DocumentOptions,
 ) -> None:
     """Compare a compiled model with the float64 reference, tensor by tensor.
 
@@ -134,24 +112,17 @@ def compare(
 
         nnefc compare net.nnefc --dump values
     """
-    comparison, facts = _comparison(context, tolerance)
-    if not report(comparison, tolerance, all, facts, json):
-        raise typer.Exit(1)
-
-
-def _comparison(context: typer.Context, tolerance: float) -> tuple[Comparison, dict[str, Any]]:
-    """The comparison that the command line asks for, and its `symbol_facts`."""
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
-    typed, opened = context.params, open_model(context, chooses=True)
-    outputs = results_of(opened.graph) if typed["against"] else ()
-    turns = read_turns(opened.inputs, typed["input"], PictureOptions.of(context), outputs)
-    seed = typed["random_inputs"] if is_typed(context, "random_inputs") else None
-    comparison = Comparison(against=_against(opened, typed["against"]))
-    with dumping(typed["dump"], tolerance, opened.graph.name) as comparison.dump:
-        inputs = CallInputs(turns, seed)
-        calls = _compare(comparison, opened, inputs, typed["steps"], typed["threads"])
-    return comparison, symbol_facts(opened, calls)
+    opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)
+    outputs = results_of(opened.graph) if against else ()
+    turns = read_turns(opened.inputs, inputs.input, inputs.pictures(), outputs)
+    given = CallInputs(turns, random_inputs if is_typed(context, "random_inputs") else None)
+    comparison = Comparison(against=_against(opened, against))
+    with dumping(dump, tolerance, opened.graph.name) as comparison.dump:
+        calls = _compare(comparison, opened, given, steps, threads)
+    if not report(comparison, tolerance, all, symbol_facts(opened, calls), json):
+        raise typer.Exit(1)
 
 
 def _against(opened: OpenedModel, options: Sequence[str] | None) -> Against | None:
@@ -179,7 +150,7 @@ def _compare(
         _check_data([graph.inputs], [graph], inputs, against)
         arrays = inputs.arrays(graph.inputs, 0)
         compiled = opened.compile(threads)
-        compare_model(comparison, graph, arrays, compiled, threads, opened.accuracy)
+        compare_model(comparison, graph, arrays, compiled, opened.config(threads))
         return None
     if inputs.turns[0] and not opened.later:
         calls = replace(calls, later=calls.first)

@@ -37,7 +37,8 @@ def compare_session(
     are those of the compiled session, whose errors may add up.
     """
     session = opened.compile_session(calls, threads).session()
-    reference = ReferenceSession(calls.source)
+    config = opened.config(threads)
+    reference = ReferenceSession(calls.source, config.check_indices)
     for step, arrays in enumerate(inputs):
         comparison.call = step + 1
         comparison.add_inputs(arrays)
@@ -46,7 +47,7 @@ def compare_session(
             continue
         graph = reference.graph(calls.call(step).shapes)
         states = _in_types_of(graph, reference.state_inputs(graph))
-        compare_tensors(comparison, graph, {**arrays, **states}, threads, opened.accuracy)
+        compare_tensors(comparison, graph, {**arrays, **states}, config)
         found = session.run(arrays)
         expected = reference.run(graph, arrays)
         for name, array in found.items():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from nnefc.cli.compare.comparison import Comparison
     from nnefc.ir import Graph, Value
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.run.compiled_model import CompiledModel
 
     Array = np.ndarray[Any, Any]
@@ -24,12 +25,11 @@ def compare_graph(
     comparison: Comparison,
     graph: Graph,
     inputs: Mapping[str, Array],
-    threads: int | None = None,
-    accuracy: str = "fast",
+    config: CompileConfig,
 ) -> None:
     """`compare_model` for the graph as it is normally compiled."""
-    compiled = compile_graph(graph, threads, accuracy)
-    compare_model(comparison, graph, inputs, compiled, threads, accuracy)
+    compiled = compile_graph(graph, config)
+    compare_model(comparison, graph, inputs, compiled, config)
 
 
 def compare_model(
@@ -37,14 +37,13 @@ def compare_model(
     graph: Graph,
     inputs: Mapping[str, Array],
     compiled: CompiledModel,
-    threads: int | None,
-    accuracy: str,
+    config: CompileConfig,
 ) -> None:
     """Compare the outputs of `compiled`, after all tensors where a reference is needed."""
     comparison.add_inputs(inputs)
     expected: list[Array] = []
     if comparison.needs_reference:
-        expected = compare_tensors(comparison, graph, inputs, threads, accuracy)
+        expected = compare_tensors(comparison, graph, inputs, config)
     outputs = run(compiled, [inputs[value.name] for value in graph.inputs])
     for name, array, reference in zip(graph.output_names, outputs, expected, strict=False):
         comparison.add(name, "output", array, reference)
@@ -55,8 +54,7 @@ def compare_tensors(
     comparison: Comparison,
     graph: Graph,
     inputs: Mapping[str, Array],
-    threads: int | None,
-    accuracy: str,
+    config: CompileConfig,
 ) -> list[Array]:
     """Add a row for each tensor in execution order; return the reference values of the outputs."""
     from nnefc.ops.custom import spec
@@ -72,8 +70,9 @@ def compare_tensors(
     arrays = [inputs[value.name] for value in graph.inputs]
     intermediate: Sequence[Array] = ()
     if tensors:
-        intermediate = run(compile_graph(instrumented, threads, accuracy), arrays)
-    expected = evaluate(instrumented, inputs, keep="all", lookup=spec).values
+        intermediate = run(compile_graph(instrumented, config), arrays)
+    checks = config.check_indices
+    expected = evaluate(instrumented, inputs, keep="all", lookup=spec, check_indices=checks).values
     results = set(outputs)
     with progress("comparing", late=True) as advance:
         for i, ((op, value), array) in enumerate(zip(tensors, intermediate, strict=True)):

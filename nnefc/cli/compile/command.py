@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import typer
-
 from nnefc.cli.compile.dynamic import compile_dynamic, print_dynamic
 from nnefc.cli.compile.emit_c import write_folder
 from nnefc.cli.compile.explain import PassRecorder
@@ -27,24 +25,10 @@ from nnefc.cli.compile.report import CompileReport, graph_facts, print_report, s
 from nnefc.cli.compile.results import CompileResult, CrossCompiled, NativeModel
 from nnefc.cli.compile.run_tuning import run_tuning, tuning_facts
 from nnefc.cli.support.artifacts import check_results
-from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.import_and_compile import compile_graph, load
-from nnefc.cli.support.options import (
-    Accuracy,
-    Batch,
-    Dialect,
-    Json,
-    LimitOptions,
-    Model,
-    RandomWeights,
-    Scalar,
-    Shapes,
-    Strict,
-    Threads,
-    usage,
-)
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
+from nnefc.cli.support.options import Json, Model, Strict, Threads, usage
 from nnefc.cli.support.printing import print_json
-from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from nnefc.driver.tuning import Tuning
@@ -52,7 +36,6 @@ if TYPE_CHECKING:
 
 
 def compile_(
-    context: typer.Context,
     model: Model,
     output: Output = None,
     target: Targets = None,
@@ -63,17 +46,12 @@ def compile_(
     plan: Plan = False,
     explain: Explain = False,
     tune: Tune = False,
-    random_weights: RandomWeights = None,
-    batch: Batch = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
-    scalar: Scalar = "float32",
     threads: Threads = None,
-    accuracy: Accuracy = "fast",
-    strict: Strict = False,
     json: Json = False,
-    limit: LimitOptions = None,
+    strict: Strict = False,
+    *,
+    compiling: CompileOptions,
+    document: DocumentOptions,
 ) -> None:
     """Compile a model and show its plan: launches, kernels, memory, time; -o saves it.
 
@@ -108,28 +86,18 @@ def compile_(
 
         nnefc compile llm.tgz --dynamic --symbol S=64 --emit c --state-capacity 2048 -o llm
     """
-    options = CodeOptions.of(threads, accuracy, tune, explain)
+    options = CodeOptions.of(compiling.config(threads), tune, explain)
     destination = Destination.of(output, target, emit, name, state_capacity)
-    _compile(DocumentOptions.of(context), options, destination, dynamic, plan, json)
-
-
-def _compile(
-    document: DocumentOptions,
-    options: CodeOptions,
-    destination: Destination,
-    dynamic: bool,
-    plan: bool,
-    json: bool,
-) -> None:
-    """Compile a document, and print the report as tables or as JSON."""
     if dynamic:
-        facts = compile_dynamic(document, options, destination)
+        facts = compile_dynamic(model, document, strict, options, destination)
         print_json(facts) if json else print_dynamic(facts)
-        return
-    emitted = destination.emit_options
-    if emitted is not None and emitted.state_capacity is not None:
-        raise usage(f"--state-capacity {emitted.state_capacity} needs --dynamic", "add --dynamic")
-    report = compile_document(document, options, destination)
+    else:
+        report = compile_document(model, document, strict, options, destination)
+        _report(report, plan, json)
+
+
+def _report(report: CompileReport, plan: bool, json: bool) -> None:
+    """Print a report as tables or as JSON; `plan`: list the launches."""
     if json:
         print_json({**report.facts, "plan": report.plan} if plan else report.facts)
     else:
@@ -137,15 +105,22 @@ def _compile(
 
 
 def compile_document(
-    document: DocumentOptions, options: CodeOptions, destination: Destination
+    model: str,
+    document: DocumentOptions,
+    strict: bool,
+    options: CodeOptions,
+    destination: Destination,
 ) -> CompileReport:
     """Import and compile a document, and write the result to its destination."""
+    emitted = destination.emit_options
+    if emitted is not None and emitted.state_capacity is not None:
+        raise usage(f"--state-capacity {emitted.state_capacity} needs --dynamic", "add --dynamic")
     start = time.perf_counter()
-    graph = load(document.model, document.import_config(document.shapes()))
+    graph = load(model, document.config_of(model, strict=strict))
     import_seconds = time.perf_counter() - start
     if destination.targets:
         check_results(graph)
-    tuning = run_tuning(graph, options.threads) if options.tune else None
+    tuning = run_tuning(graph, options.config.threads) if options.tune else None
     recorder = PassRecorder() if options.explain else None
     start = time.perf_counter()
     result = _generate_code(graph, options, destination, tuning, recorder)
@@ -177,9 +152,8 @@ def _generate_code(
 
     targets = destination.targets
     if targets and NATIVE not in targets and tuning is None and recorder is None:
-        return CrossCompiled.of(graph, targets, options.threads, options.accuracy)
-    algorithms = None if tuning is None else tuning.algorithms
-    model = compile_graph(
-        graph, options.threads, options.accuracy, algorithms=algorithms, hook=recorder
-    )
-    return NativeModel(model, targets)
+        return CrossCompiled.of(graph, targets, options.config)
+    config = options.config
+    if tuning is not None:
+        config = config._replace(algorithms=tuning.algorithms)
+    return NativeModel(compile_graph(graph, config, hook=recorder), targets)

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compile.emit_c import emit_facts, print_emitted
 from nnefc.cli.support.artifacts import print_plans, print_targets, written_facts
 from nnefc.cli.support.import_and_compile import read
-from nnefc.cli.support.options import parse_import, parse_shapes, parse_symbols, usage
+from nnefc.cli.support.options import parse_shapes, parse_symbols, usage
 from nnefc.cli.support.printing import console, progress, size
 from nnefc.ir import Graph
 
 if TYPE_CHECKING:
     from nnefc.cli.compile.options import CodeOptions, Destination
-    from nnefc.cli.support.documents import DocumentOptions
+    from nnefc.cli.support.option_groups import DocumentOptions
     from nnefc.frontends.common.graph_source import GraphSource
 
 
 def compile_dynamic(
-    document: DocumentOptions, options: CodeOptions, destination: Destination
+    model: str,
+    document: DocumentOptions,
+    strict: bool,
+    options: CodeOptions,
+    destination: Destination,
 ) -> dict[str, Any]:
     """Write a model with its symbols and states; returns facts for JSON.
 
@@ -35,19 +40,17 @@ def compile_dynamic(
     if document.batch is not None:
         raise usage("--batch does not apply with --dynamic", "name shapes: --symbol or --shape")
     start = time.perf_counter()
-    source = _source(document)
+    source = _source(model, document, strict)
     shapes = named_calls(document.symbol, document.shape) or [_only_shapes(source)]
     import_seconds, start = time.perf_counter() - start, time.perf_counter()
     facts: dict[str, Any] = {"name": source.name, "import_seconds": import_seconds}
     from nnefc.dynamic.dynamic_model import DynamicModel
-    from nnefc.options.compile_config import CompileConfig
 
-    config = CompileConfig.of(options.threads, options.accuracy)
     with progress("compiling") as advance:
-        model = DynamicModel.of(source, {}, config, None)
+        compiled = DynamicModel.of(source, {}, options.config, None)
         if destination.emit_options is not None:
             emit_options = destination.emit_options
-            files = model.emit_c(
+            files = compiled.emit_c(
                 emit_options.folder,
                 name=emit_options.name,
                 target=emit_options.target,
@@ -58,7 +61,7 @@ def compile_dynamic(
         else:
             assert destination.artifact is not None
             targets = destination.targets
-            model.save(destination.artifact, targets=targets, shapes=shapes, progress=advance)
+            compiled.save(destination.artifact, targets=targets, shapes=shapes, progress=advance)
     facts["compile_seconds"] = time.perf_counter() - start
     if destination.artifact is not None and destination.emit_options is None:
         path: Path = destination.artifact
@@ -108,19 +111,10 @@ def named_calls(
     ]
 
 
-def _source(document: DocumentOptions) -> GraphSource:
-    config = parse_import(
-        random_weights=document.random_weights,
-        scalar=document.scalar,
-        dialect=document.dialect,
-        strict=document.strict,
-        limits=document.limit,
-    )
-    source = read(document.model, config)
+def _source(model: str, document: DocumentOptions, strict: bool) -> GraphSource:
+    source = read(model, replace(document, symbol=None).config_for(None, strict=strict))
     if isinstance(source, Graph):
-        raise usage(
-            f"{document.model} has neither symbols in its shapes nor states", "leave out --dynamic"
-        )
+        raise usage(f"{model} has neither symbols in its shapes nor states", "leave out --dynamic")
     return source
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnefc.cli.compile.emit_c import EmitOptions, check_emit
 from nnefc.cli.support.artifacts import check_output, complete_targets
 from nnefc.cli.support.options import usage
+
+if TYPE_CHECKING:
+    from nnefc.options.compile_config import CompileConfig
 
 Output = Annotated[
     Path | None,
@@ -116,16 +119,15 @@ class Destination:
 class CodeOptions:
     """Options of compiling a graph, and of the report about it."""
 
-    threads: int | None
-    accuracy: str
+    config: CompileConfig
     tune: bool
     explain: bool
 
     @classmethod
-    def of(cls, threads: int | None, accuracy: str, tune: bool, explain: bool) -> CodeOptions:
+    def of(cls, config: CompileConfig, tune: bool, explain: bool) -> CodeOptions:
         """The checked options."""
-        if tune and accuracy == "strict":
+        if tune and config.is_strict:
             raise usage(
                 "--tune has no algorithms to choose from with --accuracy strict", "leave one out"
             )
-        return cls(threads, accuracy, tune, explain)
+        return cls(config, tune, explain)

@@ -12,6 +12,7 @@ from nnefc.cli.support.printing import compiling, progress
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.ir import Graph
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.build_static import TargetBuild
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.compiled_model import CompiledModel
@@ -80,14 +81,10 @@ class CrossCompiled:
     content: Content
 
     @classmethod
-    def of(
-        cls, graph: Graph, targets: Sequence[str], threads: int | None, accuracy: str
-    ) -> CrossCompiled:
+    def of(cls, graph: Graph, targets: Sequence[str], config: CompileConfig) -> CrossCompiled:
         """Compile for the targets only, with a progress bar on standard error."""
         from nnefc.artifacts.content import content_of_graph
-        from nnefc.options.compile_config import CompileConfig
 
-        config = CompileConfig.of(threads, accuracy)
         with compiling() as advance:
             return cls(content_of_graph(graph, config, targets, advance))
 

@@ -11,7 +11,6 @@ import typer
 from nnefc.cli.inspect.facts import describe, describe_artifact, describe_weights
 from nnefc.cli.inspect.tables import print_facts
 from nnefc.cli.support.diagnostics import reported
-from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.opened_model import (
     ArtifactModel,
@@ -19,18 +18,9 @@ from nnefc.cli.support.opened_model import (
     open_artifact,
     source_of,
 )
-from nnefc.cli.support.options import (
-    Dialect,
-    Json,
-    LimitOptions,
-    ModelOrArtifact,
-    Shapes,
-    parse_import,
-    parse_shapes,
-    usage,
-)
+from nnefc.cli.support.option_groups import SourceOptions
+from nnefc.cli.support.options import Json, ModelOrArtifact, parse_shapes, usage
 from nnefc.cli.support.printing import print_json
-from nnefc.cli.support.symbols import Symbols
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
@@ -62,11 +52,9 @@ def inspect(
     html: Html = None,
     verify: Verify = False,
     digest: Digest = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
     json: Json = False,
-    limit: LimitOptions = None,
+    *,
+    options: SourceOptions,
 ) -> None:
     """Show the operations of a model: shapes, parameters, multiply-accumulates, memory.
 
@@ -93,7 +81,6 @@ def inspect(
     for path, suffix in ((svg, ".svg"), (html, ".html")):
         if path is not None and path.suffix != suffix:
             raise usage(f"--{suffix[1:]} {path}: the name should end in {suffix}")
-    options = DocumentOptions.of(context)
     if names_artifact(model):
         artifact = open_artifact(context, model, digest=digest, verify=verify)
         described, facts = _of_artifact(artifact, options, weights)
@@ -101,7 +88,7 @@ def inspect(
     elif verify or digest is not None:
         raise usage(f"{model} is no artifact: --verify and --digest do not apply")
     else:
-        described, facts = _read(options, data=weights)
+        described, facts = _read(model, options, data=weights)
     if weights:
         facts["variables"] = describe_weights(described.graph)
     _write_pictures(described, facts, svg, html)
@@ -135,25 +122,18 @@ def _write_pictures(
             file.write(draw_html(*described, facts).encode())
 
 
-def _read(options: DocumentOptions, *, data: bool) -> tuple[_Described, dict[str, Any]]:
+def _read(model: str, options: SourceOptions, *, data: bool) -> tuple[_Described, dict[str, Any]]:
     """(the graph of a document, its facts)."""
     from nnefc.ir import Graph
 
-    config = parse_import(
-        shapes=options.shape,
-        symbols=options.symbol,
-        limits=options.limit,
-        dialect=options.dialect,
-        data=data,
-    )
-    source = read(options.model, config, sources=True)
+    source = read(model, options.import_config(load_data=data), sources=True)
     if isinstance(source, Graph):
         return _Described(source), {**describe(source), "dialect": "nnef"}
     return _of_source(source, options)
 
 
 def _of_artifact(
-    artifact: Artifact | DynamicArtifact, options: DocumentOptions, weights: bool
+    artifact: Artifact | DynamicArtifact, options: SourceOptions, weights: bool
 ) -> tuple[_Described, dict[str, Any]]:
     """(the graph of an artifact, its facts)."""
     if artifact.is_dynamic is True:
@@ -162,7 +142,7 @@ def _of_artifact(
     return _Described(graph), describe(graph)
 
 
-def _of_source(source: GraphSource, options: DocumentOptions) -> tuple[_Described, dict[str, Any]]:
+def _of_source(source: GraphSource, options: SourceOptions) -> tuple[_Described, dict[str, Any]]:
     """(a graph of a document with symbols, its facts)."""
     from nnefc.cli.inspect.symbols import describe_source
     from nnefc.frontends.common.symbolic_graph import symbolic_graph

@@ -12,22 +12,10 @@ from nnefc.cli.profile.report import call_facts, print_report, row_facts
 from nnefc.cli.profile.rows import GroupBy, SortBy, arrange
 from nnefc.cli.support.measurements import require_seconds
 from nnefc.cli.support.opened_model import open_model
-from nnefc.cli.support.options import (
-    Accuracy,
-    Batch,
-    Dialect,
-    Duration,
-    Json,
-    LimitOptions,
-    ModelOrArtifact,
-    RandomWeights,
-    Scalar,
-    Shapes,
-    Threads,
-    usage,
-)
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
+from nnefc.cli.support.options import Duration, Json, ModelOrArtifact, Threads, usage
 from nnefc.cli.support.printing import console, count, print_json
-from nnefc.cli.support.symbols import Symbols, print_symbols, symbol_facts
+from nnefc.cli.support.symbols import print_symbols, symbol_facts
 
 Sort = Annotated[
     SortBy, typer.Option(help="By time, by order of execution, or by time above the limit.")
@@ -79,16 +67,11 @@ def profile(
     best: Best = False,
     call: Call = None,
     seconds: Duration = 1.0,
-    random_weights: RandomWeights = None,
-    batch: Batch = None,
-    shape: Shapes = None,
-    symbol: Symbols = None,
-    dialect: Dialect = "auto",
-    scalar: Scalar = "float32",
     threads: Threads = None,
-    accuracy: Accuracy = "fast",
     json: Json = False,
-    limit: LimitOptions = None,
+    *,
+    compiling: CompileOptions,
+    document: DocumentOptions,
 ) -> None:
     """Show the time of each launch of a compiled model, and how close it is to the machine's limit.
 
@@ -110,7 +93,7 @@ def profile(
     """
     require_seconds("--duration", seconds)
     _require_suffixes(trace, picture)
-    opened = open_model(context, chooses=True)
+    opened = open_model(context, model, document, compiling, chooses=True)
     measured = profile_model(opened, threads, seconds, best=best, call=call)
     _write_files(measured, trace, picture)
     facts = call_facts(measured)

@@ -89,4 +89,4 @@ def _compiled(
         return opened.compile(threads), opened.graph
     step = (call or (2 if opened.graph.states else 1)) - 1
     graph = opened.calls.graph(step, in_place=True)
-    return compile_graph(graph, threads, opened.accuracy), graph
+    return compile_graph(graph, opened.config(threads)), graph

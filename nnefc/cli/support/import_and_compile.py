@@ -10,10 +10,11 @@ from nnefc.cli.support.options import model_path
 from nnefc.cli.support.printing import compiling, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.options.import_config import ImportConfig
     from nnefc.passes.pipeline import Hook
     from nnefc.runtime.run.compiled_model import CompiledModel
@@ -48,20 +49,14 @@ def read(
 
 
 def compile_graph(
-    graph: Graph,
-    threads: int | None = None,
-    accuracy: str = "fast",
-    *,
-    algorithms: Mapping[str, str] | None = None,
-    hook: Hook | None = None,
+    graph: Graph, config: CompileConfig, *, hook: Hook | None = None
 ) -> CompiledModel:
     """`nnefc.driver.compile.compile_graph` with stored tuning results."""
     from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.driver.compile import compile_graph
     from nnefc.driver.lower import with_tuned_algorithms
-    from nnefc.options.compile_config import CompileConfig
 
-    config = with_tuned_algorithms(CompileConfig.of(threads, accuracy, algorithms))
+    config = with_tuned_algorithms(config)
     origin = FromGraph(graph, config)
     with compiling() as advance:
         return compile_graph(graph, config, progress=advance, origin=origin, hook=hook)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.cli.support.artifacts import artifact_in
 from nnefc.cli.support.diagnostics import reported
-from nnefc.cli.support.documents import DocumentOptions
 from nnefc.cli.support.import_and_compile import compile_graph, read
 from nnefc.cli.support.inputs import input_shapes, no_data
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, SourceOptions
 from nnefc.cli.support.options import model_path, parse_shapes, parse_symbols, usage
 from nnefc.cli.support.session_calls import (
     ReferenceSession,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from nnefc.dynamic.dynamic_model import DynamicModel
     from nnefc.ir import Value
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.run.compiled_model import CompiledModel
@@ -41,11 +42,9 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _COMPILE_PARAMETERS: Final = frozenset(
-    {"shape", "symbol", "batch", "random_weights", "scalar", "accuracy", "dialect", "limit"}
+    each.name for group in (DocumentOptions, CompileOptions) for each in fields(group)
 )
 """Parameters of commands that say how a document is compiled; they are errors for artifacts."""
-
-
 _OF_SHAPES: Final = frozenset({"shape", "symbol"})
 """Those of them that name the shapes of a call."""
 
@@ -61,11 +60,15 @@ class DocumentModel:
     """Values of the symbols of the document."""
     chosen: Sequence[str]
     """The symbols whose values no option determines."""
-    accuracy: str
+    compiling: CompileOptions
     source: GraphSource | None = None
     """The source of graphs for other shapes; None if the document has a single graph."""
     later: Mapping[str, int] = field(default_factory=dict[str, int])
     """Values of symbols in the calls of a session after the first, as typed."""
+
+    def config(self, threads: int | None) -> CompileConfig:
+        """How its graphs are compiled."""
+        return self.compiling.config(threads)
 
     @property
     def name(self) -> str:
@@ -83,8 +86,8 @@ class DocumentModel:
     def evaluate(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """The float64 reference results of the last of `steps` cycles."""
         if self.source is None or not self.needs_session:
-            return _evaluate_cycles(self.graph, inputs, steps)
-        session = ReferenceSession(self.source)
+            return _evaluate_cycles(self.graph, inputs, steps, self.config(None))
+        session = ReferenceSession(self.source, self.config(None).check_indices)
         results: dict[str, Array] = {}
         for _ in range(steps):
             results = session.run(session.graph(self._input_shapes()), inputs)
@@ -92,7 +95,7 @@ class DocumentModel:
 
     def compile(self, threads: int | None) -> CompiledModel:
         """The model for `threads` threads; states are outputs like others."""
-        return compile_graph(self.graph, threads, self.accuracy)
+        return compile_graph(self.graph, self.config(threads))
 
     def compile_stateful(self, threads: int | None) -> Model:
         """The model for `threads` threads; it keeps its states from call to call."""
@@ -109,9 +112,8 @@ class DocumentModel:
     ) -> DynamicModel:
         from nnefc.driver.lower import with_tuned_algorithms
         from nnefc.dynamic.dynamic_model import DynamicModel
-        from nnefc.options.compile_config import CompileConfig
 
-        config = with_tuned_algorithms(CompileConfig.of(threads, self.accuracy))
+        config = with_tuned_algorithms(self.config(threads))
         return DynamicModel.of(source, shapes, config, None)
 
     @cached_property
@@ -136,10 +138,9 @@ class ArtifactModel:
     """It has no symbols."""
     chosen: Sequence[str] = ()
 
-    @property
-    def accuracy(self) -> str:
-        """The accuracy that its graph was compiled with."""
-        return str(self.artifact.accuracy)
+    def config(self, threads: int | None) -> CompileConfig:
+        """How its graph was compiled."""
+        return _options_in(self.artifact).config(threads)
 
     @property
     def name(self) -> str:
@@ -166,7 +167,7 @@ class ArtifactModel:
 
     def evaluate(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """The float64 reference results of the last of `steps` cycles."""
-        return _evaluate_cycles(self.graph, inputs, steps)
+        return _evaluate_cycles(self.graph, inputs, steps, self.config(None))
 
     def compile(self, threads: int | None) -> CompiledModel:
         """The model for `threads` threads; the code of the file is loaded, none is generated."""
@@ -192,7 +193,7 @@ class DynamicArtifactModel(DocumentModel):
     def compile(self, threads: int | None) -> CompiledModel:
         """The model for `threads` threads, from a plan in the file if one fits."""
         if self.graph.states:
-            return compile_graph(self.graph, threads, self.accuracy)
+            return compile_graph(self.graph, self.config(threads))
         return self._model(threads).for_shapes(self._input_shapes())
 
     def compile_stateful(self, threads: int | None) -> Model:
@@ -204,14 +205,17 @@ class DynamicArtifactModel(DocumentModel):
         return self._model(threads)
 
 
-def _evaluate_cycles(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+def _evaluate_cycles(
+    graph: Graph, inputs: Mapping[str, Array], steps: int, config: CompileConfig
+) -> dict[str, Array]:
     """The float64 reference results of the last cycle; variables keep their updated values."""
     from nnefc.ops.custom import spec
     from nnefc.ops.tools.reference import evaluate
 
-    evaluation = evaluate(graph, inputs, lookup=spec)
+    options: dict[str, Any] = {"lookup": spec, "check_indices": config.check_indices}
+    evaluation = evaluate(graph, inputs, **options)
     for _ in range(steps - 1):
-        evaluation = evaluate(graph, inputs, evaluation.variables, lookup=spec)
+        evaluation = evaluate(graph, inputs, evaluation.variables, **options)
     return dict(evaluation.outputs)
 
 
@@ -219,47 +223,59 @@ OpenedModel = DocumentModel | ArtifactModel
 """The model of a command."""
 
 
-def open_model(context: typer.Context, *, chooses: bool = False) -> OpenedModel:
-    """Open the model of the command that runs in `context`.
+def open_model(
+    context: typer.Context,
+    model: str,
+    document: DocumentOptions,
+    compiling: CompileOptions,
+    *,
+    files: Sequence[str] | None = None,
+    needs_data: bool = False,
+    chooses: bool = False,
+) -> OpenedModel:
+    """Open a model; options of the command in `context` that an artifact does not take are errors.
+
+    `files`: the `--input` options.  Inputs of a document with symbolic shapes take the shapes of
+    `--shape`, `--batch` and these files; `needs_data`: other inputs are errors.
 
     `chooses`: symbols without a value get sample values, and `--symbol S=128,1` gives values for
     the first call of a session and for later ones.
-
-    The import options of the command apply to a document and are errors for an artifact.  Inputs
-    of a document with symbolic shapes take the shapes of `--shape`, `--batch` and the files of
-    `--input`.
     """
-    typed: Mapping[str, Any] = context.params
-    options = DocumentOptions.of(context)
     later: dict[str, int] = {}
     if chooses:
-        first, others = split_symbols(options.symbol)
-        options = replace(options, symbol=first)
+        first, others = split_symbols(document.symbol)
+        document = replace(document, symbol=first)
         later = parse_symbols(others)
-    if names_artifact(options.model):
-        artifact = open_artifact(context, options.model)
+
+    def sample(source: GraphSource, shapes: Sequence[str]) -> SampleGraph:
+        found = _graph_of(source, shapes, files, needs_data, chooses)
+        _require_states(later, found.graph.needs_session)
+        return found
+
+    if names_artifact(model):
+        artifact = open_artifact(context, model)
         if artifact.is_dynamic is False:
             _require_states(later, False)
             return ArtifactModel(artifact)
-        source = source_of(artifact, options)
-        found = _graph_of(source, list(options.shape or ()), typed, chooses)
-        _require_states(later, found.graph.needs_session)
-        facts = _facts(source, found)
-        return DynamicArtifactModel(
-            found.graph, *facts, artifact.accuracy, source, later, artifact=artifact
-        )
-    shapes = options.shapes()
-    source = read(options.model, options.import_config(shapes))
-    accuracy: str = typed["accuracy"]
+        source = source_of(artifact, document)
+        found = sample(source, document.shape or ())
+        facts = (*_facts(source, found), _options_in(artifact))
+        return DynamicArtifactModel(found.graph, *facts, source, later, artifact=artifact)
+    shapes = document.shapes(model)
+    source = read(model, document.config_for(shapes))
     if isinstance(source, Graph):
         _require_states(later, False)
-        return DocumentModel(source, shapes, parse_symbols(options.symbol), (), accuracy)
-    found = _graph_of(source, shapes, typed, chooses)
-    _require_states(later, found.graph.needs_session)
-    return DocumentModel(found.graph, *_facts(source, found), accuracy, source, later)
+        return DocumentModel(source, shapes, parse_symbols(document.symbol), (), compiling)
+    found = sample(source, shapes)
+    return DocumentModel(found.graph, *_facts(source, found), compiling, source, later)
 
 
-def source_of(artifact: DynamicArtifact, options: DocumentOptions) -> GraphSource:
+def _options_in(artifact: Artifact | DynamicArtifact) -> CompileOptions:
+    """The options that an artifact was compiled with."""
+    return CompileOptions(artifact.accuracy, not artifact.check_indices)
+
+
+def source_of(artifact: DynamicArtifact, options: SourceOptions) -> GraphSource:
     """The document in an artifact, with the values of `--symbol`."""
     from nnefc.dynamic.artifact_content import source_in
 
@@ -275,16 +291,17 @@ def source_of(artifact: DynamicArtifact, options: DocumentOptions) -> GraphSourc
 
 
 def _graph_of(
-    source: GraphSource, shapes: list[str], typed: Mapping[str, Any], chooses: bool
+    source: GraphSource,
+    shapes: Sequence[str],
+    files: Sequence[str] | None,
+    needs_data: bool,
+    chooses: bool,
 ) -> SampleGraph:
-    """The graph for `shapes`, in the form of `--shape`, and for those of files.
-
-    `chooses`: symbols without a value get sample values.
-    """
-    of_files = input_shapes(source.inputs, typed.get("input"))
+    """The graph for `shapes`, in the form of `--shape`, and for those of `files`."""
+    of_files = input_shapes(source.inputs, files)
     of_options = parse_shapes(shapes) or {}
     missing = [name for name in source.inputs if name not in {**of_files, **of_options}]
-    if missing and not of_options and typed.get("random_inputs", 0) is None:
+    if missing and not of_options and needs_data:
         raise no_data([str(each) for each in source.shapes() if each.name in missing])
     known = {name: shape for name, shape in of_files.items() if shape is not None}
     _check_agreement(known, of_options)
@@ -349,26 +366,28 @@ def open_artifact(
 
     artifact = artifact_in(open_file(path, digest=digest, verify=verify))
     allowed = _OF_SHAPES if artifact.is_dynamic else frozenset[str]()
-    typed = {
-        max(parameter.opts, key=len): context.params[parameter.name]
+    typed = [
+        _arguments(parameter, context.params[parameter.name])
         for parameter in context.command.params
         if parameter.name in _COMPILE_PARAMETERS - allowed and is_typed(context, parameter.name)
-    }
+    ]
     if typed:
-        arguments = shlex.join(
-            argument for option, value in typed.items() for argument in _arguments(option, value)
-        )
+        names = ", ".join(arguments[0] for arguments in typed)
+        listed = shlex.join(argument for arguments in typed for argument in arguments)
         raise NnefError.of(
             "input/option",
-            f"an artifact is compiled already: {', '.join(typed)} cannot apply",
+            f"an artifact is compiled already: {names} cannot apply",
             Place(printable(path)),
-            f"compile the document with them: nnefc compile MODEL {arguments} -o {Path(path).name}",
+            f"compile the document with them: nnefc compile MODEL {listed} -o {Path(path).name}",
         )
     return artifact
 
 
-def _arguments(option: str, value: object) -> list[str]:
+def _arguments(parameter: Any, value: object) -> list[str]:
     """An option as the user typed it, once for each value."""
+    option: str = max(parameter.opts, key=len)
+    if value is True:
+        return [option]
     values = cast(list[object], value) if isinstance(value, list) else [value]
     return [argument for each in values for argument in (option, str(each))]
 

@@ -97,6 +97,14 @@ Accuracy = Annotated[
         autocompletion=lambda: ["fast", "strict"],
     ),
 ]
+NoCheckIndices = Annotated[
+    bool,
+    typer.Option(
+        "--no-check-indices",
+        help="For an index out of range, such as a token that the embedding does not have, use "
+        "the nearest item; by default the call fails.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Strict = Annotated[
     bool,

@@ -56,20 +56,18 @@ class PictureOptions(NamedTuple):
     layout: str = "auto"
 
     @classmethod
-    def of(cls, context: typer.Context) -> PictureOptions:
-        """The options of the command that runs; raises NnefError with all errors."""
-        typed = context.params
+    def of(cls, mean: str | None, std: str | None, layout: str) -> PictureOptions:
+        """The options, as they were typed; raises NnefError with all errors."""
         problems: list[Diagnostic] = []
-        mean = _numbers("--mean", typed["mean"], problems)
-        std = _numbers("--std", typed["std"], problems)
-        layout: str = typed["layout"]
-        if std is not None and 0.0 in std:
-            problems += usage(f"--std {typed['std']}: pictures cannot be divided by 0").errors
+        means = _numbers("--mean", mean, problems)
+        divisors = _numbers("--std", std, problems)
+        if divisors is not None and 0.0 in divisors:
+            problems += usage(f"--std {std}: pictures cannot be divided by 0").errors
         if layout not in ("auto", "nchw", "nhwc"):
             problems += usage(f"--layout {layout}: must be auto, nchw or nhwc").errors
         if problems:
             raise NnefError(problems)
-        return cls(mean, std, layout)
+        return cls(means, divisors, layout)
 
     def check(self, has_pictures: bool) -> None:
         """Raise NnefError if options are given, but no picture."""

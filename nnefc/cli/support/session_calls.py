@@ -90,6 +90,8 @@ class ReferenceSession:
     """A session of the float64 reference interpreter."""
 
     source: GraphSource
+    check_indices: bool = True
+    """An index out of range is an error; False: the nearest item is used."""
     states: dict[str, Array] = field(default_factory=dict[str, Any])
 
     def graph(self, shapes: Shapes) -> Graph:
@@ -110,7 +112,8 @@ class ReferenceSession:
         from nnefc.dynamic.states import split_outputs
         from nnefc.ops.tools.reference import evaluate
 
-        found = evaluate(graph, {**inputs, **self.state_inputs(graph)}).outputs.values()
+        inputs = {**inputs, **self.state_inputs(graph)}
+        found = evaluate(graph, inputs, check_indices=self.check_indices).outputs.values()
         results, self.states = split_outputs(list(found), graph.states, graph.counts)
         return dict(zip(graph.output_names, results, strict=False))
 
