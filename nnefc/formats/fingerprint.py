@@ -6,12 +6,21 @@ Modules that read documents are not imported, since a model from the cache does 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from nnefc.formats.document_labels import Labels, labels_in
 from nnefc.formats.files import FilePath, absolute_path, open_regular, size_of
-from nnefc.formats.paths import COMPANION_SUFFIXES, DOCUMENT, DOCUMENT_SUFFIX, QUANTIZATION
+from nnefc.formats.paths import (
+    COMPANION_SUFFIXES,
+    DOCUMENT,
+    DOCUMENT_SUFFIX,
+    QUANTIZATION,
+    SAFETENSORS_SUFFIX,
+    TENSOR_SUFFIX,
+)
 from nnefc.support.digests import blake2b
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -20,6 +29,8 @@ _MAX_FILES: Final = 10_000
 """Files of a folder that holds a model."""
 _MAX_FILES_BESIDE: Final = 1_000
 """Files beside a bare document, whose folder may hold anything."""
+_MAX_TEXT: Final = 1 << 26
+"""Bytes of a document that is searched for labels; beside larger ones, all files count."""
 _NAMES: Final = (DOCUMENT, QUANTIZATION)
 _SMALL: Final = 1 << 20
 """Files up to this size are hashed by BLAKE2b; OpenSSL is faster, but loading it takes 3 ms."""
@@ -67,8 +78,8 @@ class Fingerprint(NamedTuple):
 def take_fingerprint(source: FilePath) -> Fingerprint | None:
     """The fingerprint of an archive, a folder with `graph.nnef`, or a bare document.
 
-    A bare document belongs to the files in its folder that an import may read.  None for missing
-    files, and for folders with too many files, or with links to others than regular files.
+    A bare document belongs to the files in its folder that it names.  None for missing files, and
+    for folders with too many files, or with links to others than regular files.
     """
     try:
         path = absolute_path(os.fspath(source))
@@ -77,18 +88,34 @@ def take_fingerprint(source: FilePath) -> Fingerprint | None:
                 return None
             return Fingerprint(path, path, _stamp(path, sorted(_files_in(path, _MAX_FILES))))
         folder, name = os.path.split(path)
-        names = {name}
+        stamp = list(_stamp(folder, [name]))  # before its text is read
         if name.lower().endswith(DOCUMENT_SUFFIX):
-            names.update(_files_in(folder, _MAX_FILES_BESIDE))
-        return Fingerprint(path, folder, _stamp(folder, sorted(names)))
-    except (OSError, ValueError, TypeError):
+            others = {*_files_beside(folder, name)} - {name}
+            stamp += _stamp(folder, sorted(others))
+        return Fingerprint(path, folder, stamp)
+    except (OSError, ValueError, TypeError, NnefError):
         return None
 
 
-def _files_in(top: str, limit: int) -> Iterator[str]:
+def _files_beside(folder: str, document: str) -> Iterable[str]:
+    """The files that an import of a bare document may read; raises as `_files_in` does."""
+    with open_regular(os.path.join(folder, document)) as stream:
+        labels = labels_in(stream.read()) if size_of(stream) <= _MAX_TEXT else None
+    files = list(_files_in(folder, _MAX_FILES_BESIDE, labels))
+    if labels is None:
+        return files
+    low = {file.replace(os.sep, "/").lower() for file in files}
+    if all(label + TENSOR_SUFFIX in low for label in labels.variables):
+        # only labels without a tensor file are looked up in these
+        return (f for f in files if os.sep in f or not f.lower().endswith(SAFETENSORS_SUFFIX))
+    return files
+
+
+def _files_in(top: str, limit: int, labels: Labels | None = None) -> Iterator[str]:
     """The files below a folder that an import may read, by relative path.
 
-    Raises ValueError beyond `limit` files, or for a link to anything but a regular file.
+    `labels`: of the document, if it is known that it names its files by them.  Raises ValueError
+    beyond `limit` files, or for a link to anything but a regular file.
     """
     count = 0
     folders = [""]
@@ -97,14 +124,29 @@ def _files_in(top: str, limit: int) -> Iterator[str]:
         with os.scandir(os.path.join(top, folder)) as entries:
             for entry in entries:
                 count += 1
-                if count > limit or (entry.is_symlink() and not entry.is_file()):
+                if count > limit:
                     raise ValueError(entry.name)
                 path = f"{folder}{entry.name}"
+                if labels and not _may_be_read(path, labels):
+                    continue
+                if entry.is_symlink() and not entry.is_file():
+                    raise ValueError(entry.name)
                 low = entry.name.lower()
                 if entry.is_dir():
                     folders.append(path + os.sep)
                 elif low in _NAMES or low.endswith(COMPANION_SUFFIXES):
                     yield path
+
+
+def _may_be_read(path: str, labels: Labels) -> bool:
+    """Whether an import may read a file, or files in a folder, beside the document."""
+    low = path.replace(os.sep, "/").lower()
+    return (
+        low == QUANTIZATION
+        or ("/" not in low and low.endswith(SAFETENSORS_SUFFIX))
+        or low in labels.folders
+        or labels.is_named(low)
+    )
 
 
 def _stamp(folder: str, names: Sequence[str]) -> Stamp:

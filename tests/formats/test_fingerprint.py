@@ -11,6 +11,18 @@ from nnefc.formats import fingerprint
 from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
 from nnefc.support.errors import NnefError
 
+DOCUMENT = """\
+# variable(label = wrong)
+a = variable<scalar>(shape = [1, 2], label = 'a');
+b = variable<scalar>(label = "layer/B", shape = []);  # variable('c')
+c = variable(shape = [w], label = '/w');
+d = tract_core_submodel([a, b], label = 'layer', inputs = 2) + 'variable(label)';
+e = tract_core_submodel(a, label = 'sub');
+f = tract_resource_get(label = 'values', key = 'k');
+variable_1 = my_variable(c);
+"""
+"""Names files in calls, between comments and strings that look like calls."""
+
 
 def taken(path: Path) -> Fingerprint:
     print_ = take_fingerprint(path)
@@ -23,8 +35,9 @@ def model(tmp_path: Path) -> Path:
     """A folder with a document and files of several kinds."""
     folder = tmp_path / "model"
     (folder / "layer").mkdir(parents=True)
-    for name in ("graph.nnef", "other.nnef", "a.dat", "layer/b.DAT", "GRAPH.quant", "notes.txt"):
+    for name in ("other.nnef", "a.dat", "layer/b.DAT", "GRAPH.quant", "notes.txt"):
         (folder / name).write_text(f"content of {name}")
+    (folder / "graph.nnef").write_text(DOCUMENT)
     return folder
 
 
@@ -55,6 +68,55 @@ def test_files_that_an_import_may_read_change_it(
     (model / file).parent.mkdir(exist_ok=True)
     (model / file).write_text("changed")
     assert (taken(model / name).digest() != digest) is matters
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "results.json",
+        "b.dat",
+        "weights/a.dat",
+        "sub.json.dat/x.dat",
+        "a/w.safetensors.x",
+        "z.nnef.tgz",
+    ],
+)
+def test_files_that_a_bare_document_does_not_name_leave_it(model: Path, file: str) -> None:
+    before = taken(model / "graph.nnef")
+    (model / file).parent.mkdir(exist_ok=True)
+    (model / file).write_text("unrelated")
+    assert taken(model / "graph.nnef") == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = variable(shape = [1], label = 'a' + 'b');",
+        "x = variable(shape = [1], label = name);",
+        "x = variable([1], 'ab');",
+        "x = variable(shape = [length_of('x')], label = 'ab');",
+        "x = variable(shape = [1], label = 'a\\'b');",
+        "x = 'variable'(shape = [1], label = name);",
+        "{% for i in values %}",
+        "# comment\fx = variable(label = name)",
+    ],
+)
+def test_all_files_count_beside_a_document_whose_labels_are_computed(
+    model: Path, line: str
+) -> None:
+    (model / "graph.nnef").write_text(DOCUMENT + line)
+    before = taken(model / "graph.nnef").digest()
+    (model / "results.json").write_text("changed")
+    assert taken(model / "graph.nnef").digest() != before
+
+
+def test_safetensors_matter_only_to_variables_without_a_tensor_file(model: Path) -> None:
+    (model / "w.dat").write_text("the last")
+    before = taken(model / "graph.nnef")
+    (model / "model.safetensors").write_text("unrelated")
+    assert taken(model / "graph.nnef") == before
+    (model / "w.dat").unlink()
+    assert any(name == "model.safetensors" for name, *_ in taken(model / "graph.nnef").stamp)
 
 
 def test_a_bare_document_includes_itself_and_other_names_are_no_documents(model: Path) -> None:
@@ -113,7 +175,7 @@ def test_links_to_files_are_followed(model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["absent", "."])
 def test_other_links_have_no_fingerprint(model: Path, tmp_path: Path, target: str) -> None:
-    (model / "layer" / "link").symlink_to(tmp_path / target)
+    (model / "layer" / "link.dat").symlink_to(tmp_path / target)
     assert take_fingerprint(model) is None
     assert take_fingerprint(model / "graph.nnef") is None
 
