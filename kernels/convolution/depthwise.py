@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
-from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights, pieces_kernel
+from nnefc.kernels.tile.piece_record import heights
+from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import clamp, fma, shuffle
 

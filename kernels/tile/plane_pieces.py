@@ -19,21 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction
 from nnefc.kernels.tile.offset_table import table_offset
+from nnefc.kernels.tile.piece_record import RECORD
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
-
-FIELDS: Final = 7
-RECORD: Final = 4 * FIELDS
-"""Bytes of a record."""
 
 PIECES = Layout(
     "x:ref y:ref other:ref weights:ref pieces:ref taps:ref blocks x_batch x_plane y_batch y_plane "
@@ -104,15 +101,6 @@ class Piece:
     def store(self, x: Lanes, pointer: Any, offset: Any = 0) -> None:
         """Store a vector of the accumulator as items."""
         convert(x, self.items.dtype).store(pointer, offset)
-
-
-def heights(registers: int, others: int, columns: Callable[[int], int] = int) -> list[int]:
-    """Numbers of pixels for which pieces have code: 1 to 8, and 14, if the registers suffice.
-
-    `columns(pixels)`: registers for a piece; `others`: further registers in use.  1 is always
-    included.
-    """
-    return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= registers - others]
 
 
 def _run_pieces(item: str, accumulator: str, block: int, kinds: Mapping[int, Emit]) -> Any:

@@ -7,16 +7,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import pieces_kernel
 from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
 from nnefc.kernels.window import pooling_line, pooling_tile
-from nnefc.kernels.window.pooling_tile import WINDOWS, RowWindow, every_tile
-
-STRIP: Final = 0
-"""The kind of the pieces whose rows `pooling_line` reads as one strip."""
+from nnefc.kernels.window.pooling_pieces import STRIP, WINDOWS, RowWindow
+from nnefc.kernels.window.pooling_tile import every_tile
 
 
 def _relatives(

@@ -11,7 +11,7 @@ line are reduced for every output.  Windows thereby share the reduction of colum
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.tile.offset_table import table_offset
@@ -20,31 +20,10 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lane_builder import like, llvm_value
 from nnefc.kernels.vector.vector_builder import Vector, separate_function
 from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
+from nnefc.kernels.window.pooling_pieces import LINE, Strip
 
-LINE: Final = 128
-"""Capacity of the line in pixels."""
 MAX_HEIGHT: Final = 8
 """Most pixels computed at a time, in registers."""
-
-
-class Strip(NamedTuple):
-    """Neighbouring outputs of a row, as integers; distances are in bytes.
-
-    A row of x is read at `columns` pixels, `column_bytes` apart.  In the line they are padded with
-    `before` and `after` pixels of `fill`, the bits of a number.  Output i of `outputs` reads `taps`
-    pixels of the line, `tap_bytes` apart, from i * `stride_bytes` on.  The line is in the type of
-    the accumulator.
-    """
-
-    columns: Any
-    column_bytes: Any
-    before: Any
-    after: Any
-    fill: Any
-    outputs: Any
-    stride_bytes: Any
-    taps: Any
-    tap_bytes: Any
 
 
 WORDS: Final = len(Strip._fields)

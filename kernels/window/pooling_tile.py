@@ -12,89 +12,35 @@ to twice the time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights
+from nnefc.kernels.tile.plane_pieces import Emit, Piece
 from nnefc.kernels.window.pooling_combine import Combine, add, has_nan, number
-from nnefc.kernels.window.pooling_line import Strip, maxima_with_nan
+from nnefc.kernels.window.pooling_line import maxima_with_nan
+from nnefc.kernels.window.pooling_pieces import Strip, Tile, tiles
 
-
-class RowWindow(NamedTuple):
-    """A window along a row."""
-
-    stride: int
-    taps: int
-
-
-WINDOWS: Final = (RowWindow(1, 3), RowWindow(1, 5), RowWindow(2, 2), RowWindow(2, 3))
-EDGE_HEIGHTS: Final = (2, 4, 7)
-"""Heights of tiles with a clipped window."""
 CHAINS: Final = 2
 """Number of chains of the sum that detects NaN."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """`height` neighbouring outputs, `stride` pixels apart, each with `taps` pixels of a row.
-
-    `before`, `after`: taps of the first and of the last output that are outside the row.
-    """
-
-    stride: int
-    taps: int
-    height: int
-    before: int = 0
-    after: int = 0
-
-    @property
-    def kind(self) -> int:
-        """The kind of pieces with this tile, unique among the tiles of a window."""
-        edge = (self.before > 0) + 2 * (self.after > 0)
-        return 100 * edge + self.height
-
-    @property
-    def columns(self) -> int:
-        """Pixels of a row that the outputs read."""
-        return (self.height - 1) * self.stride + self.taps - self.before - self.after
-
-    @property
-    def meets(self) -> list[range]:
-        """The pixels that each output reads, relative to the first pixel of the tile."""
-        starts = [i * self.stride - self.before for i in range(self.height)]
-        return [range(max(n, 0), min(n + self.taps, self.columns)) for n in starts]
-
-    def strip(self, piece: Piece) -> Strip:
-        """The tile of a piece as a `Strip` of `pooling_line`, filled with the lowest float."""
-        pixel = piece.sums.nbytes
-        return Strip(
-            columns=self.columns,
-            column_bytes=piece.items.nbytes,
-            before=self.before,
-            after=self.after,
-            fill=int(np.array(-math.inf, piece.sums.dtype).view(np.int32)),
-            outputs=self.height,
-            stride_bytes=self.stride * pixel,
-            taps=self.taps,
-            tap_bytes=pixel,
-        )
-
-
-def tiles(stride: int, taps: int, before: int, after: int, registers: int) -> Iterator[Tile]:
-    """The tiles with code, for windows in `WINDOWS` and borders of half a window.
-
-    `registers`: of the instruction set that the code is compiled for.
-    """
-    edge = taps // 2 if taps > stride else 0
-    if (stride, taps) not in WINDOWS or not {before, after} <= {0, edge}:
-        return
-    for height in heights(registers, 4, columns=lambda n: (n - 1) * stride + taps):
-        if height in EDGE_HEIGHTS or not before | after:
-            yield Tile(stride, taps, height, before, after)
+def _strip(tile: Tile, piece: Piece) -> Strip:
+    """A tile of a piece as a `Strip` of `pooling_line`, filled with the lowest float."""
+    pixel = piece.sums.nbytes
+    return Strip(
+        columns=tile.columns,
+        column_bytes=piece.items.nbytes,
+        before=tile.before,
+        after=tile.after,
+        fill=int(np.array(-math.inf, piece.sums.dtype).view(np.int32)),
+        outputs=tile.height,
+        stride_bytes=tile.stride * pixel,
+        taps=tile.taps,
+        tap_bytes=pixel,
+    )
 
 
 def every_tile(stride: int, taps: int) -> list[Tile]:
@@ -133,7 +79,7 @@ def maxima(tile: Tile) -> Emit:
         columns, total = _columns(piece, tile, least, quick, checked=True)
         with v.builder.if_else(has_nan(total), likely=False) as (slow, fast):
             with slow:
-                maxima_with_nan(piece, piece.taps, tile.strip(piece))
+                maxima_with_nan(piece, piece.taps, _strip(tile, piece))
             with fast:
                 _finish(piece, tile, columns, quick)
 

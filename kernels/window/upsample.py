@@ -6,17 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.vector.item_types import FLOATS, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import Lanes, fma
-
-ONE_ROW, TWO_ROWS = 1, 2
-"""Kinds of pieces of `upsample.linear`: outputs of one input row, or between two input rows."""
-COLUMN: Final = 3
-"""Words of a table entry of `upsample.linear`."""
+from nnefc.kernels.window.upsample_table import COLUMN, ONE_ROW, TWO_ROWS
 
 
 @family()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from nnefc.support.machine_model import START_NS, TICKET_NS
-from nnefc.symbolic.integers import hint, largest, smallest
+from nnefc.symbolic.integers import ceil_div, hint, largest, smallest
 from nnefc.symbolic.sym_int_base import Dim
 
 STRAGGLE: Final = 0.25
@@ -80,8 +80,3 @@ def block_sizes(count: int) -> Iterator[int]:
         yield size
         size = ceil_div(count, ceil_div(count, size - 1))
     yield 1
-
-
-def ceil_div(count: Dim, size: Dim) -> Dim:
-    """`count / size`, rounded up."""
-    return -(-count // size)

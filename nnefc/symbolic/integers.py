@@ -329,6 +329,11 @@ def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequenc
     return trace.make(choose(map(hint, several)), name, *several)
 
 
+def ceil_div(count: Dim, size: Dim) -> Dim:
+    """`count / size`, rounded up."""
+    return -(-count // size)
+
+
 def specialized(value: Any) -> Any:
     """A number, or a tuple of such values, with its SymInts specialized to plain numbers."""
     if isinstance(value, tuple):

@@ -12,6 +12,7 @@ import nnefc
 from nnefc.kernels.target.isa import executable
 from nnefc.ops.tools.reference import evaluate
 from nnefc.support.errors import NnefWarning
+from tests.helpers.artifacts.saved import python
 from tests.helpers.graphs.dynamic_models import items, symbolic_model
 
 POOLED = "size = [1, 1, 3, 3], padding = [(0,0), (0,0), (1,1), (1,1)], dilation = [1, 1, 1, 1]"
@@ -47,3 +48,19 @@ def test_instruction_sets(tmp_path: Path, target: str) -> None:
             expected = evaluate(graph, {"x": x}).outputs.values()
             for found, reference in zip(loaded(x), expected, strict=True):
                 np.testing.assert_allclose(found, reference, rtol=2e-4, atol=2e-5)
+
+
+def test_loading_needs_no_lowering(tmp_path: Path) -> None:
+    compiled = symbolic_model(tmp_path, WINDOWS, w=items(32, 1, 3, 3), k=items(48, 32, 3, 3))
+    path = tmp_path / "net.nnefc"
+    compiled.save(path, shapes={"S": 20, "T": 30})
+    program = """
+import sys
+import numpy as np
+import nnefc
+model = nnefc.load(sys.argv[1], threads=1)
+model(np.zeros((1, 32, 20, 30), np.float32))
+heavy = ("nnefc.lower", "nnefc.passes", "nnefc.frontends", "numba", "llvmlite")
+print([name for name in sys.modules if name.startswith(heavy)])
+"""
+    assert python(program, path).strip() == "[]"

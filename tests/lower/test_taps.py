@@ -6,11 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.lower.window.taps import (
-    WindowDimension,
-    _runs,  # pyright: ignore[reportPrivateUsage]
-)
 from nnefc.ops.core.window_arithmetic import BORDERS
+from nnefc.tables.window_taps import WindowDimension, evenly_spaced_runs
 from tests.helpers.examples import examples
 
 EXTENT = st.integers(1, 7)
@@ -51,7 +48,7 @@ def test_common_dimensions_are_recognised() -> None:
 @given(DIMENSIONS)
 def test_runs_are_the_columns_of_the_table(dimension: WindowDimension) -> None:
     table, pitch = dimension.table(), 4
-    (words,) = _runs(dimension, pitch)
+    (words,) = evenly_spaced_runs(dimension, pitch)
     heads, runs = words[: dimension.taps + 1], words[dimension.taps + 1 :].reshape(-1, 4)
     assert heads[0] == 0
     assert heads[-1] == len(runs)

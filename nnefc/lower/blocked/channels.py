@@ -12,27 +12,24 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby
 
 import numpy as np
-import numpy.typing as npt
 
 from nnefc.ir import Op
 from nnefc.kernels.movement import channels as kernels
 from nnefc.kernels.movement.channels import NO_SOURCE, Pattern, channels_layout
 from nnefc.lower.blocked.layout import copy
-from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked, zero_halo
+from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked, zero_halo
 from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
+from nnefc.tables.planes import common_runs
 
 MAX_PATTERNS = 24
 """With more distinct shuffles than this, items are moved one by one."""
-RUN_PIXELS = 128
-"""Maximum pixels of a run, which stay in the first cache from step to step."""
 SHUFFLE_UNIT_PIXELS = 512
 """Approximate pixels of a unit of a shuffle."""
 
@@ -174,7 +171,7 @@ class _LaneShuffle:
             table, kernel = table[:1], kernels.lanes(item, size)
         pixels = math.prod(y.spatial)
         parts = band_count(hint(pixels), lower.threads)
-        (runs,) = traced_call(_runs, tuple(each.plane for each in (y, *self.sources)), parts)
+        (runs,) = traced_call(common_runs, tuple(each.plane for each in (y, *self.sources)), parts)
         parts *= max(hint(pixels) // (parts * SHUFFLE_UNIT_PIXELS), 1)
         run_count = length(runs)
         run_block = ceil_div(run_count, parts)
@@ -239,18 +236,3 @@ class _LaneShuffle:
         size = self.y.layout.block
         source, offset = self._plane((channel[0], channel[1] // size))
         return source, offset + channel[1] % size * self.y.itemsize
-
-
-@traceable
-def _runs(planes: Sequence[Plane], parts: int) -> tuple[npt.NDArray[np.int32]]:
-    """int32 [runs, 1 + planes]: pixels of a run, then its byte offset in each plane.
-
-    Runs are contiguous in all planes, and do not cross the bounds of the `parts` equal parts.
-    """
-    pixels = np.stack([plane.pixels() for plane in planes], 1)
-    follows = (np.diff(pixels, axis=0) == planes[0].pixel_bytes).all(1)
-    part = ceil_div(len(pixels), parts)
-    pieces = np.arange(0, len(pixels), ceil_div(part, ceil_div(part, RUN_PIXELS)))
-    starts = np.union1d(np.flatnonzero(~follows) + 1, pieces)
-    counts = np.diff(starts, append=len(pixels))
-    return (np.column_stack([counts, pixels[starts]]).astype(np.int32),)

@@ -13,15 +13,15 @@ from nnefc.ir import Blocked, Op, TensorType
 from nnefc.kernels.movement import layout as kernels
 from nnefc.kernels.movement.layout import LAYOUT
 from nnefc.kernels.template import Family
-from nnefc.lower.blocked.tensors import Plane, Tensor, layout_of, read_blocked, write_blocked
+from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement.strided import copy_strided
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import largest
 from nnefc.symbolic.traced_array import traced_call
+from nnefc.tables.planes import pixel_offsets
 
 Array = npt.NDArray[Any]
 
@@ -99,7 +99,7 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
 def _transpose(lower: Lowering, family: Family[str, int], dense: Tensor, blocked: Tensor) -> None:
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
     pixel_block = ceil_div(pixels, largest([pixels // TILE_PIXELS, 1]))
-    (offsets,) = traced_call(_offsets, blocked.plane)
+    (offsets,) = traced_call(pixel_offsets, blocked.plane)
     units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
     unit_block = units_per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)
     words = LAYOUT.pack(
@@ -117,9 +117,3 @@ def _transpose(lower: Lowering, family: Family[str, int], dense: Tensor, blocked
         unit_block=unit_block,
     )
     lower.launch(family(str(dense.dtype), lanes), words, ceil_div(units, unit_block))
-
-
-@traceable
-def _offsets(plane: Plane) -> tuple[Array]:
-    """Byte offsets of the pixels of a plane."""
-    return (plane.pixels(),)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nnefc.kernels.template import Kernel
-from nnefc.kernels.tile.plane_pieces import FIELDS, PIECES
-from nnefc.kernels.vector.item_types import NUMBER_BYTES
+from nnefc.kernels.tile.plane_pieces import PIECES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import OutputUnit, TileEpilogue
@@ -22,11 +20,7 @@ from nnefc.program.program import Ref
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.sym_int_base import Untraceable
 from nnefc.symbolic.traced_array import TracedArray, length
-
-Records = npt.NDArray[np.int32]
-
-NO_NUMBER: Final = np.zeros((), np.int32)
-"""For pieces whose code reads no number."""
+from nnefc.tables.plane_records import Records
 
 BAND_NS = 10_000
 """Nanoseconds of a unit: planes are divided into bands only if they take longer."""
@@ -38,65 +32,6 @@ class Weights:
 
     at: Ref
     plane_bytes: int
-
-
-def piece_cost(heights: Iterable[int]) -> int:
-    """Estimated steps per tap of pieces: a step per pixel, and an overhead per piece.
-
-    Pieces of less than 4 pixels are bound by the latency of their sums.
-    """
-    return sum(max(h, 4) + 2 for h in heights)
-
-
-LONG_ROW = 256
-"""Of longer rows, only this many pixels are divided optimally; the rest has one height."""
-
-
-@lru_cache(maxsize=256)
-def split_width(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
-    """Heights that add up to `width` with the least cost (dynamic programming)."""
-    best = min(heights, key=lambda h: piece_cost((h,)) / h)
-    whole = max(width - LONG_ROW, 0) // best
-    rest = width - whole * best
-    costs, firsts = [0], [0]
-    for n in range(1, rest + 1):
-        cost, first = min((costs[n - h] + piece_cost((h,)), h) for h in heights if h <= n)
-        costs.append(cost)
-        firsts.append(first)
-    chosen: list[int] = []
-    while rest:
-        chosen.append(firsts[rest])
-        rest -= firsts[rest]
-    return (*chosen, *(best,) * whole)
-
-
-def bits_of(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """The bits of numbers of at most `NUMBER_BYTES`, as fields of a table.
-
-    Smaller numbers are filled up with zeros above their bits.
-    """
-    assert numbers.itemsize <= NUMBER_BYTES, f"{numbers.dtype} has more than {NUMBER_BYTES} bytes"
-    return numbers.view(f"u{numbers.itemsize}").astype(np.uint32).view(np.int32)
-
-
-def records(
-    kind: Sequence[int] | npt.NDArray[np.int64],
-    x: npt.NDArray[np.int64],
-    y: npt.NDArray[np.int64],
-    other: npt.NDArray[np.int64],
-    first_tap: int | npt.NDArray[np.int64],
-    taps: int | npt.NDArray[np.int64],
-    number: npt.NDArray[Any] = NO_NUMBER,
-) -> Records:
-    """int32 [pieces, FIELDS], see `nnefc.kernels.tile.plane_pieces`.
-
-    `number`: in the type of the accumulator, see `bits_of`.
-    """
-    table = np.empty((x.size, FIELDS), np.int32)
-    for i, column in enumerate((kind, x, y, other, first_tap, taps)):
-        table[:, i] = np.ravel(column)
-    table[:, 6] = bits_of(number)
-    return table
 
 
 def launch(

@@ -17,7 +17,7 @@ from nnefc.kernels.tile.blocked_tile import tile_pixels
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
-from nnefc.lower.convolution.direct_tables import pixel_table, tap_runs, zero_offsets
+from nnefc.lower.convolution.direct_tables import pixel_table
 from nnefc.lower.convolution.epilogue import (
     OutputUnit,
     RegisterEpilogue,
@@ -26,7 +26,6 @@ from nnefc.lower.convolution.epilogue import (
     read_tile_epilogue,
 )
 from nnefc.lower.convolution.panels import Panels, group_panels, panels_of
-from nnefc.lower.convolution.phases import Phase, phases, pixels_of, tap_count, tap_grid
 from nnefc.lower.partition import (
     band_count,
     block_sizes,
@@ -41,6 +40,9 @@ from nnefc.program.program import Ref
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
+from nnefc.tables.direct import tap_runs
+from nnefc.tables.phases import Phase, phases, pixels_of, tap_count, tap_grid
+from nnefc.tables.planes import zero_offsets
 
 Array = npt.NDArray[Any]
 

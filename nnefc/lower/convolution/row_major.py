@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from nnefc.ir import DType, Op
 from nnefc.kernels.convolution import row_major
 from nnefc.kernels.convolution.row_major import CONVOLUTION
@@ -24,14 +21,20 @@ from nnefc.lower.movement.strided import permute
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.product.matmul import Matrix, dots
 from nnefc.lower.window import sliding, taps
-from nnefc.lower.window.taps import WindowDimension, dimensions_of
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import DOT_MACS_PER_NS
-from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import hint, smallest
 from nnefc.symbolic.traced_array import traced_call
+from nnefc.tables.window_taps import (
+    WindowDimension,
+    coalesce,
+    dimension_pitches,
+    dimensions_of,
+    identity,
+    tap_positions,
+)
 
 FEW_PIXELS = 4
 """Up to this many pixels, most of a register tile would be idle."""
@@ -87,7 +90,7 @@ def convolution(lower: Lowering, op: Op) -> None:
         groups=groups,
         inputs=inputs,
         outputs=outputs,
-        dimensions=taps.coalesce(dimensions_of(moves, op.attributes["border"])),
+        dimensions=coalesce(dimensions_of(moves, op.attributes["border"])),
         x=lower.read(input_),
         filter=_reversed_filter(lower, op, groups) if reverse else lower.read(filter_),
         bias=lower.read(bias),
@@ -123,7 +126,7 @@ def _weighted(lower: Lowering, conv: _Convolution) -> None:
     sliding.launch(
         lower,
         window_kernels.weighted(str(conv.dtype)),
-        [taps.identity(conv.batch * conv.groups), multiplier, *conv.dimensions],
+        [identity(conv.batch * conv.groups), multiplier, *conv.dimensions],
         conv.dtype,
         x=conv.x,
         y=conv.y,
@@ -166,9 +169,9 @@ def _gemm(lower: Lowering, conv: _Convolution) -> None:
 def _words(lower: Lowering, conv: _Convolution, **fields: Any) -> Words:
     """The parameters of a kernel: `fields`, defaults, and the tables of taps."""
     *outer, last = conv.dimensions
-    pitches = taps.pitches(conv.dimensions, conv.dtype.itemsize)
+    pitches = dimension_pitches(conv.dimensions, conv.dtype.itemsize)
     index, starts = taps.index_table(lower, outer)
-    (decode,) = traced_call(_decode, tuple(d.taps for d in conv.dimensions))
+    (decode,) = traced_call(tap_positions, tuple(d.taps for d in conv.dimensions))
     filled: dict[str, Any] = {
         "x": conv.x,
         "y": conv.y,
@@ -198,12 +201,6 @@ def _words(lower: Lowering, conv: _Convolution, **fields: Any) -> Words:
         runs=taps.run_table(lower, last, pitches[-1]),
         **filled,
     )
-
-
-@traceable
-def _decode(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64]]:
-    """[taps, dimensions], flat: the position of every tap along each dimension."""
-    return (np.indices(sizes).reshape(len(sizes), -1).T.ravel(),)
 
 
 def _dots(lower: Lowering, conv: _Convolution) -> None:

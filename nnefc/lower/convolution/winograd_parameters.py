@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nnefc.ir import DType
 from nnefc.kernels.convolution.winograd_transforms import Taps
-from nnefc.lower.blocked.tensors import Tensor, as_offsets
+from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import RegisterEpilogue, TileEpilogue
 from nnefc.lower.convolution.panels import Panels, panels_of
@@ -21,6 +21,7 @@ from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window
 from nnefc.program.program import Ref
 from nnefc.support.alignment import CACHE_LINE
+from nnefc.tables.planes import as_offsets
 
 Array = npt.NDArray[Any]
 

@@ -12,10 +12,10 @@ from nnefc.lower.elementwise.expression import Strided, launch_strided, strides
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import sliding
-from nnefc.lower.window.taps import dimensions_of
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.tables.window_taps import dimensions_of
 
 CHUNK = 8192
 """Items of a unit, which take some microseconds."""

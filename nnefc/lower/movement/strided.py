@@ -20,13 +20,14 @@ from nnefc.lower.elementwise.expression import STREAM_BYTES
 from nnefc.lower.movement.checked_index import index_words
 from nnefc.lower.movement.gather import gather_rows
 from nnefc.lower.partition import ceil_div, partition_threads, steps_per_unit, units_per_tile
-from nnefc.lower.window import sliding, taps
+from nnefc.lower.window import sliding
 from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.ops.standard.reshape_transpose import permutation
 from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.program.program import AppendedInput, Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint, smallest, statically_equal
+from nnefc.tables.window_taps import coalesce, dimensions_of
 
 PADDING_ITEMS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items as, by their size in bytes."""
@@ -269,7 +270,7 @@ def pad(lower: Lowering, op: Op) -> None:
     sliding.launch(
         lower,
         window_kernels.pad(item),
-        taps.coalesce(taps.dimensions_of(moves, a["border"])),
+        coalesce(dimensions_of(moves, a["border"])),
         type_.dtype,
         x=lower.read(op.inputs[0]),
         y=lower.write(op.output),

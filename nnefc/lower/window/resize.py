@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import Attribute, DType, Op
+from nnefc.ir import DType, Op
 from nnefc.kernels.window import sampling
 from nnefc.kernels.window.sampling import BLEND
 from nnefc.lower.context import Lowering, lowering
@@ -16,11 +16,11 @@ from nnefc.lower.elementwise.expression import copy_bytes
 from nnefc.lower.movement.gather import gather_rows
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window.sampling import interpolate
-from nnefc.ops.extended.resize import CUBIC_TAPS, changed_axes, scales_of, taps
+from nnefc.ops.extended.resize import CUBIC_TAPS, changed_axes, scales_of
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import TracedArray, length, traced_call
+from nnefc.tables.resizing import resize_taps
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +33,7 @@ def resize(lower: Lowering, op: Op) -> None:
     shape = list(dims)
     how = tuple((name, value) for name, value in op.attributes.items() if name != "sizes")
     for axis in axes:
-        tables = traced_call(_taps, shape[axis], sizes[axis], scales[axis], how)
+        tables = traced_call(resize_taps, shape[axis], sizes[axis], scales[axis], how)
         around = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
         shape[axis] = sizes[axis]
         last = axis == axes[-1]
@@ -42,25 +42,6 @@ def resize(lower: Lowering, op: Op) -> None:
         x = Ref(to.buffer)
     if not axes:
         copy_bytes(lower, x, y, op.output.type.nbytes)
-
-
-@traceable
-def _taps(
-    extent: int, outputs: int, scale: float | None, how: tuple[tuple[str, Attribute], ...]
-) -> tuple[Array, ...]:
-    """Tables for the taps of an output.
-
-    One tap: (indices,).  Two: (low, high, weight of high).  More: (indices, weights).
-    """
-    sampled = taps(extent, outputs, scale, dict(how))
-    match sampled.index.shape[1]:
-        case 1:
-            return (sampled.index[:, 0].astype(np.int32),)
-        case 2:
-            return (*sampled.index.T, sampled.weight[:, 1])
-        case count:
-            assert count == CUBIC_TAPS, "the kernel takes the number of taps as a parameter"
-            return sampled.index, sampled.weight
 
 
 def _resample(

@@ -13,11 +13,12 @@ from nnefc.kernels.window.sampling import INTERPOLATE, SAMPLE
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import taps
-from nnefc.ops.core.window_arithmetic import interpolation, pooling_window
+from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.traced_array import TracedArray, length, traced_call
+from nnefc.tables.upsampling import interpolation_points
+from nnefc.tables.window_taps import coalesce, dimension_pitches, dimensions_of
 
 Array = np.ndarray[Any, Any]
 Points = tuple[Array | TracedArray, Array | TracedArray, Array | TracedArray]
@@ -29,7 +30,7 @@ def sample(lower: Lowering, op: Op) -> None:
     input_, index = op.inputs
     reverse, dtype = op.name == "desample", op.output.type.dtype
     window = pooling_window(input_.type.dims, op.attributes, reverse=reverse)
-    dimensions = taps.coalesce(taps.dimensions_of(window, op.attributes["border"]))
+    dimensions = coalesce(dimensions_of(window, op.attributes["border"]))
     table, starts = taps.index_table(lower, dimensions)
     items = op.output.type.volume
     unit_block = units_per_tile(
@@ -41,7 +42,7 @@ def sample(lower: Lowering, op: Op) -> None:
         y=lower.write(op.output),
         rank=len(dimensions),
         outputs=[d.outputs for d in dimensions],
-        pitches=taps.pitches(dimensions, 1),
+        pitches=dimension_pitches(dimensions, 1),
         taps=[d.taps for d in dimensions],
         table=table,
         starts=starts,
@@ -65,19 +66,15 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
     axes = [axis for axis, f in enumerate(factor, 2) if f > 1][::-1] or [1]
     for axis in axes:
         extent, f = shape[axis], factor[axis - 2] if axis > 1 else 1
-        points = traced_call(_points, extent, f, op.attributes["method"], op.attributes["border"])
+        points = traced_call(
+            interpolation_points, extent, f, op.attributes["method"], op.attributes["border"]
+        )
         around = (math.prod(shape[:axis]), extent, math.prod(shape[axis + 1 :]))
         shape[axis] = extent * f
         last = axis == axes[-1]
         to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
         interpolate(lower, points, x, to, dtype, around)
         x = Ref(to.buffer)
-
-
-@traceable
-def _points(extent: int, factor: int, method: str, border: str) -> Points:
-    points = interpolation(extent, factor, method, border)
-    return points.low, points.high, points.weight
 
 
 def interpolate(

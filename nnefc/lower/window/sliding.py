@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.window import sliding as kernels
@@ -19,14 +16,20 @@ from nnefc.lower.elementwise.reduce import reduce_axes
 from nnefc.lower.movement.gather import repeat_items
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import taps
-from nnefc.lower.window.taps import WindowDimension, dimensions_of
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.errors import NnefError
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import hint, statically_equal
 from nnefc.symbolic.traced_array import traced_call
+from nnefc.tables.window_taps import (
+    WindowDimension,
+    coalesce,
+    dimension_pitches,
+    dimensions_of,
+    identity,
+    repetition_indices,
+)
 
 MAX_TAPS: Final = 1 << 40
 """Maximum items read by non-separable windows: some minutes of computation."""
@@ -51,16 +54,10 @@ def box(lower: Lowering, op: Op) -> None:
         and all(d.is_repetition for d in dimensions)
     ):
         moved = [axis for axis, d in enumerate(dimensions) if not d.is_identity] or [0]
-        indices = {axis: traced_call(_repetition_indices, dimensions[axis])[0] for axis in moved}
+        indices = {axis: traced_call(repetition_indices, dimensions[axis])[0] for axis in moved}
         repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
         return
     launch_separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
-
-
-@traceable
-def _repetition_indices(dimension: WindowDimension) -> tuple[npt.NDArray[np.int32]]:
-    """int32 [outputs]: the input item that each output repeats."""
-    return (dimension.table().max(1).astype(np.int32),)
 
 
 @lowering("max_pool")
@@ -84,7 +81,7 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
     launch(
         lower,
         kernels.argmax(str(dtype), str(index), values),
-        taps.coalesce(dimensions_of(window, op.attributes["border"])),
+        coalesce(dimensions_of(window, op.attributes["border"])),
         dtype,
         x=x,
         y=lower.write(op.outputs[0]) if values else index_y,
@@ -130,15 +127,15 @@ def launch_separable(
         shape_now = list(shape)
         for axis in axes[:-1]:
             only = [
-                replace(d, counts=None) if i == axis else taps.identity(shape_now[i])
+                replace(d, counts=None) if i == axis else identity(shape_now[i])
                 for i, d in enumerate(dimensions)
             ]
             shape_now[axis] = dimensions[axis].outputs
-            rest[axis] = taps.identity(shape_now[axis], dimensions[axis].counts)
+            rest[axis] = identity(shape_now[axis], dimensions[axis].counts)
             between = lower.scratch(math.prod(shape_now) * dtype.itemsize)
-            launch(lower, kernel, taps.coalesce(only), dtype, x=x, y=between, zeros=zeros)
+            launch(lower, kernel, coalesce(only), dtype, x=x, y=between, zeros=zeros)
             x = Ref(between.buffer)
-    launch(lower, kernel, taps.coalesce(rest), dtype, x=x, y=y, zeros=zeros, divisor=divisor)
+    launch(lower, kernel, coalesce(rest), dtype, x=x, y=y, zeros=zeros, divisor=divisor)
 
 
 def launch(
@@ -153,7 +150,7 @@ def launch(
     **fields: Any,
 ) -> None:
     """Launch a window kernel over coalesced `dimensions`; `fields`: further parameters."""
-    pitches = taps.pitches(dimensions, dtype.itemsize)
+    pitches = dimension_pitches(dimensions, dtype.itemsize)
     *outer, last = dimensions
     rows = math.prod(d.outputs for d in outer)
     index, starts = taps.index_table(lower, outer)

@@ -6,138 +6,17 @@ Extents may be symbolic, so tables are traced calls of functions of plain number
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable, Sequence
 
 from nnefc.lower.context import Lowering
-from nnefc.ops.core.window_arithmetic import Window, forward_taps, reverse_taps
 from nnefc.program.program import Ref
-from nnefc.symbolic.captured_values import traceable
-from nnefc.symbolic.integers import statically_equal
 from nnefc.symbolic.traced_array import traced_call
-
-Indices = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowDimension:
-    """One dimension of a window: which of `inputs` items the taps of each output read.
-
-    `counts`: the dimension whose number of terms per output divides sums.
-    """
-
-    inputs: int
-    outputs: int
-    taps: int = 1
-    padding: int = 0
-    """Padding before the items."""
-    stride: int = 1
-    dilation: int = 1
-    border: str = "constant"
-    reverse: bool = False
-    counts: WindowDimension | None = None
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether output i reads item i only."""
-        return (
-            statically_equal(self.taps, 1)
-            and statically_equal(self.padding, 0)
-            and statically_equal(self.outputs, self.inputs)
-            and (statically_equal(self.stride, 1) or statically_equal(self.outputs, 1))
-        )
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the window leaves this dimension unchanged."""
-        return self.counts is None and self.is_identity
-
-    @property
-    def is_full_reduction(self) -> bool:
-        """Whether a single output reads every item exactly once, and no padding."""
-        one_by_one = statically_equal(self.dilation, 1) and not self.reverse
-        return (
-            statically_equal(self.outputs, 1)
-            and statically_equal(self.padding, 0)
-            and statically_equal(self.taps, self.inputs)
-            and (one_by_one or statically_equal(self.taps, 1))
-        )
-
-    @property
-    def is_repetition(self) -> bool:
-        """Whether every output of a reverse operation reads exactly one item."""
-        return self.is_identity or (
-            self.reverse
-            and statically_equal(self.taps, self.stride)
-            and statically_equal(self.dilation, 1)
-            and self.padding >= 0
-            and self.outputs + self.padding <= self.inputs * self.stride
-        )
-
-    def table(self) -> Indices:
-        """[outputs, taps]: indices of items, negative outside the input."""
-        make = reverse_taps if self.reverse else forward_taps
-        return make(
-            self.outputs,
-            self.taps,
-            self.inputs,
-            self.padding,
-            self.stride,
-            self.dilation,
-            self.border,
-        )
-
-    def divisors(self) -> Indices:
-        """[outputs]: divisors of sums."""
-        if self.counts is None:
-            return np.ones(self.outputs, np.int64)
-        return (self.counts.table() >= 0).sum(1)
-
-
-def identity(extent: int, counts: WindowDimension | None = None) -> WindowDimension:
-    return WindowDimension(extent, extent, counts=counts)
-
-
-def dimensions_of(window: Window, border: str) -> list[WindowDimension]:
-    """The dimensions of a window."""
-    return [
-        WindowDimension(
-            window.input[axis],
-            window.output[axis],
-            window.size[axis],
-            window.padding[axis][0],
-            window.stride[axis],
-            window.dilation[axis],
-            border,
-            window.reverse,
-        )
-        for axis in range(window.rank)
-    ]
-
-
-def coalesce(dimensions: Sequence[WindowDimension]) -> list[WindowDimension]:
-    """Merge neighbouring dimensions that the window leaves unchanged; returns at least one."""
-    joined: list[WindowDimension] = []
-    for dimension in dimensions:
-        if joined and dimension.is_plain:
-            before = joined[-1]
-            if before.is_plain:
-                joined[-1] = identity(before.inputs * dimension.inputs)
-                continue
-            if statically_equal(dimension.inputs, 1):
-                continue
-        joined.append(dimension)
-    return joined or [identity(1)]
-
-
-def pitches(dimensions: Sequence[WindowDimension], itemsize: int) -> list[int]:
-    """Bytes from one input item to the next along each dimension."""
-    extents = [d.inputs for d in dimensions]
-    return [itemsize * math.prod(extents[i + 1 :]) for i in range(len(extents))]
+from nnefc.tables.window_taps import (
+    WindowDimension,
+    evenly_spaced_runs,
+    indices_of_taps,
+    term_counts,
+)
 
 
 def index_table(lower: Lowering, dimensions: Iterable[WindowDimension]) -> tuple[Ref, list[int]]:
@@ -152,28 +31,16 @@ def index_table(lower: Lowering, dimensions: Iterable[WindowDimension]) -> tuple
         starts.append(end)
         end += dimension.outputs * dimension.taps
         indexed.append(dimension)
-    (words,) = traced_call(_index, tuple(indexed))
+    (words,) = traced_call(indices_of_taps, tuple(indexed))
     return lower.table(words), starts
-
-
-@traceable
-def _index(indexed: Sequence[WindowDimension]) -> tuple[Indices]:
-    """The tables of all dimensions, at least one word."""
-    tables = [dimension.table().T.ravel() for dimension in indexed]
-    return (np.concatenate(tables or [np.zeros(1, np.int64)]),)
 
 
 def count_table(lower: Lowering, dimensions: Sequence[WindowDimension]) -> tuple[Ref, list[int]]:
     """(table, start of each dimension): the number of terms of each output."""
-    (words,) = traced_call(_counts, tuple(dimensions))
+    (words,) = traced_call(term_counts, tuple(dimensions))
     return lower.table(words), [
         sum(d.outputs for d in dimensions[:i]) for i in range(len(dimensions))
     ]
-
-
-@traceable
-def _counts(dimensions: Sequence[WindowDimension]) -> tuple[Indices]:
-    return (np.concatenate([dimension.divisors() for dimension in dimensions]),)
 
 
 def run_table(lower: Lowering, dimension: WindowDimension, pitch: int) -> Ref:
@@ -182,43 +49,5 @@ def run_table(lower: Lowering, dimension: WindowDimension, pitch: int) -> Ref:
     First taps + 1 words: the number of the first run of each tap.  Then four words per run: first
     output, end, byte offset of the input (-1: outside), step in bytes.
     """
-    (words,) = traced_call(_runs, dimension, pitch)
+    (words,) = traced_call(evenly_spaced_runs, dimension, pitch)
     return lower.table(words)
-
-
-@traceable
-def _runs(dimension: WindowDimension, pitch: int) -> tuple[Indices]:
-    if dimension.is_identity:
-        return (np.array([0, 1, 0, dimension.outputs, 0, pitch]),)
-    heads = [0]
-    words: list[int] = []
-    for sources in dimension.table().T:
-        for first, end, source, step in _evenly_spaced(sources):
-            words += [first, end, source * pitch if source >= 0 else -1, step * pitch]
-        heads.append(len(words) // 4)
-    return (np.array(heads + words, np.int64),)
-
-
-def _evenly_spaced(sources: Indices) -> Iterator[tuple[int, int, int, int]]:
-    """Runs (first, end, source, step) that cover all outputs; source -1: outside the input."""
-    present = sources >= 0
-    items = np.where(present, sources, -1)
-    alike = present[1:] == present[:-1]
-    steps = np.diff(items)
-    last = len(items) - 1
-    changes = np.flatnonzero((steps[1:] != steps[:-1]) | (alike[1:] != alike[:-1])) + 1
-    if last > 0 and not len(changes) and alike[0]:
-        yield 0, last + 1, int(items[0]), int(steps[0]) if present[0] else 1
-        return
-    bounds = np.append(changes, last)
-    # for each item, the last one up to which the distance stays the same
-    until = bounds[np.searchsorted(bounds, np.arange(last), side="right")].tolist()
-    continues, distances, first_items = alike.tolist(), steps.tolist(), items.tolist()
-    i = 0
-    while i <= last:
-        end, step = i + 1, 1
-        if i < last and continues[i]:
-            end = until[i] + 1
-            step = distances[i] if first_items[i] >= 0 else 1
-        yield i, end, first_items[i], step
-        i = end

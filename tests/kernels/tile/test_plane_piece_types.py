@@ -16,10 +16,9 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import PIECES
 from nnefc.kernels.vector.item_types import limits
 from nnefc.kernels.window import plane_reduction, pooling, upsample
-from nnefc.kernels.window.pooling_line import Strip
-from nnefc.kernels.window.pooling_tile import RowWindow, tiles
-from nnefc.kernels.window.upsample import COLUMN, ONE_ROW, TWO_ROWS
-from nnefc.lower.blocked.plane_pieces import records, split_width
+from nnefc.kernels.window.pooling_pieces import STRIP, RowWindow, Strip, tiles
+from nnefc.kernels.window.upsample_table import COLUMN, ONE_ROW, TWO_ROWS
+from nnefc.tables.plane_records import records, split_width
 from tests.helpers.kernels.raw_kernel import Array, items, run
 
 LANES = 8
@@ -157,7 +156,7 @@ def test_windows_match_numpy(
         pooling.window(kind, item, accumulator, LANES, RowWindow(2, 3) if in_tile else None),
         x,
         y,
-        one_piece(tile if in_tile else pooling.STRIP, len(rows), number),
+        one_piece(tile if in_tile else STRIP, len(rows), number),
         table,
     )
     np.testing.assert_allclose(y, expected, rtol=TOLERANCE[item], atol=1e-6)

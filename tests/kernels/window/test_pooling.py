@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nnefc.kernels.window.pooling_tile import WINDOWS
+from nnefc.kernels.window.pooling_pieces import WINDOWS
 from tests.helpers.examples import examples
 from tests.helpers.kernels.blocked_op import BlockedGraph, halo
 from tests.helpers.kernels.one_op import Array, normal

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window
+from nnefc.symbolic.integers import ceil_div
 
 Tap = tuple[int, int]
 """(number of the tap, distance of its input from that of a tap at distance 0)"""

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.kernels.window.pooling import STRIP
-from nnefc.kernels.window.pooling_line import LINE, Strip
-from nnefc.kernels.window.pooling_tile import Tile, tiles
-from nnefc.lower.blocked import plane_pieces
-from nnefc.lower.blocked.tensors import Plane
-from nnefc.lower.partition import ceil_div
+from nnefc.kernels.window.pooling_pieces import LINE, STRIP, Strip, Tile, tiles
 from nnefc.ops.core.window_arithmetic import Indices
+from nnefc.symbolic.integers import ceil_div
+from nnefc.tables.plane_records import piece_cost, split_width
+from nnefc.tables.planes import Plane
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,11 +114,11 @@ def _tiles(axis: WindowAxis, before: int, after: int, registers: int) -> list[Ro
         for right in ([tile] for tile in there(0, after)) if after else [[]]:
             rest = axis.outputs - sum(tile.height for tile in left + right)
             if rest >= 0 and whole:
-                middle = [whole[height] for height in plane_pieces.split_width(rest, tuple(whole))]
+                middle = [whole[height] for height in split_width(rest, tuple(whole))]
                 candidates.append([*left, *middle, *right])
     if not candidates:
         return None
-    best = min(candidates, key=lambda some: plane_pieces.piece_cost(tile.height for tile in some))
+    best = min(candidates, key=lambda some: piece_cost(tile.height for tile in some))
     ends = list(itertools.accumulate((tile.height for tile in best), initial=0))
     return [
         RowPiece(range(*ends[i : i + 2]), max(ends[i] * axis.stride - axis.before, 0), tile.kind)

@@ -1,0 +1,12 @@
+"""Constants of the tables that `upsample` reads."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ONE_ROW, TWO_ROWS = 1, 2
+"""Kinds of pieces of `upsample.linear`: outputs of one input row, or between two input rows."""
+
+
+COLUMN: Final = 3
+"""Words of a table entry of `upsample.linear`."""

@@ -1,0 +1,74 @@
+"""Tables of up-sampling and interpolation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import DType
+from nnefc.kernels.window.upsample_table import COLUMN, ONE_ROW, TWO_ROWS
+from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
+from nnefc.symbolic.captured_values import traceable
+from nnefc.tables.plane_records import Records, bits_of, records
+from nnefc.tables.planes import Plane
+
+Array = np.ndarray[Any, Any]
+
+
+@traceable
+def interpolation_points(
+    extent: int, factor: int, method: str, border: str
+) -> tuple[Array, Array, Array]:
+    points = interpolation(extent, factor, method, border)
+    return points.low, points.high, points.weight
+
+
+@traceable
+def repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[Records]:
+    sources = [np.arange(n * f) // f for n, f in zip(x.spatial, factors)]
+    pieces = records(
+        [ONE_ROW] * math.prod(y.spatial[:-1]),
+        x.offsets(*sources, [0]).astype(np.int64),
+        y.rows().astype(np.int64),
+        np.zeros(1, np.int64),
+        0,
+        x.spatial[-1],
+    )
+    return (pieces,)
+
+
+@traceable
+def rows_between(
+    x: Plane, y: Plane, weight: DType, factors: tuple[int, ...], method: str, border: str
+) -> tuple[Records, npt.NDArray[np.int32]]:
+    """(pieces, row by row; the table of `upsample.linear`); `weight`: type of the weights."""
+    *rows, across = [
+        interpolation(n, f, method, border) for n, f in zip(x.spatial, factors, strict=True)
+    ]
+    weights = rows[-1].weight if rows else np.zeros(1)
+    low = [range(n) for n in x.spatial[:-2]] + [r.low for r in rows[-1:]]
+    high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
+    count = math.prod(y.spatial[:-1])
+    every = np.tile(weights, count // weights.size)
+    pieces = records(
+        np.where(every == 0, ONE_ROW, TWO_ROWS),
+        x.offsets(*low, [0]).astype(np.int64),
+        y.rows().astype(np.int64),
+        x.offsets(*high, [0]).astype(np.int64),
+        0,
+        y.spatial[-1],
+        every.astype(weight.numpy),
+    )
+    return pieces, _columns(across, x.pixel_bytes, weight)
+
+
+def _columns(across: Interpolation, pixel_bytes: int, weight: DType) -> npt.NDArray[np.int32]:
+    """[outputs, COLUMN]: the table of `upsample.linear`."""
+    table = np.empty((across.low.size, COLUMN), np.int32)
+    table[:, 0] = across.low * pixel_bytes
+    table[:, 1] = across.high * pixel_bytes
+    table[:, 2] = bits_of(across.weight.astype(weight.numpy))
+    return table
