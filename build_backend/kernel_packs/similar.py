@@ -26,8 +26,8 @@ from nnefc.kernels.vector.expression_argument import Expression
 Tiles = tuple[tuple[int, ...], tuple[int, ...]]
 
 _FEW_STEPS: Final = 2
-"""Expressions with at most this many steps get every broadcast, and tiles for every size."""
-_BROADCASTS: Final = (Access.REPEATED, Access.BLOCK, Access.PERIODIC)
+"""Expressions with at most this many steps get usual broadcasts, and tiles for every size."""
+_BROADCASTS: Final = (Access.REPEATED, Access.BLOCK)
 
 
 def similar(kernel: Kernel) -> Iterator[Kernel]:
@@ -81,7 +81,8 @@ def _attention(item: str, heights: Any, widths: Any, epilogue: Epilogue | None) 
 
 def _elementwise(expression: Expression, pattern: AccessPattern) -> Iterator[Kernel]:
     inputs = len(expression.inputs)
-    if set(pattern.access) <= {Access.CONTIGUOUS, Access.REPEATED} and inputs <= 2:
+    is_short = inputs == 1 or (inputs == 2 and _steps(expression) == 1)
+    if is_short and set(pattern.access) <= {Access.CONTIGUOUS, Access.REPEATED}:
         for stream in (False, True) if len(expression.results) == 1 else ():
             yield elementwise.expression(expression, replace(pattern, stream=stream))
     if inputs != 2 or _steps(expression) > _FEW_STEPS:
@@ -89,6 +90,7 @@ def _elementwise(expression: Expression, pattern: AccessPattern) -> Iterator[Ker
     whole = Access.CONTIGUOUS
     patterns = [AccessPattern((whole, other)) for other in (whole, *_BROADCASTS)]
     if _steps(expression) == 1:
+        patterns.append(AccessPattern((whole, Access.PERIODIC)))
         factors = sorted({2, 4, 8, host().float32_lanes})
         patterns += [AccessPattern((whole, Access.STRETCHED), factor) for factor in factors]
     for pattern in patterns:
