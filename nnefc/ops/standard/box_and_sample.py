@@ -11,8 +11,8 @@ from nnefc.ops.core.traits import POOLING, WINDOW, WINDOW_POSITIONS
 from nnefc.ops.core.value_text import listing
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.core.window_reference import argmax_pool, box, debox, desample, sample
-from nnefc.ops.standard.window_checks import check_pooling
 from nnefc.ops.standard.window_samples import pad, reverse_windows, windows
+from nnefc.ops.standard.window_shape_rules import check_pooling
 
 
 def _box(call: Call) -> TensorType:

@@ -12,8 +12,8 @@ from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
 from nnefc.ops.core.traits import ACCUMULATION, COMPOUND, Convolution
 from nnefc.ops.core.window_reference import conv, deconv, separable_conv, separable_deconv
-from nnefc.ops.standard.window_checks import check_convolution, check_steps
 from nnefc.ops.standard.window_samples import pad
+from nnefc.ops.standard.window_shape_rules import check_convolution, check_steps
 
 _BORDERS = ("constant", "replicate", "reflect", "reflect-even")
 _STEPS = ("padding", "stride", "dilation")

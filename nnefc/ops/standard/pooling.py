@@ -10,8 +10,8 @@ from nnefc.ops.core.spec import Call, Emit, OpSpec
 from nnefc.ops.core.traits import COMPOUND, POOLING, WINDOW
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.core.window_reference import avg_pool, max_pool, max_pool_with_index, rms_pool
-from nnefc.ops.standard.window_checks import check_pooling
 from nnefc.ops.standard.window_samples import windows
+from nnefc.ops.standard.window_shape_rules import check_pooling
 
 _PARAMETERS = """(
             input: tensor<scalar>,

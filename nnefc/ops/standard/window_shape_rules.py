@@ -1,4 +1,4 @@
-"""Argument checks of sliding-window operations (4.3), shared by their shape rules.
+"""Shape rules of sliding-window operations (4.3): checks of their arguments, and result shapes.
 
 Checks of attributes alone come before those that read shapes, and an unknown attribute does not
 hide violations of the others.
