@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -173,9 +174,9 @@ def test_flatten_writes_the_extents(cli: Cli, rows: str) -> None:
 
 def test_cache_commands(cli: Cli, folder: Path, rows: str) -> None:
     # a kernel that this process has not compiled before
-    Path(rows).write_text(ROWS.replace("past * 2.0", "past * 2.0361548"))
+    Path(rows).write_text(ROWS.replace("past * 2.0", "tanh(past * 2.0361548) * 1.7 + past"))
     shown = cli("cache", "warm", rows, *ALL, "-t", "1", "--json")
-    assert shown.err == ""
+    assert re.fullmatch(r"(compiling \d+ kernels, .*\n)?", shown.err)  # if it takes long
     assert json.loads(shown.out)["compiled"] > 0
     kernels = json.loads(cli("cache", "explain", rows, *ALL, "-t", "1", "--json").out)
     hits = {each["family"]: each["hit"] for each in kernels}

@@ -103,15 +103,16 @@ def test_outputs_may_be_inputs_constants_or_variables() -> None:
         np.testing.assert_array_equal(got, want)
 
 
-def test_constants_are_not_copied_and_single_items_are_literals() -> None:
+def test_constants_are_not_copied_and_the_number_of_an_operation_is_an_operand() -> None:
     b = Build()
     data = np.arange(1000, dtype=np.float32)
     b.graph.variables["w"] = Variable("w", TensorType(F32, (1000,)), data)
     w = b.op("variable", shape=(1000,), label="w")
     half = b.op("constant", value=(0.5,), shape=(1,))
     model = b.outputs(b.op("mul", w, half, shape=(1000,)))
-    assert len(b.program.constants) == 1
-    assert np.shares_memory(b.program.constants[0], data)
+    weights, number = b.program.constants
+    assert np.shares_memory(weights, data)
+    np.testing.assert_array_equal(number, [0.5])  # one kernel serves all numbers
     np.testing.assert_array_equal(model(), data / 2)
 
 
@@ -217,7 +218,7 @@ def test_memory_of_dead_operands_is_reused() -> None:
     np.testing.assert_allclose(model(x_data), expected, rtol=1e-6)
 
 
-def test_a_broadcast_constant_takes_no_memory() -> None:
+def test_a_broadcast_constant_takes_the_memory_of_one_item() -> None:
     """x [1, 2] times 3 x 2 threes: the result has the shape of the constant."""
     type_ = TensorType(DType.FLOAT32, (3, 2))
     graph = Graph("g")
@@ -225,6 +226,6 @@ def test_a_broadcast_constant_takes_no_memory() -> None:
     k = graph.insert(Op("constant", [], {"shape": (3, 2), "value": (3.0,)}, [type_])).output
     graph.add_output(graph.insert(Op("mul", [x, k], {}, [type_])).output, "y")
     program = lower(graph)
-    assert not program.constants
+    assert [each.size for each in program.constants] == [1]
     got = CompiledModel.of(program, graph, threads=1)(np.array([[1, 2]], np.float32))
     np.testing.assert_array_equal(got, [[3, 6]] * 3)
