@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from nnefc.dynamic.plan_cache import MAX_LOG2_DISTANCE
+from nnefc.symbolic.guards import guards_hold
 
 if TYPE_CHECKING:
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.plan.plan_conditions import PlanConditions
+
+_MAX_EXPONENT: Final = 12
+"""Values at distances of powers of two below 2^12 are tried beyond a range."""
 
 
 def coverage(conditions: PlanConditions, holds: Callable[[Sequence[int]], bool]) -> str:
@@ -25,7 +30,8 @@ def coverage(conditions: PlanConditions, holds: Callable[[Sequence[int]], bool])
     parts: list[str] = []
     for i, name in enumerate(conditions.symbols):
         low, high = _range(fits, conditions.hints, i)
-        parts.append(f"{name} = {low}" if low == high else f"{name} = {low} to {high}")
+        text = f"{name} = {low}" if low == high else f"{name} = {low} to {high}"
+        parts.append(text + " and others" * _fits_beyond(fits, conditions.hints, i, low, high))
     if conditions.groups:
         parts.append("states that have grown")
     elif len(conditions.traced.names) > 0 and not parts:
@@ -63,19 +69,25 @@ def _range(
     return ends[0], ends[1]
 
 
+def _fits_beyond(
+    fits: Callable[[Sequence[int]], bool], values: Sequence[int], index: int, low: int, high: int
+) -> bool:
+    """Whether a value beyond a range around the hint fits, such as another multiple of 16."""
+    steps = [sign << exponent for exponent in range(_MAX_EXPONENT) for sign in (-1, 1)]
+    others = [values[index] + step for step in steps]
+    return any(
+        fits([*values[:index], other, *values[index + 1 :]])
+        for other in others
+        if other > 0 and not low <= other <= high
+    )
+
+
 def coverage_of_file(artifact: DynamicArtifact) -> list[str]:
     """The coverage of each plan for the best target; of the first one if none runs here."""
     if not artifact.targets:
         return []
     number = artifact.best_target() or 0
     found: list[str] = []
-    for conditions, function in artifact.functions(number):
-
-        def holds(values: Sequence[int], function: Callable[..., object] = function) -> bool:
-            try:
-                return function(*values) is not None
-            except (ArithmeticError, ValueError):
-                return False
-
-        found.append(coverage(conditions, holds))
+    for conditions, program in artifact.programs(number):
+        found.append(coverage(conditions, partial(guards_hold, program)))
     return found

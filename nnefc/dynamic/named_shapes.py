@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.options.arguments import check_shapes
+from nnefc.options.arguments import as_integer, check_shapes
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ def _shapes_of(
     named: Mapping[str, Any], source: GraphSource, fixed: Mapping[str, Sequence[int]]
 ) -> Mapping[str, Sequence[int]]:
     """Shapes of inputs; values of symbols are replaced by the shapes that they give."""
-    if not named or not all(type(value) is int for value in named.values()):
+    values = {name: as_integer(value) for name, value in named.items()}
+    numbers = {name: value for name, value in values.items() if value is not None}
+    if not named or len(numbers) < len(named):
         return named
     known = source.symbol_values(fixed)
     free = [name for name in source.free if name not in known]
@@ -111,9 +113,9 @@ def _shapes_of(
         listed = f"; its symbols are {', '.join(free)}" if free else ", nor any other"
         raise NnefError.of("tract/symbol", f"the model has no symbol {wrong[0]!r}{listed}")
     if missing := [name for name in free if name not in named]:
-        given = ", ".join(f"{name} = {value}" for name, value in named.items())
+        given = ", ".join(f"{name} = {value}" for name, value in numbers.items())
         message = f"{given} gives {missing[0]!r} no value"
         raise NnefError.of("tract/symbol", message, hint="give the values of all symbols")
-    if negative := [f"{name} = {value}" for name, value in named.items() if value < 0]:
+    if negative := [f"{name} = {value}" for name, value in numbers.items() if value < 0]:
         raise NnefError.of("tract/symbol", f"{negative[0]}: symbols are at least 0")
-    return {name: type_.dims for name, type_ in source.types({**known, **named}).items()}
+    return {name: type_.dims for name, type_ in source.types({**known, **numbers}).items()}

@@ -210,9 +210,8 @@ class PlanCache:
             found = launches_at(planner.document, planner.config, shapes)
             return found if len(found) == len(saved()) else saved()
 
-        compiled = compiled._replace(launches=cache(launches))
         origin = FromDocument(lambda: planner.document.graph(shapes), lambda: planner.config)
-        return CompiledModel(compiled, origin, threads=planner.threads)
+        return CompiledModel(compiled, origin, threads=planner.threads, launches=cache(launches))
 
     def _record_growth(self, previous: Shapes, states: Shapes) -> None:
         """Record which extents of states have changed since the previous call."""

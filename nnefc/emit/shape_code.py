@@ -69,7 +69,7 @@ class ShapeCode:
         key = (type(value), value)
         if key not in self._numbers:
             if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
-                value = _LIMIT - 1  # no extent reaches it
+                value = _LIMIT - 1 if value > 0 else -_LIMIT  # no extent reaches it
             kind = "<q" if isinstance(value, int) else "<d"
             (word,) = struct.unpack("<q", struct.pack(kind, value))
             register = self._numbers[key] = "number", len(self._words)

@@ -36,8 +36,8 @@ CALL: Final = "call"
 ITEM: Final = "item"
 """The result of a call, and the number of its item."""
 
-_NAME: Final = re.compile(r"[sva]\d{1,9}")
-_CAPTURED: Final = re.compile(r"g\d{1,9}")
+_NAME: Final = re.compile(r"[sva][0-9]{1,9}")
+_CAPTURED: Final = re.compile(r"g[0-9]{1,9}")
 _MAX_DEPTH: Final = 16
 """Nesting levels of tuples in operands."""
 

@@ -20,7 +20,7 @@ from nnefc.symbolic import straight_line
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.executable_memory import ExecutableImage
-    from nnefc.symbolic.straight_line import Function
+    from nnefc.symbolic.straight_line import StraightLine
 
 Array = np.ndarray[Any, Any]
 Constants = Callable[[], Sequence[Array]]
@@ -55,11 +55,11 @@ class DynamicArtifact(ArtifactReader):
             code = self.code(target)
             return [self._pattern(each, code, target, shared) for each in facts]
 
-    def functions(self, number: int) -> list[tuple[PlanConditions, Function]]:
+    def programs(self, number: int) -> list[tuple[PlanConditions, StraightLine]]:
         """The conditions and the function of each pattern of a target; no code is mapped."""
         with self.reading():
             return [
-                (_conditions(each["conditions"]), self._template(each).program.function())
+                (_conditions(each["conditions"]), self._template(each).program)
                 for each in self.targets[number]["patterns"]
             ]
 

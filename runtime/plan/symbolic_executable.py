@@ -97,9 +97,9 @@ class SymbolicExecutable:
         try:
             numbers = np.array(values[:count], np.int64)
             tables = [np.require(table, requirements=["C", "A"]) for table in values[count:]]
+            patch = self._patch(numbers, tables)
         except (ArithmeticError, ValueError):
             return None
-        patch = self._patch(numbers, tables)
         counts = numbers[sections.appended].tolist()
         if counts != [each.extent for each in self._session.appended]:
             pairs = zip(self._session.appended, counts, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nnefc.program.program import Program
     from nnefc.runtime.memory.variables import Variables
     from nnefc.runtime.memory.weight_pool import WeightPool
+    from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.fast_call import FastCall
     from nnefc.runtime.run.profile import Profile
     from nnefc.support.progress import Progress
@@ -103,13 +104,19 @@ class CompiledModel(Executable, Model):
         *,
         threads: int | None = None,
         arenas: ArenaPool | None = None,
+        launches: Callable[[], Sequence[LaunchInfo]] | None = None,
     ) -> None:
-        """`threads` includes the caller; None: all usable CPUs."""
+        """`threads` includes the caller; None: all usable CPUs.
+
+        `launches`: those that the model reports, if they are not those of `compiled`; errors of
+        calls never ask for them.
+        """
         runner = PlanRunner(compiled, threads, arenas)
         super().__init__(runner, compiled.inputs, compiled.outputs, compiled.session)
         self._origin = origin
         self.plan: Plan = compiled.plan
         self._threads = threads
+        self._launches = launches or compiled.launches
         self._fast = self._fast_call()
         self._native = self._fast and self._fast.call
 
@@ -148,6 +155,11 @@ class CompiledModel(Executable, Model):
             bases=context.address,
             first_input=self._runner.first_input,
         )
+
+    @property
+    def launches(self) -> tuple[LaunchInfo, ...]:
+        """The distinct launches of the plan, in order."""
+        return tuple(self._launches())
 
     # -- running
 

@@ -379,3 +379,23 @@ def test_a_model_without_calls_can_be_pickled(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         compare(found(x := items(1, 9, 6)), attention(x))
     assert found.threads_wanted == 1
+
+
+LOOKUP = """graph net(x) -> (y) {
+  x = tract_core_external(shape = [S], datum_type = 'i64');
+  table = variable<scalar>(label = 'w', shape = [3, 2]);
+  y = tract_core_gather(table, x, axis = 0);
+}"""
+
+
+def test_the_error_of_an_index_lowers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.nnefc"
+    symbolic_model(tmp_path, LOOKUP, w=rows(3)[:, :2]).save(path, shapes={"S": 20})
+    static = loaded(path).for_shapes({"x": (23,)})
+    monkeypatch.setattr("nnefc.dynamic.planner.launches_at", None)
+    x = np.zeros(23, np.int64)
+    x[4] = 3
+    with pytest.raises(NnefError, match=r"index 3 at \[4\] of 'x'"):
+        static(x)

@@ -94,3 +94,10 @@ def test_output_shapes(tmp_path: Path) -> None:
     assert isinstance(loaded, nnefc.DynamicModel)
     assert loaded.output_shapes == found.output_shapes
     assert [spec.shape for spec in loaded.outputs] == [(-1, -1)]
+
+
+def test_symbols_of_saved_shapes_may_be_numbers_of_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "net.nnefc"
+    values: Any = {"B": np.int64(2), "S": np.int32(3)}
+    symbolic_model(tmp_path, TWO_SYMBOLS).save(path, shapes=values)
+    assert [spec.shape for spec in nnefc.load(path).inputs] == [(-1, -1), (-1,)]

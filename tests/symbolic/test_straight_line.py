@@ -46,6 +46,7 @@ WRONG: list[tuple[list[Any], Any]] = [
     (["steps", 0], ["v0", "+"]),
     (["steps", 0, 0], "import os"),
     (["steps", 0, 0], "s0"),
+    (["steps", 0, 0], "s\N{FULLWIDTH DIGIT ZERO}"),
     (["steps", 0, 0], 5),
     (["steps", 0, 1], "**"),
     (["steps", 0, 1], "__import__"),
