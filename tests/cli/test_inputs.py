@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,15 @@ def test_arrays_come_from_standard_input(
     result = cli("run", model, *arguments, "--json")
     assert result.err == ""
     assert json.loads(result.out)["z"]["values"] == (2 * X).ravel().tolist()
+
+
+def test_standard_input_is_read_in_pieces(tmp_path: Path) -> None:
+    """Reading up to the limit at once would allocate gigabytes."""
+    (tmp_path / "x.npy").write_bytes(npy(np.zeros((1, 1, 8, 8), np.float32)))
+    command = [sys.executable, "-m", "nnefc", "run", str(DIGITS), "-i", "image=-", "--json"]
+    with (tmp_path / "x.npy").open("rb") as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
+    assert (done.returncode, "probabilities" in json.loads(done.stdout)) == (0, True)
 
 
 def test_pictures_come_from_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

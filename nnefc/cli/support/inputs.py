@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT: Final = "-"
 """The path that stands for standard input."""
 _INPUT_NAME: Final = "standard input"
+_CHUNK_BYTES: Final = 1 << 20
 
 
 class _Option(NamedTuple):
@@ -229,12 +230,13 @@ def _standard_input(stream: TextIO | None) -> bytes:
             f"--input -: standard input is {kind}",
             "write a file to it, as in nnefc run MODEL -i - < x.npy; ./- is a file with that name",
         )
-    limit = Limits().tensor_bytes
-    content = stream.buffer.read(limit + 1)
-    check_size(len(content), limit, _INPUT_NAME)
+    content, limit = bytearray(), Limits().tensor_bytes
+    while chunk := stream.buffer.read(_CHUNK_BYTES):  # a large size would be allocated at once
+        content += chunk
+        check_size(len(content), limit, _INPUT_NAME)
     if not content:
         raise usage("--input -: standard input is empty")
-    return content
+    return bytes(content)
 
 
 def _as_type(array: Array, value: Value, notes: Diagnostics) -> Array:
