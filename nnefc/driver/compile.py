@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 def check_environment() -> None:
     """Raise NnefError `input/environment` for wrong variables, even if nothing is compiled."""
-    from nnefc.runtime.machine.resources import compile_jobs, compiles_ahead, stores_models
+    from nnefc.runtime.machine.resources import (
+        compile_jobs,
+        compiles_ahead,
+        stores_models,
+        uses_shipped,
+    )
 
     compile_jobs()
     compiles_ahead()
     stores_models()
+    uses_shipped()
 
 
 def compile_graph(

@@ -2,9 +2,9 @@
 
 A process that cannot claim an entry may wait for it: `nnefc.runtime.compile.wait_for_process`.
 
-A claim is an exclusive lock on a file beside the entry.  The system releases it when the process
-ends in any way.  Claims only save work: entries are equal whoever makes them, so a claim that is
-lost, or cannot be made, does no harm.
+A claim is an exclusive lock on a file beside the entry.  The system releases it when the process,
+and each process that it has forked meanwhile, ends in any way.  Claims only save work: entries are
+equal whoever makes them, so a claim that is lost, or cannot be made, does no harm.
 """
 
 from __future__ import annotations

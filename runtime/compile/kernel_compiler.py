@@ -36,6 +36,8 @@ _COMPILER: Final = ("numba", "llvmlite")
 """The packages that compile kernels."""
 _SHOWN: Final = 120
 """Characters of a kernel in an error."""
+_MAX_NAMED: Final = 5
+"""Kernels that an error names."""
 
 _recorded: ContextVar[list[Kernel] | None] = ContextVar("recorded", default=None)
 
@@ -135,7 +137,7 @@ def _is_missing(unit: CompileUnit, isa: Isa) -> bool:
         return False
     claim = kernel_cache.claim_kernel(key)
     if claim:
-        claim.release()  # `_claim_entries` claims it again
+        claim.release()  # `claim_entries` claims it again
     return claim is not None
 
 
@@ -294,16 +296,21 @@ def _require_compiler(missing: Sequence[CompileUnit]) -> None:
     if missing and (absent := absent_compiler()):
         from textwrap import shorten
 
-        names = (
+        names = [
             shorten(f"{unit.family}{unit.arguments}", _SHOWN, placeholder="...")
             if isinstance(unit, Kernel)
             else unit.symbol
-            for unit in missing
-        )
+            for unit in missing[:_MAX_NAMED]
+        ]
+        if more := len(missing) - len(names):
+            names.append(f"and {more} more")
+        is_one = len(missing) == 1
+        packages = " and ".join(absent)
         raise NnefError.of(
             "internal/code-generation",
-            f"{len(missing)} kernels are neither shipped nor cached, and "
-            f"{' and '.join(absent)}, which compile them, are not installed: {', '.join(names)}",
+            f"{len(missing)} {'kernel is' if is_one else 'kernels are'} neither shipped nor cached"
+            f" ({', '.join(names)}); compiling {'it' if is_one else 'them'} needs {packages}, but "
+            f"{packages} {'is' if len(absent) == 1 else 'are'} not installed",
             hint=f"pip install {' '.join(_COMPILER)}",
         )
 

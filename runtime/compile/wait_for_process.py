@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from nnefc.runtime.cache.claim import Claim
     from nnefc.runtime.cache.key import Key
 
+_MAX_CLAIMS: Final = 256
+"""Claims of a call, each of which is an open file; further units are compiled without a claim."""
 _PATIENCE: Final = 3
 """A call waits for other processes this many times as long as it would compile itself."""
 _START_SECONDS: Final = 0.5
@@ -31,12 +33,12 @@ def claim_entries(
 ) -> Generator[list[CompileUnit]]:
     """Claim the cache entries of `units`, until the end of the block.
 
-    Yields the units that no other process is compiling.
+    Yields the units that no other process has claimed.  At most `_MAX_CLAIMS` are claimed.
     """
     claims: dict[CompileUnit, Claim | None] = {}
     try:
         for unit in units:
-            key = keys[unit]
+            key = keys[unit] if len(claims) < _MAX_CLAIMS else None
             claim = kernel_cache.claim_kernel(key) if key else None
             if claim or not key:
                 claims[unit] = claim

@@ -148,7 +148,7 @@ class _Pool:
         self._running = 0
         self._requests = SimpleQueue[_Request | None]()
         self._answers = SimpleQueue[_Answer | None]()
-        self._submitted: list[CompileUnit] = []
+        self._submitted: dict[CompileUnit, None] = {}
         self.is_stopped = False
 
     @property
@@ -169,7 +169,7 @@ class _Pool:
         """Append units to the queue, except those that are in it and those that have no pickle."""
         for unit in units:
             if unit not in self._submitted and (data := pickled(unit)):
-                self._submitted.append(unit)
+                self._submitted[unit] = None
                 self._requests.put(_Request(unit, data))
 
     def compile(

@@ -68,6 +68,14 @@ def stores_models() -> bool:
     return _is_on("NNEFC_KEEP", "NNEFC_KEEP=off stores kernels only, no compiled models")
 
 
+def uses_shipped() -> bool:
+    """Whether kernels of the installation are used, from `NNEFC_SHIPPED`.
+
+    Raises NnefError `input/environment` as `compiles_ahead` does.
+    """
+    return _is_on("NNEFC_SHIPPED", "NNEFC_SHIPPED=off compiles all kernels on this machine")
+
+
 def _is_on(variable: str, hint: str) -> bool:
     """Whether an environment variable is `on`, also if it is not set, or `off`."""
     text = os.environ.get(variable, "")

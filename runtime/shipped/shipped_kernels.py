@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from nnefc.formats.files import printable, reason
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.compile.compile_unit import CompileUnit, shipped_key_of
+from nnefc.runtime.machine.resources import uses_shipped
 from nnefc.runtime.shipped.pack_file import SUFFIX, Pack, UnusablePack
-from nnefc.support.errors import Diagnostic, NnefError, warn
+from nnefc.support.errors import Diagnostic, warn
 from nnefc.support.package import PACKAGE
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _renamed(code: bytes, old: str, new: str) -> bytes:
 
 def _pack(isa: Isa) -> Pack | None:
     """The pack of a row; None if there is none, it cannot be used, or packs are ignored."""
-    if _is_off():
+    if not uses_shipped():
         return None
     path = _path(isa)
     if path not in _packs:
@@ -95,18 +96,6 @@ def _pack(isa: Isa) -> Pack | None:
 
 def _path(isa: Isa) -> str:
     return os.path.join(PACKAGE, *FOLDER.split("/"), f"{isa.name}{SUFFIX}")
-
-
-def _is_off() -> bool:
-    """Whether `NNEFC_SHIPPED` disables packs; raises NnefError `input/environment`."""
-    text = os.environ.get("NNEFC_SHIPPED", "")
-    if text.lower() in ("", "on", "off"):
-        return text.lower() == "off"
-    raise NnefError.of(
-        "input/environment",
-        f"NNEFC_SHIPPED is {text!r}; expected on or off",
-        hint="NNEFC_SHIPPED=off compiles all kernels on this machine",
-    )
 
 
 def _open(path: str) -> Pack | None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.driver.compile import check_environment
 from nnefc.driver.lower import lower_graph
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.product import matmul
@@ -124,6 +125,8 @@ def test_packs_can_be_ignored(ship: Ship, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("NNEFC_SHIPPED", "no")
     with pytest.raises(NnefError, match="expected on or off"):
         load_shipped(COPY, host())
+    with pytest.raises(NnefError, match="NNEFC_SHIPPED is 'no'"):
+        check_environment()
 
 
 def shorter(data: bytes) -> bytes:
@@ -182,8 +185,13 @@ def test_missing_kernels_are_all_named_without_a_compiler(
         object_codes([COPY, OTHER, softmax.rows("float64")])
     (error,) = caught.value.errors
     assert error.message == (
-        "2 kernels are neither shipped nor cached, and numba and llvmlite, which compile them, "
-        f"are not installed: {OTHER.symbol}, reduce.softmax.rows('float64',)"
+        f"2 kernels are neither shipped nor cached ({OTHER.symbol}, "
+        "reduce.softmax.rows('float64',)); compiling them needs numba and llvmlite, but "
+        "numba and llvmlite are not installed"
     )
     assert error.hint == "pip install numba llvmlite"
+    with pytest.raises(NnefError, match=r"1 kernel is neither .*; compiling it needs"):
+        object_codes([OTHER])
+    with pytest.raises(NnefError, match=r"9 kernels are .*f3, f4, and 4 more\); compiling"):
+        object_codes([Function(f"f{i}", lambda: 0) for i in range(9)])
     assert object_codes([COPY]) == [COPY.symbol.encode()]
