@@ -50,7 +50,7 @@ __all__ = [
 Settings = Mapping[str, Any] | None
 
 SETS: Final = ("small", "release")
-"""Values of the setting `kernels`; see `kernel_packs.kernel_set`."""
+"""Values of the setting `kernels`; see `kernel_packs.networks.SETS`."""
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _OWN: Final = "kernels"
 _EPOCH: Final = "315532800"
