@@ -13,22 +13,24 @@ from nnefc.symbolic.sym_int_base import float_bits
 _LIMIT: Final = 1 << 63
 """No extent or address has more bits; larger integers end the evaluation."""
 
+_OPERATOR: Final[Any] = operator
+"""Its stubs leave the types of some functions unknown."""
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    "==": _OPERATOR.eq,
+    "!=": _OPERATOR.ne,
+    "<": _OPERATOR.lt,
+    "<=": _OPERATOR.le,
+    ">": _OPERATOR.gt,
+    ">=": _OPERATOR.ge,
 }
 _COMPUTE: Final[Mapping[str, Callable[..., Any]]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "/": operator.truediv,
-    "neg": operator.neg,
+    "+": _OPERATOR.add,
+    "-": _OPERATOR.sub,
+    "*": _OPERATOR.mul,
+    "//": _OPERATOR.floordiv,
+    "%": _OPERATOR.mod,
+    "/": _OPERATOR.truediv,
+    "neg": _OPERATOR.neg,
     "abs": abs,
     "ceil": math.ceil,
     "floor": math.floor,
@@ -50,7 +52,9 @@ def guards_hold(program: StraightLine, symbols: Sequence[int]) -> bool:
     known: dict[str, Any] = dict(zip(program.symbols, symbols, strict=True))
     try:
         for target, op, operands in program.steps:
-            values = [known.get(each) if isinstance(each, str) else each for each in operands]
+            values: list[Any] = [
+                known.get(each) if isinstance(each, str) else each for each in operands
+            ]
             is_known = not any(value is None or isinstance(value, tuple) for value in values)
             if op in COMPARISONS:
                 if is_known and not _COMPARE[op](*values):
@@ -64,6 +68,7 @@ def guards_hold(program: StraightLine, symbols: Sequence[int]) -> bool:
 
 def _computed(op: str, values: Sequence[Any]) -> Any:
     """The result of an operation; raises OverflowError if it has more than 64 bits."""
+    result: Any
     if op == "<<":
         value, count = values
         if count >= _LIMIT.bit_length():
@@ -71,6 +76,6 @@ def _computed(op: str, values: Sequence[Any]) -> Any:
         result = value << count
     else:
         result = _COMPUTE[op](*values)
-    if isinstance(result, int) and not -_LIMIT <= result < _LIMIT:
+    if type(result) is int and not -_LIMIT <= result < _LIMIT:
         raise OverflowError
     return result

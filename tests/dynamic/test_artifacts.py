@@ -393,8 +393,8 @@ def test_the_error_of_an_index_lowers_nothing(
 ) -> None:
     path = tmp_path / "net.nnefc"
     symbolic_model(tmp_path, LOOKUP, w=rows(3)[:, :2]).save(path, shapes={"S": 20})
+    monkeypatch.setattr("nnefc.dynamic.planner.launches_at", None)  # before it is imported
     static = loaded(path).for_shapes({"x": (23,)})
-    monkeypatch.setattr("nnefc.dynamic.planner.launches_at", None)
     x = np.zeros(23, np.int64)
     x[4] = 3
     with pytest.raises(NnefError, match=r"index 3 at \[4\] of 'x'"):

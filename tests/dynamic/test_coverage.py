@@ -10,13 +10,21 @@ from nnefc.dynamic.coverage import coverage
 from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey
 
 
+def is_multiple(value: int) -> bool:
+    return value % 16 == 0
+
+
+def is_hint(value: int) -> bool:
+    return value == 64
+
+
+def is_near(value: int) -> bool:
+    return 60 <= value <= 70
+
+
 @pytest.mark.parametrize(
     ("holds", "expected"),
-    [
-        (lambda s: s % 16 == 0, "S = 64 and others"),
-        (lambda s: s == 64, "S = 64"),
-        (lambda s: 60 <= s <= 70, "S = 60 to 70"),
-    ],
+    [(is_multiple, "S = 64 and others"), (is_hint, "S = 64"), (is_near, "S = 60 to 70")],
 )
 def test_values_beyond_a_range_are_mentioned(holds: Callable[[int], bool], expected: str) -> None:
     key = ShapeKey(("x",), (1,), (64,))

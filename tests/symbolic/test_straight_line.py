@@ -46,7 +46,6 @@ WRONG: list[tuple[list[Any], Any]] = [
     (["steps", 0], ["v0", "+"]),
     (["steps", 0, 0], "import os"),
     (["steps", 0, 0], "s0"),
-    (["steps", 0, 0], "s\N{FULLWIDTH DIGIT ZERO}"),
     (["steps", 0, 0], 5),
     (["steps", 0, 1], "**"),
     (["steps", 0, 1], "__import__"),
@@ -111,3 +110,13 @@ def test_any_data_is_a_program_or_refused(value: Any, key: str) -> None:
         except ValueError:
             continue
         read.function()
+
+
+def test_digits_of_names_are_ascii() -> None:
+    """Python normalises names, so a full-width digit would assign to an existing variable."""
+    steps = [["v0", "neg", ["s0"]]]
+    data: dict[str, Any] = {"symbols": ["s0"], "steps": steps, "results": ["s0"]}
+    assert from_data(data, ()).function()(5) == [5]
+    steps[0][0] = "s\N{FULLWIDTH DIGIT ZERO}"
+    with pytest.raises(ValueError, match="target"):
+        from_data(data, ())
