@@ -132,7 +132,7 @@ def _of_file(path: Path, shapes: tuple[str, ...], threads: list[int]) -> list[Ke
     from nnefc.cli.support.options import parse_import
 
     config = parse_import(shapes=list(shapes), random_weights=1 if path.suffix == ".nnef" else None)
-    return _lowered(graphs_to_warm([str(path)], config), threads)
+    return _lowered(graphs_to_warm({str(path): config}), threads)
 
 
 def _lowered(graphs: Any, threads: list[int]) -> list[Kernel]:

@@ -196,7 +196,7 @@ def array_of(
 def random_array(type_: TensorType, seed: int, name: str) -> Array:
     """Reproducible random data, which depends on `seed` and `name`.
 
-    Floats are standard normal, integers are 0 to 3, truth values are equally likely.
+    Floats are standard normal, integers are 0 or 1, truth values are equally likely.
     """
     import zlib  # not needed to load a model
 
@@ -206,4 +206,4 @@ def random_array(type_: TensorType, seed: int, name: str) -> Array:
         return generator.standard_normal(type_.dims).astype(dtype)
     if dtype.kind == "b":
         return generator.integers(0, 2, type_.dims).astype(bool)
-    return generator.integers(0, 4, type_.dims).astype(dtype)
+    return generator.integers(0, 2, type_.dims).astype(dtype)

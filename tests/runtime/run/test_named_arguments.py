@@ -119,7 +119,7 @@ CALLS = "emit_c inputs profile reset run save"
 def test_dir_lists_what_the_reference_documents(tmp_path: Path) -> None:
     compiled, symbolic = static(tmp_path), dynamic(tmp_path / "dynamic")
     assert dir(compiled) == sorted(f"{FACTS} {CALLS}".split())
-    more = "for_shapes input_names output_names plans session shapes states symbols"
+    more = "for_shapes input_names output_names output_shapes plans session shapes states symbols"
     facts = "constant_bytes outputs threads variables"
     assert dir(symbolic) == sorted(f"{CALLS} {facts} {more}".split())
     assert dir(session(tmp_path / "session")) == ["reset", "run", "shapes", "states"]
