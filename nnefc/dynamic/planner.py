@@ -94,8 +94,8 @@ class Planner:
         from nnefc.runtime.plan.trace_template import compile_template
         from nnefc.support.memory_errors import memory_errors
 
-        program = traced(self.document, self.config, request)
         with memory_errors("compile the model"), compiling_around(self.config):
+            program = traced(self.document, self.config, request)
             template = compile_template(program, self._progress, self._shared)
         self.programs = [*self.programs, (request, program)][-MAX_PROGRAMS:]
         threads = self.config.threads
