@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.kernel_cases import Case, Shape, each, measure
+from benchmarks.kernels.cases import Case, Shape, each, measure
 
 
 def _transpose(shape: Shape, *axes: int) -> Case:

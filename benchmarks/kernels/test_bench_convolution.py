@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.kernel_cases import Case, each, measure
+from benchmarks.kernels.cases import Case, each, measure
 
 
 def _conv(

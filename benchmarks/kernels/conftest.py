@@ -1,4 +1,4 @@
-"""Fixtures for the kernel benchmarks (`pytest benchmarks`)."""
+"""Fixtures for the kernel benchmarks (`pytest benchmarks/kernels`)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kernel_cases import Case, each, measure
+from benchmarks.kernels.cases import Case, each, measure
 
 
 def _product(m: int, k: int, n: int) -> Case:

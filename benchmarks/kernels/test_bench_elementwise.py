@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.kernel_cases import Array, Case, Shape, each, measure
+from benchmarks.kernels.cases import Array, Case, Shape, each, measure
 
 SMALL, LARGE = (64, 1024), (4096, 4096)
 

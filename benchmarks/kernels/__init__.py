@@ -1,0 +1,1 @@
+"""Benchmarks of single operations: `pytest benchmarks/kernels`."""
