@@ -14,19 +14,9 @@ from nnefc.kernels.vector import expression_argument
 from nnefc.lower.elementwise.canonical_operands import canonical_operands
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from tests.helpers.examples import examples
+from tests.helpers.graphs.expression_steps import BINARY, F, step
 
-F = DType.FLOAT32
-OPERATIONS: dict[str, Any] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "sub": np.subtract,
-    "div": np.divide,
-    "max": np.maximum,
-}
-
-
-def step(op: str, *operands: int, value: float | None = None) -> Step:
-    return Step(op, operands, F, value)
+OPERATIONS: dict[str, Any] = {**BINARY, "div": np.divide}
 
 
 def literal(value: float) -> Step:

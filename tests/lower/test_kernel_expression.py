@@ -13,18 +13,7 @@ from nnefc.ir import DType, Expression, Step
 from nnefc.kernels.vector import expression_argument
 from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from tests.helpers.examples import examples
-
-F = DType.FLOAT32
-OPERATIONS: dict[str, Any] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "sub": np.subtract,
-    "max": np.maximum,
-}
-
-
-def step(op: str, *operands: int, value: float | None = None) -> Step:
-    return Step(op, operands, F, value)
+from tests.helpers.graphs.expression_steps import BINARY, F, step
 
 
 def key(*steps: Step, inputs: int = 2, result: int | None = None) -> expression_argument.Expression:
@@ -74,7 +63,7 @@ def expressions(draw: st.DrawFn) -> Expression:
     for i in range(draw(st.integers(1, 8))):
         if draw(st.booleans()):
             operand = st.integers(0, 2 + i)
-            steps.append(step(draw(st.sampled_from([*OPERATIONS])), draw(operand), draw(operand)))
+            steps.append(step(draw(st.sampled_from([*BINARY])), draw(operand), draw(operand)))
         else:
             steps.append(step("literal", value=draw(st.sampled_from([0.1, 2.0, -0.0]))))
     results = draw(st.lists(st.integers(0, 2 + len(steps)), min_size=1, max_size=3))
@@ -87,7 +76,7 @@ def compute(expression: expression_argument.Expression, inputs: list[np.float32]
         values.append(
             np.float32(value or 0.0) * np.float32(1)
             if op == "literal"
-            else OPERATIONS[op](*(values[o] for o in operands))
+            else BINARY[op](*(values[o] for o in operands))
         )
     return [values[result].tobytes() for result in expression.results]
 
