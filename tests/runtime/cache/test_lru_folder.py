@@ -172,7 +172,7 @@ def test_processes_may_evict_at_the_same_time(tmp_path: Path) -> None:
     ]
     assert [process.wait() for process in running] == [0] * 4
     folder = LruFolder(tmp_path / "kernels", 20_000)
-    folder.write(kernel_file_name(name(0)), b"1")  # sees all files of the others
+    folder.write(kernel_file_name(name(0)), bytes(2000))  # so much that it checks the limit
     assert sum(entry.size for entry in folder.entries()) <= 20_000
 
 
