@@ -70,7 +70,7 @@ def with_symbols(source: GraphSource, values: Mapping[str, int]) -> GraphSource:
     """A source in which more symbols have values; raises NnefError for other values than before."""
     problems = [
         Diagnostic(
-            "tract/symbol", f"symbol {name} = {values[name]}: the model has {name} = {value}"
+            "input/symbol", f"symbol {name} = {values[name]}: the model has {name} = {value}"
         )
         for name, value in source.given.items()
         if values.get(name, value) != value
@@ -111,11 +111,11 @@ def _shapes_of(
     free = [name for name in source.free if name not in known]
     if wrong := [name for name in named if name not in free]:
         listed = f"; its symbols are {', '.join(free)}" if free else ", nor any other"
-        raise NnefError.of("tract/symbol", f"the model has no symbol {wrong[0]!r}{listed}")
+        raise NnefError.of("input/symbol", f"the model has no symbol {wrong[0]!r}{listed}")
     if missing := [name for name in free if name not in named]:
         given = ", ".join(f"{name} = {value}" for name, value in numbers.items())
         message = f"{given} gives {missing[0]!r} no value"
-        raise NnefError.of("tract/symbol", message, hint="give the values of all symbols")
+        raise NnefError.of("input/symbol", message, hint="give the values of all symbols")
     if negative := [f"{name} = {value}" for name, value in numbers.items() if value < 0]:
-        raise NnefError.of("tract/symbol", f"{negative[0]}: symbols are at least 0")
+        raise NnefError.of("input/symbol", f"{negative[0]}: symbols are at least 0")
     return {name: type_.dims for name, type_ in source.types({**known, **numbers}).items()}

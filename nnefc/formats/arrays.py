@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nnefc.formats.archive import open_zip
+from nnefc.formats.archives.open_archive import open_zip
 from nnefc.formats.atomic import replace_file
 from nnefc.formats.files import FilePath, map_file, open_regular, printable
 from nnefc.formats.item_encodings import Array, chunks

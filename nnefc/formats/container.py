@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol
 
-from nnefc.formats.archive import open_compressed_tar, open_tar, open_zip
+from nnefc.formats.archives.open_archive import open_compressed_tar, open_tar, open_zip
+from nnefc.formats.archives.tar import BLOCK, is_tar
 from nnefc.formats.container_writer import write_container
 from nnefc.formats.files import FilePath, open_regular, printable, reason
 from nnefc.formats.folder import FolderMembers
@@ -32,7 +33,6 @@ from nnefc.formats.paths import (
 from nnefc.formats.read_progress import is_reporting, report
 from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.formats.safetensors import Safetensors, SafetensorsIndex
-from nnefc.formats.tar import BLOCK, is_tar
 from nnefc.formats.tensor_file import Buffer, StoredTensor
 from nnefc.formats.tensor_header import HEADER_SIZE, parse_header
 from nnefc.formats.tract_items import COMPLEX, VENDOR

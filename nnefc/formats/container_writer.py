@@ -10,10 +10,10 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
+from nnefc.formats.archives.tar import BLOCK
 from nnefc.formats.atomic import replace_file, replace_folder
 from nnefc.formats.files import FilePath, printable
 from nnefc.formats.paths import DOCUMENT, QUANTIZATION, label_path
-from nnefc.formats.tar import BLOCK
 from nnefc.formats.tensor_header import HEADER_SIZE
 from nnefc.formats.tensor_writer import Encoding, encode_tensor
 from nnefc.support.errors import Diagnostics, NnefError, Place

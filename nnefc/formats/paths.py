@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
-from nnefc.formats.files import printable
+from nnefc.formats.files import FilePath, printable
 from nnefc.support.errors import NnefError, Place
 
 DOCUMENT = "graph.nnef"
@@ -14,6 +15,7 @@ QUANTIZATION = "graph.quant"
 TENSOR_SUFFIX = ".dat"
 SAFETENSORS_SUFFIX = ".safetensors"
 JSON_SUFFIX = ".json"
+ONNX_SUFFIX = ".onnx"
 SUBMODEL_SUFFIXES = (".nnef.tgz", ".nnef.tar")
 COMPANION_SUFFIXES = (TENSOR_SUFFIX, SAFETENSORS_SUFFIX, JSON_SUFFIX, *SUBMODEL_SUFFIXES)
 """Suffixes of the files of a model other than its document and quantization."""
@@ -23,6 +25,11 @@ _SEPARATOR = re.compile(r"[/\\]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _MAX_FILE_NAME = 100
 _DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def is_onnx(path: FilePath) -> bool:
+    """Whether a path names an ONNX file."""
+    return os.fspath(path).lower().endswith(ONNX_SUFFIX)
 
 
 def normal_path(name: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from nnefc.formats.paths import is_onnx
 from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
 from nnefc.support.errors import Diagnostics, NnefError, Place
@@ -63,6 +64,11 @@ def run_front_end(
     path: Path, config: ImportConfig, diagnostics: Diagnostics, dynamic: bool, sources: bool
 ) -> Graph | GraphSource:
     """`read_model` without the conversion of MemoryError to NnefError."""
+    if is_onnx(path):
+        from nnefc.frontends.onnx.read_model import read_onnx
+
+        onnx = read_onnx(path, config.limits, diagnostics, config.symbols)
+        return graph_or_source(onnx, config, diagnostics, dynamic, sources)
     from nnefc.formats.container import open_container
 
     with ExitStack() as files:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from nnefc.formats.files import is_folder, printable, require_path
-from nnefc.frontends.common.bind_symbols import NoValue, extent_of, names_of
+from nnefc.frontends.common.extents import NoValue, extent_of, names_of
 from nnefc.options.arguments import as_integer
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax.lexer import KEYWORDS

@@ -110,7 +110,7 @@ def test_all_errors_are_reported(windows: Path) -> None:
             shapes={"x": (1, 9, 4), "S": (4,), "passt": (4, 4)},
         )
     rules = [error.rule for error in caught.value.errors]
-    assert rules == [*["input/shape"] * 2, *["tract/symbol"] * 2, "input/shape", "tract/assert"]
+    assert rules == [*["input/shape"] * 2, *["input/symbol"] * 2, "input/shape", "tract/assert"]
     text = str(caught.value)
     assert "'S' is a symbol: x: [B,2*S+1,4], past: [P+S,4]; --symbol S=VALUE" in text
     assert "the graph has no input 'passt'; it has x, past" in text

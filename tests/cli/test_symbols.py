@@ -70,7 +70,7 @@ def test_with_shapes_and_a_batch(cli: Cli, rows: str) -> None:
 def test_missing_values_are_suggested(cli: Cli, rows: str) -> None:
     found = cli("run", rows, "--symbol", "S=3", *RANDOM)
     assert found.status == 1
-    assert "but 'B' has no value [tract/symbol]" in found.err
+    assert "but 'B' has no value [input/symbol]" in found.err
     assert "or the symbols: --symbol B=4 or symbols={'B': 4}" in found.err
     assert "but 'Past' has no value" in found.err
 

@@ -116,7 +116,7 @@ def test_check_without_possible_sample_values(cli: Cli, tmp_path: Path) -> None:
     path.write_text(TEXT.replace("S >= 3", "S > S"))
     found = cli("check", str(path))
     assert found.status == 1
-    assert "tract/symbol" in found.err
+    assert "input/symbol" in found.err
 
 
 def test_check_finds_errors_of_a_second_call(cli: Cli, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ COMMANDS = [
 def test_symbols_without_values_are_named(cli: Cli, text: str, command: tuple[str, ...]) -> None:
     found = cli(command[0], text, *command[1:])
     assert found.status == 1
-    assert "'B' and 'S' have no values [tract/symbol]" in found.err
+    assert "'B' and 'S' have no values [input/symbol]" in found.err
     assert "such as --shape x=4,16,4 or shapes={'x': (4, 16, 4)}" in found.err
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnefc.formats.archive import open_tar
+from nnefc.formats.archives.open_archive import open_tar
 from nnefc.formats.container import Container, open_container, write_container
 from nnefc.formats.tensor_file import write_tensor
 from nnefc.support.errors import NnefError

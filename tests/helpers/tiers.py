@@ -42,7 +42,7 @@ SLOW = (
     "lower/test_batch_stages.py",
     # inputs made to be slow or to break things
     "dynamic/test_sessions_whole.py",
-    "formats/test_archive_safety.py",
+    "formats/archives/test_archive_safety.py",
     "formats/test_read_progress.py",
     "frontends/nnef/test_expansion.py",
     "frontends/nnef/test_generated.py",

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from nnefc.frontends.common.declared_symbols import (
+from nnefc.frontends.common.extents import (
     COMPARISONS,
     NoValue,
-    SymbolicInput,
     assertion,
-    assertions,
     extent_of,
     extent_text,
-    inputs,
     names_of,
 )
 from nnefc.frontends.common.linear_equations import MAX_SIZE, LinearSum, linear, solved
+from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.symbolic.linear_shapes import LinearShapes, Terms
 from nnefc.syntax import ast
@@ -28,17 +26,17 @@ EXTENT_LIMIT: Final = 1 << 63
 
 
 def bind(
-    document: ast.Document,
+    signature: Signature,
     shapes: Mapping[str, Sequence[int]],
     known: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """The `known` values of symbols, and those that the `shapes` of inputs determine.
 
-    Raises NnefError with all contradictions: `tract/symbol`, `input/shape`, `tract/assert`.
+    Raises NnefError with all contradictions: `input/symbol`, `input/shape`, `tract/assert`.
     """
     values = dict(known or {})
     problems: list[Diagnostic] = []
-    wanted = [each for each in inputs(document) if each.name in shapes]
+    wanted = [each for each in signature.inputs if each.name in shapes]
     for each in wanted:
         if len(each.extents) != len(shapes[each.name]):
             reason = f"the rank has to be {len(each.extents)}, not {len(shapes[each.name])}"
@@ -75,20 +73,20 @@ def bind(
             )
             reason = f"axis {axis} has to be {expected}, not {extent}{listed and ', as '}{listed}"
             problems.append(each.mismatch(shapes[each.name], reason))
-    problems += _broken_assertions(document, values)
+    problems += _broken_assertions(signature, values)
     if problems:
         raise NnefError(problems)
     return values
 
 
 def impossible_extents(
-    document: ast.Document, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
+    signature: Signature, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
 ) -> Iterator[Diagnostic]:
     """The errors `input/shape` of extents that are negative, or do not fit in 64 bits.
 
     Those of the inputs without `shapes`, where the `values` of symbols determine them.
     """
-    for each in inputs(document):
+    for each in signature.inputs:
         if each.name in shapes:
             continue
         for axis, expression in enumerate(each.extents):
@@ -107,11 +105,11 @@ def impossible_extents(
 
 
 def evaluated_shapes(
-    document: ast.Document, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
+    signature: Signature, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
 ) -> dict[str, Sequence[int]]:
     """The `shapes` of inputs, with symbolic extents computed from `values` where possible."""
     evaluated = dict(shapes)
-    for each in inputs(document):
+    for each in signature.inputs:
         if each.name in shapes:
             evaluated[each.name] = [
                 extent_of(e, values) if all(name in values for name in names_of([e])) else extent
@@ -120,20 +118,23 @@ def evaluated_shapes(
     return evaluated
 
 
-def linear_shapes(document: ast.Document, known: Mapping[str, int]) -> LinearShapes | None:
+def linear_shapes(signature: Signature, known: Mapping[str, int]) -> LinearShapes | None:
     """The shapes of the inputs and the assertions; None if some are not linear in the symbols."""
-    shapes = {each.name: tuple(map(_terms, each.extents)) for each in inputs(document)}
+    shapes = {
+        each.name: tuple(_terms(extent, known) for extent in each.extents)
+        for each in signature.inputs
+    }
     conditions: list[tuple[str, Terms, Terms]] = []
-    for _, text in assertions(document):
+    for stated in signature.assertions:
         try:
-            expression = assertion(text)
+            expression = assertion(stated.text)
         except NnefError:  # reported by `check_declarations`
             continue
         match expression:
             case None:
                 continue
             case ast.Binary(operator=sign) if sign in COMPARISONS:
-                sides = _terms(expression.left), _terms(expression.right)
+                sides = _terms(expression.left, known), _terms(expression.right, known)
                 if None in sides:
                     return None
                 conditions.append(cast("tuple[str, Terms, Terms]", (sign, *sides)))
@@ -144,8 +145,8 @@ def linear_shapes(document: ast.Document, known: Mapping[str, int]) -> LinearSha
     return LinearShapes(cast("dict[str, tuple[Terms, ...]]", shapes), conditions, known)
 
 
-def _terms(expression: ast.Expression) -> Terms | None:
-    terms = linear(expression, {})
+def _terms(expression: ast.Expression, known: Mapping[str, int]) -> Terms | None:
+    terms = linear(expression, known)
     return terms and (terms.constant, tuple(terms.factors.items()))
 
 
@@ -255,15 +256,15 @@ def _least_solution(
         return None
 
 
-def _broken_assertions(document: ast.Document, values: Mapping[str, int]) -> Iterator[Diagnostic]:
-    for extension, text in assertions(document):
+def _broken_assertions(signature: Signature, values: Mapping[str, int]) -> Iterator[Diagnostic]:
+    for stated in signature.assertions:
         try:
-            expression = assertion(text)
+            expression = assertion(stated.text)
             holds = expression is None or extent_of(expression, values)
         except (NnefError, NoValue):  # NnefError: reported by `check_declarations`
             continue
         if not holds and expression is not None:
             names = dict.fromkeys(names_of([expression]))
             known = ", ".join(f"{n} = {values[n]}" for n in names)
-            message = f"{text} does not hold: {known}"
-            yield Diagnostic("tract/assert", message, document.source.place(extension.at))
+            message = f"{stated.text} does not hold: {known}"
+            yield Diagnostic("tract/assert", message, stated.place)

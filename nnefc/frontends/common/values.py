@@ -178,7 +178,7 @@ class UnboundSymbol:
     @property
     def wrong(self) -> OperatorError:
         return OperatorError(
-            "tract/symbol", f"symbol '{self.symbol}' has no value: no input determines it"
+            "input/symbol", f"symbol '{self.symbol}' has no value: no input determines it"
         )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnefc.frontends.common import bind_symbols, declared_symbols
+from nnefc.frontends.common import bind_symbols
 from nnefc.frontends.common.budget import Budget, Exhausted
+from nnefc.frontends.common.extents import names_of
+from nnefc.frontends.common.sample_shapes import sample_shapes
+from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.tract.declared_operators import evaluation_context, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.evaluation_context import Scope
 from nnefc.frontends.tract.model_context import ModelContext, SourceState
 from nnefc.frontends.tract.quantization import quantized_types
-from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostics, NnefError
@@ -21,6 +23,7 @@ from nnefc.syntax import ast
 
 def elaborate(
     document: ast.Document,
+    signature: Signature,
     *,
     shapes: Mapping[str, Sequence[int]],
     given: Mapping[str, int],
@@ -42,18 +45,18 @@ def elaborate(
     `source_state`: facts shared by all graphs of the document.
     Raises NnefError with all errors.
     """
-    values: Mapping[str, int] = bind_symbols.bind(document, shapes, given)
+    values: Mapping[str, int] = bind_symbols.bind(signature, shapes, given)
     if lifted is not None:
         values = {**given, **lifted}
-        shapes = bind_symbols.evaluated_shapes(document, shapes, values)
+        shapes = bind_symbols.evaluated_shapes(signature, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
     model = ModelContext(graph, document, shapes, states, types, weights, limits, in_place)
     model.symbols, model.source_state = values, source_state or SourceState()
     model.capacity = capacity
     budget = Budget(limits, len(document.source.text))
-    context = evaluation_context(document, model, types, budget, diagnostics)
-    _require_symbols(document, values, shapes, diagnostics)
+    context = evaluation_context(document, signature, model, types, budget, diagnostics)
+    _require_symbols(signature, values, shapes, diagnostics)
     diagnostics.raise_errors()
     evaluator = Evaluator(context, graph)
     scope = Scope()
@@ -80,20 +83,18 @@ def elaborate(
 
 
 def _require_symbols(
-    document: ast.Document,
+    signature: Signature,
     values: Mapping[str, int],
     shapes: Mapping[str, Sequence[int]],
     diagnostics: Diagnostics,
 ) -> None:
     """Report inputs whose shapes have unbound symbols, with example shapes."""
     try:
-        possible, sample = next(sample_shapes(document, values))
+        possible, sample = next(sample_shapes(signature, values))
     except NnefError:
         possible, sample = {}, {}
-    for each in declared_symbols.inputs(document):
-        names = [
-            n for n in dict.fromkeys(declared_symbols.names_of(each.extents)) if n not in values
-        ]
+    for each in signature.inputs:
+        names = [n for n in dict.fromkeys(names_of(each.extents)) if n not in values]
         if names and each.name not in shapes:
             listed = " and ".join(f"'{name}'" for name in names)
             verb = "has no value" if len(names) == 1 else "have no values"
@@ -108,7 +109,7 @@ def _require_symbols(
                 argument = {name: sample[name] for name in names}
                 hint += f", or the symbols: {options} or symbols={argument}"
             diagnostics.error(
-                "tract/symbol",
+                "input/symbol",
                 f"the shape of input '{each.name}' is [{extents}], but {listed} {verb}",
                 each.place,
                 hint=hint,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.frontends.common import declared_symbols
+from nnefc.frontends.common.extents import COMPARISONS, assertion, depth, identifiers, names_of
 from nnefc.frontends.common.values import OperatorError, datum_type
+from nnefc.frontends.tract import declared_symbols
 from nnefc.ir import DType
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, NnefError
@@ -55,11 +56,11 @@ def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
             diagnostics.error("identifier/external", message, place)
         seen.setdefault(target.name, call.at)
     declared = declared_symbols.declared(document)
-    for each in declared_symbols.inputs(document):
+    for each, type_name in declared_symbols.input_types(document):
         for extent in each.extents:
             _check_names(document, each.name, extent, declared, diagnostics)
         try:
-            if datum_type(each.datum_type).dtype is DType.STRING:
+            if datum_type(type_name).dtype is DType.STRING:
                 message = "an input cannot hold strings; strings are attributes only"
                 raise OperatorError("tract/type", message)
         except OperatorError as wrong:
@@ -81,7 +82,7 @@ def _check_names(
     """
     if _is_too_deep(document, extent, diagnostics):
         return
-    for node in declared_symbols.identifiers(extent):
+    for node in identifiers(extent):
         if node.name in declared:
             continue
         message = f"'{node.name}' in the shape of input '{owner}' is not a symbol"
@@ -105,13 +106,13 @@ def _declare(name: str) -> str:
 
 def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
     """Report assertions that cannot be parsed, compare nothing, or name unknown symbols."""
-    known = declared_symbols.declared(document) or declared_symbols.free_symbols(document)
+    known = declared_symbols.signature_of(document).all_symbols
     for extension, text in declared_symbols.assertions(document):
         place = document.source.place(extension.at)
         shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
         example = "for example: S >= 1"
         try:
-            expression = declared_symbols.assertion(text)
+            expression = assertion(text)
         except NnefError:
             message = f"'{shown}' cannot be parsed as an assertion"
             diagnostics.error("tract/assert", message, place, hint=example)
@@ -121,7 +122,7 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
         if not _is_comparison(expression):
             message = f"'{shown}' is not a comparison of integers and has no effect"
             diagnostics.warn("tract/assert", message, place, hint=example)
-        for name in dict.fromkeys(declared_symbols.names_of([expression])):
+        for name in dict.fromkeys(names_of([expression])):
             if name not in known:
                 message = f"'{name}' in '{shown}' is not a symbol"
                 message += f"; the symbols are {', '.join(known)}" if known else ""
@@ -131,9 +132,7 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
 
 def _is_comparison(expression: ast.Expression) -> bool:
     """Whether an assertion is a comparison of integers."""
-    return (
-        isinstance(expression, ast.Binary) and expression.operator in declared_symbols.COMPARISONS
-    )
+    return isinstance(expression, ast.Binary) and expression.operator in COMPARISONS
 
 
 def _is_too_deep(
@@ -143,7 +142,7 @@ def _is_too_deep(
 
     `at`: the offset to report if the expression has no place of its own.
     """
-    deepest = declared_symbols.depth(expression)
+    deepest = depth(expression)
     if deepest > MAX_DEPTH:
         message = f"{deepest} nested operations; at most {MAX_DEPTH} are allowed"
         place = document.source.place(expression.at if at < 0 else at)

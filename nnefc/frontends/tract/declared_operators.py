@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from nnefc.frontends.common import declared_symbols
 from nnefc.frontends.common.budget import Budget
+from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.values import DatumType
 from nnefc.frontends.tract.evaluation_context import EvaluationContext
 from nnefc.frontends.tract.operations_in_document import unknown_invocations
@@ -24,6 +24,7 @@ ALIASES: Final = {"pulse": "tract_pulse"}
 
 def evaluation_context(
     document: ast.Document,
+    signature: Signature,
     model: ModelContext,
     types: Mapping[str, DatumType],
     budget: Budget,
@@ -37,7 +38,7 @@ def evaluation_context(
         model.symbols,
         budget,
         diagnostics,
-        frozenset(declared_symbols.all_symbols(document)).difference(model.symbols),
+        frozenset(signature.all_symbols).difference(model.symbols),
         types,
         model=model,
     )

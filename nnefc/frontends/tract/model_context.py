@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from nnefc.frontends.common.graph_names import count_name, room_for, state_name, unused_name
+from nnefc.frontends.common.graph_names import room_for, state_name
+from nnefc.frontends.common.graph_outputs import add_counts, add_output
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     ComplexTensor,
@@ -24,7 +25,7 @@ from nnefc.frontends.common.values import (
 from nnefc.frontends.tract.evaluation_context import BROKEN, Scope
 from nnefc.frontends.tract.quantization import dequantize, quantize
 from nnefc.frontends.tract.weights import Weights
-from nnefc.ir import Count, DType, Graph, State, TensorType, Value
+from nnefc.ir import DType, Graph, State, TensorType, Value
 from nnefc.ops.extended import append
 from nnefc.support.limits import Limits, how_to_raise
 from nnefc.symbolic.integers import is_symbolic
@@ -213,7 +214,7 @@ class ModelContext:
                 self._add_input(update.before)
         wrong += self._connect_results(document, scope, make)
         self._connect_states(make)
-        self._connect_counts(make)
+        add_counts(make)
         return wrong
 
     def _connect_inputs(self) -> list[OperatorError]:
@@ -252,7 +253,7 @@ class ModelContext:
                             tensor = value.parts
                         case _:
                             tensor = operand(value)
-                    self._add_output(make.value(tensor, may_be_empty=True), result.name)
+                    add_output(self.graph, make.value(tensor, may_be_empty=True), result.name)
                 except OperatorError as what:
                     message = f"result '{result.name}' of the graph: {what.message}"
                     wrong.append(OperatorError(what.rule, message, what.hint))
@@ -268,21 +269,8 @@ class ModelContext:
             taken = None if before is None else before.index
             self.graph.states.append(State(name, taken, output, axis))
 
-    def _connect_counts(self, make: OpBuilder) -> None:
-        """Add an output with the number of valid items for each output that has more room."""
-        outputs = list(zip(self.graph.outputs, self.graph.output_names, strict=True))
-        for of, (value, name) in enumerate(outputs):
-            if value in make.counted:
-                axis, count = make.counted[value]
-                self.graph.counts.append(Count(len(self.graph.outputs), of, axis))
-                self.graph.add_output(count, count_name(name, axis))
-
     def _add_input(self, value: Any) -> None:
         tensor = value.codes if isinstance(value, QuantizedTensor) else value
         assert isinstance(tensor, Value)
         tensor.index = len(self.graph.inputs)
         self.graph.inputs.append(tensor)
-
-    def _add_output(self, value: Value, name: str) -> None:
-        """Add an output, whose name is numbered if a result repeats it."""
-        self.graph.add_output(value, unused_name(name, self.graph.output_names))

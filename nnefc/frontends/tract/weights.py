@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from nnefc.formats.container import Container
 from nnefc.formats.paths import TENSOR_SUFFIX, label_path
 from nnefc.formats.tensor_file import StoredTensor
+from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.operand_checks import check_shape
 from nnefc.frontends.common.random_data import random_data
 from nnefc.frontends.common.values import (
@@ -46,14 +47,14 @@ class Weights:
         random_weights: int | None = None,
         load_data: bool = True,
         prefix: str = "",
-        labels: dict[str, str] | None = None,
+        names: VariableNames | None = None,
     ) -> None:
         """`random_weights`: the seed of random values for missing files.  `load_data`: whether the
         items of all files are read.  `prefix`: the path of a submodel, which its labels have in the
-        graph.  `labels`: labels by lower-case variable name, shared with submodels.
+        graph.  `names`: the names of variables, shared with submodels.
         """
         self.prefix = prefix
-        self._labels = {} if labels is None else labels
+        self._names = names or VariableNames()
         self.container = container
         self._diagnostics = diagnostics
         self.random_weights = random_weights
@@ -74,7 +75,7 @@ class Weights:
             random_weights=self.random_weights,
             load_data=self._load,
             prefix=f"{self.prefix}{label}/",
-            labels=self._labels,
+            names=self._names,
         )
         if (before := self._submodels.get(label)) is not None:
             weights._known, weights._submodels = before._known, before._submodels
@@ -154,7 +155,7 @@ class Weights:
         if value.op is None or value.op.name != "variable":
             return None
         name: str = value.op.attributes["label"]
-        label = self._labels[name.lower()].removeprefix(self.prefix)
+        label = self._names.label(name).removeprefix(self.prefix)
         stored = self._known.get(label)
         if not self._load and self.container is not None:
             with collecting(self._diagnostics):
@@ -164,27 +165,7 @@ class Weights:
     def _value(self, make: OpBuilder, label: str, array: Array, dtype: DType) -> Value:
         """The variable of weight `label` with the data `array`."""
         graph = make.evaluator.context.model.graph
-        type_ = TensorType(dtype, array.shape)
-        name = self._name(self.prefix + label)
-        shared = graph.variables.setdefault(name.lower(), Variable(name, type_, array))
-        if shared.type != type_:
-            have, other = list(shared.type.dims), list(array.shape)
-            message = f"'{self.prefix}{label}' is used with shapes {have} and {other}"
-            raise OperatorError("data/shape", message)
-        make.graph.variables[name.lower()] = shared
-        attributes: Mapping[str, Any] = {"shape": array.shape, "label": name}
-        return make("variable", dtype=dtype, **attributes)
-
-    def _name(self, label: str) -> str:
-        """The variable name of a label, numbered if it differs from another label in case only.
-
-        Variable names of a graph are case-insensitive, labels of tract are not.
-        """
-        name, number = label, 1
-        while self._labels.setdefault(name.lower(), label) != label:
-            number += 1
-            name = f"{label}_{number}"
-        return name
+        return variable_value(make, graph, self._names, self.prefix + label, array, dtype)
 
     def _read(self, label: str, shape: tuple[int, ...]) -> StoredTensor | None:
         """The tensor file of a label; None if it is missing or its data is not wanted.

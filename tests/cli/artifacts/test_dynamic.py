@@ -84,7 +84,7 @@ WRONG = [
     (("--symbol", "B=1", "--symbol", f"S={1 << 70}"), "does not fit in 64 bits [input/shape]"),
     (("--symbol", "B=1", "--symbol", f"S={1 << 63}"), "does not fit in 64 bits [input/shape]"),
     (("--symbol", "B=1000", "--symbol", f"S={1 << 40}"), "bytes, more than"),
-    (("--symbol", "Q=2"), "the document has no symbol 'Q'; it has B, S [tract/symbol]"),
+    (("--symbol", "Q=2"), "the document has no symbol 'Q'; it has B, S [input/symbol]"),
     (("--symbol", "B=1", "--symbol", "S=3", "--shape", "x=1,7,4"), "not 7, as S = 3"),
     (("--shape", "x=1,-3,4"), "a negative extent: [1, -3, 4] [input/shape]"),
     (("--shape", "q=1,3,4"), "the graph has no input 'q'"),

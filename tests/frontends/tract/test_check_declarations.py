@@ -183,7 +183,7 @@ def test_unsatisfiable_constraints_are_named(
     with pytest.raises(NnefError) as error:
         next(found.sample_shapes({}))
     (one,) = error.value.errors
-    assert one.rule == "tract/symbol"
+    assert one.rule == "input/symbol"
     assert words in one.message
     if len(lines) != 2 or "T" not in lines[0]:
         assert (one.line, one.column) == place

@@ -67,8 +67,8 @@ graph net( x, z ) -> ( y )
 @pytest.mark.parametrize(
     ("shapes", "rule", "words"),
     [
-        (None, "tract/symbol", "'S' has no value"),
-        ({"x": (4, 8)}, "tract/symbol", "'T' has no value"),
+        (None, "input/symbol", "'S' has no value"),
+        ({"x": (4, 8)}, "input/symbol", "'T' has no value"),
         ({"x": (4, 9)}, "input/shape", "axis 1 has to be 8, not 9, as S = 4 of input 'x'"),
         ({"x": (2, 4)}, "tract/assert", "S >= 3 does not hold: S = 2"),
         ({"x": (4, 8, 1)}, "input/shape", "the rank has to be 2, not 3"),
@@ -266,7 +266,7 @@ def test_unbound_symbols_in_ignored_arguments(tmp_path: Path) -> None:
         "cache(x", "cache(z"
     )
     (error,) = errors(tmp_path, text, shapes={"x": (1, 2, 4)})
-    assert error.rule == "tract/symbol"
+    assert error.rule == "input/symbol"
     assert "'P' has no value" in error.message
 
 

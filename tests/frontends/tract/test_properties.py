@@ -14,8 +14,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.frontends.common import bind_symbols, declared_symbols
+from nnefc.frontends.common import bind_symbols, extents
 from nnefc.frontends.read_model import read_model
+from nnefc.frontends.tract.declared_symbols import signature_of
 from nnefc.frontends.tract.source import TractSource
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
@@ -100,18 +101,18 @@ def test_bound_symbols_reproduce_the_shapes(
     written, shapes = how
     tree = parse(with_inputs(written), tract=True)
     try:
-        values = bind_symbols.bind(tree, shapes)
+        values = bind_symbols.bind(signature_of(tree), shapes)
     except NnefError:
         # only quotients have several solutions; the smallest may contradict another extent
         assert any("/" in extent for extents in written.values() for extent in extents)
         return
-    for each in declared_symbols.inputs(tree):
+    for each in signature_of(tree).inputs:
         for extent, given_ in zip(each.extents, shapes[each.name], strict=True):
             try:
-                assert declared_symbols.extent_of(extent, values) == given_
-            except declared_symbols.NoValue:
+                assert extents.extent_of(extent, values) == given_
+            except extents.NoValue:
                 # symbols without a value occur only together in this extent
-                left = {n for n in declared_symbols.names_of([extent]) if n not in values}
+                left = {n for n in extents.names_of([extent]) if n not in values}
                 assert len(left) > 1
 
 
@@ -127,21 +128,21 @@ def test_symbols_are_recovered(
     every = {**plain, **written} if first else {**written, **plain}
     tree = parse(with_inputs(every), tract=True)
     shapes = {
-        each.name: [declared_symbols.extent_of(extent, wanted) for extent in each.extents]
-        for each in declared_symbols.inputs(tree)
+        each.name: [extents.extent_of(extent, wanted) for extent in each.extents]
+        for each in signature_of(tree).inputs
     }
-    assert bind_symbols.bind(tree, shapes) == wanted
+    assert bind_symbols.bind(signature_of(tree), shapes) == wanted
 
 
 @SETTINGS
 @given(st.integers(0, 60), st.sampled_from(["2*S+1", "S*S", "3*S-1", "S/3+2", "S*S+S", "40-S"]))
 def test_a_symbol_has_the_least_value_that_an_extent_allows(value: int, extent: str) -> None:
     tree = parse(with_inputs({"x": [extent]}), tract=True)
-    ((expression,),) = (each.extents for each in declared_symbols.inputs(tree))
-    given_ = declared_symbols.extent_of(expression, {"S": value})
+    ((expression,),) = (each.extents for each in signature_of(tree).inputs)
+    given_ = extents.extent_of(expression, {"S": value})
     assume(given_ > 0)
-    least = next(n for n in range(61) if declared_symbols.extent_of(expression, {"S": n}) == given_)
-    assert bind_symbols.bind(tree, {"x": [given_]}) == {"S": least}
+    least = next(n for n in range(61) if extents.extent_of(expression, {"S": n}) == given_)
+    assert bind_symbols.bind(signature_of(tree), {"x": [given_]}) == {"S": least}
 
 
 @SETTINGS
@@ -155,7 +156,7 @@ def test_inconsistent_extents_are_reported(
     assume(len(shapes) == 2)
     shapes["y"][-1] += more
     with pytest.raises(NnefError) as error:
-        bind_symbols.bind(parse(with_inputs(written), tract=True), shapes)
+        bind_symbols.bind(signature_of(parse(with_inputs(written), tract=True)), shapes)
     assert any(e.rule == "input/shape" and e.line for e in error.value.errors)
 
 

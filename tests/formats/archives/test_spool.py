@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nnefc import NnefError, write_tensor
-from nnefc.formats import spool
+from nnefc.formats.archives import spool
 from nnefc.formats.container import open_container
 
 

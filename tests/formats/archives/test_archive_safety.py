@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnefc.formats.archives.streams import ViewStream
+from nnefc.formats.archives.tar import tar_members
 from nnefc.formats.container import open_container, write_container
-from nnefc.formats.streams import ViewStream
-from nnefc.formats.tar import tar_members
 from nnefc.support.errors import Diagnostics, NnefError, NnefWarning
 from nnefc.support.limits import Limits
 from tests.helpers.examples import examples

@@ -10,6 +10,15 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
+from nnefc.formats.archives.spool import Spool
+from nnefc.formats.archives.streams import (
+    InflatedStream,
+    ViewStream,
+    decompressor,
+    read_pieces,
+    too_large,
+)
+from nnefc.formats.archives.tar import tar_members
 from nnefc.formats.files import check_size, map_file, printable, reason, size_of
 from nnefc.formats.item_encodings import Array
 from nnefc.formats.paths import (
@@ -21,9 +30,6 @@ from nnefc.formats.paths import (
     normal_path,
 )
 from nnefc.formats.read_progress import report
-from nnefc.formats.spool import Spool
-from nnefc.formats.streams import InflatedStream, ViewStream, decompressor, read_pieces, too_large
-from nnefc.formats.tar import tar_members
 from nnefc.formats.tensor_file import StoredTensor, decode_stored, decode_tensor
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits, how_to_raise

@@ -1,4 +1,4 @@
-"""Sample shapes of a document: small values of its symbols that its assertions allow."""
+"""Sample shapes of inputs: small values of its symbols that the assertions allow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import chain, islice, product
 from typing import Final
 
-from nnefc.frontends.common import bind_symbols, declared_symbols
+from nnefc.frontends.common import bind_symbols
+from nnefc.frontends.common.extents import NoValue, assertion, extent_of
+from nnefc.frontends.common.signature import Signature
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax import ast
 
@@ -18,28 +20,28 @@ COMBINATIONS: Final = 20_000
 
 
 def sample_shapes(
-    document: ast.Document, given: Mapping[str, int] | None = None
+    signature: Signature, given: Mapping[str, int] | None = None
 ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
     """Shapes of the inputs that satisfy all assertions, with the values of the symbols.
 
     All extents are at least 1.  `given`: values that symbols must have.  Yields at least one pair;
-    raises NnefError `tract/symbol` if no combination satisfies the assertions.
+    raises NnefError `input/symbol` if no combination satisfies the assertions.
     """
-    free = [name for name in declared_symbols.free_symbols(document) if name not in (given or {})]
+    free = [name for name in signature.free_symbols if name not in (given or {})]
     is_possible = False
     for tried in _combinations(free):
         values = {**tried, **(given or {})}
-        shapes = shapes_for(document, values)
+        shapes = shapes_for(signature, values)
         if shapes is None:
             continue
         try:
-            bound = bind_symbols.bind(document, shapes)
+            bound = bind_symbols.bind(signature, shapes)
         except NnefError:
             continue
         is_possible = True
         yield shapes, {**values, **bound}
     if not is_possible:
-        raise NnefError([_impossible(document, free, given or {})])
+        raise NnefError([_impossible(signature, free, given or {})])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +58,18 @@ class _Constraint:
     why: str = ""
 
 
-def _impossible(
-    document: ast.Document, free: Sequence[str], given: Mapping[str, int]
-) -> Diagnostic:
+def _impossible(signature: Signature, free: Sequence[str], given: Mapping[str, int]) -> Diagnostic:
     """The error if no combination satisfies all constraints; it lists a minimal contradiction."""
     tried = [{**values, **given} for values in _combinations(free)]
     constraints = [
         _constraint(f"{text} >= 1 of input '{each.name}'", each.place, extent, tried)
-        for each in declared_symbols.inputs(document)
+        for each in signature.inputs
         for text, extent in zip(each.written, each.extents, strict=True)
     ]
-    for extension, text in declared_symbols.assertions(document):
-        expression = declared_symbols.assertion(text)
+    for stated in signature.assertions:
+        expression = assertion(stated.text)
         if expression is not None:
-            place = document.source.place(extension.at)
-            constraints.append(_constraint(text, place, expression, tried))
+            constraints.append(_constraint(stated.text, stated.place, expression, tried))
     for one in list(constraints):
         others = [constraint for constraint in constraints if constraint is not one]
         if not _jointly_satisfiable(others, tried):
@@ -80,13 +79,13 @@ def _impossible(
     if _jointly_satisfiable(constraints, tried):
         # no contradiction: binding a quotient such as S/2 gave another value than the one tried
         message += "make the shapes of all inputs possible"
-        return Diagnostic("tract/symbol", message, hint="give the shapes of the inputs")
+        return Diagnostic("input/symbol", message, hint="give the shapes of the inputs")
     listed = " and ".join(
         f"{constraint.text} (line {constraint.place.line}{constraint.why and ': '}{constraint.why})"
         for constraint in constraints
     )
     return Diagnostic(
-        "tract/symbol",
+        "input/symbol",
         f"{message}satisfy {listed}",
         constraints[0].place,
         hint="correct one of them, or give the shapes of the inputs",
@@ -103,8 +102,8 @@ def _constraint(
     satisfied_by, why = 0, ""
     for i, values in enumerate(tried):
         try:
-            satisfied_by |= (declared_symbols.extent_of(expression, values) >= 1) << i
-        except declared_symbols.NoValue as reason:
+            satisfied_by |= (extent_of(expression, values) >= 1) << i
+        except NoValue as reason:
             why = str(reason)
     return _Constraint(text, place, satisfied_by, "" if satisfied_by else why)
 
@@ -118,15 +117,15 @@ def _jointly_satisfiable(constraints: Sequence[_Constraint], tried: Sequence[obj
 
 
 def shapes_for(
-    document: ast.Document, values: Mapping[str, int]
+    signature: Signature, values: Mapping[str, int]
 ) -> dict[str, tuple[int, ...]] | None:
     """Declared shapes of the inputs; None if an extent has no value or is below 1."""
     try:
         shapes = {
-            each.name: tuple(declared_symbols.extent_of(extent, values) for extent in each.extents)
-            for each in declared_symbols.inputs(document)
+            each.name: tuple(extent_of(extent, values) for extent in each.extents)
+            for each in signature.inputs
         }
-    except declared_symbols.NoValue:
+    except NoValue:
         return None
     extents = chain.from_iterable(shapes.values())
     return shapes if all(extent > 0 for extent in extents) else None

@@ -1,0 +1,1 @@
+"""Files of ONNX models, mapped: their structure without the weights, and the weights."""

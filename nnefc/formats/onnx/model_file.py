@@ -1,0 +1,167 @@
+"""Open ONNX files: the model without the bytes of its tensors, which stay in the mapped file.
+
+An ONNX file is one protocol buffer message, weights included.  Parsing it copies all of them.
+`outline` therefore copies the message without the `raw_data` of large tensors.  In its place it
+writes what the format says for tensors in other files: `data_location = EXTERNAL`, with an offset,
+a length, and an empty location, which stands for the model's own file.  The `onnx` package
+parses the outline, and `TensorData` finds the bytes of every tensor in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from nnefc.formats.files import map_file, open_regular, printable, reason, size_of
+from nnefc.formats.onnx.wire_format import (
+    BYTES,
+    Field,
+    WireError,
+    encoded_bytes,
+    encoded_integer,
+    encoded_varint,
+    fields,
+)
+from nnefc.formats.paths import normal_path
+from nnefc.formats.tensor_file import Buffer
+from nnefc.support.errors import NnefError, Place
+
+OWN_FILE: Final = ""
+"""The location of tensors in the model's own file."""
+_LARGE: Final = 1 << 10
+"""Bytes from which the data of a tensor stays in the file."""
+_MAX_DEPTH: Final = 100
+"""Nested messages, as in the parsers of protocol buffers."""
+
+_RAW_DATA: Final = 9
+_EXTERNAL_DATA: Final = 13
+_DATA_LOCATION: Final = 14
+_EXTERNAL: Final = 1
+_TENSOR: Final = "tensor"
+_MESSAGES: Final[dict[str, dict[int, str]]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: _TENSOR, 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: _TENSOR, 6: "graph", 10: _TENSOR, 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: _TENSOR, 2: _TENSOR},
+}
+"""The messages that may hold tensors, by the field that holds them (onnx.proto3)."""
+
+
+def outline(data: memoryview, large: int = _LARGE) -> bytes:
+    """The message without the bytes of tensors that have at least `large`; raises WireError."""
+    return b"".join(_outlined(data, 0, len(data), "model", large, 0))
+
+
+def _outlined(
+    data: memoryview, begin: int, end: int, message: str, large: int, depth: int
+) -> list[bytes | memoryview]:
+    """The pieces of the message in `data[begin:end]`."""
+    if depth > _MAX_DEPTH:
+        raise WireError(f"messages are nested more than {_MAX_DEPTH} deep at byte {begin}")
+    if message == _TENSOR:
+        return _outlined_tensor(data, begin, end, large)
+    pieces: list[bytes | memoryview] = []
+    for field in fields(data, begin, end):
+        inner = _MESSAGES[message].get(field.number)
+        if inner is None or field.wire_type != BYTES:
+            pieces.append(data[field.start : field.end])
+            continue
+        content = _outlined(data, field.begin, field.end, inner, large, depth + 1)
+        length = sum(map(len, content))
+        pieces.append(encoded_varint(field.number << 3 | BYTES) + encoded_varint(length))
+        pieces += content
+    return pieces
+
+
+def _outlined_tensor(
+    data: memoryview, begin: int, end: int, large: int
+) -> list[bytes | memoryview]:
+    pieces: list[bytes | memoryview] = []
+    raw: Field | None = None
+    for field in fields(data, begin, end):
+        is_raw = field.number == _RAW_DATA and field.wire_type == BYTES
+        if is_raw and field.end - field.begin >= large:
+            raw = field  # the last one counts
+        else:
+            pieces.append(data[field.start : field.end])
+    if raw is not None:
+        entries = {"location": OWN_FILE, "offset": raw.begin, "length": raw.end - raw.begin}
+        for key, value in entries.items():
+            entry = encoded_bytes(1, key.encode()) + encoded_bytes(2, str(value).encode())
+            pieces.append(encoded_bytes(_EXTERNAL_DATA, entry))
+        pieces.append(encoded_integer(_DATA_LOCATION, _EXTERNAL))
+    return pieces
+
+
+class OnnxFile:
+    """An ONNX file and the files of its external data, mapped on demand.
+
+    Arrays stay valid while they are referred to: they hold the mappings.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises NnefError `container/file` for a file that cannot be read."""
+        self.path = Path(path)
+        self.name = printable(str(self.path))
+        self._folder = self.path.absolute().parent
+        self._files: dict[str, Buffer] = {OWN_FILE: _content(self.path, "container/file")}
+
+    def outline(self) -> bytes:
+        """The model without its large tensors; raises NnefError `onnx/protobuf`."""
+        try:
+            return outline(memoryview(self._files[OWN_FILE]))
+        except WireError as error:
+            raise NnefError.of(
+                "onnx/protobuf",
+                f"this is no ONNX model: {error}",
+                Place(self.name),
+                "the file may be cut off; onnx.checker.check_model tells more",
+            ) from None
+
+    def data(
+        self, location: str, offset: int, length: int | None
+    ) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """Bytes of a file in the model's folder, mapped.
+
+        Raises NnefError `onnx/external`: for a location outside the folder, a missing file, or
+        bytes that the file does not have.
+        """
+        content = self._files.get(location)
+        if content is None:
+            content = self._files[location] = _content(self._path_of(location), "onnx/external")
+        size = len(content)
+        end = size if length is None else offset + length
+        if not 0 <= offset <= end <= size:
+            wanted = f"bytes {offset:,} to {end:,} are wanted"
+            file = location or self.path.name
+            message = f"'{printable(file)}' has {size:,} bytes, but {wanted}"
+            raise NnefError.of("onnx/external", message, Place(self.name))
+        return np.frombuffer(content, np.uint8, end - offset, offset)
+
+    def _path_of(self, location: str) -> Path:
+        relative, fault = normal_path(location)
+        fault = fault.replace("archive", "folder")
+        path = self._folder / relative
+        if not fault and not path.resolve().is_relative_to(self._folder.resolve()):
+            fault = "a link leads out of the folder"
+        if fault:
+            message = f"external data in '{printable(location)}': {fault}"
+            hint = "the file must lie in the folder of the model"
+            raise NnefError.of("onnx/external", message, Place(self.name), hint)
+        return path
+
+
+def _content(path: Path, rule: str) -> Buffer:
+    """The content of a regular file, mapped if it is large."""
+    with open_regular(path, rule) as file:
+        try:
+            return map_file(file) or file.read(size_of(file))
+        except OSError as error:
+            raise NnefError.of(
+                rule, f"cannot read: {reason(error)}", Place(printable(path))
+            ) from None

@@ -1,0 +1,150 @@
+"""`SymbolicSource`: the methods of a graph source that follow from its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nnefc.frontends.common.bind_symbols import bind, impossible_extents, linear_shapes
+from nnefc.frontends.common.extents import NoValue, extent_of
+from nnefc.frontends.common.graph_source import SymbolicShape
+from nnefc.frontends.common.sample_shapes import sample_shapes
+from nnefc.frontends.common.signature import Signature
+from nnefc.ir import TensorType
+from nnefc.ops.tools.suggest import suggestion
+from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.syntax import ast
+
+if TYPE_CHECKING:
+    from nnefc.symbolic.linear_shapes import LinearShapes
+
+
+class SymbolicSource:
+    """The part of `GraphSource` that concerns shapes of inputs and values of symbols."""
+
+    def __init__(
+        self, signature: Signature, inputs: Sequence[str], given: Mapping[str, int] | None
+    ) -> None:
+        """`inputs`: all names in order; those of the signature are the ones with known ranks."""
+        self.signature = signature
+        self.inputs = list(inputs)
+        self.given: Mapping[str, int] = dict(given or {})
+        self.free = [name for name in signature.free_symbols if name not in self.given]
+        self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
+        """Input shapes of the last call, and the symbols bound by them."""
+
+    def shapes(self, values: Mapping[str, int] | None = None) -> list[SymbolicShape]:
+        """The declared input shapes, in which extents that `values` determine are numbers."""
+        values = {**self.given, **(values or {})}
+        declared: list[SymbolicShape] = []
+        for each in self.signature.inputs:
+            known = [_extent(extent, values) for extent in each.extents]
+            pairs = zip(each.written, known, strict=True)
+            extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
+            declared.append(SymbolicShape(each.name, extents))
+        return declared
+
+    def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
+        """Types of the inputs by name; extents that `values` do not determine are -1."""
+        values = {**self.given, **(values or {})}
+        types = {
+            each.name: TensorType(
+                each.dtype,
+                tuple(_extent(extent, values) for extent in each.extents),
+            )
+            for each in self.signature.inputs
+        }
+        return {name: types[name] for name in self.inputs if name in types}
+
+    def linear_shapes(self) -> LinearShapes | None:
+        """The shapes of the inputs and the assertions as data; None if some are not linear."""
+        return linear_shapes(self.signature, self.given)
+
+    def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+        """Free symbols that these input shapes do not determine; raises NnefError."""
+        values = bind(self.signature, shapes, self.given)
+        return [name for name in self.free if name not in values]
+
+    def check(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Raise NnefError with all errors of `shapes` and of the `given` symbols."""
+        problems = [*self._unknown_inputs(shapes), *self._unknown_symbols()]
+        known = {name: shape for name, shape in shapes.items() if name in self.inputs}
+        try:
+            values = bind(self.signature, known, self.given)
+        except NnefError as error:
+            problems += error.errors
+        else:
+            problems += impossible_extents(self.signature, known, values)
+        if problems:
+            raise NnefError(problems)
+
+    def require_inputs(self, names: Iterable[str]) -> None:
+        """Raise NnefError for names that are not inputs."""
+        if problems := list(self._unknown_inputs(names)):
+            raise NnefError(problems)
+
+    def _unknown_inputs(self, names: Iterable[str]) -> Iterator[Diagnostic]:
+        for name in names:
+            if name not in self.inputs:
+                listed = ", ".join(self.inputs)
+                message = f"the graph has no input '{name}'; it has {listed}"
+                hint = suggestion(name, self.inputs)
+                if name in self.signature.all_symbols:
+                    declared = self.signature.inputs
+                    written = (f"{each.name}: [{','.join(each.written)}]" for each in declared)
+                    hint = (
+                        f"'{name}' is a symbol: {', '.join(written)}; --symbol {name}=VALUE or "
+                        f"symbols={{'{name}': VALUE}} gives its value"
+                    )
+                yield Diagnostic("input/shape", message, hint=hint)
+
+    def _unknown_symbols(self) -> Iterator[Diagnostic]:
+        known = self.signature.all_symbols
+        for name, value in self.given.items():
+            if name not in known:
+                listed = f"; it has {', '.join(known)}" if known else ": no extent is a symbol"
+                message = f"symbol {name} = {value}: the document has no symbol '{name}'{listed}"
+                hint = suggestion(name, known)
+                if name in self.inputs:
+                    hint = f"'{name}' is an input: --shape or shapes= gives its shape"
+                yield Diagnostic("input/symbol", message, hint=hint)
+
+    def sample_shapes(
+        self, shapes: Mapping[str, Sequence[int]]
+    ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+        """Sample shapes of all inputs, given the `shapes` of some, with the values of the symbols.
+
+        Yields at least one pair, or raises NnefError.
+        """
+        values = bind(self.signature, shapes, self.given)
+        known = {name: tuple(shape) for name, shape in shapes.items()}
+        first_error: NnefError | None = None
+        is_possible = False
+        for sample, sample_values in sample_shapes(self.signature, values):
+            chosen = {**sample, **known}
+            try:  # the given extent of P + S determines P, once S has a sample value
+                bound = bind(self.signature, chosen, self.given)
+            except NnefError as error:
+                first_error = first_error or error
+                continue
+            is_possible = True
+            yield chosen, {**sample_values, **bound}
+        if first_error is not None and not is_possible:
+            raise first_error
+
+    def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """Values of the symbols for input shapes, without the given ones; raises NnefError."""
+        # consecutive calls of a decoding loop have equal shapes
+        if self._bound is None or self._bound[0] != shapes:
+            values = bind(self.signature, shapes, self.given)
+            free = {name: value for name, value in values.items() if name not in self.given}
+            self._bound = dict(shapes), free
+        return dict(self._bound[1])
+
+
+def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int:
+    """The value of an extent; -1 if `values` do not determine it."""
+    try:
+        return extent_of(expression, values)
+    except NoValue:
+        return -1

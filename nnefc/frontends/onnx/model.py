@@ -1,0 +1,101 @@
+"""`OnnxModel`: a parsed model with its functions, versions of operators and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from google.protobuf.message import DecodeError
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from nnefc.formats.onnx.model_file import OnnxFile
+from nnefc.frontends.common.values import Array, KnownTensor
+from nnefc.frontends.onnx.registry import STANDARD
+from nnefc.frontends.onnx.tensors import Constant, TensorReader
+from nnefc.support.errors import NnefError, Place
+from nnefc.support.limits import Limits
+
+FunctionKey = tuple[str, str, str]
+"""Domain, name and overload of a function."""
+
+
+class OnnxModel:
+    """A model as it is in a file; nothing is checked but that it can be parsed."""
+
+    def __init__(self, outline: bytes, name: str, file: OnnxFile | None, limits: Limits) -> None:
+        """`outline`: the message, large tensors as external data; `name`: for messages.
+
+        Raises NnefError `onnx/protobuf`.
+        """
+        self.place = Place(name)
+        self.limits = limits
+        self.text = outline
+        self.proto = _parsed(outline, self.place)
+        self.tensors = TensorReader(file, limits)
+        self._initializers: dict[int, Constant] = {}
+
+    @property
+    def graph(self) -> GraphProto:
+        return self.proto.graph
+
+    @cached_property
+    def opsets(self) -> dict[str, int]:
+        """Versions of the operators by domain."""
+        return opsets_of(self.proto)
+
+    @cached_property
+    def functions(self) -> dict[FunctionKey, FunctionProto]:
+        """The functions of the model."""
+        return {function_key(f.domain, f.name, f.overload): f for f in self.proto.functions}
+
+    def initializer(self, proto: TensorProto) -> Constant:
+        """The items of an initializer, which all graphs share; raises as `TensorReader` does."""
+        known = self._initializers.get(id(proto))
+        if known is None:
+            known = self._initializers[id(proto)] = self.tensors.constant(proto)
+        return known
+
+    def arrays(self) -> Iterator[Array]:
+        """The arrays of the initializers read so far."""
+        for constant in self._initializers.values():
+            if isinstance(constant, KnownTensor):
+                yield constant.array
+
+
+def _parsed(outline: bytes, place: Place) -> ModelProto:
+    proto = ModelProto()
+    hint = "onnx.checker.check_model tells more"
+    try:
+        proto.ParseFromString(outline)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        message = f"this is no ONNX model: {error}"
+        raise NnefError.of("onnx/protobuf", message, place, hint) from None
+    if not proto.HasField("graph"):
+        raise NnefError.of("onnx/protobuf", "this is no ONNX model: it has no graph", place, hint)
+    return proto
+
+
+def domain_of(name: str) -> str:
+    """A domain, in which `ai.onnx` is the empty name."""
+    return STANDARD if name == "ai.onnx" else name
+
+
+def function_key(domain: str, name: str, overload: str = "") -> FunctionKey:
+    """The key of a function in `OnnxModel.functions`."""
+    return domain_of(domain), name, overload
+
+
+def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:
+    """The versions of operators that a model or a function imports, by domain."""
+    return {domain_of(each.domain): each.version for each in proto.opset_import}
+
+
+def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph and of the graphs in their attributes."""
+    pending = list(graph.node)
+    while pending:
+        node = pending.pop(0)
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                pending += inner.node

@@ -1,0 +1,80 @@
+"""`Node`, the call of an operator, and `Subgraph`, a graph among its attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from onnx import GraphProto
+
+from nnefc.support.errors import Step
+
+
+class Broken:
+    """The type of `BROKEN`, the value of a name whose node has an error."""
+
+    def __repr__(self) -> str:
+        return "BROKEN"
+
+
+class Absent:
+    """The type of `ABSENT`, the value of an input that a call of a function leaves out."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+BROKEN: Final = Broken()
+ABSENT: Final = Absent()
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of a graph or a function body; a subgraph sees those of its surroundings."""
+
+    opsets: dict[str, int]
+    """Versions of the operators by domain."""
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    outer: Scope | None = None
+    attributes: dict[str, Any] | None = None
+    """The attributes of a function, to which its nodes may refer."""
+    chain: tuple[Step, ...] = ()
+    """The functions and control flow around, innermost first."""
+
+    def find(self, name: str) -> Any:
+        """The value of a name; None if it has none."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph among the attributes of a node, with the scope that it sees."""
+
+    proto: GraphProto
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The call of an operator."""
+
+    name: str
+    op_type: str
+    domain: str
+    version: int
+    """Of the operators of the domain."""
+    outputs: tuple[str, ...]
+    """The names of the results; empty for those that nothing uses."""
+    scope: Scope
+
+    def is_wanted(self, index: int) -> bool:
+        """Whether something uses result `index`."""
+        return index < len(self.outputs) and bool(self.outputs[index])
+
+    def __str__(self) -> str:
+        return f"{self.op_type} '{self.name}'" if self.name else self.op_type

@@ -1,0 +1,276 @@
+"""The registry of operators: Python functions registered under ONNX's names.
+
+    @operator("Squeeze", until=12)
+    def squeeze_1(make: OpBuilder, data: Operand, *, axes: Integers | None = None) -> Any: ...
+
+    @operator("Squeeze", since=13)
+    def squeeze(make: OpBuilder, data: Operand, axes: Integers | None = None) -> Any: ...
+
+The positional parameters of a function after `make` are the inputs of the operator, in order; the
+keyword parameters are its attributes, with the defaults of these versions.  Annotations say how
+arguments are converted.  A parameter `node: Node` receives the node itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from nnefc.frontends.common.values import Operand, OperatorError, integers, operand, scalar
+from nnefc.frontends.onnx import operators as operator_modules
+from nnefc.ops.tools.suggest import suggestion
+
+if TYPE_CHECKING:
+    from nnefc.frontends.onnx.node import Node
+
+Integers = tuple[int, ...]
+"""The annotation of known integers: an attribute, or an input that is known."""
+Floats = tuple[float, ...]
+"""The annotation of known numbers."""
+Strings = tuple[str, ...]
+
+STANDARD: Final = ""
+"""The domain of the operators of ONNX itself, `ai.onnx`."""
+MICROSOFT: Final = "com.microsoft"
+NEWEST: Final = 1 << 30
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An input or an attribute; `default` is `inspect.Parameter.empty` if it is required."""
+
+    name: str
+    convert: Callable[[Any], Any]
+    default: Any
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A function for the versions `since` to `until` of an operator."""
+
+    name: str
+    since: int
+    until: int
+    function: Callable[..., Any]
+
+    @property
+    def parameters(self) -> Parameters:
+        return _parameters(self.function)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The parameters of an operator's function."""
+
+    inputs: tuple[Parameter, ...]
+    rest: Callable[[Any], Any] | None
+    """The conversion of inputs behind `inputs`; None if there are no more."""
+    attributes: Mapping[str, Parameter]
+    takes_node: bool
+
+
+_operators: dict[tuple[str, str], list[Operator]] = {}
+_refused: dict[tuple[str, str], str] = {}
+
+
+def operator(
+    *names: str, domain: str = STANDARD, since: int = 1, until: int = NEWEST
+) -> Callable[[_Function], _Function]:
+    """Register a function for operators `names` in versions `since` to `until` of a domain."""
+
+    def register(function: _Function) -> _Function:
+        for name in names:
+            versions = _operators.setdefault((domain, name), [])
+            if any(each.since <= until and since <= each.until for each in versions):
+                raise ValueError(f"{name} is registered already for some of {since} to {until}")
+            versions.append(Operator(name, since, until, function))
+        return function
+
+    return register
+
+
+def refuse(reason: str, *names: str, domain: str = STANDARD) -> None:
+    """Register the reason why nnefc does not support some operators."""
+    for name in names:
+        _refused[domain, name] = reason
+
+
+def refusal(domain: str, name: str) -> str | None:
+    """Why an operator is not supported; None if no reason is known."""
+    _load()
+    return _refused.get((domain, name))
+
+
+def find(domain: str, name: str, version: int) -> Operator | None:
+    """The function for an operator in a version of its domain; None if there is none."""
+    _load()
+    versions = _operators.get((domain, name), ())
+    return next((each for each in versions if each.since <= version <= each.until), None)
+
+
+def operators() -> Mapping[tuple[str, str], Sequence[Operator]]:
+    """All functions by domain and name."""
+    _load()
+    return _operators
+
+
+@cache
+def _load() -> None:
+    for module in iter_modules(operator_modules.__path__):
+        import_module(f"{operator_modules.__name__}.{module.name}")
+
+
+def bind(
+    operator: Operator, inputs: Sequence[Any], attributes: Mapping[str, Any], node: Node
+) -> tuple[list[Any], dict[str, Any]]:
+    """The converted arguments of an operator's function; raises OperatorError.
+
+    `inputs`: None for an optional input that is absent.
+    """
+    parameters = operator.parameters
+    most = len(parameters.inputs)
+    if len(inputs) > most and parameters.rest is None:
+        message = f"takes at most {most} inputs, not {len(inputs)}"
+        raise OperatorError("onnx/arguments", message)
+    positional: list[Any] = []
+    for parameter, value in zip(parameters.inputs, inputs, strict=False):
+        positional.append(_converted(parameter, value))
+    for parameter in parameters.inputs[len(inputs) :]:
+        positional.append(_converted(parameter, None))
+    if parameters.rest is not None:
+        positional += [parameters.rest(value) for value in inputs[most:]]
+    named: dict[str, Any] = {}
+    for name, value in attributes.items():
+        parameter = parameters.attributes.get(name)
+        if parameter is None:
+            hint = suggestion(name, parameters.attributes)
+            message = f"version {node.version} has no attribute '{name}'"
+            raise OperatorError("onnx/arguments", message, hint)
+        named[name] = _converted(parameter, value)
+    for name, parameter in parameters.attributes.items():
+        if name not in named:
+            named[name] = _converted(parameter, None)
+    if parameters.takes_node:
+        named["node"] = node
+    return positional, named
+
+
+def _converted(parameter: Parameter, value: Any) -> Any:
+    """An argument, converted; None, for one that is absent, becomes the default."""
+    if value is None:
+        if parameter.default is inspect.Parameter.empty:
+            raise OperatorError("onnx/arguments", f"'{parameter.name}' is missing")
+        return parameter.default
+    try:
+        return parameter.convert(value)
+    except OperatorError as wrong:
+        message = f"{parameter.name}: {wrong.message}"
+        raise OperatorError(wrong.rule, message, wrong.hint) from None
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> Parameters:
+    """The parameters of an operator's function after `make`."""
+    from nnefc.frontends.onnx.node import Node
+
+    hints = typing.get_type_hints(function, localns={"Node": Node})
+    _, *listed = inspect.signature(function).parameters.values()
+    inputs: list[Parameter] = []
+    attributes: dict[str, Parameter] = {}
+    rest: Callable[[Any], Any] | None = None
+    for each in listed:
+        if each.name == "node":
+            continue
+        convert = _converter(hints[each.name])
+        if each.kind is inspect.Parameter.VAR_POSITIONAL:
+            rest = convert
+        elif each.kind is inspect.Parameter.KEYWORD_ONLY:
+            attributes[each.name] = Parameter(each.name, convert, each.default)
+        else:
+            inputs.append(Parameter(each.name, convert, each.default))
+    return Parameters(tuple(inputs), rest, attributes, any(p.name == "node" for p in listed))
+
+
+# -- conversions, by annotation
+
+
+def _converter(hint: Any) -> Callable[[Any], Any]:
+    """The conversion of arguments for a parameter annotated with `hint`."""
+    simple: dict[Any, Callable[[Any], Any]] = {
+        int: _integer,
+        float: scalar,
+        bool: _flag,
+        str: _text,
+        Operand: operand,
+        Integers: integers,
+        Floats: _floats,
+        Strings: _texts,
+        Any: _itself,
+    }
+    if hint in simple:
+        return simple[hint]
+    members = [each for each in typing.get_args(hint) if each is not type(None)]
+    if len(members) == 1:
+        return _converter(members[0])
+    if set(members) == set(typing.get_args(Operand)):
+        return operand
+    if isinstance(hint, type):
+        return _instance_of(hint)
+    raise TypeError(f"no argument can be converted to {hint}")
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _instance_of(type_: type) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, type_):
+            raise OperatorError("onnx/arguments", f"a {type_.__name__} is expected")
+        return value
+
+    return convert
+
+
+def _integer(value: Any) -> int:
+    items = integers(value)
+    if len(items) != 1:
+        raise OperatorError("onnx/arguments", f"one integer is expected, not {len(items)}")
+    return items[0]
+
+
+def _flag(value: Any) -> bool:
+    return bool(_integer(value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise OperatorError("onnx/arguments", f"a string is expected, not {value!r}")
+
+
+def _texts(value: Any) -> Strings:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_text(item) for item in items)
+    return (_text(value),)
+
+
+def _floats(value: Any) -> Floats:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(scalar(item) for item in items)
+    x = operand(value)
+    if hasattr(x, "array"):
+        return tuple(float(item) for item in x.array.reshape(-1))  # pyright: ignore
+    raise OperatorError(
+        "onnx/value", "numbers that are known before the model runs are expected here"
+    )

@@ -1,0 +1,85 @@
+"""ONNX models as graph sources: one model, graphs for any input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nnefc.formats.source_files import SourceFiles
+from nnefc.frontends.common.graph_names import output_names
+from nnefc.frontends.common.graph_variables import VariableNames
+from nnefc.frontends.common.signature import Signature
+from nnefc.frontends.common.symbolic_source import SymbolicSource
+from nnefc.frontends.common.values import Array
+from nnefc.frontends.onnx.build_graph import build_graph
+from nnefc.frontends.onnx.model import OnnxModel
+from nnefc.frontends.onnx.signature import inputs_of
+from nnefc.ir import Graph
+from nnefc.support.errors import Diagnostics
+
+
+class OnnxSource(SymbolicSource):
+    """An ONNX model; implements `GraphSource`."""
+
+    def __init__(
+        self, model: OnnxModel, signature: Signature, given: Mapping[str, int] | None = None
+    ) -> None:
+        names = [each.name for each in inputs_of(model)]
+        super().__init__(signature, names, given)
+        self.model = model
+        self.name = model.graph.name or "graph"
+        self.outputs = output_names(each.name for each in model.graph.output)
+        self._names = VariableNames()
+
+    @property
+    def growing_axes(self) -> Mapping[str, int]:
+        """Empty: a model keeps no states."""
+        return {}
+
+    def with_symbols(self, values: Mapping[str, int]) -> OnnxSource:
+        """A source of the same model, in which exactly these symbols are `given`."""
+        source = OnnxSource(self.model, self.signature, values)
+        source._names = self._names
+        return source
+
+    def read_weights(self) -> None:
+        """Read the initializers, which graphs then share; raises NnefError."""
+        # they are mapped, and read when a graph needs them
+
+    def arrays(self) -> Iterable[Array]:
+        """The arrays of the initializers read so far, which all graphs share."""
+        return self.model.arrays()
+
+    def files(self) -> SourceFiles:
+        """The outline of the model and the tensors that graphs have read so far."""
+        raise NotImplementedError
+
+    def description(self) -> dict[str, Any]:
+        """The producer, the versions of operators, and the symbols."""
+        proto = self.model.proto
+        return {
+            "dialect": "onnx",
+            "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
+            "opsets": {domain or "ai.onnx": v for domain, v in self.model.opsets.items()},
+            "symbols": self.signature.all_symbols,
+        }
+
+    def graph(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        diagnostics: Diagnostics | None = None,
+        *,
+        states: Mapping[str, Sequence[int]] | None = None,
+        lifted: Mapping[str, int] | None = None,
+        in_place: bool = True,
+        capacity: int | None = None,
+    ) -> Graph:
+        """The graph for input `shapes` by name; raises NnefError with all errors.
+
+        `lifted`: values of the symbols, which may be symbolic (`nnefc.symbolic.integers`).
+        """
+        diagnostics = diagnostics or Diagnostics(limit=self.model.limits.errors)
+        self.require_inputs(shapes)
+        return build_graph(
+            self.model, self.signature, shapes, self.given, lifted, self._names, diagnostics
+        )

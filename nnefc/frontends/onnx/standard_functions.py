@@ -1,0 +1,72 @@
+"""Operators of the standard that are functions: their bodies, where no operator is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+from onnx import FunctionProto, NodeProto, TypeProto, helper
+from onnx.defs import OpSchema
+
+from nnefc.frontends.common.values import KnownTensor
+from nnefc.frontends.onnx.node import Node
+from nnefc.ir import Value
+
+
+def is_standard_function(domain: str, name: str, version: int) -> bool:
+    """Whether a version of an operator may have a body."""
+    schema = _schema(domain, name, version)
+    return schema is not None and _body_version(schema, version) is not None
+
+
+def standard_function(proto: NodeProto, node: Node, inputs: Sequence[Any]) -> FunctionProto | None:
+    """The body of a standard operator as a function; None if it has none.
+
+    `inputs`: the values, whose types select a body; None for absent ones.
+    """
+    schema = _schema(node.domain, node.op_type, node.version)
+    if schema is None or (version := _body_version(schema, node.version)) is None:
+        return None
+    if schema.has_context_dependent_function:
+        types = [_type_of(value).SerializeToString() for value in inputs]
+        body = schema.get_context_dependent_function_with_opset_version(
+            version, proto.SerializeToString(), types
+        )
+    else:
+        body = schema.get_function_with_opset_version(version)
+    if not body:
+        return None
+    function = FunctionProto()
+    function.ParseFromString(body)
+    stated = {each.name for each in function.attribute_proto}
+    for name, attribute in schema.attributes.items():
+        if name not in stated and attribute.default_value.type:
+            function.attribute_proto.append(attribute.default_value)
+    return function
+
+
+def _schema(domain: str, name: str, version: int) -> OpSchema | None:
+    try:
+        return onnx.defs.get_schema(name, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _body_version(schema: OpSchema, version: int) -> int | None:
+    """The version of the newest body that a version may use; None if there is none."""
+    if schema.has_context_dependent_function:
+        versions = schema.context_dependent_function_opset_versions
+    elif schema.has_function:
+        versions = schema.function_opset_versions
+    else:
+        return None
+    return max((v for v in versions if v <= version), default=None)
+
+
+def _type_of(value: Any) -> TypeProto:
+    """The type of a tensor as a protocol buffer; empty for an absent input."""
+    if not isinstance(value, Value | KnownTensor):
+        return TypeProto()
+    elem_type = helper.np_dtype_to_tensor_dtype(value.type.dtype.numpy)
+    return helper.make_tensor_type_proto(elem_type, [int(n) for n in value.type.dims])

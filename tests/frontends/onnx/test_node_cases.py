@@ -1,0 +1,46 @@
+"""The front end against the cases of the package `onnx`, by the reference interpreter.
+
+Cases with operators or types that nnefc refuses by name are skipped; the reasons are listed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from nnefc.support.errors import NnefError
+from tests.helpers.onnx.evaluate import assert_equal, graph_for, reference_results
+from tests.helpers.onnx.node_cases import NodeCase, cases_by_operator, operator_names
+
+REFUSALS = ("onnx/operator", "onnx/unsupported")
+
+
+def check(case: NodeCase) -> None:
+    """Compare all data sets of a case; raises NnefError if the front end refuses the model."""
+    for inputs, expected in case.data_sets:
+        graph = graph_for(case.proto, inputs)
+        results = reference_results(graph, inputs)
+        assert len(results) == len(expected)
+        for actual, want in zip(results, expected, strict=True):
+            assert_equal(actual, want, case.rtol, case.atol)
+
+
+@pytest.mark.parametrize("name", operator_names())
+def test_operator(name: str) -> None:
+    cases = cases_by_operator().get(name, [])
+    if not cases:
+        pytest.skip("the package has no cases")
+    refused: list[str] = []
+    failed: list[str] = []
+    for case in cases:
+        try:
+            check(case)
+        except NnefError as error:
+            if any(each.rule not in REFUSALS for each in error.errors):
+                failed.append(f"{case.name}: {error}")
+            refused.append(f"{case.name}: {error.errors[0].message}")
+        except (AssertionError, TypeError, ValueError, KeyError, AttributeError) as error:
+            text = " ".join(str(error).split())[:300]
+            failed.append(f"{case.name}: {type(error).__name__}: {text}")
+    assert not failed, f"{len(failed)} of {len(cases)}\n" + "\n".join(failed)
+    if refused:
+        pytest.skip(f"{len(refused)} of {len(cases)} refused: {refused[0]}")

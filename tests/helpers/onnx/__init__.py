@@ -1,0 +1,1 @@
+"""Cases of ONNX's own backend tests, and comparisons with them."""
