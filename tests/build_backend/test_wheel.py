@@ -37,9 +37,16 @@ for threads in (1, 2):
 """
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def test_a_wheel_with_kernels(tmp_path: Path) -> None:
+    """One test, because building the wheel takes most of the time and workers share no fixtures."""
+    wheel = build_wheel(tmp_path / "wheel")
+    check_packs(wheel)
+    python = make_environment(wheel, tmp_path / "environment")
+    check_that_a_network_compiles_without_a_compiler(python, tmp_path)
+    check_that_missing_kernels_are_named(python, tmp_path)
+
+
+def build_wheel(folder: Path) -> Path:
     before = tracked_and_new()
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-C", "kernels=small"]
     built = subprocess.run(
@@ -57,10 +64,8 @@ def tracked_and_new() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-@pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def make_environment(wheel: Path, folder: Path) -> Path:
     """The interpreter of an environment with the wheel and its other dependencies."""
-    folder = tmp_path_factory.mktemp("environment")
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
     packages = Path(
         sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
@@ -88,7 +93,7 @@ def run(
     )
 
 
-def test_wheels_list_their_packs(wheel: Path) -> None:
+def check_packs(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -104,7 +109,7 @@ def test_wheels_list_their_packs(wheel: Path) -> None:
         assert not [name for name in names if "kernel_packs" in name or "nnefc_build" in name]
 
 
-def test_a_network_of_the_zoo_compiles_without_a_compiler(python: Path, tmp_path: Path) -> None:
+def check_that_a_network_compiles_without_a_compiler(python: Path, tmp_path: Path) -> None:
     document = ZOO["mobilenet_v2"].document("mobilenet_v2", small=True)
     network, y, x = (tmp_path / name for name in ("net.nnef.tgz", "y.npy", "x.npy"))
     document.write(network)
@@ -119,8 +124,8 @@ def test_a_network_of_the_zoo_compiles_without_a_compiler(python: Path, tmp_path
     assert "14 shipped, 0 of 14 kernels in the cache" in shown.stdout, shown.stderr
 
 
-def test_missing_kernels_are_named(python: Path, tmp_path: Path) -> None:
-    network = tmp_path / "net.nnef.tgz"
+def check_that_missing_kernels_are_named(python: Path, tmp_path: Path) -> None:
+    network = tmp_path / "lstm.nnef.tgz"
     ZOO["lstm"].document("lstm", small=True).write(network)
     done = run(python, "-m", "nnefc", "compile", network)
     assert done.returncode == 1

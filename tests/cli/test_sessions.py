@@ -140,6 +140,7 @@ def test_bench_chooses_values(cli: Cli, tmp_path: Path) -> None:
     assert "symbols S = 4 (chosen)" in cli("bench", path, *BENCH[:-1]).out
 
 
+@pytest.mark.slow
 def test_profile_chooses_a_call(cli: Cli, decoder: str) -> None:
     profile = ("profile", decoder, *VALUES, "--duration", "0.02", "--json")
     flops: list[float] = []

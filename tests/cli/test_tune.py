@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.command_line import Cli
 
 WIDE = """\
@@ -18,6 +20,7 @@ graph wide( x ) -> ( y )
 """
 
 
+@pytest.mark.slow
 def test_the_choices_are_shown_and_stored(cli: Cli, tmp_path: Path) -> None:
     document = tmp_path / "graph.nnef"
     document.write_text(WIDE)
