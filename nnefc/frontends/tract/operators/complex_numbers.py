@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import normalize_axes, normalize_axis, slice_in_dim
 from nnefc.frontends.common.values import (
     ComplexTensor,
     KnownTensor,
@@ -22,7 +23,6 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.frontends.tract.operators import fourier, movement
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
-from nnefc.frontends.tract.operators.movement import normalize_axes, normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import on_complex, operator
 from nnefc.ir import DType
 from nnefc.ops.core.interface import sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import normalize_axis
 from nnefc.frontends.tract.registry import operator
 
 

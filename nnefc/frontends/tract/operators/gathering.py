@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, named_type
-from nnefc.frontends.tract.operators.movement import normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType
 

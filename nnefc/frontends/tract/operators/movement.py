@@ -10,8 +10,8 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty, of_rank_at_least, take_room
+from nnefc.frontends.common.operators.axes import normalize_axes, normalize_axis, slice_in_dim
 from nnefc.frontends.common.values import (
-    EmptyTensor,
     KnownTensor,
     Operand,
     OperatorError,
@@ -21,28 +21,12 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.frontends.tract.quantization import as_real
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
-from nnefc.ir import DType, TensorType
+from nnefc.ir import DType
 from nnefc.ops.core.interface import sequence
-from nnefc.ops.standard.slice_pad_tile_gather import Indices
 from nnefc.symbolic.integers import SymInt, largest, smallest
 
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 """tract's names of NNEF's borders."""
-
-
-def normalize_axis(axis: int, rank: int, *, extra: int = 0) -> int:
-    """A non-negative axis for one that may be negative; raises OperatorError if out of range.
-
-    `extra`: by how much the rank of the result exceeds `rank`, for a new axis.
-    """
-    if not -rank - extra <= axis < rank + extra:
-        raise OperatorError("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
-    return axis + rank + extra if axis < 0 else axis
-
-
-def normalize_axes(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...]:
-    """`normalize_axis` of each axis."""
-    return tuple(normalize_axis(axis, rank, extra=extra) for axis in axes)
 
 
 @operator("tract_nnef")
@@ -190,26 +174,6 @@ def split(make: OpBuilder, value: Operand, axis: int, ratios: tuple[int, ...]) -
         chunks.append(slice_in_dim(make, value, at, begin, end))
         begin = end
     return tuple(chunks)
-
-
-def slice_in_dim(
-    make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1
-) -> Operand:
-    """Items begin, begin + stride, ... before `end` along an axis; both bounds lie in the axis."""
-    extent = x.type.dims[axis]
-    if (begin, end, stride) == (0, extent, 1):
-        return x
-    count = Indices(begin, end, stride).count
-    if isinstance(x, KnownTensor):
-        where = [slice(None)] * x.type.rank
-        where[axis] = slice(begin, end if end >= 0 else None, stride)
-        return KnownTensor(x.array[tuple(where)], x.dtype, x.is_extent)
-    if count == 0:
-        dims = [*x.type.dims]
-        dims[axis] = 0
-        return EmptyTensor(TensorType(x.type.dtype, tuple(dims)))
-    steps = () if stride == 1 else (stride,)
-    return make("slice", x, axes=(axis,), begin=(begin,), end=(end,), stride=steps)
 
 
 @operator("tract_core")

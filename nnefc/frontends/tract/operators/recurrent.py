@@ -9,8 +9,9 @@ from typing import Any
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least, of_shape
+from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import slice_in_dim, transpose, unsqueeze
+from nnefc.frontends.tract.operators.movement import transpose, unsqueeze
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType

@@ -7,8 +7,8 @@ from typing import Any
 from nnefc.frontends.common import boolean_arithmetic
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_shape
+from nnefc.frontends.common.operators.axes import normalize_axes, normalize_axis
 from nnefc.frontends.common.values import Operand, OperatorError, datum_type, has_no_items
-from nnefc.frontends.tract.operators.movement import normalize_axes, normalize_axis
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType, Value
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError, integers, operand
-from nnefc.frontends.tract.operators.movement import normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import Location
 from nnefc.syntax import ast

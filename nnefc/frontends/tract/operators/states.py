@@ -11,8 +11,9 @@ from typing import Any
 
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import normalize_axis, slice_in_dim, unsqueeze
+from nnefc.frontends.tract.operators.movement import unsqueeze
 from nnefc.frontends.tract.operators.transformers import tract_transformers_sdpa
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import take_room
+from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import concat, normalize_axis, slice_in_dim
+from nnefc.frontends.tract.operators.movement import concat
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least
-from nnefc.frontends.common.value_bounds import bounds
+from nnefc.frontends.common.operators.attention import apply_mask, attention, causal_mask
+from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import (
     KnownTensor,
     Operand,
     OperatorError,
     datum_type,
-    has_no_items,
     scalar,
 )
-from nnefc.frontends.tract.operators.movement import slice_in_dim
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import F32, NO_TYPE, TypeName, operator
 from nnefc.ir import DType
@@ -62,8 +59,8 @@ def tract_transformers_sdpa(
     q, k, v = (make.cast(_of_rank_3_or_4(make, x), wide) for x in (q, k, v))
     mask = mask if mask is None else _of_rank_3_or_4(make, mask)
     if is_causal:
-        mask = _causal_mask(make, q.type.dims[-2], k.type.dims[-2])
-    y = _attention(make, q, k, v, mask, factor)
+        mask = causal_mask(make, q.type.dims[-2], k.type.dims[-2])
+    y = attention(make, q, k, v, mask, factor)
     return make.cast(make.reshape(y, shape), dtype)
 
 
@@ -90,71 +87,12 @@ def _of_rank_3_or_4(make: OpBuilder, x: Operand) -> Operand:
     return make.aligned_right(x, 3) if len(dims) == 2 else x
 
 
-def _causal_mask(make: OpBuilder, rows: int, keys: int) -> Operand:
-    """A mask [rows, keys]: 0 up to the diagonal, -inf above it."""
-    key = make.reshape(make.iota(keys), (1, keys))
-    row = make.reshape(make.iota(rows), (rows, 1))
-    hidden = KnownTensor(np.array(-np.inf, np.float32), DType.FLOAT32)
-    return make("select", make("gt", key, row), hidden, 0.0)
-
-
-def _attention(
-    make: OpBuilder, q: Operand, k: Operand, v: Operand, mask: Operand | None, factor: float
-) -> Operand:
-    """Attention of rank 3 or 4; as in PyTorch, rows that are masked completely give 0, not NaN."""
-    shape = q.type.dims
-    groups = 1
-    if len(shape) == 4:  # groups of query heads share a head of keys and values
-        groups, rest = divmod(shape[1], k.type.dims[1] or 1)
-        if rest:
-            message = f"{shape[1]} heads of q are not a multiple of {k.type.dims[1]}"
-            raise OperatorError("argument/sdpa", message)
-        if groups > 1:
-            q = make.reshape(q, (shape[0], k.type.dims[1], groups, *shape[2:]))
-            k, v = (make.reshape(x, (*x.type.dims[:2], 1, *x.type.dims[2:])) for x in (k, v))
-    scores = make("mul", matmul(make, q, k, False, True), factor)
-    if mask is not None:
-        scores = _apply_mask(make, scores, mask, len(shape), groups)
-    last = scores.type.rank - 1
-    weights = make("softmax", scores, axes=(last,))
-    if mask is not None and not has_no_items(scores) and _may_mask_rows(mask):
-        has_keys = make("gt", make("max_reduce", scores, axes=(last,)), -math.inf)
-        weights = make("select", has_keys, weights, 0.0)
-    return make.reshape(matmul(make, weights, v), (*shape[:-1], v.type.dims[-1]))
-
-
-def _may_mask_rows(mask: Operand) -> bool:
-    """Whether a mask may exclude all keys of a row."""
-    is_logical = mask.type.dtype is DType.BOOL
-    if isinstance(mask, KnownTensor) and not mask.is_symbolic:
-        selected = mask.array if is_logical else mask.array > -np.inf
-        return not selected.any(axis=-1).all()
-    return is_logical or bounds(mask)[0] == -math.inf
-
-
 def _accumulation_type(dtype: DType, named: TypeName) -> DType:
     """The type in which scores are accumulated, at least float32; raises OperatorError."""
     wanted = datum_type(named).dtype if named else dtype
     if not wanted.is_float:
         raise OperatorError("argument/sdpa", f"acc_datum_type = '{named}' is not a real type")
     return DType.FLOAT64 if DType.FLOAT64 in (wanted, dtype) else DType.FLOAT32
-
-
-def _apply_mask(
-    make: OpBuilder, scores: Operand, mask: Operand, rank: int, groups: int = 1
-) -> Operand:
-    """Scores plus a real mask, or -inf where a boolean mask is false.
-
-    The mask broadcasts to scores of `rank` dimensions, whose heads are split into `groups` here.
-    """
-    x = make.aligned_right(mask, rank)
-    if groups > 1:
-        batch, heads, *matrix = x.type.dims
-        cut = (1, 1) if heads == 1 else (heads // groups, groups)
-        x = make.reshape(x, (batch, *cut, *matrix))
-    if mask.type.dtype is DType.BOOL:
-        return make("select", x, scores, float("-inf"))
-    return make("add", scores, make.cast(x, scores.type.dtype))
 
 
 @operator("tract_transformers")
@@ -169,7 +107,7 @@ def tract_transformers_scaled_masked_softmax(
     also in rows that are masked completely.
     """
     scaled = make("mul", input, scale)
-    scores = _apply_mask(make, scaled, mask, input.type.rank)
+    scores = apply_mask(make, scaled, mask, input.type.rank)
     y = make("softmax", scores, axes=(input.type.rank - 1,))
     if not post_softmax_mask:
         return y
@@ -249,7 +187,7 @@ def tract_transformers_gpt_oss_sdpa(
     grouped = make.reshape(make.cast(q, wide), (batch, few, heads // few * rows, width))
     scores = make("mul", matmul(make, grouped, make.cast(k, wide), False, True), scale)
     scores = make.reshape(scores, (batch, heads, rows, keys))
-    scores = _apply_mask(make, scores, mask, 4)
+    scores = apply_mask(make, scores, mask, 4)
     sink = make.reshape(make.cast(sinks, wide), (1, heads, 1, 1))
     sink = make.repeated(sink, (batch, heads, rows, 1))
     weights = make("softmax", make("concat", [scores, sink], axis=3), axes=(3,))

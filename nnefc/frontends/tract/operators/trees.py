@@ -8,8 +8,8 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
+from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import slice_in_dim
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.tree_ensembles import RULE, TreeEnsemble, tree_ensemble
 from nnefc.ir import DType

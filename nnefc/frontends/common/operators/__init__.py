@@ -1,0 +1,1 @@
+"""Steps of operators that several front ends have, as operations of a graph."""

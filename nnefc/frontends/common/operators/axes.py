@@ -1,0 +1,45 @@
+"""Axes that count from the end, and slices along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError
+from nnefc.ir import TensorType
+from nnefc.ops.standard.slice_pad_tile_gather import Indices
+
+
+def normalize_axis(axis: int, rank: int, *, extra: int = 0) -> int:
+    """A non-negative axis for one that may be negative; raises OperatorError if out of range.
+
+    `extra`: by how much the rank of the result exceeds `rank`, for a new axis.
+    """
+    if not -rank - extra <= axis < rank + extra:
+        raise OperatorError("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
+    return axis + rank + extra if axis < 0 else axis
+
+
+def normalize_axes(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...]:
+    """`normalize_axis` of each axis."""
+    return tuple(normalize_axis(axis, rank, extra=extra) for axis in axes)
+
+
+def slice_in_dim(
+    make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1
+) -> Operand:
+    """Items begin, begin + stride, ... before `end` along an axis; both bounds lie in the axis."""
+    extent = x.type.dims[axis]
+    if (begin, end, stride) == (0, extent, 1):
+        return x
+    count = Indices(begin, end, stride).count
+    if isinstance(x, KnownTensor):
+        where = [slice(None)] * x.type.rank
+        where[axis] = slice(begin, end if end >= 0 else None, stride)
+        return KnownTensor(x.array[tuple(where)], x.dtype, x.is_extent)
+    if count == 0:
+        dims = [*x.type.dims]
+        dims[axis] = 0
+        return EmptyTensor(TensorType(x.type.dtype, tuple(dims)))
+    steps = () if stride == 1 else (stride,)
+    return make("slice", x, axes=(axis,), begin=(begin,), end=(end,), stride=steps)
