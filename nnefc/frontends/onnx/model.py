@@ -32,7 +32,8 @@ class OnnxModel:
         self.text = outline
         self.proto = _parsed(outline, self.place)
         self.tensors = TensorReader(file, limits)
-        self._initializers: dict[int, Constant] = {}
+        self._initializers: dict[int, tuple[TensorProto, Constant]] = {}
+        """Initializers by the identity of their messages, which must live on for that."""
 
     @property
     def graph(self) -> GraphProto:
@@ -52,12 +53,12 @@ class OnnxModel:
         """The items of an initializer, which all graphs share; raises as `TensorReader` does."""
         known = self._initializers.get(id(proto))
         if known is None:
-            known = self._initializers[id(proto)] = self.tensors.constant(proto)
-        return known
+            known = self._initializers[id(proto)] = proto, self.tensors.constant(proto)
+        return known[1]
 
     def arrays(self) -> Iterator[Array]:
         """The arrays of the initializers read so far."""
-        for constant in self._initializers.values():
+        for _, constant in self._initializers.values():
             if isinstance(constant, KnownTensor):
                 yield constant.array
 
