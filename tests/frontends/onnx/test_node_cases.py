@@ -1,6 +1,7 @@
 """The front end against the cases of the package `onnx`, by the reference interpreter.
 
-Cases with operators or types that nnefc refuses by name are skipped; the reasons are listed.
+Inputs whose values must be known, such as shapes, become initializers.  Cases with operators or
+types that nnefc refuses by name are skipped; the reasons are listed.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from nnefc.support.errors import NnefError
-from tests.helpers.onnx.evaluate import assert_equal, graph_for, reference_results
+from tests.helpers.onnx.evaluate import assert_equal, graph_and_inputs, reference_results
 from tests.helpers.onnx.node_cases import NodeCase, cases_by_operator, operator_names
 
 REFUSALS = ("onnx/operator", "onnx/unsupported")
@@ -17,7 +18,7 @@ REFUSALS = ("onnx/operator", "onnx/unsupported")
 def check(case: NodeCase) -> None:
     """Compare all data sets of a case; raises NnefError if the front end refuses the model."""
     for inputs, expected in case.data_sets:
-        graph = graph_for(case.proto, inputs)
+        graph, inputs = graph_and_inputs(case.proto, inputs)
         results = reference_results(graph, inputs)
         assert len(results) == len(expected)
         for actual, want in zip(results, expected, strict=True):

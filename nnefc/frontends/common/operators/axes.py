@@ -25,21 +25,33 @@ def normalize_axes(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[i
     return tuple(normalize_axis(axis, rank, extra=extra) for axis in axes)
 
 
+def distinct_axes(what: str, axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...]:
+    """`normalize_axes`; raises OperatorError if two of them are the same."""
+    where = normalize_axes(axes, rank, extra=extra)
+    if len(set(where)) < len(where):
+        raise OperatorError(f"argument/{what}", f"axes = {list(axes)} name a dimension twice")
+    return where
+
+
 def slice_in_dim(
     make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1
 ) -> Operand:
-    """Items begin, begin + stride, ... before `end` along an axis; both bounds lie in the axis."""
+    """Items begin, begin + stride, ... before `end` along an axis; both bounds lie in the axis.
+
+    With a negative stride, an end of -1 lies before the first item.
+    """
     extent = x.type.dims[axis]
     if (begin, end, stride) == (0, extent, 1):
         return x
     count = Indices(begin, end, stride).count
-    if isinstance(x, KnownTensor):
+    if isinstance(x, KnownTensor) and not isinstance(x, EmptyTensor):
         where = [slice(None)] * x.type.rank
         where[axis] = slice(begin, end if end >= 0 else None, stride)
         return KnownTensor(x.array[tuple(where)], x.dtype, x.is_extent)
-    if count == 0:
+    if count == 0 or isinstance(x, EmptyTensor):
         dims = [*x.type.dims]
-        dims[axis] = 0
+        dims[axis] = count
         return EmptyTensor(TensorType(x.type.dtype, tuple(dims)))
     steps = () if stride == 1 else (stride,)
-    return make("slice", x, axes=(axis,), begin=(begin,), end=(end,), stride=steps)
+    last = end if end >= 0 else -extent - 1  # -1 would be the last item
+    return make("slice", x, axes=(axis,), begin=(begin,), end=(last,), stride=steps)

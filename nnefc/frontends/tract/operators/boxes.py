@@ -11,8 +11,8 @@ from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, take_room
 from nnefc.frontends.common.operators.axes import slice_in_dim
+from nnefc.frontends.common.operators.nonzero import nonzero_first
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
-from nnefc.frontends.tract.operators.nonzero import nonzero_first
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType, Value
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
-from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, named_type
+from nnefc.frontends.common.operators.indices import as_indices, gather
+from nnefc.frontends.common.values import Operand, named_type
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType
-
-
-def _indices(make: OpBuilder, x: Operand) -> Operand:
-    """Indices as int32 or int64."""
-    return x if x.type.dtype in (DType.INT32, DType.INT64) else make.cast(x, DType.INT64)
 
 
 @operator("tract_core")
@@ -23,34 +17,21 @@ def tract_core_gather(
     make: OpBuilder, input: Operand, indices: Operand, axis: int = 0, datum_type: TypeName = NO_TYPE
 ) -> Any:
     at = normalize_axis(axis, input.type.rank)
-    where = _indices(make, indices)
-    if isinstance(where, KnownTensor):
-        where = KnownTensor(_from_front(where.array, input.type.dims[at]), where.dtype)
-    y = make("gather", input, where, axis=at)
+    y = gather(make, input, indices, at)
     return make.cast(y, named_type(datum_type).dtype) if datum_type else y
-
-
-def _from_front(indices: Array, extent: int) -> Array:
-    """Known indices with negative ones resolved; raises OperatorError if one is out of range."""
-    from_end = indices < 0
-    resolved: Array = np.where(from_end, indices + extent, indices) if from_end.any() else indices
-    if resolved.size and not (resolved >= 0).all() & (resolved < extent).all():
-        wrong = indices[(resolved < 0) | (resolved >= extent)].reshape(-1)[0]
-        raise OperatorError("argument/gather", f"index {wrong} is outside an extent of {extent}")
-    return resolved
 
 
 @operator("tract_core")
 def tract_core_gather_elements(make: OpBuilder, input: Operand, indices: Operand, axis: int) -> Any:
     at = normalize_axis(axis, input.type.rank)
-    return make("gather_elements", input, _indices(make, indices), axis=at)
+    return make("gather_elements", input, as_indices(make, indices), axis=at)
 
 
 @operator("tract_core")
 def tract_core_gather_nd(
     make: OpBuilder, input: Operand, indices: Operand, batch_dims: int = 0
 ) -> Any:
-    return make("gather_nd", input, _indices(make, indices), batch_dims=batch_dims)
+    return make("gather_nd", input, as_indices(make, indices), batch_dims=batch_dims)
 
 
 @operator("tract_core")
@@ -68,7 +49,7 @@ def tract_core_scatter_elements(
     """
     at = normalize_axis(axis, input.type.rank)
     input, updates = make.unified(input, updates)
-    where = _indices(make, indices)
+    where = as_indices(make, indices)
     if updates.type.rank == 0:
         one = make.reshape(updates, (1,) * where.type.rank)
         updates = make.repeated(one, where.type.dims)
@@ -84,7 +65,7 @@ def tract_core_scatter_nd(
     make: OpBuilder, input: Operand, indices: Operand, updates: Operand, reduction: str = "none"
 ) -> Any:
     input, updates = make.unified(input, updates)
-    return make("scatter_nd", input, _indices(make, indices), updates, reduction=reduction)
+    return make("scatter_nd", input, as_indices(make, indices), updates, reduction=reduction)
 
 
 @operator("tract_core")

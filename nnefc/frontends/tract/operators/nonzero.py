@@ -10,6 +10,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank_at_least, take_room
+from nnefc.frontends.common.operators.nonzero import nonzero_first
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.registry import operator, refuse
 from nnefc.frontends.tract.resources import json_value
@@ -41,20 +42,6 @@ def tract_onnx_non_zero(make: OpBuilder, input: Operand, count_symbol: str = "")
     assert isinstance(result, Value)
     make.counted[result] = 1, make.value(count)
     return result
-
-
-def nonzero_first(make: OpBuilder, flags: Operand) -> tuple[Operand, Operand]:
-    """(indices [n], count) of boolean flags [n]: indices of set flags first, and their number.
-
-    Both groups of indices are in ascending order.
-    """
-    (volume,) = flags.type.dims
-    index = KnownTensor(np.arange(volume, dtype=np.int64), DType.INT64)
-    after = KnownTensor(index.array + volume, DType.INT64)
-    keys, _ = make("topk", make("select", flags, index, after), k=volume, axis=0, largest=False)
-    where = make("select", make("lt", keys, volume), keys, make("sub", keys, volume))
-    count = make("sum_reduce", make.cast(flags, DType.INT64), axes=(0,))
-    return where, make.reshape(count, ())
 
 
 # -- resources
