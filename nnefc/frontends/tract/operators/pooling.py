@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.common.operators.pooling import indices_of_taps
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tract.registry import Pairs, operator
-from nnefc.ir import DType
 from nnefc.ops.core.window_arithmetic import resolve
 
 
@@ -42,20 +40,9 @@ def max_pool_with_index(
     name = "max_pool_with_index"
     y, taps = _pooled(make, name, input, size, "ignore", border, padding, stride, dilation)
     window = resolve(input.type.dims, size, padding, stride, dilation)
-    rank, extents = window.rank, window.input
-    left = make.cast(taps, DType.INT64)
-    index: Any = 0
-    for axis in reversed(range(2, rank)):
-        pitch = math.prod(extents[axis + 1 :])
-        rest = make("div", left, window.size[axis])
-        tap = make("sub", left, make("mul", rest, window.size[axis]))
-        first = np.arange(window.output[axis]) * window.stride[axis] - window.padding[axis][0]
-        shape = tuple(-1 if i == axis else 1 for i in range(rank))
-        begin = KnownTensor((first * pitch).astype(np.int64).reshape(shape), DType.INT64)
-        offset = make("add", make("mul", tap, window.dilation[axis] * pitch), begin)
-        index = make("add", index, offset) if axis < rank - 1 else offset
-        left = rest
-    return y, index
+    extents = input.type.dims
+    pitches = {axis: math.prod(extents[axis + 1 :]) for axis in range(2, len(extents))}
+    return y, indices_of_taps(make, taps, window, pitches)
 
 
 def _register_mean_pool(name: str) -> None:
