@@ -65,9 +65,10 @@ def rows(itemsize: int, index: str) -> KernelFunction:
     """Gather rows of `inner` items at indices of type `index`.
 
     A vectorised loop finds the lowest and the highest of up to `CHECKED` indices.  If all are from
-    0 to `extent` - 1, the loop that copies rows neither counts from the end nor clamps.
+    0 to `extent` - 1, the loop that copies rows neither counts from the end nor clamps.  Rows of an
+    empty x are zeros.
     """
-    load_index, index_size = LOAD[index], ITEMSIZE[index]
+    load_index, index_size, write = LOAD[index], ITEMSIZE[index], WRITE[ITEM[itemsize]]
     move = _mover(itemsize, index, _as_given)
     move_nearest = _mover(itemsize, index, _nearest)
     record = first_wrong(index)
@@ -81,6 +82,8 @@ def rows(itemsize: int, index: str) -> KernelFunction:
         row, end = first * row_block, min(last * row_block, rows)
         wrong = 0
         if extent == 0:  # no item can be read
+            for i in range(row * inner, end * inner):
+                write(y, i, 0)
             row, wrong = end, 1
         begin, stop, lowest, highest = 0, 0, 0, 0
         while row < end:

@@ -59,8 +59,11 @@ def _row_base(params, row):
     return base
 
 
-def _each_element(index: str, move) -> KernelFunction:
-    """The kernel that calls `move(tensor, place, items, i)` for every index, in order."""
+def _each_element(index: str, move, move_none) -> KernelFunction:
+    """The kernel that calls `move(tensor, place, items, i)` for every index, in order.
+
+    If the tensor has no items, it calls `move_none(items, i)`.
+    """
     load_index, index_size = LOAD[index], ITEMSIZE[index]
     record = first_wrong(index)
 
@@ -71,11 +74,13 @@ def _each_element(index: str, move) -> KernelFunction:
         axis_pitch, extent = load_word(params + AXIS_PITCH), load_word(params + EXTENT)
         unit_rows, unit_block = load_word(params + UNIT_ROWS), load_word(params + UNIT_BLOCK)
         units = load_word(params + UNITS)
-        end = min(last * unit_block, units) * unit_rows
+        start, end = first * unit_block * unit_rows, min(last * unit_block, units) * unit_rows
         wrong = 0
-        if extent == 0:  # the tensor has no items
+        if extent == 0:
+            for i in range(start * width, end * width):
+                move_none(items, i)
             end, wrong = 0, 1
-        for row in range(first * unit_block * unit_rows, end):
+        for row in range(start, end):
             base, begin = _row_base(params, row), row * width
             for i in range(width):
                 number = from_end(int(load_index(indices + begin * index_size, i)), extent)
@@ -91,14 +96,18 @@ def _each_element(index: str, move) -> KernelFunction:
 
 @family()
 def gather_elements(item: str, index: str) -> KernelFunction:
-    """items = tensor[indices], item by item (`torch.gather`)."""
-    load, store = LOAD[item], STORE[item]
+    """items = tensor[indices], item by item (`torch.gather`); zeros of an empty tensor."""
+    load, store, number = LOAD[item], STORE[item], NUMBER[item]
 
     @helper
     def move(tensor, place, items, i):
         store(items, i, load(tensor, place))
 
-    return _each_element(index, move)
+    @helper
+    def move_none(items, i):
+        store(items, i, number(0))
+
+    return _each_element(index, move, move_none)
 
 
 @family()
@@ -110,7 +119,11 @@ def scatter_elements(reduction: str, item: str, index: str) -> KernelFunction:
     def move(tensor, place, items, i):
         store(tensor, place, combine(load(tensor, place), load(items, i)))
 
-    return _each_element(index, move)
+    @helper
+    def move_none(items, i):
+        return
+
+    return _each_element(index, move, move_none)
 
 
 def _combination(reduction: str, item: str):
@@ -218,19 +231,24 @@ def _recorder(index: str):
 
 @family()
 def gather_slices(item: str, index: str) -> KernelFunction:
-    """items = tensor[indices], `inner` items at a time (ONNX `GatherND`)."""
+    """items = tensor[indices], `inner` items at a time (ONNX `GatherND`).
+
+    Items of an empty tensor are zeros.
+    """
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
-    record = _recorder(index)
+    record, number = _recorder(index), NUMBER[item]
 
     def gather_slices(bases, params, first, last):
         tensor, items = address(bases, params + S_TENSOR), address(bases, params + S_ITEMS)
         indices, inner = address(bases, params + S_INDICES), load_word(params + INNER)
         rows, row_block = load_word(params + ROWS), load_word(params + ROW_BLOCK)
         wrong = 0
-        end = min(last * row_block, rows)
+        start, end = first * row_block, min(last * row_block, rows)
         if not _has_items(params):
+            for i in range(start * inner, end * inner):
+                store(items, i, number(0))
             end, wrong = 0, -1
-        for row in range(first * row_block, end):
+        for row in range(start, end):
             at = place(params, indices, row)
             wrong |= at
             source = tensor + (at if at >= 0 else ~at) * size

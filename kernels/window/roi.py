@@ -71,7 +71,10 @@ def _plane(index: str):
 
     @helper
     def plane(bases, params, unit):
-        """The number of the plane of x that output plane `unit` reads; records a wrong index."""
+        """The first item of the plane of x that output plane `unit` reads; -1 if x is empty.
+
+        It records a wrong index.
+        """
         channels, extent = load_word(params + CHANNELS), load_word(params + BATCH)
         indices = address(bases, params + BATCH_INDEX)
         number = int(load_index(indices, unit // channels))
@@ -79,7 +82,8 @@ def _plane(index: str):
         if batch != number:
             shape, count = params + load_word(params + SHAPE), load_word(params + UNITS) // channels
             record(bases, params, shape, indices, count, params + BATCH, 1)
-        return batch * channels + unit % channels
+        items = load_word(params + PLANE)
+        return (batch * channels + unit % channels) * items if extent * items != 0 else -1
 
     return plane
 
@@ -138,10 +142,10 @@ def pool(kind: str, item: str, index: str) -> KernelFunction:
         low, high, place = lows(), highs(), places()
         inner = 8 * (rank - 1)
         for unit in range(first * unit_block, min(last * unit_block, units)):
-            base = plane(bases, params, unit) * load_word(params + PLANE)
+            base = plane(bases, params, unit)
             for cell in range(cells):
                 volume = bounds(params, rois, unit // channels, cell, low, high, place)
-                if volume == 0:
+                if volume == 0 or base < 0:
                     store(y, unit * cells + cell, number(0))
                     continue
                 total = 0.0 if average else lowest
@@ -201,7 +205,7 @@ def resample(method: str, item: str, index: str) -> KernelFunction:
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         low, weight = lows(), weights()
         for unit in range(first * unit_block, min(last * unit_block, units)):
-            base = plane(bases, params, unit) * load_word(params + PLANE)
+            base = plane(bases, params, unit)
             for cell in range(cells):
                 locate(params, rois, unit // channels, cell, low, weight)
                 total = 0.0
@@ -214,7 +218,7 @@ def resample(method: str, item: str, index: str) -> KernelFunction:
                         share *= u if upper == 1 else 1.0 - u
                         place = load_local(low + 8 * d) + upper
                         at += place * load_word(params + PITCHES + 8 * d)
-                    if share != 0.0:
+                    if share != 0.0 and base >= 0:
                         total += share * load(x, at)
                 store(y, unit * cells + cell, number(total))
 

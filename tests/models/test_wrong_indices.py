@@ -176,6 +176,46 @@ def test_a_table_without_items_has_no_index() -> None:
         run("gather_nd", np.zeros((2, 0, 3), np.float32), np.zeros((2, 2), np.int64))
 
 
+EMPTY = np.zeros((0, 3), np.float32)
+EMPTY_TABLES: list[tuple[str, list[Array], dict[str, Any]]] = [
+    ("gather", [EMPTY, np.zeros((5, 2), np.int64)], {"axis": 0}),
+    ("gather", [EMPTY.T, np.zeros(7, np.int64)], {"axis": 1}),
+    ("gather_elements", [EMPTY, np.zeros((4, 3), np.int64)], {"axis": 0}),
+    ("gather_nd", [np.zeros((2, 0, 3), np.float32), np.zeros((5, 2), np.int64)], {}),
+    *(
+        (
+            name,
+            [
+                np.zeros((0, 2, 5, 6), np.float32),
+                np.array([[0, 0, 4, 4]] * 3, np.float32),
+                np.zeros((3, 1), np.int32),
+            ],
+            {"output_size": (2, 2)},
+        )
+        for name in ("avg_roi_pool", "max_roi_pool", "roi_resample")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "arrays", "attributes"), EMPTY_TABLES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_unchecked_indices_of_a_table_without_items_select_zeros(
+    name: str, arrays: list[Array], attributes: dict[str, Any], threads: int
+) -> None:
+    got = run(name, *arrays, check_indices=False, threads=threads, **attributes)
+    graph, inputs = one_op(name, *arrays, **attributes)
+    want = evaluate(graph, inputs, check_indices=False).outputs["y"]
+    assert not want.any()
+    np.testing.assert_array_equal(got, np.zeros(want.shape))
+
+
+def test_unchecked_indices_of_a_result_without_items_have_no_effect() -> None:
+    arrays = [EMPTY, np.zeros((2, 1), np.int64), normal(1, 2, 3)]
+    graph, inputs = one_op("scatter_nd", *arrays, reduction="add")
+    assert evaluate(graph, inputs, check_indices=False).outputs["y"].shape == (0, 3)
+    assert nnefc.compile(graph, check_indices=False)(*arrays).shape == (0, 3)
+
+
 # -- ways to call
 
 

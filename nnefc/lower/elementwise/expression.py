@@ -303,7 +303,9 @@ def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
 
 
 def copy_bytes(lower: Lowering, x: Ref, y: Ref, nbytes: int, label: str = "") -> None:
-    """Launch a copy of `nbytes` contiguous bytes."""
+    """Launch a copy of `nbytes` contiguous bytes; none of 0 bytes."""
+    if statically_equal(nbytes, 0):
+        return
     tile = max(TILE_BYTES, -(-nbytes // MAX_TILES))
     words = parameters.COPY.pack(x=x, y=y, nbytes=nbytes, tile=tile)
     lower.launch(elementwise.copy(), words, -(-nbytes // tile), label)

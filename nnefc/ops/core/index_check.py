@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -22,6 +22,16 @@ def checking_indices(check: bool) -> Generator[None]:
         yield
     finally:
         _checks_indices.reset(token)
+
+
+def with_items(input: Array, axes: Iterable[int]) -> Array:
+    """The tensor that indices along `axes` select from.
+
+    In `checking_indices(False)`, an empty one has a zero at each index.
+    """
+    if _checks_indices.get() or all(input.shape[axis] for axis in axes):
+        return input
+    return np.zeros([n or 1 for n in input.shape], input.dtype)
 
 
 class WrongIndex(LookupError):

@@ -17,7 +17,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.attribute_checks import attempt, one_of, rank_allowed
 from nnefc.ops.core.axes import axis_attribute, axis_within
 from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.index_check import checked_indices
+from nnefc.ops.core.index_check import checked_indices, with_items
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import INDEXING
 from nnefc.ops.core.value_text import listing
@@ -76,6 +76,7 @@ def _element_coordinates(shape: Shape, indices: Array, axis: int) -> tuple[Array
 
 def gather_elements(input: Array, indices: Array, *, axis: int) -> Array:
     """output[a..., i, b...] = input[a..., indices[a..., i, b...], b...]."""
+    input = with_items(input, [axis])
     return input[_element_coordinates(input.shape, indices, axis)]
 
 
@@ -99,9 +100,9 @@ def scatter_elements(
     input: Array, indices: Array, updates: Array, *, axis: int, reduction: str = "none"
 ) -> Array:
     """The input with updates at the items that `gather_elements` would read."""
-    output = input.copy()
-    _COMBINE[reduction](output, _element_coordinates(input.shape, indices, axis), updates)
-    return output
+    output = with_items(input, [axis]).copy()
+    _COMBINE[reduction](output, _element_coordinates(output.shape, indices, axis), updates)
+    return output if output.shape == input.shape else input.copy()
 
 
 # -- an index for every dimension
@@ -149,6 +150,7 @@ def gather_nd(input: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     batch = input.shape[:batch_dims]
     rest = (*indices.shape[batch_dims:-1], *input.shape[batch_dims + indices.shape[-1] :])
     output = np.empty((*batch, *rest), input.dtype)
+    input = with_items(input, range(batch_dims, batch_dims + indices.shape[-1]))
     coordinates = _slice_coordinates(input.shape[batch_dims:], indices)
     for b in itertools.product(*map(range, batch)):
         output[b] = input[b][tuple(each[b] for each in coordinates)]
@@ -163,9 +165,9 @@ def _scatter_nd(call: Call) -> TensorType:
 
 def scatter_nd(input: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
     """The input with updates at the slices that `gather_nd` would read."""
-    output = input.copy()
-    _COMBINE[reduction](output, _slice_coordinates(input.shape, indices), updates)
-    return output
+    output = with_items(input, range(indices.shape[-1])).copy()
+    _COMBINE[reduction](output, _slice_coordinates(output.shape, indices), updates)
+    return output if output.shape == input.shape else input.copy()
 
 
 def _elements_sample(

@@ -26,7 +26,7 @@ import numpy as np
 from nnefc.ir import Op, TensorType
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.attribute_checks import length, one_of, positive_items
-from nnefc.ops.core.index_check import checked_indices
+from nnefc.ops.core.index_check import checked_indices, with_items
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND, OPAQUE
 from nnefc.ops.core.value_text import listing
@@ -82,6 +82,7 @@ def _roi_align(call: Call) -> TensorType:
 
 def _feature_maps(input: Array, batch_index: Array) -> list[Array]:
     """The feature map [C, spatial...] of every RoI."""
+    input = with_items(input, [0])
     return [input[b] for b in checked_indices(batch_index, len(input), counts_from_end=False)[:, 0]]
 
 

@@ -21,7 +21,7 @@ from nnefc.ops.core.attribute_checks import (
 )
 from nnefc.ops.core.axes import axes_attribute, axes_within, axis_attribute, axis_within
 from nnefc.ops.core.batch_rules import Rows
-from nnefc.ops.core.index_check import checked_indices
+from nnefc.ops.core.index_check import checked_indices, with_items
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.core.traits import INDEXING, MOVEMENT, Slices
 from nnefc.ops.core.value_text import enumeration, listing
@@ -224,6 +224,7 @@ def _gather(call: Call) -> TensorType:
 
 def gather(input: Array, indices: Array, *, axis: int = 0) -> Array:
     """output[a..., i..., b...] = input[a..., checked_indices(indices[i...]), b...]."""
+    input = with_items(input, [axis])
     return np.take(input, checked_indices(indices, input.shape[axis]), axis)
 
 
