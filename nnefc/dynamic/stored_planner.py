@@ -43,7 +43,9 @@ class StoredPlanner:
         if self._target is not None:
             arenas = ArenaPool(PLAN_BYTES)
             for compiled, template, conditions in artifact.patterns(self._target):
-                model = SymbolicExecutable(compiled, template, arenas, threads=threads)
+                model = SymbolicExecutable(
+                    compiled, template, arenas, threads=threads, reading=artifact.evaluating
+                )
                 self.plans.append(SymbolicPlan(model, conditions))
 
     @property

@@ -7,11 +7,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from nnefc.symbolic.straight_line import COMPARISONS, StraightLine
+from nnefc.symbolic.straight_line import COMPARISONS, LIMIT, StraightLine
 from nnefc.symbolic.sym_int_base import float_bits
-
-_LIMIT: Final = 1 << 63
-"""No extent or address has more bits; larger integers end the evaluation."""
 
 _OPERATOR: Final[Any] = operator
 """Its stubs leave the types of some functions unknown."""
@@ -71,11 +68,11 @@ def _computed(op: str, values: Sequence[Any]) -> Any:
     result: Any
     if op == "<<":
         value, count = values
-        if count >= _LIMIT.bit_length():
+        if count >= LIMIT.bit_length():
             raise OverflowError
         result = value << count
     else:
         result = _COMPUTE[op](*values)
-    if type(result) is int and not -_LIMIT <= result < _LIMIT:
+    if type(result) is int and not -LIMIT <= result < LIMIT:
         raise OverflowError
     return result

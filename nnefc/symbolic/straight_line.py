@@ -22,7 +22,10 @@ Operand = Union[str, Number, "tuple[Operand, ...]"]
 """A name, a number or a truth value, or a tuple: the name of a constructor, empty for a tuple, and
 its arguments."""
 Function = Callable[..., "list[Any] | None"]
-"""Takes the values of the symbols in order; returns the results, None where a guard fails."""
+"""Takes the values of the symbols in order; returns the results.
+
+It returns None where a guard fails or an integer has more than 64 bits.
+"""
 
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 """Operations of guards."""
@@ -35,6 +38,14 @@ CALL: Final = "call"
 """A captured function, and its arguments."""
 ITEM: Final = "item"
 """The result of a call, and the number of its item."""
+
+_GROWING: Final = ("+", "-", "*", "<<")
+"""Operations whose results may have more bits than their operands."""
+LIMIT: Final = 1 << 63
+"""No extent or address has more bits; larger integers end an evaluation.
+
+A program of a file may square an integer forty times, which would take hours.
+"""
 
 _NAME: Final = re.compile(r"[sva][0-9]{1,9}")
 _CAPTURED: Final = re.compile(r"g[0-9]{1,9}")
@@ -65,7 +76,12 @@ class StraightLine(NamedTuple):
         lines = [f"def function({', '.join(self.symbols)}):"]
         for target, op, operands in self.steps:
             value = text(op, operands)
-            lines.append(f"{target} = {value}" if target else f"if not ({value}): return None")
+            if op == "<<":  # the count is bounded before the operation
+                lines.append(f"if {_operand_text(operands[1])} >= {LIMIT.bit_length()}: return")
+            lines.append(f"{target} = {value}" if target else f"if not ({value}): return")
+            if op in _GROWING:
+                bounded = f"-{LIMIT} <= {target} < {LIMIT}"
+                lines.append(f"if not {bounded} and type({target}) is int: return")
         lines.append(f"return [{', '.join(map(_operand_text, self.results))}]")
         namespace: dict[str, Any] = {
             "inf": math.inf,
@@ -92,7 +108,7 @@ def text(op: str, operands: Sequence[Operand]) -> str:
         case "neg":
             return f"-{written[0]}"
         case "bit_length":
-            return f"{written[0]}.bit_length()"
+            return f"({written[0]}).bit_length()"
         case "item":
             return f"{written[0]}[{written[1]}]"
         case "call":

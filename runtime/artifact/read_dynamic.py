@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -62,6 +63,15 @@ class DynamicArtifact(ArtifactReader):
                 (_conditions(each["conditions"]), self._template(each).program)
                 for each in self.targets[number]["patterns"]
             ]
+
+    @contextmanager
+    def evaluating(self) -> Generator[None]:
+        """Report errors of types in the function of a pattern as damage."""
+        try:
+            yield
+        except (TypeError, AttributeError, LookupError) as error:
+            message = f"the function of its shapes cannot be computed: {error}"
+            raise self.file.damaged(message) from error
 
     def _plan_sizes(self, target: Facts) -> tuple[int, int]:
         sizes = [super(DynamicArtifact, self)._plan_sizes(each) for each in target["patterns"]]

@@ -8,7 +8,8 @@ weights and all other operands are reused.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,8 +62,12 @@ class SymbolicExecutable:
         arenas: ArenaPool,
         *,
         threads: int | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`compiled` has the plan, shapes and session of the hints."""
+        """`compiled` has the plan, shapes and session of the hints.
+
+        `reading`: reports errors of types in the template, if it comes from a file.
+        """
         self._template = template
         self._runner = PlanRunner(
             compiled, threads, arenas, Varying(template.slots, tuple(template.bases))
@@ -72,6 +77,7 @@ class SymbolicExecutable:
         self._session = compiled.session
         """The layout of the last specialisation, with its item counts."""
         self._function: Function | None = None
+        self._reading = reading
 
     def _evaluate(self, symbols: Sequence[int]) -> list[Any] | None:
         """The results of the template's function; None where it has none."""
@@ -79,7 +85,8 @@ class SymbolicExecutable:
         if function is None:
             function = self._function = self._template.program.function()
         try:
-            return function(*symbols)
+            with self._reading():
+                return function(*symbols)
         except (ArithmeticError, ValueError):
             return None
 

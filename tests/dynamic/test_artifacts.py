@@ -23,6 +23,7 @@ from nnefc.runtime.artifact.artifact_file import open_file
 from nnefc.runtime.artifact.artifact_file_writer import with_changes
 from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 from nnefc.support.errors import NnefWarning
+from nnefc.symbolic.straight_line import Step
 from tests.dynamic.test_plans import MOVES, NUMBERS, PRODUCTS, TWO, W, compare, moves, numbers, two
 from tests.dynamic.test_plans import products as attention
 from tests.helpers.artifacts.saved import python
@@ -352,3 +353,36 @@ def test_a_model_without_calls_can_be_pickled(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         compare(found(x := items(1, 9, 6)), attention(x))
     assert found.threads_wanted == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "rule"),
+    [
+        (("a77", "item", ("s0", 0)), "artifact/damaged"),
+        (("v77", "bit_length", (0.5,)), "artifact/damaged"),
+        (("v77", "<<", (1, 10**11)), None),
+        (("v77", "*", (1 << 62, 1 << 62)), None),
+    ],
+)
+def test_wrong_functions_end_a_call(
+    step: tuple[Any, ...], rule: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A type error is damage; too large an integer means that the plan does not fit."""
+    path = tmp_path / "net.nnefc"
+    symbolic_model(tmp_path, MOVES, w=W).save(path, shapes={"B": 2, "S": 20})
+    template = DynamicArtifact._template  # pyright: ignore[reportPrivateUsage]
+
+    def changed(artifact: DynamicArtifact, facts: Any) -> Any:
+        read = template(artifact, facts)
+        program = read.program._replace(steps=(Step(*step), *read.program.steps))
+        return read._replace(program=program)
+
+    monkeypatch.setattr(DynamicArtifact, "_template", changed)
+    x = np.zeros((2, 24, 6), np.float32)
+    if rule is None:
+        with pytest.warns(NnefWarning, match="no plan in the file fits"):
+            nnefc.load(path, threads=1)(x)
+        return
+    with pytest.raises(NnefError) as caught:
+        nnefc.load(path, threads=1)(x)
+    assert [each.rule for each in caught.value.errors] == [rule]
