@@ -16,7 +16,8 @@ from nnefc.frontends.common.values import EmptyTensor, OperatorError, operand
 from nnefc.frontends.onnx.evaluate import GraphEvaluator
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.node import BROKEN, Scope
-from nnefc.frontends.onnx.signature import inputs_of
+from nnefc.frontends.onnx.sequences import NoElement, TensorSequence
+from nnefc.frontends.onnx.signature import inputs_of, tensor_type_of
 from nnefc.frontends.onnx.tensors import dtype_of
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.support.errors import Diagnostics
@@ -81,7 +82,9 @@ def _add_inputs(
     for each in inputs_of(model):
         dims = shapes.get(each.name)
         known = declared.get(each.name)
-        dtype = known.dtype if known else dtype_of(each.type.tensor_type.elem_type)
+        tensor = tensor_type_of(each)
+        assert tensor is not None
+        dtype = known.dtype if known else dtype_of(tensor.elem_type)
         if dims is None and known is not None:
             try:
                 dims = [extent_of(extent, values) for extent in known.extents]
@@ -133,6 +136,12 @@ def _add_outputs(
         if value is None:
             message = f"nothing computes the output '{output.name}'"
             diagnostics.error("onnx/name", message, model.place)
+        elif isinstance(value, TensorSequence | NoElement):
+            message = f"output '{output.name}' is {value!r}"
+            hint = (
+                "outputs are tensors; ConcatFromSequence and SequenceAt make tensors of sequences"
+            )
+            diagnostics.error("onnx/unsupported", message, model.place, hint=hint)
         elif value is not BROKEN:
             try:
                 result: Value = make.value(operand(value), may_be_empty=True)

@@ -17,7 +17,7 @@ from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import KnownTensor, OperatorError
 from nnefc.frontends.onnx.attributes import attributes_of
 from nnefc.frontends.onnx.model import OnnxModel, domain_of, function_key, opsets_of
-from nnefc.frontends.onnx.node import ABSENT, BROKEN, Node, Scope
+from nnefc.frontends.onnx.node import ABSENT, BROKEN, BrokenBody, Node, Scope
 from nnefc.frontends.onnx.registry import bind, find
 from nnefc.frontends.onnx.standard_functions import standard_function
 from nnefc.frontends.onnx.tensors import Constant
@@ -55,10 +55,15 @@ class GraphEvaluator:
         self.make.evaluator = self
         self._taken: dict[str, int] = {}
 
-    def within(self, graph: Graph) -> GraphEvaluator:
-        """An evaluator of the same model that appends to another graph."""
-        other = GraphEvaluator(self.model, graph, self.names, self.budget, self.diagnostics)
+    def within(self, graph: Graph, diagnostics: Diagnostics | None = None) -> GraphEvaluator:
+        """An evaluator of the same model that appends to another graph.
+
+        `diagnostics`: receives its errors; by default that of this evaluator.
+        """
+        diagnostics = diagnostics or self.diagnostics
+        other = GraphEvaluator(self.model, graph, self.names, self.budget, diagnostics)
         other.root, other._taken = self.root, self._taken
+        other.make.location = self.make.location
         return other
 
     def free_name(self, name: str) -> str:
@@ -72,18 +77,6 @@ class GraphEvaluator:
         """Evaluate the initializers and nodes of a graph in its scope; reports errors."""
         self.add_initializers(graph, scope)
         self.run_nodes(graph.node, scope)
-
-    def results(self, graph: GraphProto, scope: Scope) -> list[Any]:
-        """The values of the outputs of a graph that was run; raises OperatorError."""
-        found: list[Any] = []
-        for output in graph.output:
-            value = scope.find(output.name)
-            if value is None:
-                raise OperatorError("onnx/name", f"nothing computes the output '{output.name}'")
-            if value is BROKEN:
-                raise OperatorError("onnx/body", f"the graph '{graph.name}' has errors")
-            found.append(value)
-        return found
 
     def add_initializers(self, graph: GraphProto, scope: Scope) -> None:
         """Define the names of the initializers that inputs do not replace; reports errors."""
@@ -124,6 +117,8 @@ class GraphEvaluator:
             try:
                 with self.make.at(Location(self._place(node), scope.chain)):
                     results = self._call(proto, node, scope)
+            except BrokenBody:
+                results = BROKEN
             except OperatorError as wrong:
                 self._report(wrong, str(node), scope)
                 results = BROKEN

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from onnx import GraphProto
 
+from nnefc.frontends.common.values import OperatorError
 from nnefc.support.errors import Step
 
 
@@ -26,6 +27,13 @@ class Absent:
 
 BROKEN: Final = Broken()
 ABSENT: Final = Absent()
+
+
+class BrokenBody(OperatorError):
+    """A subgraph has errors, which are reported already."""
+
+    def __init__(self) -> None:
+        super().__init__("onnx/body", "a subgraph has errors")
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from onnx import TensorShapeProto, ValueInfoProto
+from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 
 from nnefc.frontends.common.extents import NoValue, depth, extent_of, names_of
 from nnefc.frontends.common.signature import Signature, SymbolicInput
@@ -34,14 +34,11 @@ def signature_of(model: OnnxModel, diagnostics: Diagnostics) -> Signature:
     """
     symbolic: list[SymbolicInput] = []
     for each in inputs_of(model):
-        kind = each.type.WhichOneof("value")
-        if kind == "optional_type" or kind == "sequence_type":
-            _refuse(model, each, f"is of type {kind.removesuffix('_type')}", diagnostics)
+        tensor = tensor_type_of(each)
+        if tensor is None:
+            kind = (each.type.WhichOneof("value") or "unknown").removesuffix("_type")
+            _refuse(model, each, f"is of type {kind}", diagnostics)
             continue
-        if kind != "tensor_type":
-            _refuse(model, each, "has no tensor type", diagnostics)
-            continue
-        tensor = each.type.tensor_type
         dtype = dtype_of(tensor.elem_type)
         if dtype is None:
             name = type_name(tensor.elem_type)
@@ -53,6 +50,17 @@ def signature_of(model: OnnxModel, diagnostics: Diagnostics) -> Signature:
             )
             symbolic.append(SymbolicInput(each.name, model.place, extents, dtype))
     return Signature(tuple(symbolic))
+
+
+def tensor_type_of(each: ValueInfoProto) -> TypeProto.Tensor | None:
+    """The tensor type of an input; None if it is no tensor.
+
+    An optional tensor is a tensor: the inputs of a model are present in each call.
+    """
+    type_ = each.type
+    if type_.WhichOneof("value") == "optional_type":
+        type_ = type_.optional_type.elem_type
+    return type_.tensor_type if type_.WhichOneof("value") == "tensor_type" else None
 
 
 def _refuse(model: OnnxModel, each: ValueInfoProto, what: str, diagnostics: Diagnostics) -> None:

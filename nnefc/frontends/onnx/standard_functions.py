@@ -10,6 +10,7 @@ from onnx import FunctionProto, NodeProto, TypeProto, helper
 from onnx.defs import OpSchema
 
 from nnefc.frontends.common.values import KnownTensor
+from nnefc.frontends.onnx.model import opsets_of
 from nnefc.frontends.onnx.node import Node
 from nnefc.ir import Value
 
@@ -39,6 +40,10 @@ def standard_function(proto: NodeProto, node: Node, inputs: Sequence[Any]) -> Fu
         return None
     function = FunctionProto()
     function.ParseFromString(body)
+    imported = opsets_of(function)
+    for domain, version in node.scope.opsets.items():
+        if domain not in imported:  # some bodies do not state the versions of their operators
+            function.opset_import.append(helper.make_opsetid(domain, version))
     stated = {each.name for each in function.attribute_proto}
     for name, attribute in schema.attributes.items():
         if name not in stated and attribute.default_value.type:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto, numpy_helper
 
 from nnefc.formats.atomic import replace_file
 
@@ -38,7 +40,7 @@ class NodeCase:
 @cache
 def node_cases() -> dict[str, NodeCase]:
     """All cases by name; generating them takes seconds, so they are stored."""
-    path = STORE / f"onnx-{onnx.__version__}.pickle"
+    path = STORE / f"onnx-cases-{onnx.__version__}.pickle"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         with replace_file(path) as file:
@@ -58,13 +60,18 @@ def _generated() -> dict[str, NodeCase]:
         case.name: NodeCase(
             case.name,
             case.model.SerializeToString(),
-            tuple((list(x), list(y)) for x, y in case.data_sets),
+            tuple((_arrays(x), _arrays(y)) for x, y in case.data_sets),
             case.rtol,
             case.atol,
         )
         for case in collected
         if case.model is not None and case.data_sets is not None
     }
+
+
+def _arrays(items: Iterable[Any]) -> list[Any]:
+    """Inputs or results, tensors as arrays."""
+    return [numpy_helper.to_array(x) if isinstance(x, TensorProto) else x for x in items]
 
 
 @cache

@@ -1,0 +1,138 @@
+"""Branches (`If`) and loops (`Loop`)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.value_bounds import bounds
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
+from nnefc.frontends.onnx.node import Subgraph
+from nnefc.frontends.onnx.registry import operator
+from nnefc.frontends.onnx.sequences import merged
+from nnefc.frontends.onnx.subgraphs import Captured, captured_values, evaluated
+from nnefc.frontends.onnx.turns import (
+    LIMIT,
+    Body,
+    StopsAtRunTime,
+    Turn,
+    Turns,
+    int64_tensor,
+    masked,
+    selected,
+)
+from nnefc.ir import DType, Value
+
+MAX_TURNS: Final = 1 << 24
+"""The largest M that bounds the number of turns; exporters write 2^63 - 1 for a `while` loop."""
+
+
+@operator("If")
+def if_(make: OpBuilder, cond: Operand, *, then_branch: Subgraph, else_branch: Subgraph) -> Any:
+    """The results of one branch.
+
+    A condition that is computed at run time selects between the results of both.
+    """
+    condition = _flag(make, cond, "cond")
+    if isinstance(condition, KnownTensor):
+        branch = then_branch if condition.array.all() else else_branch
+        return tuple(evaluated(make, branch))
+    results = [evaluated(make, branch) for branch in (then_branch, else_branch)]
+    if len(results[0]) != len(results[1]):
+        message = f"one branch has {len(results[0])} results, the other {len(results[1])}"
+        raise OperatorError("onnx/arguments", message)
+
+    def choose(a: Operand, b: Operand) -> Operand:
+        return selected(make, condition, a, b)
+
+    return tuple(merged(a, b, choose) for a, b in zip(*results, strict=True))
+
+
+@operator("Loop")
+def loop(
+    make: OpBuilder,
+    M: Operand | None = None,
+    cond: Operand | None = None,
+    *v_initial: Any,
+    body: Subgraph,
+) -> Any:
+    """The states after the last turn, then the other results of the body, stacked.
+
+    Where the number of turns is only known at run time, turns up to its bound M are computed; the
+    last of them leave the states as they are, and their results do not count.
+    """
+    states, captured = list(v_initial), captured_values(body)
+    active = _TRUE if cond is None else _flag(make, cond, "cond")
+    limit = M if isinstance(M, Value) else None
+    most = _most_turns(M)
+    if isinstance(active, KnownTensor) and not active.array.all():
+        most = 0
+    turn = _turn_of(body)
+    is_known = limit is None and isinstance(active, KnownTensor)
+    if is_known or (most is not None and most == 0):
+        try:
+            finals, stacked = Turns(turn, most, states, None, captured).run(make)
+            return (*finals, *stacked)
+        except StopsAtRunTime:
+            if most is None:
+                raise
+    if most is None:
+        raise StopsAtRunTime
+    if limit is not None:
+        captured = {**captured, LIMIT: make.cast(make.reshape(limit, ()), DType.INT64)}
+    turns = Turns(masked(turn), most, [active, int64_tensor(0), *states], None, captured)
+    (_, count, *finals), stacked = turns.run(make)
+    for y in stacked:
+        if isinstance(y, Value):
+            make.counted[y] = 0, make.value(count)
+    return (*finals, *stacked)
+
+
+_TRUE: Final = KnownTensor(np.array(True), DType.BOOL)
+
+
+def _turn_of(body: Subgraph) -> Body:
+    """The turn of a loop, whose only slice is the number of the turn."""
+
+    def turn(make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured) -> Turn:
+        given = [make.reshape(x, _declared(body, i)) for i, x in enumerate((slices[0], _TRUE))]
+        goes_on, *results = evaluated(make, body, [*given, *states], captured)
+        if len(results) < len(states):
+            message = f"the body gives {len(results)} states, the loop has {len(states)}"
+            raise OperatorError("onnx/arguments", message)
+        stacked = [operand(y) for y in results[len(states) :]]
+        return Turn(results[: len(states)], stacked, _flag(make, goes_on, "its condition"))
+
+    return turn
+
+
+def _declared(body: Subgraph, index: int) -> tuple[int, ...]:
+    """The shape of an input with one item: [], or [1] in models that declare that."""
+    inputs = body.proto.input
+    return (1,) * (len(inputs[index].type.tensor_type.shape.dim) if index < len(inputs) else 0)
+
+
+def _flag(make: OpBuilder, x: Any, name: str) -> Operand:
+    """A condition as a tensor of rank 0; raises OperatorError."""
+    condition = operand(x)
+    if condition.type.dtype is not DType.BOOL or condition.type.volume != 1:
+        message = f"{name} is {condition.type}; one boolean is expected"
+        raise OperatorError("onnx/type", message)
+    return make.reshape(condition, ())
+
+
+def _most_turns(M: Operand | None) -> int | None:
+    """The number of turns, or a bound of it; None if there is none."""
+    if M is None:
+        return None
+    if M.type.dtype is not DType.INT64 or M.type.volume != 1:
+        raise OperatorError("onnx/type", f"M is {M.type}; one int64 is expected")
+    if isinstance(M, Value):
+        most = int(bounds(M)[1])
+    else:
+        (most,) = integers(M)
+    if most < 0:
+        return 0
+    return None if most > MAX_TURNS else most

@@ -1,0 +1,60 @@
+"""Operators that nnefc does not support, with the reasons."""
+
+from __future__ import annotations
+
+from nnefc.frontends.onnx.registry import refuse
+
+CLASSICAL = "ai.onnx.ml"
+TRAINING = ("ai.onnx.preview.training", "ai.onnx.training")
+
+refuse(
+    "nnefc computes with numbers and booleans; process strings before the model runs",
+    "StringConcat",
+    "StringNormalizer",
+    "StringSplit",
+    "RegexFullMatch",
+)
+refuse(
+    "nnefc has no text processing; count the n-grams before the model runs",
+    "TfIdfVectorizer",
+)
+refuse(
+    "nnefc does not decode images; give the decoded pixels as an input",
+    "ImageDecoder",
+)
+refuse(
+    "dictionaries and strings are not supported; map them to numbers before the model runs",
+    "CastMap",
+    "CategoryMapper",
+    "DictVectorizer",
+    "LabelEncoder",
+    "ZipMap",
+    domain=CLASSICAL,
+)
+refuse(
+    "nnefc compiles neural networks; operators of classical machine learning are not supported",
+    "ArrayFeatureExtractor",
+    "Binarizer",
+    "FeatureVectorizer",
+    "Imputer",
+    "LinearClassifier",
+    "LinearRegressor",
+    "Normalizer",
+    "OneHotEncoder",
+    "SVMClassifier",
+    "SVMRegressor",
+    "Scaler",
+    "TreeEnsemble",
+    "TreeEnsembleClassifier",
+    "TreeEnsembleRegressor",
+    domain=CLASSICAL,
+)
+for domain in TRAINING:
+    refuse(
+        "nnefc runs models, it does not train them; export the model for inference",
+        "Adagrad",
+        "Adam",
+        "Gradient",
+        "Momentum",
+        domain=domain,
+    )

@@ -1,0 +1,292 @@
+"""Loops over a body that is evaluated by the front end: one `scan`, or the turns one by one.
+
+A `scan` evaluates the body once, for tensors that are only known when the model runs.  A body that
+needs known iteration numbers, or that changes the shape of a state, fails then; its errors are
+dropped, and the body is evaluated once per turn instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nnefc.frontends.common.loops import loop
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import (
+    EmptyTensor,
+    KnownTensor,
+    Operand,
+    OperatorError,
+    has_no_items,
+    integer_array,
+)
+from nnefc.frontends.onnx.sequences import merged, tensors_in, with_tensors
+from nnefc.frontends.onnx.subgraphs import Captured
+from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.support.errors import Diagnostics, NnefError
+
+if TYPE_CHECKING:
+    from nnefc.frontends.onnx.evaluate import GraphEvaluator
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn gives: states, results to stack along a new dimension, whether another follows.
+
+    `goes_on`: None if another turn follows in any case.
+    """
+
+    states: Sequence[Any]
+    results: Sequence[Operand]
+    goes_on: Operand | None = None
+
+
+class Body(Protocol):
+    """`body(make, states, slices, captured)` is a turn; raises OperatorError."""
+
+    def __call__(
+        self, make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured, /
+    ) -> Turn: ...
+
+
+class StopsAtRunTime(OperatorError):
+    """Whether a turn is the last one is only known when the model runs."""
+
+    def __init__(self) -> None:
+        message = "the number of turns is only known when the model runs"
+        hint = "M must be known when the graph is built, or bounded, as in Min(M, 100)"
+        super().__init__("onnx/unsupported", message, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The turns of a loop.  Turn i takes item i of `scanned` along dimension 0, which is dropped.
+
+    `count`: None if only the body decides when to stop.  `scanned`: None if the only slice is the
+    number of the turn.  `backwards`: a flag for each scanned tensor, then for each result, whether
+    turns go from its last item to the first.
+    """
+
+    body: Body
+    count: int | None
+    states: list[Any]
+    scanned: list[Operand] | None
+    captured: Captured
+    backwards: tuple[bool, ...] = ()
+
+    def run(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
+        """The final states, and the results stacked; raises OperatorError.
+
+        Raises StopsAtRunTime unless it is known after each turn whether another follows.
+        """
+        if self.count is not None and self.count == 0:
+            return self.states, self._no_results(make)
+        if self.count is not None and self.count != 1:
+            try:
+                return self._as_scan(make, self.count)
+            except (OperatorError, NnefError):
+                pass  # reported by the turns, if they fail as well
+        return self._one_by_one(make)
+
+    def _no_results(self, make: OpBuilder) -> list[Operand]:
+        """Results of no turn, with the types of a turn that is dropped."""
+        evaluator: GraphEvaluator = make.evaluator
+        graph = Graph("turn")
+        within = evaluator.within(graph).make
+        names = {name: _like(graph, value) for name, value in self.captured.items()}
+        states = [_like(graph, state) for state in self.states]
+        slices: list[Operand] = [int64_tensor(0)]
+        if self.scanned is not None:
+            slices = [_first_item(graph, x) for x in self.scanned]
+        turn = self.body(within, states, slices, names)
+        return [EmptyTensor(TensorType(y.type.dtype, (0, *y.type.dims))) for y in turn.results]
+
+    def _as_scan(self, make: OpBuilder, count: int) -> tuple[list[Any], list[Operand]]:
+        evaluator: GraphEvaluator = make.evaluator
+        diagnostics = Diagnostics()
+        captured = list(tensors_in(self.captured.values()))
+        counts = [make.counted[x] for x in captured if isinstance(x, Value) and x in make.counted]
+        after: list[Any] = []
+
+        def body(
+            within: OpBuilder, before: list[Operand], slices: list[Operand], shared: list[Operand]
+        ) -> tuple[list[Operand], list[Operand]]:
+            names = _rebuilt(self.captured.values(), iter(shared))
+            inside = dict(zip(self.captured, names, strict=True))
+            given = iter(shared[len(captured) :])
+            for outer, x in zip(captured, shared, strict=False):
+                if isinstance(x, Value) and isinstance(outer, Value) and outer in make.counted:
+                    count_inside = next(given)
+                    assert isinstance(count_inside, Value)
+                    within.counted[x] = make.counted[outer][0], count_inside
+            items = [within.reshape(x, x.type.dims[1:]) for x in slices]
+            turn = self.body(within, _rebuilt(self.states, iter(before)), items, inside)
+            if not _is_true(turn.goes_on):
+                raise StopsAtRunTime
+            after[:] = turn.states
+            finals = list(tensors_in(turn.states))
+            _check_states(self.states, turn.states)
+            for x in (*finals, *turn.results):
+                if isinstance(x, Value) and x in within.counted:
+                    message = "the body of a loop gives a tensor with a data-dependent extent"
+                    raise OperatorError("onnx/unsupported", message)
+            return finals, [within.reshape(y, (1, *y.type.dims)) for y in turn.results]
+
+        finals, stacked = loop(
+            make,
+            count,
+            list(tensors_in(self.states)),
+            [make.iota(count)] if self.scanned is None else self.scanned,
+            [*captured, *(number for _, number in counts)],
+            body,
+            backwards=self.backwards,
+            inner=lambda graph: evaluator.within(graph, diagnostics).make,
+        )
+        for warning in diagnostics.warnings:
+            evaluator.diagnostics.add(warning)
+        return _rebuilt(after, iter(finals)), stacked
+
+    def _one_by_one(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
+        states, pieces = self.states, list[list[Operand]]()
+        number = 0
+        while self.count is None or number < self.count:
+            slices = self._slices(make, number)
+            make.budget.take_steps()
+            turn = self.body(make, states, slices, self.captured)
+            states = list(turn.states)
+            pieces.append([make.reshape(y, (1, *y.type.dims)) for y in turn.results])
+            number += 1
+            if turn.goes_on is not None and number != self.count:
+                if not isinstance(turn.goes_on, KnownTensor):
+                    raise StopsAtRunTime
+                if not turn.goes_on.array.reshape(-1)[0]:
+                    break
+        flags = self.backwards[-len(pieces[0]) :] or (False,) * len(pieces[0])
+        return states, [
+            _joined(make, column[::-1] if flag else column)
+            for column, flag in zip(map(list, zip(*pieces, strict=True)), flags, strict=True)
+        ]
+
+    def _slices(self, make: OpBuilder, number: int) -> list[Operand]:
+        """The items of the scanned tensors that a turn takes."""
+        if self.scanned is None or self.count is None:
+            return [int64_tensor(number)]
+        flags = self.backwards or (False,) * len(self.scanned)
+        return [
+            item(make, x, self.count - 1 - number if flag else number)
+            for x, flag in zip(self.scanned, flags)
+        ]
+
+
+def masked(body: Body) -> Body:
+    """A body that passes states on unchanged after the last turn, whose number is not known.
+
+    Its first two states are whether the turn counts, and how many did.  The number of turns may be
+    captured as `LIMIT`; the first slice is compared with it.
+    """
+
+    def turn(make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured) -> Turn:
+        is_active, count, *before = states
+        if LIMIT in captured:
+            is_active = make("and", is_active, make("lt", slices[0], captured[LIMIT]))
+        plain = {name: value for name, value in captured.items() if name != LIMIT}
+        inner = body(make, before, slices, plain)
+
+        def frozen(new: Operand, old: Operand) -> Operand:
+            return selected(make, is_active, new, old)
+
+        after = [merged(new, old, frozen) for new, old in zip(inner.states, before, strict=True)]
+        number = make("add", count, make.cast(is_active, DType.INT64))
+        if inner.goes_on is not None:
+            is_active = make("and", is_active, make.reshape(inner.goes_on, ()))
+        return Turn([is_active, number, *after], inner.results)
+
+    return turn
+
+
+LIMIT = ""
+"""The name of the number of turns among the captured values; no tensor has it."""
+
+
+def selected(make: OpBuilder, condition: Operand, a: Operand, b: Operand) -> Operand:
+    """`a` if a scalar condition holds, otherwise `b`; raises OperatorError if types differ."""
+    if a is b:
+        return a
+    if a.type != b.type:
+        message = f"one of two tensors is chosen at run time, but one is {a.type}, one {b.type}"
+        hint = "both must have the same type and shape"
+        raise OperatorError("onnx/unsupported", message, hint)
+    result: Operand = make("select", condition, a, b)
+    counts = [make.counted.get(x) if isinstance(x, Value) else None for x in (a, b)]
+    axes = {each[0] for each in counts if each is not None}
+    if len(axes) > 1:
+        message = f"one of two tensors with data-dependent extents along axes {sorted(axes)}"
+        raise OperatorError("onnx/unsupported", f"{message} is chosen at run time")
+    if axes and isinstance(result, Value):
+        (axis,) = axes
+        numbers = [each[1] if each else int64_tensor(a.type.dims[axis]) for each in counts]
+        numbers = [make.reshape(number, ()) for number in numbers]
+        make.counted[result] = axis, make.value(make("select", condition, *numbers))
+    return result
+
+
+def item(make: OpBuilder, x: Operand, index: int) -> Operand:
+    """Item `index` of a tensor along dimension 0, which is dropped."""
+    dims = x.type.dims[1:]
+    if isinstance(x, EmptyTensor):
+        return EmptyTensor(TensorType(x.dtype, dims))
+    if isinstance(x, KnownTensor):
+        return KnownTensor(x.array[index : index + 1].reshape(dims), x.dtype)
+    if x.type.dims[0] == 1:
+        return make.reshape(x, dims)
+    return make.reshape(make("slice", x, axes=(0,), begin=(index,), end=(index + 1,)), dims)
+
+
+def int64_tensor(number: int) -> KnownTensor:
+    """A number, which may be symbolic, as a tensor of rank 0."""
+    return KnownTensor(integer_array(number), DType.INT64)
+
+
+def _first_item(graph: Graph, x: Operand) -> Operand:
+    """The type of an item of a scanned tensor: its first item if it is known, or an input."""
+    type_ = TensorType(x.type.dtype, x.type.dims[1:])
+    if isinstance(x, KnownTensor) and not has_no_items(x):
+        return KnownTensor(x.array[:1].reshape(type_.dims), x.dtype)
+    return graph.add_input(type_, "slice") if type_.volume else EmptyTensor(type_)
+
+
+def _like(graph: Graph, value: Any) -> Any:
+    """A value with inputs of another graph in place of the tensors that the model computes."""
+    tensors: Iterator[Operand] = (
+        graph.add_input(x.type, x.name or "captured") if isinstance(x, Value) else x
+        for x in tensors_in([value])
+    )
+    return with_tensors(value, tensors)
+
+
+def _rebuilt(values: Iterable[Any], tensors: Iterator[Operand]) -> list[Any]:
+    """Values of the same form with other tensors."""
+    return [with_tensors(value, tensors) for value in values]
+
+
+def _is_true(goes_on: Operand | None) -> bool:
+    return goes_on is None or (isinstance(goes_on, KnownTensor) and bool(goes_on.array.all()))
+
+
+def _check_states(before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Raise OperatorError for a state that is a sequence of another length after a turn."""
+    for i, (x, y) in enumerate(zip(before, after, strict=True)):
+        if len(list(tensors_in([x]))) != len(list(tensors_in([y]))):
+            message = f"state {i} has another number of tensors after a turn"
+            raise OperatorError("onnx/unsupported", message)
+
+
+def _joined(make: OpBuilder, pieces: list[Operand]) -> Operand:
+    """Results of all turns, one behind the other; raises OperatorError."""
+    shapes = {x.type.dims[1:] for x in pieces}
+    if len(shapes) > 1:
+        listed = " and ".join(str(list(shape)) for shape in sorted(shapes))
+        message = f"the turns of a loop give results of different shapes: {listed}"
+        raise OperatorError("onnx/unsupported", message)
+    return pieces[0] if len(pieces) == 1 else make("concat", pieces, axis=0)
