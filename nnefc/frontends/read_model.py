@@ -46,12 +46,12 @@ def read_model(
     """The graph of a model, or a `GraphSource` that makes graphs for the shapes of a call.
 
     Args:
-        path: A folder, a document (its folder supplies the data), or an archive.
+        path: A folder, a document (its folder supplies the data), an archive, or an ONNX file.
         config: How the document becomes a graph.
         diagnostics: Collects the warnings; None: they are dropped, or errors if `config` is strict.
         dynamic: Return a `GraphSource` if shapes of inputs have symbols without values, or if
             operators keep states; otherwise the former is an error.
-        sources: Return a `GraphSource` for every document in tract's dialect.
+        sources: Return a `GraphSource` for every ONNX model and document in tract's dialect.
 
     Raises:
         NnefError: With all errors of the document, or if memory runs out.
@@ -65,9 +65,7 @@ def run_front_end(
 ) -> Graph | GraphSource:
     """`read_model` without the conversion of MemoryError to NnefError."""
     if is_onnx(path):
-        from nnefc.frontends.onnx.read_model import read_onnx
-
-        onnx = read_onnx(path, config.limits, diagnostics, config.symbols)
+        onnx = _onnx_source(path, config, diagnostics)
         return graph_or_source(onnx, config, diagnostics, dynamic, sources)
     from nnefc.formats.container import open_container
 
@@ -121,6 +119,25 @@ def graph_or_source(
             return graph
     source.read_weights()
     return source
+
+
+def _onnx_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -> GraphSource:
+    """The source of an ONNX file; raises NnefError `onnx/package` without the package `onnx`."""
+    from nnefc.formats.files import printable
+    from nnefc.frontends.onnx.package import require_onnx
+
+    file = printable(str(path))
+    if config.dialect != "auto":
+        raise NnefError.of(
+            "input/option",
+            f"dialect = '{config.dialect}': an ONNX model has no dialect of NNEF",
+            Place(file),
+            "leave out --dialect or dialect=",
+        )
+    require_onnx(file)
+    from nnefc.frontends.onnx.read_model import read_onnx
+
+    return read_onnx(path, config.limits, diagnostics, config.symbols)
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

@@ -20,7 +20,10 @@ def describe_source(source: GraphSource, sample: SymbolicGraph) -> dict[str, Any
     graph = sample.graph
     shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
     description = source.description()
-    readings = [{"operation": name, "reading": text} for name, text in description["deviations"]]
+    dialect = description.pop("dialect")
+    if "deviations" in description:
+        deviations = description.pop("deviations")
+        description["readings"] = [{"operation": op, "reading": text} for op, text in deviations]
     values = {**source.given, **source.symbol_values(shapes)}
     states = [
         {"name": state.name, **shape_facts(value.type.dims, sample.varying.get(value))}
@@ -29,31 +32,46 @@ def describe_source(source: GraphSource, sample: SymbolicGraph) -> dict[str, Any
         for value in [graph.outputs[state.output]]
     ]
     return {
-        "dialect": description["dialect"],
-        description["dialect"]: {
-            "registries": description["registries"],
-            "symbols": description["symbols"],
-            "assertions": description["assertions"],
+        "dialect": dialect,
+        dialect: {
+            **description,
             "shapes": {each.name: list(each.extents) for each in source.shapes()},
             "values": values,
             "tried": bool(sample.values),
             "states": states,
-            "readings": readings,
         },
         "symbols": values,
         "chosen_symbols": list(sample.values),
     }
 
 
+def print_onnx(out: Console, facts: Mapping[str, Any]) -> None:
+    """Print the facts of an ONNX model."""
+    opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
+    producer = f", by {facts['producer']}" if facts["producer"] else ""
+    out.print(f"format  ONNX, operators {opsets or 'none'}{producer}", markup=False)
+    _print_symbols(out, facts)
+
+
 def print_tract(out: Console, facts: Mapping[str, Any]) -> None:
-    """Print the facts of `describe_source`."""
+    """Print the facts of a document in the dialect of tract."""
     out.print(f"dialect sonos/tract, registries {', '.join(facts['registries']) or 'none'}")
+    _print_symbols(out, facts)
+    if facts["readings"]:
+        view = table("operation", "meaning in tract", fold=["meaning in tract"])
+        for row in facts["readings"]:
+            view.add_row(row["operation"], row["reading"])
+        print_table(out, view)
+
+
+def _print_symbols(out: Console, facts: Mapping[str, Any]) -> None:
+    """Print symbols, assertions, shapes that symbols determine, and states."""
     if facts["symbols"]:
         values = ", ".join(f"{name} = {value}" for name, value in facts["values"].items())
         why = "tried" if facts["tried"] else "here"
         known = f" ({why}: {values})" if values else ""
         out.print(f"symbols {', '.join(facts['symbols'])}{known}")
-    for text in facts["assertions"]:
+    for text in facts.get("assertions", ()):
         out.print(f"assert  {text}")
     for name, extents in facts["shapes"].items():
         if not all(extent.isdigit() for extent in extents):
@@ -61,8 +79,3 @@ def print_tract(out: Console, facts: Mapping[str, Any]) -> None:
     for state in facts["states"]:
         extents = shape_text(state, brackets=False)
         out.print(f"state   {state['name']}: [{extents}] after a first call")
-    if facts["readings"]:
-        view = table("operation", "meaning in tract", fold=["meaning in tract"])
-        for row in facts["readings"]:
-            view.add_row(row["operation"], row["reading"])
-        print_table(out, view)

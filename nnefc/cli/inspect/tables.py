@@ -32,10 +32,13 @@ def print_facts(facts: dict[str, Any], weights: bool) -> None:
     """Print inputs, outputs, then the operations, or with `weights` the variables."""
     out = console()
     artifact = facts.get("artifact")
-    if "tract" in facts:
-        from nnefc.cli.inspect.symbols import print_tract
+    if "tract" in facts or "onnx" in facts:
+        from nnefc.cli.inspect.symbols import print_onnx, print_tract
 
-        print_tract(out, facts["tract"])
+        if "tract" in facts:
+            print_tract(out, facts["tract"])
+        else:
+            print_onnx(out, facts["onnx"])
     if artifact is not None:
         out.print(f"name    {facts['name']}")
     for kind in ("inputs", "outputs"):

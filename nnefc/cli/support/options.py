@@ -20,7 +20,7 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
-        "in it, or a graph.nnef.",
+        "in it, a graph.nnef, or an ONNX file.",
     ),
 ]
 ModelOrArtifact = Annotated[
@@ -28,8 +28,8 @@ ModelOrArtifact = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
-        "in it, a graph.nnef, or an artifact (.nnefc), which needs no compiler and takes no "
-        "compile options. Loading an artifact runs the code in it.",
+        "in it, a graph.nnef, an ONNX file, or an artifact (.nnefc), which needs no compiler and "
+        "takes no compile options. Loading an artifact runs the code in it.",
     ),
 ]
 Shapes = Annotated[

@@ -93,10 +93,10 @@ def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:
 
 def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
     """The nodes of a graph and of the graphs in their attributes."""
-    pending = list(graph.node)
+    pending = [graph]
     while pending:
-        node = pending.pop(0)
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                pending += inner.node
+        for node in pending.pop().node:
+            yield node
+            for attribute in node.attribute:
+                pending += [attribute.g] if attribute.HasField("g") else []
+                pending += attribute.graphs

@@ -1,0 +1,65 @@
+"""Commands with ONNX files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.command_line import Cli
+from tests.helpers.onnx.models import model, node, passing, save, tensor
+
+
+@pytest.fixture(params=[2, "batch"], ids=["static", "symbolic"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))
+    return str(save(passing(request.param), tmp_path / "net.onnx"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "-i", "IN"],
+        ["compile", "-s", "x=2,3"],
+        ["compile", "-s", "x=2,3", "-o", "OUT"],
+        ["inspect"],
+        ["check"],
+        ["bench", "-s", "x=2,3", "--duration", "0.02"],
+        ["profile", "-s", "x=2,3", "--duration", "0.02"],
+        ["compare", "-i", "IN"],
+        ["tune", "-s", "x=2,3"],
+        ["cache", "explain", "-s", "x=2,3"],
+        ["cache", "warm"],
+    ],
+    ids=" ".join,
+)
+def test_commands_take_onnx_files(cli: Cli, path: str, command: list[str]) -> None:
+    folder = Path(path).parent
+    places = {"IN": str(folder / "in.npz"), "OUT": str(folder / "net.nnefc")}
+    words = [places.get(word, word) for word in command]
+    first = 2 if words[0] == "cache" else 1
+    result = cli(*words[:first], path, *words[first:])
+    assert result.status == 0, result.err
+
+
+def test_inspect_shows_versions_and_symbols(cli: Cli, tmp_path: Path) -> None:
+    path = str(save(passing("batch"), tmp_path / "net.onnx"))
+    facts = json.loads(cli("inspect", path, "--json").out)
+    assert facts["dialect"] == "onnx"
+    assert facts["onnx"]["opsets"] == {"ai.onnx": 17}
+    assert facts["onnx"]["symbols"] == ["batch"]
+    assert facts["inputs"][0]["symbolic_shape"] == ["batch", "3"]
+    text = cli("inspect", path).out
+    assert "ONNX, operators ai.onnx 17" in text
+    assert "symbols batch" in text
+
+
+def test_errors_are_lines(cli: Cli, tmp_path: Path) -> None:
+    made = model([node("Nope", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])])
+    path = str(save(made, tmp_path / "net.onnx"))
+    for result in (cli("check", path), cli("run", path)):
+        assert result.status == 1
+        assert "ai.onnx.Nope" in result.err
+        assert "Traceback" not in result.err
