@@ -23,9 +23,11 @@ def _needs(collection: Path | None) -> pytest.MarkDecorator:
 
 CONFORMANCE: Path | None = _find("nnef")
 TRACT: Path | None = _find("tract")
+ONNX: Path | None = _find("onnx")
 
 needs_conformance = _needs(CONFORMANCE)
 needs_tract = _needs(TRACT)
+needs_onnx = _needs(ONNX)
 
 
 def cases(pattern: str) -> list[Path]:
@@ -36,3 +38,8 @@ def cases(pattern: str) -> list[Path]:
 def tract_cases(pattern: str) -> list[Path]:
     """The files of the collection of tract's dialect that match, or none."""
     return sorted(TRACT.glob(pattern)) if TRACT else []
+
+
+def onnx_cases() -> list[Path]:
+    """The folders of the collection of ONNX models, or none."""
+    return sorted(file.parent for file in ONNX.glob("*/case.json")) if ONNX else []
