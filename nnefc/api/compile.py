@@ -69,10 +69,10 @@ def compile(
         NnefError: With all errors.
     """
     check_names("compile", options, IMPORT_OPTIONS)
-    config = CompileConfig.of(threads, accuracy, None if tuned else {}, check_indices=check_indices)
+    config = CompileConfig.of(threads, accuracy, check_indices=check_indices, tuned=tuned)
     check_environment()
     check_progress(progress)
-    check_flags(strict=strict, tuned=tuned, keep=keep)
+    check_flags(strict=strict, keep=keep)
     config = with_tuned_algorithms(config)
     if not _is_graph(source):
         importing = import_config(source, options, strict=strict)

@@ -112,4 +112,4 @@ def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
 def _config(artifact: Artifact, threads: int | None = None) -> CompileConfig:
     from nnefc.options.compile_config import CompileConfig
 
-    return CompileConfig.of(threads, artifact.accuracy, check_indices=artifact.check_indices)
+    return CompileConfig.of_stored(artifact.lowering_options, threads)

@@ -56,11 +56,7 @@ def content_of_prepared(
     from nnefc.driver.targets import build_targets, check_targets, graph_task
 
     checked = check_targets(targets)
-    options = {
-        "accuracy": config.accuracy,
-        "check_indices": config.check_indices,
-        **(notes or {}),
-    }
+    options = {**config.stored, **(notes or {})}
     portable = _portable(graph, options, values)
     return portable, build_targets(checked, graph_task(graph, portable, config), config, progress)
 

@@ -138,8 +138,7 @@ def _portable(
             for shapes, states, axes, capacity in requests
         ],
     }
-    options = {"accuracy": config.accuracy, "check_indices": config.check_indices}
-    return PortableSource(source.name, VERSION, options, arrays, files.texts, facts)
+    return PortableSource(source.name, VERSION, config.stored, arrays, files.texts, facts)
 
 
 def _source_facts(

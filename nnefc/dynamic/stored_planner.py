@@ -60,8 +60,7 @@ class StoredPlanner:
     def config(self) -> CompileConfig:
         from nnefc.options.compile_config import CompileConfig
 
-        stored = self.artifact
-        return CompileConfig.of(self.threads, stored.accuracy, check_indices=stored.check_indices)
+        return CompileConfig.of_stored(self.artifact.lowering_options, self.threads)
 
     @property
     def constant_bytes(self) -> int:

@@ -49,7 +49,9 @@ def facts_of(
         "threads": str(config.threads),
         "accuracy": config.accuracy,
         "check indices": str(config.check_indices),
-        "tuned algorithms": _short(sorted((config.algorithms or {}).items())),
+        "tuned algorithms": (
+            _short(sorted((config.algorithms or {}).items())) if config.tuned else "off"
+        ),
         **_environment(),
     }
 

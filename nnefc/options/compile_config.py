@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from nnefc.options.arguments import check_accuracy, check_flags, check_threads
 
@@ -22,20 +22,41 @@ class CompileConfig(NamedTuple):
     measured ones that `nnefc.tune` has stored for this machine."""
     check_indices: bool = True
     """A call with an index out of range fails; False: the nearest item is used."""
+    tuned: bool = True
+    """Algorithms that are None are looked up, also where a saved model is compiled again."""
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The options that an artifact stores, see `of_stored`."""
+        return {
+            "accuracy": self.accuracy,
+            "check_indices": self.check_indices,
+            "tuned": self.tuned,
+        }
+
+    @classmethod
+    def of_stored(cls, options: Mapping[str, Any], threads: object = None) -> CompileConfig:
+        """The configuration with the options of an artifact."""
+        return cls.of(
+            threads,
+            options["accuracy"],
+            check_indices=options.get("check_indices", True),
+            tuned=options.get("tuned", True),
+        )
 
     @classmethod
     def of(
         cls,
         threads: object = None,
         accuracy: object = "fast",
-        algorithms: Mapping[str, str] | None = None,
         *,
         check_indices: object = True,
+        tuned: object = True,
     ) -> CompileConfig:
         """A checked configuration; raises NnefError `input/threads` or `input/argument`."""
         count, checked = check_threads(threads), check_accuracy(accuracy)
-        check_flags(check_indices=check_indices)
-        return cls(count, checked, algorithms, bool(check_indices))
+        check_flags(check_indices=check_indices, tuned=tuned)
+        return cls(count, checked, None if tuned else {}, bool(check_indices), bool(tuned))
 
     @property
     def is_strict(self) -> bool:

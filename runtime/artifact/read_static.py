@@ -90,12 +90,8 @@ class Artifact(ArtifactReader):
                 tuple(facts["now"]): np.ascontiguousarray(values[facts["label"]]).tobytes()
                 for facts in self.states
             }
-            content = {**self.file.content, "options": self.lowering_options()}
+            content = {**self.file.content, "options": self.lowering_options}
             yield from with_changes(self.file, pieces, content)
-
-    def lowering_options(self) -> Facts:
-        """The options that the graph was lowered with, by name."""
-        return {"accuracy": self.accuracy, "check_indices": self.check_indices}
 
     def _value(self, facts: Facts, which: str) -> Array:
         items = self.head(facts[which])

@@ -104,9 +104,8 @@ class CompileOptions:
         """The checked options, for `threads` threads; `algorithms`: see `CompileConfig`."""
         from nnefc.options.compile_config import CompileConfig
 
-        return CompileConfig.of(
-            threads, self.accuracy, algorithms, check_indices=not self.no_check_indices
-        )
+        config = CompileConfig.of(threads, self.accuracy, check_indices=not self.no_check_indices)
+        return config._replace(algorithms=algorithms)
 
 
 @dataclass(frozen=True, slots=True)
