@@ -125,6 +125,7 @@ def _portable(
     ]
     document = {
         "file": files.file,
+        "kind": files.kind,
         "random_weights": files.random_weights,
         "symbols": dict(files.symbols),
         "limits": asdict(files.limits),
@@ -183,6 +184,7 @@ def _files_in(artifact: DynamicArtifact) -> SourceFiles:
             None if seed is None else int(seed),
             {str(name): int(value) for name, value in facts["symbols"].items()},
             Limits(**facts["limits"]),
+            str(facts.get("kind", "tract")),
         )
 
 

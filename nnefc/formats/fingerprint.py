@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.formats.document_labels import Labels, labels_in
-from nnefc.formats.files import FilePath, absolute_path, open_regular, size_of
+from nnefc.formats.files import FilePath, absolute_path, map_file, open_regular, size_of
 from nnefc.formats.paths import (
     COMPANION_SUFFIXES,
     DOCUMENT,
@@ -18,6 +18,8 @@ from nnefc.formats.paths import (
     QUANTIZATION,
     SAFETENSORS_SUFFIX,
     TENSOR_SUFFIX,
+    is_onnx,
+    normal_path,
 )
 from nnefc.support.digests import blake2b
 from nnefc.support.errors import NnefError
@@ -76,10 +78,10 @@ class Fingerprint(NamedTuple):
 
 
 def take_fingerprint(source: FilePath) -> Fingerprint | None:
-    """The fingerprint of an archive, a folder with `graph.nnef`, or a bare document.
+    """The fingerprint of an archive, a folder with `graph.nnef`, a bare document, or an ONNX file.
 
-    A bare document belongs to the files in its folder that it names.  None for missing files, and
-    for folders with too many files, or with links to others than regular files.
+    A bare document and an ONNX file belong to the files in their folder that they name.  None for
+    missing files, for folders with too many files, or with links to others than regular files.
     """
     try:
         path = absolute_path(os.fspath(source))
@@ -92,9 +94,26 @@ def take_fingerprint(source: FilePath) -> Fingerprint | None:
         if name.lower().endswith(DOCUMENT_SUFFIX):
             others = {*_files_beside(folder, name)} - {name}
             stamp += _stamp(folder, sorted(others))
+        elif is_onnx(name):
+            stamp += _stamp(folder, _external_files(path))
         return Fingerprint(path, folder, stamp)
     except (OSError, ValueError, TypeError, NnefError):
         return None
+
+
+def _external_files(path: str) -> list[str]:
+    """The files with external data of an ONNX file; raises ValueError if it is damaged."""
+    from nnefc.formats.onnx.external_files import external_files
+
+    with open_regular(path) as stream:
+        locations = external_files(map_file(stream) or stream.read())
+    others: list[str] = []
+    for location in locations:
+        other, fault = normal_path(location)
+        if fault:
+            raise ValueError(fault)
+        others.append(other)
+    return others
 
 
 def _files_beside(folder: str, document: str) -> Iterable[str]:

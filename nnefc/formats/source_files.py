@@ -25,6 +25,8 @@ class SourceFiles(NamedTuple):
     symbols: Mapping[str, int]
     """Values of symbols that all graphs have."""
     limits: Limits
+    kind: str = "tract"
+    """The format of the document: "tract" or "onnx"."""
 
 
 def container_of(files: SourceFiles) -> Container:

@@ -94,6 +94,8 @@ def source_of(files: SourceFiles) -> GraphSource:
     )
     diagnostics = config.diagnostics()
     with memory_errors("import the model"):
+        if files.kind == "onnx":
+            return _stored_onnx_source(files, diagnostics)
         container = container_of(files)
         document = _parsed(container, config, diagnostics)
         source = _tract_source(document, container, config, diagnostics)
@@ -121,6 +123,16 @@ def graph_or_source(
     return source
 
 
+def _stored_onnx_source(files: SourceFiles, diagnostics: Diagnostics) -> GraphSource:
+    """The source of the ONNX model in `files`; raises as `_onnx_source` does."""
+    from nnefc.frontends.onnx.package import require_onnx
+
+    require_onnx(files.file)
+    from nnefc.frontends.onnx.read_model import read_stored_onnx
+
+    return read_stored_onnx(files, diagnostics)
+
+
 def _onnx_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -> GraphSource:
     """The source of an ONNX file; raises NnefError `onnx/package` without the package `onnx`."""
     from nnefc.formats.files import printable
@@ -136,8 +148,11 @@ def _onnx_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -> 
         )
     require_onnx(file)
     from nnefc.frontends.onnx.read_model import read_onnx
+    from nnefc.frontends.onnx.tensors import NO_DATA
 
-    return read_onnx(path, config.limits, diagnostics, config.symbols)
+    seed, needs_data = config.random_weights, config.load_data and config.require_data
+    missing = NO_DATA if seed is None and not needs_data else seed
+    return read_onnx(path, config.limits, diagnostics, config.symbols, missing)
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

@@ -15,7 +15,19 @@ from typing import Final
 
 import numpy as np
 
-from nnefc.formats.files import map_file, open_regular, printable, reason, size_of
+from nnefc.formats.files import exists, map_file, open_regular, printable, reason, size_of
+from nnefc.formats.onnx.schema import (
+    DATA_LOCATION,
+    EXTERNAL,
+    EXTERNAL_DATA,
+    KEY,
+    MAX_DEPTH,
+    MESSAGES,
+    MODEL,
+    RAW_DATA,
+    TENSOR,
+    VALUE,
+)
 from nnefc.formats.onnx.wire_format import (
     BYTES,
     Field,
@@ -33,41 +45,24 @@ OWN_FILE: Final = ""
 """The location of tensors in the model's own file."""
 _LARGE: Final = 1 << 10
 """Bytes from which the data of a tensor stays in the file."""
-_MAX_DEPTH: Final = 100
-"""Nested messages, as in the parsers of protocol buffers."""
-
-_RAW_DATA: Final = 9
-_EXTERNAL_DATA: Final = 13
-_DATA_LOCATION: Final = 14
-_EXTERNAL: Final = 1
-_TENSOR: Final = "tensor"
-_MESSAGES: Final[dict[str, dict[int, str]]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: _TENSOR, 15: "sparse"},
-    "function": {7: "node", 11: "attribute"},
-    "node": {5: "attribute"},
-    "attribute": {5: _TENSOR, 6: "graph", 10: _TENSOR, 11: "graph", 22: "sparse", 23: "sparse"},
-    "sparse": {1: _TENSOR, 2: _TENSOR},
-}
-"""The messages that may hold tensors, by the field that holds them (onnx.proto3)."""
 
 
 def outline(data: memoryview, large: int = _LARGE) -> bytes:
     """The message without the bytes of tensors that have at least `large`; raises WireError."""
-    return b"".join(_outlined(data, 0, len(data), "model", large, 0))
+    return b"".join(_outlined(data, 0, len(data), MODEL, large, 0))
 
 
 def _outlined(
     data: memoryview, begin: int, end: int, message: str, large: int, depth: int
 ) -> list[bytes | memoryview]:
     """The pieces of the message in `data[begin:end]`."""
-    if depth > _MAX_DEPTH:
-        raise WireError(f"messages are nested more than {_MAX_DEPTH} deep at byte {begin}")
-    if message == _TENSOR:
+    if depth > MAX_DEPTH:
+        raise WireError(f"messages are nested more than {MAX_DEPTH} deep at byte {begin}")
+    if message == TENSOR:
         return _outlined_tensor(data, begin, end, large)
     pieces: list[bytes | memoryview] = []
     for field in fields(data, begin, end):
-        inner = _MESSAGES[message].get(field.number)
+        inner = MESSAGES[message].get(field.number)
         if inner is None or field.wire_type != BYTES:
             pieces.append(data[field.start : field.end])
             continue
@@ -84,7 +79,7 @@ def _outlined_tensor(
     pieces: list[bytes | memoryview] = []
     raw: Field | None = None
     for field in fields(data, begin, end):
-        is_raw = field.number == _RAW_DATA and field.wire_type == BYTES
+        is_raw = field.number == RAW_DATA and field.wire_type == BYTES
         if is_raw and field.end - field.begin >= large:
             raw = field  # the last one counts
         else:
@@ -92,9 +87,9 @@ def _outlined_tensor(
     if raw is not None:
         entries = {"location": OWN_FILE, "offset": raw.begin, "length": raw.end - raw.begin}
         for key, value in entries.items():
-            entry = encoded_bytes(1, key.encode()) + encoded_bytes(2, str(value).encode())
-            pieces.append(encoded_bytes(_EXTERNAL_DATA, entry))
-        pieces.append(encoded_integer(_DATA_LOCATION, _EXTERNAL))
+            entry = encoded_bytes(KEY, key.encode()) + encoded_bytes(VALUE, str(value).encode())
+            pieces.append(encoded_bytes(EXTERNAL_DATA, entry))
+        pieces.append(encoded_integer(DATA_LOCATION, EXTERNAL))
     return pieces
 
 
@@ -143,12 +138,17 @@ class OnnxFile:
             raise NnefError.of("onnx/external", message, Place(self.name))
         return np.frombuffer(content, np.uint8, end - offset, offset)
 
+    def has(self, location: str) -> bool:
+        """Whether a file of external data exists; raises as `data` does for a wrong location."""
+        return location in self._files or exists(self._path_of(location))
+
     def _path_of(self, location: str) -> Path:
         relative, fault = normal_path(location)
         fault = fault.replace("archive", "folder")
         path = self._folder / relative
-        if not fault and not path.resolve().is_relative_to(self._folder.resolve()):
-            fault = "a link leads out of the folder"
+        if not fault:
+            inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self._folder))
+            fault = "" if inside else "a link leads out of the folder"
         if fault:
             message = f"external data in '{printable(location)}': {fault}"
             hint = "the file must lie in the folder of the model"
@@ -163,5 +163,5 @@ def _content(path: Path, rule: str) -> Buffer:
             return map_file(file) or file.read(size_of(file))
         except OSError as error:
             raise NnefError.of(
-                rule, f"cannot read: {reason(error)}", Place(printable(path))
+                rule, f"cannot read: {reason(error)}", Place(printable(str(path)))
             ) from None

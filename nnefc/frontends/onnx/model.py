@@ -8,10 +8,9 @@ from functools import cached_property
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from nnefc.formats.onnx.model_file import OnnxFile
 from nnefc.frontends.common.values import Array, KnownTensor
 from nnefc.frontends.onnx.registry import STANDARD
-from nnefc.frontends.onnx.tensors import Constant, TensorReader
+from nnefc.frontends.onnx.tensors import Constant, TensorReader, is_external
 from nnefc.support.errors import NnefError, Place
 from nnefc.support.limits import Limits
 
@@ -22,7 +21,7 @@ FunctionKey = tuple[str, str, str]
 class OnnxModel:
     """A model as it is in a file; nothing is checked but that it can be parsed."""
 
-    def __init__(self, outline: bytes, name: str, file: OnnxFile | None, limits: Limits) -> None:
+    def __init__(self, outline: bytes, name: str, tensors: TensorReader, limits: Limits) -> None:
         """`outline`: the message, large tensors as external data; `name`: for messages.
 
         Raises NnefError `onnx/protobuf`.
@@ -31,7 +30,7 @@ class OnnxModel:
         self.limits = limits
         self.text = outline
         self.proto = _parsed(outline, self.place)
-        self.tensors = TensorReader(file, limits)
+        self.tensors = tensors
         self._initializers: dict[int, tuple[TensorProto, Constant]] = {}
         """Initializers by the identity of their messages, which must live on for that."""
 
@@ -61,6 +60,12 @@ class OnnxModel:
         for _, constant in self._initializers.values():
             if isinstance(constant, KnownTensor):
                 yield constant.array
+
+    def stored_tensors(self) -> Iterator[TensorProto]:
+        """The tensors of the model, initializers and attributes, whose data is elsewhere."""
+        bodies = [GraphProto(node=f.node) for f in self.functions.values()]
+        for graph in [self.graph, *bodies]:
+            yield from (each for each in tensors_within(graph) if is_external(each))
 
 
 def _parsed(outline: bytes, place: Place) -> ModelProto:
@@ -100,3 +105,17 @@ def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
             for attribute in node.attribute:
                 pending += [attribute.g] if attribute.HasField("g") else []
                 pending += attribute.graphs
+
+
+def tensors_within(graph: GraphProto) -> Iterator[TensorProto]:
+    """The tensors of a graph, of its nodes, and of the graphs in their attributes."""
+    graphs = [graph]
+    while graphs:
+        current = graphs.pop()
+        yield from current.initializer
+        for node in current.node:
+            for attribute in node.attribute:
+                yield from [attribute.t] if attribute.HasField("t") else []
+                yield from attribute.tensors
+                graphs += [attribute.g] if attribute.HasField("g") else []
+                graphs += attribute.graphs

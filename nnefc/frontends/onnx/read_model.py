@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping
 
 from nnefc.formats.onnx.model_file import OnnxFile
+from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.onnx.check_operators import check_operators
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.signature import signature_of
-from nnefc.frontends.onnx.source import OnnxSource
+from nnefc.frontends.onnx.source import OUTLINE, OnnxSource
+from nnefc.frontends.onnx.tensors import Missing, TensorReader
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import Limits
 
@@ -19,10 +21,29 @@ def read_onnx(
     limits: Limits,
     diagnostics: Diagnostics,
     symbols: Mapping[str, int] | None = None,
+    missing: Missing = None,
 ) -> OnnxSource:
-    """The source of an ONNX file; raises NnefError with all errors of its structure."""
+    """The source of an ONNX file; raises NnefError with all errors of its structure.
+
+    `missing`: what tensors are whose files do not exist.
+    """
     file = OnnxFile(path)
-    model = OnnxModel(file.outline(), file.name, file, limits)
+    tensors = TensorReader(file, limits, missing=missing)
+    model = OnnxModel(file.outline(), file.name, tensors, limits)
+    return source_of_model(model, diagnostics, symbols)
+
+
+def read_stored_onnx(files: SourceFiles, diagnostics: Diagnostics) -> OnnxSource:
+    """The source of a model that `OnnxSource.files` returned; raises NnefError."""
+    tensors = TensorReader(None, files.limits, files.tensors)
+    model = OnnxModel(files.texts[OUTLINE], files.file, tensors, files.limits)
+    return source_of_model(model, diagnostics, files.symbols)
+
+
+def source_of_model(
+    model: OnnxModel, diagnostics: Diagnostics, symbols: Mapping[str, int] | None = None
+) -> OnnxSource:
+    """The source of a parsed model; raises NnefError with all errors of its structure."""
     check_operators(model, diagnostics)
     signature = signature_of(model, diagnostics)
     diagnostics.raise_errors()

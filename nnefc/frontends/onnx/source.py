@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.symbolic_source import SymbolicSource
-from nnefc.frontends.common.values import Array
+from nnefc.frontends.common.values import Array, OperatorError
 from nnefc.frontends.onnx.build_graph import build_graph
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.signature import inputs_of
 from nnefc.ir import Graph
-from nnefc.support.errors import Diagnostics
+from nnefc.support.errors import Diagnostics, NnefError
+
+OUTLINE: Final = "model.onnx"
+"""The path of the outline among the texts of `SourceFiles`."""
 
 
 class OnnxSource(SymbolicSource):
@@ -43,16 +48,26 @@ class OnnxSource(SymbolicSource):
         return source
 
     def read_weights(self) -> None:
-        """Read the initializers, which graphs then share; raises NnefError."""
-        # they are mapped, and read when a graph needs them
+        """Map all tensors outside of the outline, which graphs then share.
+
+        Graphs report the errors of those that they need.
+        """
+        for proto in self.model.stored_tensors():
+            with suppress(OperatorError, NnefError):
+                self.model.tensors.constant(proto)
 
     def arrays(self) -> Iterable[Array]:
-        """The arrays of the initializers read so far, which all graphs share."""
-        return self.model.arrays()
+        """The arrays of the tensors read so far, which all graphs share."""
+        yield from self.model.arrays()
+        yield from (each.array for each in self.model.tensors.stored().values())
 
     def files(self) -> SourceFiles:
-        """The outline of the model and the tensors that graphs have read so far."""
-        raise NotImplementedError
+        """The outline of the model, and its tensors that were read so far."""
+        model = self.model
+        texts = {OUTLINE: model.text}
+        tensors = model.tensors.stored()
+        file = model.place.file
+        return SourceFiles(file, texts, tensors, None, self.given, model.limits, "onnx")
 
     def description(self) -> dict[str, Any]:
         """The producer, the versions of operators, and the symbols."""
@@ -80,6 +95,10 @@ class OnnxSource(SymbolicSource):
         """
         diagnostics = diagnostics or Diagnostics(limit=self.model.limits.errors)
         self.require_inputs(shapes)
-        return build_graph(
+        graph = build_graph(
             self.model, self.signature, shapes, self.given, lifted, self._names, diagnostics
         )
+        for name, variable in graph.variables.items():
+            if variable.data is not None and self.model.tensors.has_no_data(variable.data):
+                graph.variables[name] = replace(variable, data=None)
+        return graph

@@ -6,7 +6,7 @@ Source: the ONNX IR specification, sections "Tensors" and "External tensor data"
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nnefc.formats.onnx.model_file import OnnxFile
+from nnefc.formats.tensor_file import StoredTensor
+from nnefc.frontends.common.random_data import random_data
 from nnefc.frontends.common.values import (
     Array,
     ComplexTensor,
@@ -23,7 +25,7 @@ from nnefc.frontends.common.values import (
     OperatorError,
     StringTensor,
 )
-from nnefc.ir import DType, TensorType
+from nnefc.ir import DType, TensorType, Variable
 from nnefc.support.limits import Limits, how_to_raise
 
 _NAMES: Final = {dtype.value: dtype for dtype in DType if dtype is not DType.STRING}
@@ -33,7 +35,6 @@ _PACKED: Final = {
     if hasattr(TensorProto, name)
 }
 """Bits of the items that share bytes, by type."""
-_KEYS: Final = ("location", "offset", "length")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,18 +74,79 @@ def dtype_of(elem_type: int) -> DType | None:
         return None
 
 
-class TensorReader:
-    """Reads tensors of one model; external data is mapped."""
+class NoData:
+    """The type of `NO_DATA`."""
 
-    def __init__(self, file: OnnxFile | None, limits: Limits) -> None:
-        """`file`: where external data lies; None if the model has none."""
+
+NO_DATA: Final = NoData()
+"""Tensors whose files do not exist have a shape and no data."""
+Missing = int | NoData | None
+"""What tensors are whose files do not exist: random values with a seed, `NO_DATA`, None: errors."""
+
+
+def is_external(proto: TensorProto) -> bool:
+    """Whether the data of a tensor is outside of the outline."""
+    return proto.data_location == TensorProto.EXTERNAL
+
+
+class TensorReader:
+    """Reads tensors of one model; external data is mapped, and each piece of it once."""
+
+    def __init__(
+        self,
+        file: OnnxFile | None,
+        limits: Limits,
+        stored: Mapping[str, StoredTensor] | None = None,
+        missing: Missing = None,
+    ) -> None:
+        """`file`: where external data lies; None if the model has none.
+
+        `stored`: external data in memory, as `TensorReader.stored` returned it.
+        """
         self._file = file
         self._limits = limits
+        self._stored = stored or {}
+        self._missing = missing
+        self._external: dict[str, Constant] = {}
+        """The external data read so far."""
+        self._without_data: list[Array] = []
+
+    def stored(self) -> dict[str, StoredTensor]:
+        """The external data read so far, by texts that name its place, type and shape."""
+        stored: dict[str, StoredTensor] = {}
+        for path, constant in self._external.items():
+            if isinstance(constant, ComplexTensor):
+                assert isinstance(constant.parts, KnownTensor)
+                parts = constant.parts.array
+                stored[path] = StoredTensor(parts.shape, parts, is_complex=True)
+            elif isinstance(constant, StorageTensor):
+                items = constant.array.view(np.uint8)
+                stored[path] = StoredTensor(items.shape, items)
+            elif isinstance(constant, KnownTensor):
+                stored[path] = StoredTensor(constant.array.shape, constant.array)
+        return stored
+
+    def has_no_data(self, array: Array) -> bool:
+        """Whether an array stands for a tensor without data."""
+        return any(array is each for each in self._without_data)
 
     def constant(self, proto: TensorProto) -> Constant:
         """A tensor; raises OperatorError `onnx/tensor`, `limit/...`, NnefError `onnx/external`."""
         dims = tuple(proto.dims)
         self._check(proto, dims)
+        if not is_external(proto):
+            return self._read(proto, dims)
+        location, offset, length = _place_of(proto)
+        shape = "x".join(map(str, dims))
+        path = f"{location}:{offset}+{length}:{type_name(proto.data_type)}:{shape}"
+        known = self._external.get(path)
+        if known is None:
+            stored = self._stored.get(path)
+            known = self._read(proto, dims) if stored is None else _from_memory(proto, stored)
+            self._external[path] = known
+        return known
+
+    def _read(self, proto: TensorProto, dims: tuple[int, ...]) -> Constant:
         if proto.data_type == TensorProto.STRING:
             items = np.array([s.decode("utf-8", "replace") for s in proto.string_data], object)
             return StringTensor(_shaped(items, dims), proto.name)
@@ -98,6 +160,8 @@ class TensorReader:
             return StorageTensor(array, proto.data_type)
         if 0 in dims:
             return EmptyTensor(TensorType(dtype, dims))
+        if 0 in array.strides and array.size > 1:
+            self._without_data.append(array)
         return KnownTensor(array, dtype)
 
     def _check(self, proto: TensorProto, dims: tuple[int, ...]) -> None:
@@ -121,7 +185,9 @@ class TensorReader:
         itemsize = helper.tensor_dtype_to_np_dtype(proto.data_type).itemsize
         nbytes = count * itemsize if bits is None else -(-count * bits // 8)
         if proto.data_location == TensorProto.EXTERNAL:
-            data = self._external(proto, nbytes)
+            data = self._external_bytes(proto, nbytes)
+            if data is None:
+                return self._stand_in(proto, count)
         elif proto.HasField("raw_data"):
             data = np.frombuffer(proto.raw_data, np.uint8)
         else:
@@ -134,18 +200,55 @@ class TensorReader:
         packed = TensorProto(data_type=proto.data_type, dims=[count], raw_data=data.tobytes())
         return numpy_helper.to_array(packed)
 
-    def _external(self, proto: TensorProto, nbytes: int) -> Array:
-        """The bytes of external data; raises NnefError `onnx/external`, OperatorError."""
-        entries = {entry.key: entry.value for entry in proto.external_data if entry.key in _KEYS}
-        if self._file is None or "location" not in entries:
-            raise OperatorError("onnx/external", "external data without a location")
-        numbers: dict[str, int] = {}
-        for key in ("offset", "length"):
-            text = entries.get(key, "0" if key == "offset" else str(nbytes))
+    def _external_bytes(self, proto: TensorProto, nbytes: int) -> Array | None:
+        """The bytes of external data; None if the file does not exist and need not.
+
+        Raises NnefError `onnx/external`, OperatorError.
+        """
+        if self._file is None:
+            raise OperatorError("onnx/external", "the model is in memory, without external data")
+        location, offset, length = _place_of(proto)
+        if self._missing is not None and not self._file.has(location):
+            return None
+        return self._file.data(location, offset, nbytes if length is None else length)
+
+    def _stand_in(self, proto: TensorProto, count: int) -> Array:
+        """Random items, or an array that takes no memory, for a tensor without data."""
+        dtype = helper.tensor_dtype_to_np_dtype(proto.data_type)
+        known = _NAMES.get(dtype.name)
+        if isinstance(self._missing, int) and known is not None:
+            type_ = TensorType(known, tuple(proto.dims))
+            return random_data(Variable(proto.name, type_), self._missing).reshape(-1)
+        return np.broadcast_to(np.zeros(1, dtype), (count,))
+
+
+def _place_of(proto: TensorProto) -> tuple[str, int, int | None]:
+    """Location, offset and length of external data; raises OperatorError `onnx/external`."""
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    if "location" not in entries:
+        raise OperatorError("onnx/external", "external data without a location")
+    numbers: dict[str, int] = {}
+    for key in ("offset", "length"):
+        text = entries.get(key)
+        if text is not None:
             if not (text.isascii() and text.isdecimal() and len(text) < 20):
                 raise OperatorError("onnx/external", f"{key} of external data is {text!r}")
             numbers[key] = int(text)
-        return self._file.data(entries["location"], numbers["offset"], numbers["length"])
+    return entries["location"], numbers.get("offset", 0), numbers.get("length")
+
+
+def _from_memory(proto: TensorProto, stored: StoredTensor) -> Constant:
+    """A constant from what `TensorReader.stored` returned."""
+    array = stored.array
+    array.setflags(write=False)
+    if stored.is_complex:
+        return ComplexTensor(KnownTensor(array, DType(array.dtype.name)))
+    dtype = dtype_of(proto.data_type)
+    if dtype is not None:
+        empty = 0 in array.shape
+        return EmptyTensor(TensorType(dtype, array.shape)) if empty else KnownTensor(array, dtype)
+    items = array.view(helper.tensor_dtype_to_np_dtype(proto.data_type))
+    return StorageTensor(items, proto.data_type)
 
 
 def _aligned(data: Array, dtype: np.dtype[Any]) -> Array:

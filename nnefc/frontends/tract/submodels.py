@@ -9,6 +9,7 @@ from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import DatumType, Operand, OperatorError
 from nnefc.frontends.tract.declared_operators import evaluation_context, report_unknown
+from nnefc.frontends.tract.declared_symbols import signature_of
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.evaluation_context import Scope
 from nnefc.frontends.tract.model_context import ModelContext, PriorState
@@ -108,7 +109,9 @@ def _embedded(
     weights.texts = texts_of(document, quantization)
     inputs = dict(zip(names, given, strict=True))
     model = Submodel(outer, document, inputs, types, weights)
-    context = evaluation_context(document, model, types, make.budget, diagnostics)
+    context = evaluation_context(
+        document, signature_of(document), model, types, make.budget, diagnostics
+    )
     evaluator = Evaluator(context, make.graph)
     scope = Scope()
     evaluator.run(document.graph.body, scope, names=True)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from nnefc.frontends.onnx.check_operators import check_operators
 from nnefc.frontends.onnx.model import OnnxModel
-from nnefc.frontends.onnx.signature import signature_of
+from nnefc.frontends.onnx.read_model import source_of_model
 from nnefc.frontends.onnx.source import OnnxSource
+from nnefc.frontends.onnx.tensors import TensorReader
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
 from nnefc.support.errors import Diagnostics, NnefError
@@ -23,12 +23,9 @@ NEEDS_VALUES = ("tract/attribute", "onnx/value", "onnx/unsupported")
 
 def source_of(model: onnx.ModelProto, symbols: Mapping[str, int] | None = None) -> OnnxSource:
     """The source of a model in memory; raises NnefError with all errors."""
-    diagnostics = Diagnostics()
-    parsed = OnnxModel(model.SerializeToString(), "model.onnx", None, Limits())
-    check_operators(parsed, diagnostics)
-    signature = signature_of(parsed, diagnostics)
-    diagnostics.raise_errors()
-    return OnnxSource(parsed, signature, symbols)
+    limits = Limits()
+    parsed = OnnxModel(model.SerializeToString(), "model.onnx", TensorReader(None, limits), limits)
+    return source_of_model(parsed, Diagnostics(), symbols)
 
 
 def graph_for(model: onnx.ModelProto, inputs: Sequence[Any]) -> Graph:
