@@ -118,6 +118,7 @@ def test_pictures_come_from_standard_input(cli: Cli, monkeypatch: pytest.MonkeyP
         (npz(x=X)[:-9], ("-i", "-"), "standard input: error: "),
         (npy(X), ("-i", "-"), "for which input?"),
         (npz(x=X, y=X), ("-i", "x=-"), "the file holds 2 arrays, not one"),
+        (npy(X), ("-i", "x=-", "-i", "y=-"), "--input y=-: --input x=- reads standard input"),
     ],
 )
 def test_wrong_standard_input_is_an_error(

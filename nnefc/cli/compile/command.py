@@ -89,7 +89,7 @@ def compile_(
     options = CodeOptions.of(compiling.config(threads), tune, explain)
     destination = Destination.of(output, target, emit, name, state_capacity)
     if dynamic:
-        facts = compile_dynamic(model, document, strict, options, destination)
+        facts = compile_dynamic(model, document, strict, options, destination, plan=plan)
         print_json(facts) if json else print_dynamic(facts)
     else:
         report = compile_document(model, document, strict, options, destination)

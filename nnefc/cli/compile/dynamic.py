@@ -27,6 +27,8 @@ def compile_dynamic(
     strict: bool,
     options: CodeOptions,
     destination: Destination,
+    *,
+    plan: bool,
 ) -> dict[str, Any]:
     """Write a model with its symbols and states; returns facts for JSON.
 
@@ -35,6 +37,8 @@ def compile_dynamic(
     """
     if options.tune or options.explain:
         raise usage("--tune and --explain are for a model of known shapes: not with --dynamic")
+    if plan:
+        raise usage("--plan is for a model of known shapes: not with --dynamic")
     if not destination.targets:
         raise usage("--dynamic needs a file to write", "add -o net.nnefc")
     if document.batch is not None:

@@ -162,9 +162,18 @@ def _open_files(
     """Read the arrays of `--input` options, and find the pictures; NnefError with all errors."""
     files = _Files({}, {}, {})
     problems: list[Diagnostic] = []
+    standard_input = ""
     for text in options or ():
         try:
-            _open_file(_parsed(text, names), names, files, notes, outputs)
+            option = _parsed(text, names)
+            if option.path == STANDARD_INPUT:
+                if standard_input:
+                    raise usage(
+                        f"--input {text}: --input {standard_input} reads standard input",
+                        "write the other array to a file, or send an .npz file with both",
+                    )
+                standard_input = text
+            _open_file(option, names, files, notes, outputs)
         except NnefError as error:
             problems += error.errors
     if problems:

@@ -171,6 +171,7 @@ def test_targets_and_shapes(cli: Cli, document: Path, tmp_path: Path) -> None:
         (("-o", "x.nnefc"), "name them, as in --symbol B=16 --symbol S=16"),
         (("-o", "x.nnefc", "--batch", "2"), "--batch does not apply"),
         (("-o", "x.nnefc", "--tune"), "not with --dynamic"),
+        (("-o", "x.nnefc", "--plan"), "not with --dynamic"),
         (("-o", "x.nnefc", "--symbol", "S=4"), "gives 'B' no value"),
         (("-o", "x.nnefc", "--symbol", "S=4", "--shape", "x=1,2,4"), "both name shapes"),
         (("-o", "x.nnefc", *LENGTHS, "--symbol", "S=2", "--symbol", "B=2"), "B has 2 values"),
