@@ -43,7 +43,8 @@ def index_error(
         word = ctypes.c_int64.from_address
         rank = word(shape).value
         extents = [word(shape + 8 * (1 + i)).value for i in range(rank)]
-        at = _coordinates(position, extents)
+        # The status counts positions in the slice that one run of a launch reads.
+        at = _coordinates(position, extents) if info.times == 1 else ()
         name = info.indices.name if info.indices else ""
     place = info.indices.place if info.indices else None
     return errors.index_error(info.label, name, at, value, (lowest, extent), place)
