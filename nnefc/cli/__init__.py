@@ -129,10 +129,11 @@ def main() -> None:
 def _run_app() -> int:
     """Run the command of `sys.argv`; print expected errors.  Returns the exit status."""
     from nnefc.support.errors import Diagnostic, NnefError
+    from nnefc.support.wording import shell_wording
 
     try:
         try:
-            with reported_warnings():
+            with shell_wording(), reported_warnings():
                 return app(prog_name=PROGRAM, standalone_mode=False) or 0
         finally:
             sys.stdout.flush()

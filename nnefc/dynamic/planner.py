@@ -13,6 +13,7 @@ from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey, Shapes
 from nnefc.runtime.plan.symbolic_executable import SymbolicExecutable
 from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.wording import wording
 from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
@@ -266,14 +267,19 @@ def _with_length(shape: Sequence[int], axis: int, length: int) -> tuple[int, ...
     return (*shape[:axis], length, *shape[axis + 1 :])
 
 
+def _option(capacity: object) -> str:
+    """The option that gives a capacity of states."""
+    return wording(f"state_capacity={capacity!r}", f"--state-capacity {capacity}")
+
+
 def _check_room(room: int, shapes: Shapes, capacity: int | None) -> None:
     """Raise NnefError if a first call with these shapes leaves less than no room."""
     if room < 0 and capacity is not None:
         named = ", ".join(f"{name}: {list(shape)}" for name, shape in shapes.items())
         raise NnefError.of(
             "input/state",
-            f"state_capacity={capacity}: a call with {named} appends {capacity - room} items",
-            hint=f"state_capacity={2 * (capacity - room)}, or shorter calls",
+            f"{_option(capacity)}: a call with {named} appends {capacity - room} items",
+            hint=f"{_option(2 * (capacity - room))}, or shorter calls",
         )
 
 
@@ -290,24 +296,25 @@ def _check_memory(
         problems.append(
             Diagnostic(
                 "input/state",
-                f"emit_c: calls append items to the states {', '.join(growing)}, whose memory in C "
-                "has a fixed size",
-                hint="give the most items: state_capacity=2048, --state-capacity 2048",
+                f"{wording('emit_c', '--emit c')}: calls append items to the states "
+                f"{', '.join(growing)}, whose memory in C has a fixed size",
+                hint=f"give the most items: {_option(2048)}",
             )
         )
     if capacity is not None and (type(capacity) is not int or capacity < 1):
-        message = f"state_capacity={capacity!r}, expected a number of items, at least 1"
+        message = f"{_option(capacity)}, expected a number of items, at least 1"
         raise NnefError.of("input/argument", message)
     if capacity is not None and not growing:
         problems.append(
-            Diagnostic("input/argument", f"state_capacity={capacity}: no state of the model grows")
+            Diagnostic("input/argument", f"{_option(capacity)}: no state of the model grows")
         )
     second = source.graph(shapes, states=states, in_place=False).state_shapes
     problems += [
         Diagnostic(
             "input/state",
-            f"emit_c: the shape of state {name!r} changes from {list(states[name])} to "
-            f"{list(shape)} in a second call, but its memory in C has a fixed size",
+            f"{wording('emit_c', '--emit c')}: the shape of state {name!r} changes from "
+            f"{list(states[name])} to {list(shape)} in a second call, but its memory in C has a "
+            "fixed size",
             hint="name shapes whose first call fills a cache with a window",
         )
         for name, shape in second.items()

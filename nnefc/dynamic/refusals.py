@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nnefc.dynamic.states import stateful_model_error
 from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
@@ -49,5 +50,8 @@ def unknown_shapes_error(
         if states := trial.graph.state_shapes:
             return stateful_model_error(what, states)
         example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
-    hint = f"model.for_shapes({example}) returns one"
+    hint = wording(
+        f"model.for_shapes({example}) returns one",
+        "nnefc compile MODEL --dynamic -o net.nnefc writes a file of the model",
+    )
     return NnefError.of("input/shape", f"{what} needs a model with known shapes", hint=hint)

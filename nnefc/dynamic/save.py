@@ -14,6 +14,7 @@ from nnefc.dynamic.planner import Request, fixed_memory_requests, requests_for
 from nnefc.dynamic.stored_planner import StoredPlanner
 from nnefc.runtime.artifact.write_dynamic import write_dynamic
 from nnefc.support.errors import NnefError
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.dynamic.artifact_content import Content
@@ -144,5 +145,8 @@ def _no_shapes(planner: PlanMaker, fixed: Shapes) -> NnefError:
     return NnefError.of(
         "input/shape",
         "save: no call has made a plan yet, so the shapes to save are not known",
-        hint=f"name them, as save(path, shapes={example}), or call the model first",
+        hint=wording(
+            f"name them, as save(path, shapes={example}), or call the model first",
+            "name them with --shape or --symbol",
+        ),
     )

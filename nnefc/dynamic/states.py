@@ -20,6 +20,7 @@ from nnefc.support.array_memory import address, is_ready
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.fork_safe import renew_after_fork
 from nnefc.support.large_pages import large_page_memory
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.ir import Count, State
@@ -222,6 +223,10 @@ def stateful_model_error(what: str, names: Iterable[str]) -> NnefError:
         "input/state",
         f"{what}: operators of this model keep states ({', '.join(names)}), which only sessions "
         "can hold",
-        hint="the model of nnefc.compile and its .session() keep them from call to call, and so "
-        "does a C program of model.emit_c(folder, shapes=..., state_capacity=...)",
+        hint=wording(
+            "the model of nnefc.compile and its .session() keep them from call to call, and so "
+            "does a C program of model.emit_c(folder, shapes=..., state_capacity=...)",
+            "nnefc compile MODEL --dynamic -o net.nnefc writes a file of the model, and so does "
+            "--dynamic --emit c --state-capacity N; nnefc run MODEL --steps N makes N calls",
+        ),
     )

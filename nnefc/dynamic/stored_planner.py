@@ -16,6 +16,7 @@ from nnefc.runtime.memory.arena_pool import ArenaPool
 from nnefc.runtime.plan.symbolic_executable import SymbolicExecutable
 from nnefc.support.errors import Diagnostic, NnefError, Place, warn
 from nnefc.support.fork_safe import Lazy
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
@@ -127,5 +128,6 @@ class StoredPlanner:
         named = {**shapes, **states}
         given = ", ".join(f"{n}: [{','.join(map(str, each))}]" for n, each in named.items())
         covered = "; ".join(self._covered()) or "no shapes"
-        hint = f"name it when saving: save(path, shapes=...); the file has plans for {covered}"
+        option = wording("save(path, shapes=...)", "nnefc compile MODEL --dynamic --shape ...")
+        hint = f"name it when saving: {option}; the file has plans for {covered}"
         return Diagnostic("artifact/shape", f"no plan in the file fits {given}", place, hint=hint)

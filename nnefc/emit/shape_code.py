@@ -12,6 +12,7 @@ from typing import Final
 
 from nnefc.kernels.embedded.model_layout import OPERATIONS, STEP
 from nnefc.support.errors import NnefError
+from nnefc.support.wording import wording
 from nnefc.symbolic.linear_shapes import Terms
 from nnefc.symbolic.straight_line import COMPARISONS, EXTREMES, Operand, StraightLine
 
@@ -191,6 +192,7 @@ def unwritable(what: str) -> NnefError:
     """The error for a model whose plans depend on something that C code cannot compute."""
     return NnefError.of(
         "artifact/c-shape",
-        f"emit_c: the plan depends on {what}, which is not computed in C",
-        hint="write the model for one shape: model.for_shapes({...}).emit_c(folder)",
+        f"{wording('emit_c', '--emit c')}: the plan depends on {what}, which is not computed in C",
+        hint="write the model for one shape: "
+        + wording("model.for_shapes({...}).emit_c(folder)", "--shape or --symbol, no --dynamic"),
     )

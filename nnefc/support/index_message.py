@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnefc.support.errors import Diagnostic, NnefError, Place
+from nnefc.support.wording import wording
 
 RULE = "input/index"
-_HINT = "check_indices=False (--no-check-indices) uses the nearest item instead"
 
 
 def index_error(
@@ -30,5 +30,6 @@ def index_error(
     lowest, extent = valid
     range_ = f"the range {lowest} to {extent - 1}" if extent else "an extent of 0"
     message = f"{operation}: index {value}{at} of {tensor} is not in {range_}"
-    hint = "" if is_known else _HINT
+    option = wording("check_indices=False", "--no-check-indices")
+    hint = "" if is_known else f"compiled with {option}, the model uses the nearest item instead"
     return NnefError([Diagnostic(RULE, message, place, hint=hint)])

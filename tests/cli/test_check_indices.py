@@ -48,7 +48,7 @@ def test_run(cli: Cli, model: Path, reference: tuple[str, ...]) -> None:
     refused = cli(*arguments, *OPTIONS, *reference)
     assert refused.status == 1
     assert "index 10 at [1, 1] of 'ids' is not in the range -10 to 9" in refused.err
-    assert "(--no-check-indices) uses the nearest item" in refused.err
+    assert "compiled with --no-check-indices, the model uses the nearest item" in refused.err
     assert cli(*arguments, *UNCHECKED, *reference).status == 0
     np.testing.assert_array_equal(np.load(model.parent / "y.npy"), expected(model))
 

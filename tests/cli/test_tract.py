@@ -219,6 +219,7 @@ def test_run_refuses_to_save_states(cli: Cli, text: str, tmp_path: Path) -> None
     found = cli("run", text, "--shape", "x=1,8,4", "--random-inputs", "1", "--save", out)
     assert found.status == 1
     assert "--save: operators of this model keep states (keys)" in found.err
+    assert "nnefc compile MODEL --dynamic -o net.nnefc" in found.err
     assert not out.exists()
 
 

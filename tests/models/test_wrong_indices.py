@@ -42,7 +42,7 @@ graph embedding( ids ) -> ( rows )
 VALID = np.array([[0, 9, 2], [3, -10, -1]])
 WRONG = np.array([[0, 9, 2], [3, 10, -11]])
 MESSAGE = "gather %rows: index 10 at [1, 1] of 'ids' is not in the range -10 to 9"
-HINT = "check_indices=False (--no-check-indices) uses the nearest item instead"
+HINT = "compiled with check_indices=False, the model uses the nearest item instead"
 
 
 def error(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -374,6 +374,25 @@ def test_loops_report_the_first_turn_that_fails(backwards: bool) -> None:
     assert want in error(model, table, ids, start).message
     valid = np.array([0, 1, 2, 3, -1, -4])
     np.testing.assert_allclose(model(table, valid, start)[0], table[valid].sum(0), rtol=1e-6)
+
+
+def test_errors_of_computed_indices_in_a_loop_have_no_position() -> None:
+    """A position would be one in the slice of a turn, which has the shape [1]."""
+    graph = parse_graph("""
+    graph loop(%t: float32[4,2], %i: int64[6], %s: float32[1,2]) -> (s = %s1) {
+      %s1: float32[1,2] = scan(%s, %i, %t) {turns = 6, states = 1, scanned = 1,
+        backwards = [false],
+        body = graph turn(%s: float32[1,2], %i: int64[1], %t: float32[4,2]) -> (s1 = %n) {
+          %j: int64[1] = add(%i, %i)
+          %r: float32[1,2] = gather(%t, %j) {axis = 0}
+          %n: float32[1,2] = add(%s, %r)
+        }}
+    }""")
+    model, table = nnefc.compile(graph), normal(1, 4, 2)
+    start = np.zeros((1, 2), np.float32)
+    found = error(model, table, np.array([0, 1, 1, 2, 0, 1]), start).message
+    assert "gather %r: index 4 of " in found
+    assert "is not in the range -4 to 3" in found
 
 
 # -- known indices
