@@ -9,6 +9,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder, converted
 from nnefc.frontends.common.operand_checks import check_shape
+from nnefc.frontends.common.operators.ranges import arithmetic_sequence
 from nnefc.frontends.common.values import (
     ComplexTensor,
     DatumType,
@@ -22,14 +23,12 @@ from nnefc.frontends.common.values import (
     integers,
     named_type,
     operand,
-    scalar,
 )
 from nnefc.frontends.tract.quantization import as_real, from_codes, quantize
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.submodels import submodel
 from nnefc.ir import DType, Value
 from nnefc.ops.core.interface import sequence
-from nnefc.symbolic.integers import is_symbolic, largest
 
 
 @operator("tract_nnef")
@@ -111,7 +110,7 @@ def tract_core_range(make: OpBuilder, start: Any, end: Any, step: Any = 1) -> An
     If `start` is computed at run time, `end` is known and `step` is 1, the result has extent `end`,
     and the graph counts the valid items; `start` must then not be negative.
     """
-    bounds = [operand(x) for x in (start, end, step)]
+    bounds = operand(start), operand(end), operand(step)
     if (
         isinstance(bounds[0], Value)
         and isinstance(bounds[1], KnownTensor)
@@ -119,28 +118,7 @@ def tract_core_range(make: OpBuilder, start: Any, end: Any, step: Any = 1) -> An
     ):
         return _counted_range(make, bounds[0], integers(end)[0])
     dtype = make.unified(*bounds)[0].type.dtype
-    if any(x.type.dtype.is_float for x in bounds):
-        first, last, stride = (scalar(x) for x in bounds)
-        if not all(map(math.isfinite, (first, last, stride))):
-            given = f"start = {first}, end = {last}, step = {stride}"
-            raise OperatorError("tract/attribute", f"a range needs finite numbers: {given}")
-        count = math.ceil((last - first) / stride) if stride else 0
-    else:
-        first, last, stride = (integers(x)[0] for x in bounds)
-        count = -((first - last) // stride) if stride else 0
-    if stride == 0:
-        raise OperatorError("tract/attribute", "step must not be 0")
-    count = largest([0, count])
-    is_extent = all(map(make.is_extent, bounds))
-    if is_symbolic([count]):
-        numbers = make.iota(count, integers(start)[0], integers(step)[0], is_extent=is_extent)
-        return make.cast(numbers, dtype)
-    make.budget.take_items(count)
-    if is_symbolic([first, stride]):
-        items = KnownTensor(first + stride * np.arange(count, dtype=object), DType.INT64, is_extent)
-        return make.cast(items, dtype)
-    steps = np.arange(count, dtype=np.int64)
-    return KnownTensor((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
+    return arithmetic_sequence(make, *bounds, dtype)
 
 
 def _counted_range(make: OpBuilder, start: Operand, end: int) -> Operand:

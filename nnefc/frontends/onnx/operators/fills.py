@@ -1,0 +1,76 @@
+"""Ranges, filled tensors, diagonals and triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import check_shape, of_rank, of_rank_at_least
+from nnefc.frontends.common.operators.ranges import arithmetic_sequence
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
+from nnefc.frontends.onnx.registry import Integers, operator
+from nnefc.frontends.onnx.tensors import dtype_of, type_name
+from nnefc.ir import DType
+
+
+@operator("Range", since=11, until=26)
+def range_11(make: OpBuilder, start: Operand, limit: Operand, delta: Operand) -> Any:
+    """start, start + delta, ... before `limit`."""
+    return arithmetic_sequence(make, start, limit, delta, start.type.dtype)
+
+
+@operator("Range", since=27)
+def range_(
+    make: OpBuilder, start: Operand, limit: Operand, delta: Operand, *, stash_type: int = 1
+) -> Any:
+    del stash_type  # the type in which numbers are computed, which are exact here
+    return range_11(make, start, limit, delta)
+
+
+@operator("ConstantOfShape", since=9)
+def constant_of_shape(make: OpBuilder, input: Integers, *, value: Operand | None = None) -> Any:
+    one = KnownTensor(np.zeros(1, np.float32), DType.FLOAT32) if value is None else value
+    if one.type.volume != 1:
+        message = f"value has shape {list(one.type.dims)}; one item is expected"
+        raise OperatorError("argument/constant_of_shape", message)
+    check_shape(make, "input", input, one.type.dtype)
+    return make.repeated(make.reshape(one, (1,) * len(input)), input)
+
+
+@operator("EyeLike", since=9)
+def eye_like(make: OpBuilder, input: Operand, *, dtype: int | None = None, k: int = 0) -> Any:
+    """1 on diagonal `k` of a matrix of the shape of the input, 0 elsewhere."""
+    rows, columns = of_rank("eye_like", "input", input, 2)
+    to = input.type.dtype if dtype is None else dtype_of(dtype)
+    if to is None:
+        raise OperatorError("onnx/unsupported", f"items of type {type_name(dtype or 0)}")
+    column, diagonal = _column_and_diagonal(make, rows, columns, k)
+    return make.cast(make("eq", column, diagonal), to)
+
+
+@operator("Trilu", since=14)
+def trilu(make: OpBuilder, input: Operand, k: Operand | None = None, *, upper: bool = True) -> Any:
+    """The upper or lower triangle of matrices from diagonal `k`, zeros elsewhere."""
+    *_, rows, columns = of_rank_at_least("trilu", "input", input, 2)
+    if k is not None and k.type.volume != 1:
+        raise OperatorError("argument/trilu", f"k has shape {list(k.type.dims)}")
+    first: Operand | int = 0 if k is None else make.cast(make.reshape(k, ()), DType.INT64)
+    if isinstance(first, KnownTensor) and not first.is_symbolic:
+        first = first.array.item()
+    column, diagonal = _column_and_diagonal(make, rows, columns, first)
+    mask = make("ge" if upper else "le", column, diagonal)
+    mask = make.aligned_right(mask, input.type.rank)
+    return make("select", mask, input, make.cast(operand(0), input.type.dtype))
+
+
+def _column_and_diagonal(
+    make: OpBuilder, rows: int, columns: int, k: Operand | int
+) -> tuple[Operand, Operand]:
+    """The number of each column [1, columns], and that of diagonal `k` in each row [rows, 1]."""
+    column = make.reshape(make.iota(columns), (1, columns))
+    if isinstance(k, int):
+        k = min(max(k, -rows), columns)  # against overflow; the result is the same
+        return column, make.reshape(make.iota(rows, k), (rows, 1))
+    return column, make("add", make.reshape(make.iota(rows), (rows, 1)), k)
