@@ -1,4 +1,4 @@
-"""Arithmetic sequences."""
+"""Arithmetic sequences whose bounds are known."""
 
 from __future__ import annotations
 

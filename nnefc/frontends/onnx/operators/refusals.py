@@ -23,6 +23,19 @@ refuse(
     "ImageDecoder",
 )
 refuse(
+    "ONNX has removed this experimental operator",
+    "ATen",
+    "Affine",
+    "Crop",
+    "DynamicSlice",
+    "GRUUnit",
+    "GivenTensorFill",
+    "ImageScaler",
+    "ParametricSoftplus",
+    "Scale",
+    "ScaledTanh",
+)
+refuse(
     "dictionaries and strings are not supported; map them to numbers before the model runs",
     "CastMap",
     "CategoryMapper",

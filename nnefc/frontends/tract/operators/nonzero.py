@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
-import numpy as np
-
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operand_checks import of_rank_at_least, take_room
-from nnefc.frontends.common.operators.nonzero import nonzero_first
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.common.operand_checks import of_rank_at_least
+from nnefc.frontends.common.operators.nonzero import nonzero_positions
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tract.registry import operator, refuse
 from nnefc.frontends.tract.resources import json_value
-from nnefc.ir import DType, Value
 
 
 @operator("tract_onnx")
@@ -24,24 +20,8 @@ def tract_onnx_non_zero(make: OpBuilder, input: Operand, count_symbol: str = "")
     The result has room for all items; the graph counts the valid columns.
     """
     del count_symbol
-    dims = of_rank_at_least("non_zero", "input", input, 1)
-    volume = math.prod(dims)
-    take_room(make.budget, volume)
-    if isinstance(input, KnownTensor):
-        indices = np.stack(np.nonzero(input.array)).astype(np.int64)
-        return KnownTensor(indices.reshape(len(dims), -1), DType.INT64)
-    flat = make.reshape(input, (volume,))
-    is_set = flat if flat.type.dtype is DType.BOOL else make("ne", flat, 0)
-    where, count = nonzero_first(make, is_set)
-    rows: list[Any] = []
-    for axis in range(len(dims)):
-        step = math.prod(dims[axis + 1 :])
-        index = make("remainder", make("div", where, step), dims[axis])
-        rows.append(make.reshape(index, (1, volume)))
-    result = make("concat", rows, axis=0) if len(rows) > 1 else rows[0]
-    assert isinstance(result, Value)
-    make.counted[result] = 1, make.value(count)
-    return result
+    of_rank_at_least("non_zero", "input", input, 1)
+    return nonzero_positions(make, input)
 
 
 # -- resources

@@ -20,6 +20,7 @@ from nnefc.frontends.common.binary_search import count_before
 from nnefc.frontends.common.op_builder import OpBuilder, converted
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.operators.axes import slice_in_dim
+from nnefc.frontends.common.operators.sums import running_sum
 from nnefc.frontends.common.values import (
     Array,
     KnownTensor,
@@ -29,7 +30,6 @@ from nnefc.frontends.common.values import (
     named_type,
     scalar,
 )
-from nnefc.frontends.tract.operators.sums import running_sum
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 from nnefc.ops.core.interface import sequence
