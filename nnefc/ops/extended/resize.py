@@ -92,9 +92,9 @@ def taps(extent: int, outputs: int, explicit: float | None, attributes: Mapping[
     """
     a, scale = attributes, _scale(extent, outputs, explicit)
     kind = np.float32 if a["interpolator"] == "nearest" else np.float64
-    at = _coordinates(extent, np.arange(outputs, dtype=kind), kind(scale), a["coord_transformer"])
+    at = coordinates(extent, np.arange(outputs, dtype=kind), kind(scale), a["coord_transformer"])
     if a["interpolator"] == "nearest":
-        index = _nearest(at, a["nearest_mode"])[:, None]
+        index = nearest_index(at, a["nearest_mode"])[:, None]
         return Taps(np.clip(index, 0, extent - 1), np.ones(index.shape))
     low = np.floor(at)
     offset = (at - low)[:, None]
@@ -111,7 +111,7 @@ def taps(extent: int, outputs: int, explicit: float | None, attributes: Mapping[
     return Taps(inside, weight)
 
 
-def _coordinates(extent: int, x: Array, scale: Any, transformer: str) -> Array:
+def coordinates(extent: int, x: Array, scale: Any, transformer: str) -> Array:
     """Coordinates in the input of the output items x, in the type of x."""
     one, half, outputs = x.dtype.type(1), x.dtype.type(0.5), x.size
     real_outputs = scale * x.dtype.type(extent)
@@ -133,7 +133,7 @@ def _coordinates(extent: int, x: Array, scale: Any, transformer: str) -> Array:
             return (x + half) / scale - half
 
 
-def _nearest(at: Array, mode: str) -> npt.NDArray[np.int64]:
+def nearest_index(at: Array, mode: str) -> npt.NDArray[np.int64]:
     """Coordinates rounded to whole numbers by the attribute `nearest_mode`."""
     half = at.dtype.type(0.5)
     low = np.floor(at)
