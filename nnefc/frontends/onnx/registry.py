@@ -39,6 +39,8 @@ STANDARD: Final = ""
 """The domain of the operators of ONNX itself, `ai.onnx`."""
 MICROSOFT: Final = "com.microsoft"
 NEWEST: Final = 1 << 30
+CONSUMED_INPUTS: Final = "consumed_inputs"
+"""An attribute of version 1, which permits to compute in place; no function has it."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -149,6 +151,8 @@ def bind(
         positional += [parameters.rest(value) for value in inputs[most:]]
     named: dict[str, Any] = {}
     for name, value in attributes.items():
+        if name == CONSUMED_INPUTS:
+            continue
         parameter = parameters.attributes.get(name)
         if parameter is None:
             hint = suggestion(name, parameters.attributes)

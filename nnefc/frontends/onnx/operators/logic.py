@@ -1,0 +1,75 @@
+"""Comparisons, logical and bitwise operators, and the choice between two tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.onnx.broadcasting import aligned, binary, check_same_type, constant
+from nnefc.frontends.onnx.operators.arithmetic import named_operation, register_binary
+from nnefc.frontends.onnx.registry import operator
+from nnefc.ir import DType
+
+_SINCE_1: Final = {
+    "Equal": "eq", "Greater": "gt", "Less": "lt", "And": "and", "Or": "or", "Xor": "xor",
+}  # fmt: skip
+_SINCE_7: Final = {
+    "GreaterOrEqual": "ge", "LessOrEqual": "le",
+    "BitwiseAnd": "bitand", "BitwiseOr": "bitor", "BitwiseXor": "bitxor",
+}  # fmt: skip
+
+for _name, _operation in _SINCE_1.items():
+    register_binary(_name, named_operation(_operation))
+for _name, _operation in _SINCE_7.items():
+    register_binary(_name, named_operation(_operation), before=False)
+
+
+@operator("Not")
+def not_(make: OpBuilder, X: Operand) -> Any:
+    return make("not", X)
+
+
+@operator("BitwiseNot", since=18)
+def bitwise_not(make: OpBuilder, X: Operand) -> Any:
+    return make("bitnot", X)
+
+
+@operator("BitShift", since=11)
+def bit_shift(make: OpBuilder, X: Operand, Y: Operand, *, direction: str) -> Any:
+    """X shifted by Y bits; 0 where Y is at least the number of bits."""
+    operation = {"LEFT": "shift_left", "RIGHT": "shift_right"}.get(direction)
+    if operation is None:
+        message = f"direction is 'LEFT' or 'RIGHT', not {direction!r}"
+        raise OperatorError("onnx/arguments", message)
+    bits = 8 * X.type.dtype.itemsize
+    if isinstance(Y, KnownTensor) and np.all(Y.array < bits):
+        return binary(make, operation, X, Y)
+    check_same_type(X, Y)
+    x, y = aligned(make, X, Y)
+    fits = make("lt", y, constant(y, bits))
+    shifted = make(operation, x, make("select", fits, y, constant(y, 0)))
+    return make("select", fits, shifted, constant(x, 0))
+
+
+@operator("IsNaN", since=9)
+def is_nan(make: OpBuilder, X: Operand) -> Any:
+    return make("is_nan", X)
+
+
+@operator("IsInf", since=10)
+def is_inf(
+    make: OpBuilder, X: Operand, *, detect_negative: bool = True, detect_positive: bool = True
+) -> Any:
+    return make("is_inf", X, detect_positive=detect_positive, detect_negative=detect_negative)
+
+
+@operator("Where", since=9)
+def where(make: OpBuilder, condition: Operand, X: Operand, Y: Operand) -> Any:
+    check_same_type(X, Y)
+    if condition.type.dtype is not DType.BOOL:
+        message = f"the condition must be a tensor of bool, not of {condition.type.dtype}"
+        raise OperatorError("onnx/type", message)
+    return make("select", *aligned(make, condition, X, Y))
