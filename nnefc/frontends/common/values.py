@@ -288,8 +288,8 @@ def operand(value: Any) -> Operand:
         raise OperatorError("tract/quantized", "this operator does not take quantized tensors")
     if isinstance(value, tuple):
         return _stacked(value)  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(value, UnboundSymbol | StringTensor | ComplexTensor):
-        raise value.wrong
+    if isinstance(wrong := getattr(value, "wrong", None), OperatorError):
+        raise wrong
     if value is None:
         raise OperatorError("tract/argument", "an operand is missing")
     raise OperatorError("tract/argument", f"{_described(value)} is no tensor")
@@ -337,8 +337,8 @@ def integers(value: Any) -> tuple[Dim, ...]:
 
 
 def _not_known(value: Any, what: str) -> OperatorError:
-    if isinstance(value, UnboundSymbol | StringTensor | ComplexTensor):
-        return value.wrong
+    if isinstance(wrong := getattr(value, "wrong", None), OperatorError):
+        return wrong
     if isinstance(value, Value):
         which = f"'{value.name}'" if value.name else "this tensor"
         return OperatorError(

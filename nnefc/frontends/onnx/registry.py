@@ -22,7 +22,14 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nnefc.frontends.common.values import Operand, OperatorError, integers, operand, scalar
+from nnefc.frontends.common.values import (
+    Operand,
+    OperatorError,
+    StringTensor,
+    integers,
+    operand,
+    scalar,
+)
 from nnefc.frontends.onnx import operators as operator_modules
 from nnefc.ops.tools.suggest import suggestion
 
@@ -213,7 +220,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         float: scalar,
         bool: _flag,
         str: _text,
-        Operand: operand,
+        Operand: _tensor,
         Integers: integers,
         Floats: _floats,
         Strings: _texts,
@@ -225,7 +232,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
     if len(members) == 1:
         return _converter(members[0])
     if set(members) == set(typing.get_args(Operand)):
-        return operand
+        return _tensor
     if isinstance(hint, type):
         return _instance_of(hint)
     raise TypeError(f"no argument can be converted to {hint}")
@@ -233,6 +240,12 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
 
 def _itself(value: Any) -> Any:
     return value
+
+
+def _tensor(value: Any) -> Operand:
+    if isinstance(value, StringTensor):
+        raise OperatorError("onnx/unsupported", value.wrong.message)
+    return operand(value)
 
 
 def _instance_of(type_: type) -> Callable[[Any], Any]:

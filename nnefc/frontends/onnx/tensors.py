@@ -51,7 +51,9 @@ class StorageTensor:
     @property
     def wrong(self) -> OperatorError:
         name = type_name(self.elem_type)
-        return OperatorError("onnx/type", f"a tensor of {name} cannot be an operand here")
+        message = f"a tensor of {name} cannot be an operand or a result here"
+        hint = "Cast and DequantizeLinear make numbers of it"
+        return OperatorError("onnx/unsupported", message, hint)
 
 
 Constant = KnownTensor | StorageTensor | StringTensor | ComplexTensor

@@ -39,18 +39,23 @@ def bitwise_not(make: OpBuilder, X: Operand) -> Any:
 
 @operator("BitShift", since=11)
 def bit_shift(make: OpBuilder, X: Operand, Y: Operand, *, direction: str) -> Any:
-    """X shifted by Y bits; 0 where Y is at least the number of bits."""
+    """X shifted by Y bits, or by all bits where Y is negative or greater than their number."""
     operation = {"LEFT": "shift_left", "RIGHT": "shift_right"}.get(direction)
     if operation is None:
         message = f"direction is 'LEFT' or 'RIGHT', not {direction!r}"
         raise OperatorError("onnx/arguments", message)
-    bits = 8 * X.type.dtype.itemsize
-    if isinstance(Y, KnownTensor) and np.all(Y.array < bits):
+    dtype = X.type.dtype
+    bits = 8 * dtype.itemsize
+    if isinstance(Y, KnownTensor) and np.all((Y.array >= 0) & (Y.array < bits)):
         return binary(make, operation, X, Y)
     check_same_type(X, Y)
     x, y = aligned(make, X, Y)
     fits = make("lt", y, constant(y, bits))
-    shifted = make(operation, x, make("select", fits, y, constant(y, 0)))
+    if dtype.is_signed:
+        fits = make("and", fits, make("ge", y, constant(y, 0)))
+    shifted = make(operation, x, make("select", fits, y, constant(y, bits - 1)))
+    if dtype.is_signed and direction == "RIGHT":
+        return shifted
     return make("select", fits, shifted, constant(x, 0))
 
 
