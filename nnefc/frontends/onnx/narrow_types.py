@@ -7,6 +7,7 @@ for 8-bit floating point and for microscaling.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ from onnx import TensorProto, helper
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant
-from nnefc.frontends.onnx.tensors import StorageTensor, type_name
+from nnefc.frontends.onnx.tensors import StorageTensor
 from nnefc.ir import DType
 
 
@@ -52,7 +53,7 @@ class NarrowFloat:
     has_nan: bool = True
 
 
-FLOATS: Final = {
+FLOATS: Final[Mapping[int, NarrowFloat]] = {
     TensorProto.FLOAT8E4M3FN: NarrowFloat(3, -6, 448.0),
     TensorProto.FLOAT8E4M3FNUZ: NarrowFloat(3, -7, 240.0),
     TensorProto.FLOAT8E5M2: NarrowFloat(2, -14, 57344.0, has_infinity=True),
@@ -62,7 +63,7 @@ FLOATS: Final = {
     TensorProto.FLOAT6E3M2: NarrowFloat(2, -2, 28.0, has_nan=False),
 }
 """Formats that round to nearest, ties to even."""
-INTEGER_BITS: Final = {
+INTEGER_BITS: Final[Mapping[int, tuple[int, DType]]] = {
     TensorProto.INT4: (4, DType.INT8),
     TensorProto.UINT4: (4, DType.UINT8),
     TensorProto.INT2: (2, DType.INT8),
@@ -175,8 +176,3 @@ def _rounded_to_powers(make: OpBuilder, x: Operand, saturate: bool, round_mode: 
         outside = make("or", make("lt", power, low), make("gt", power, high))
         result = make("select", outside, nan, power)
     return make("select", make("is_nan", wide), nan, result)
-
-
-def name_of(elem_type: int) -> str:
-    """The name of a type in messages."""
-    return type_name(elem_type).lower()

@@ -1,4 +1,4 @@
-"""Activation functions.
+"""Activation functions of one operand, limits and thresholds.
 
 Formulas of several operations are computed in float32 for 16-bit floats, as onnxruntime does.
 """
@@ -256,7 +256,7 @@ def bias_gelu(make: OpBuilder, A: Operand, B: Operand) -> Any:
 @operator("FastGelu", domain=MICROSOFT)
 def fast_gelu(make: OpBuilder, X: Operand, bias: Operand | None = None) -> Any:
     """The approximation of Gelu by tanh, of X + bias."""
-    if bias is not None:
-        check_same_type(X, bias)
-        X = make("add", *aligned(make, X, bias))
-    return gelu(make, X, approximate="tanh")
+    if bias is None:
+        return gelu(make, X, approximate="tanh")
+    check_same_type(X, bias)
+    return gelu(make, make("add", *aligned(make, X, bias)), approximate="tanh")
