@@ -10,6 +10,7 @@ from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.common.extents import NoValue, extent_of
 from nnefc.frontends.common.graph_outputs import add_counts, add_output
+from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.values import EmptyTensor, OperatorError, operand
@@ -31,6 +32,7 @@ def build_graph(
     given: Mapping[str, int],
     lifted: Mapping[str, int] | None,
     names: VariableNames,
+    states: GraphStates,
     diagnostics: Diagnostics,
 ) -> Graph:
     """The graph of a model for input `shapes` by name; raises NnefError with all errors.
@@ -42,6 +44,7 @@ def build_graph(
         given: Values of symbols beside those that `shapes` determine.
         lifted: Values of the other symbols, which may be symbolic (`nnefc.symbolic.integers`).
         names: The names of variables, shared by all graphs of the model.
+        states: The states of random number generators.
         diagnostics: Receives warnings and errors.
     """
     values: Mapping[str, int] = bind(signature, shapes, given)
@@ -50,7 +53,7 @@ def build_graph(
         shapes = evaluated_shapes(signature, shapes, values)
     graph = Graph(model.graph.name or "graph")
     budget = Budget(model.limits, len(model.text))
-    evaluator = GraphEvaluator(model, graph, names, budget, diagnostics)
+    evaluator = GraphEvaluator(model, graph, names, budget, diagnostics, states)
     scope = Scope(model.opsets)
     _add_inputs(model, signature, shapes, values, evaluator, scope, diagnostics)
     diagnostics.raise_errors()
@@ -63,6 +66,7 @@ def build_graph(
     except RecursionError:
         diagnostics.error("limit/recursion", "functions nest too deeply", model.place)
     diagnostics.raise_errors()
+    states.add_inputs(graph)
     _add_outputs(model, evaluator, scope, diagnostics)
     diagnostics.raise_errors()
     return graph
@@ -149,4 +153,5 @@ def _add_outputs(
             except OperatorError as wrong:
                 message = f"output '{output.name}': {wrong.message}"
                 diagnostics.error(wrong.rule, message, model.place, hint=wrong.hint)
+    evaluator.states.add_outputs(make)
     add_counts(make)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from onnx import FunctionProto, GraphProto, NodeProto
 
 from nnefc.frontends.common.budget import Budget, Exhausted
+from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import KnownTensor, OperatorError
@@ -44,6 +45,7 @@ class GraphEvaluator:
         names: VariableNames,
         budget: Budget,
         diagnostics: Diagnostics,
+        states: GraphStates,
     ) -> None:
         self.model = model
         self.root = graph
@@ -51,6 +53,7 @@ class GraphEvaluator:
         self.names = names
         self.budget = budget
         self.diagnostics = diagnostics
+        self.states = states
         self.make = OpBuilder(graph, budget)
         self.make.evaluator = self
         self._taken: dict[str, int] = {}
@@ -61,7 +64,7 @@ class GraphEvaluator:
         `diagnostics`: receives its errors; by default that of this evaluator.
         """
         diagnostics = diagnostics or self.diagnostics
-        other = GraphEvaluator(self.model, graph, self.names, self.budget, diagnostics)
+        other = GraphEvaluator(self.model, graph, self.names, self.budget, diagnostics, self.states)
         other.root, other._taken = self.root, self._taken
         other.make.location = self.make.location
         return other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -30,6 +31,8 @@ class OnnxModel:
         self.limits = limits
         self.text = outline
         self.proto = _parsed(outline, self.place)
+        self.entropy = int.from_bytes(os.urandom(8), "little")
+        """The seed of random number generators without one."""
         self.tensors = tensors
         self._initializers: dict[int, tuple[TensorProto, Constant]] = {}
         """Initializers by the identity of their messages, which must live on for that."""

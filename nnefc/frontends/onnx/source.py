@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.common.graph_names import output_names
+from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.symbolic_source import SymbolicSource
@@ -38,7 +39,7 @@ class OnnxSource(SymbolicSource):
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
-        """Empty: a model keeps no states."""
+        """Empty: the only states are those of random number generators."""
         return {}
 
     def with_symbols(self, values: Mapping[str, int]) -> OnnxSource:
@@ -91,12 +92,15 @@ class OnnxSource(SymbolicSource):
     ) -> Graph:
         """The graph for input `shapes` by name; raises NnefError with all errors.
 
+        `states`: shapes of the stored states of random number generators; they follow the inputs
+        of the model, and their new values its outputs.
         `lifted`: values of the symbols, which may be symbolic (`nnefc.symbolic.integers`).
         """
         diagnostics = diagnostics or Diagnostics(limit=self.model.limits.errors)
         self.require_inputs(shapes)
+        stored = GraphStates(states or {})
         graph = build_graph(
-            self.model, self.signature, shapes, self.given, lifted, self._names, diagnostics
+            self.model, self.signature, shapes, self.given, lifted, self._names, stored, diagnostics
         )
         for name, variable in graph.variables.items():
             if variable.data is not None and self.model.tensors.has_no_data(variable.data):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from nnefc.frontends.common import bind_symbols
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.common.extents import names_of
+from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.sample_shapes import sample_shapes
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.tract.declared_operators import evaluation_context, report_unknown
@@ -51,9 +52,9 @@ def elaborate(
         shapes = bind_symbols.evaluated_shapes(signature, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
-    model = ModelContext(graph, document, shapes, states, types, weights, limits, in_place)
+    stored = GraphStates(states, capacity)
+    model = ModelContext(graph, document, shapes, stored, types, weights, limits, in_place)
     model.symbols, model.source_state = values, source_state or SourceState()
-    model.capacity = capacity
     budget = Budget(limits, len(document.source.text))
     context = evaluation_context(document, signature, model, types, budget, diagnostics)
     _require_symbols(signature, values, shapes, diagnostics)

@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from nnefc.frontends.common.graph_names import room_for, state_name
 from nnefc.frontends.common.graph_outputs import add_counts, add_output
+from nnefc.frontends.common.graph_states import GraphStates, add_inputs
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     ComplexTensor,
@@ -25,8 +25,7 @@ from nnefc.frontends.common.values import (
 from nnefc.frontends.tract.evaluation_context import BROKEN, Scope
 from nnefc.frontends.tract.quantization import dequantize, quantize
 from nnefc.frontends.tract.weights import Weights
-from nnefc.ir import DType, Graph, State, TensorType, Value
-from nnefc.ops.extended import append
+from nnefc.ir import Graph, TensorType, Value
 from nnefc.support.limits import Limits, how_to_raise
 from nnefc.symbolic.integers import is_symbolic
 from nnefc.syntax import ast
@@ -42,23 +41,6 @@ class SourceState:
     """The axis along which each growing state grows, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class PriorState:
-    """The value of a state after the previous call: an input, valid in its first items."""
-
-    value: Value
-    dims: tuple[int, ...]
-    """The shape of the valid items."""
-
-
-class _StateUpdate(NamedTuple):
-    """How a call changes a state: it returns a new value `after`, or appends along `axis`."""
-
-    before: Value | None
-    after: Operand | None
-    axis: int | None = None
-
-
 class ModelContext:
     """The model that operators belong to: it makes inputs and states, and holds the weights."""
 
@@ -67,7 +49,7 @@ class ModelContext:
         graph: Graph,
         document: ast.Document,
         shapes: Mapping[str, Sequence[int]],
-        states: Mapping[str, Sequence[int]],
+        states: GraphStates,
         quantized: Mapping[str, DatumType],
         weights: Weights,
         limits: Limits,
@@ -78,8 +60,6 @@ class ModelContext:
         self.limits = limits
         self.in_place = in_place
         """Whether growing states append to the memory of their inputs."""
-        self.capacity: int | None = None
-        """The extent of that memory along the axis; None: with room for the items of the call."""
         self.container = weights.container
         self.inputs: dict[str, Value | QuantizedTensor | KnownTensor] = {}
         self.symbols: Mapping[str, int] = {}
@@ -89,16 +69,13 @@ class ModelContext:
         self._parameters = [p.name for p in document.graph.parameters]
         self._quantized = quantized
         self._shapes = shapes
-        self._states = states
-        self._updates: dict[str, _StateUpdate] = {}
-        """By the name of the state, in the order of the operators."""
+        self.states = states
         self._names: Counter[str] = Counter()
-        self._unnamed: Counter[str] = Counter()
 
     @property
     def is_symbolic(self) -> bool:
         """Whether extents of the graph are symbolic, so that it serves several shapes."""
-        extents = [extent for shape in self._states.values() for extent in shape]
+        extents = [extent for shape in self.states.shapes.values() for extent in shape]
         return is_symbolic([*self.symbols.values(), *extents])
 
     def free_name(self, name: str) -> str:
@@ -149,49 +126,6 @@ class ModelContext:
             message = f"'{name}' has {nbytes:,} bytes, more than {self.limits.tensor_bytes:,}"
             raise OperatorError("limit/tensor", message, how_to_raise("tensor_bytes"))
 
-    def state_name(self, kind: str) -> str:
-        """A name for a state that the document does not name."""
-        self._unnamed[kind] += 1
-        return f"{kind}_{self._unnamed[kind]}"
-
-    def prior_state(
-        self,
-        name: str,
-        dtype: DType,
-        rank: int | None = None,
-        room: tuple[int, int] | None = None,
-    ) -> PriorState | None:
-        """The input that holds a state; None if no call has stored it yet.
-
-        `rank`: the rank that the state must have.  `room`: (axis, n) if the input has memory for at
-        least n more items along an axis.  Raises OperatorError for a state of another rank, or one
-        that another operator stores.
-        """
-        shape = self._states.get(name)
-        if name in self._updates:
-            raise OperatorError("tract/state", f"two operators store the state '{name}'")
-        if shape is None:
-            return None
-        dims = tuple(shape)
-        if rank is not None and len(dims) != rank:
-            message = f"the state '{name}' has shape {list(dims)}, but must have rank {rank}"
-            raise OperatorError("input/state", message)
-        if room is not None:
-            dims = room_for(dims, *room, self.capacity)
-        return PriorState(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
-
-    def store_state(self, name: str, before: PriorState | None, after: Operand) -> None:
-        """Make `after` the value of a state in the next call."""
-        self._updates[name] = _StateUpdate(before and before.value, after)
-
-    def append_to_state(
-        self, make: OpBuilder, name: str, before: PriorState, more: Operand, axis: int
-    ) -> None:
-        """Append `more` along an axis to a state whose input has room for it."""
-        self._updates[name] = _StateUpdate(before.value, None, axis)
-        if more.type.dims[axis] > 0:
-            make(append.NAME, before.value, more, axis=axis, begin=before.dims[axis])
-
     def quantize(self, make: OpBuilder, value: Any, datum: DatumType) -> QuantizedTensor:
         """A value quantized to `datum`; unchanged if it has that type, scale and zero point."""
         scale = datum.scale or 1.0
@@ -209,11 +143,9 @@ class ModelContext:
     def connect(self, document: ast.Document, scope: Scope, make: OpBuilder) -> list[OperatorError]:
         """Add the inputs, outputs, states and counts to the graph; returns the errors."""
         wrong = self._connect_inputs()
-        for update in self._updates.values():
-            if update.before is not None:
-                self._add_input(update.before)
+        self.states.add_inputs(self.graph)
         wrong += self._connect_results(document, scope, make)
-        self._connect_states(make)
+        self.states.add_outputs(make)
         add_counts(make)
         return wrong
 
@@ -259,18 +191,7 @@ class ModelContext:
                     wrong.append(OperatorError(what.rule, message, what.hint))
         return wrong
 
-    def _connect_states(self, make: OpBuilder) -> None:
-        """Add the new values of states as outputs, and all states to the graph."""
-        for name, (before, after, axis) in self._updates.items():
-            output = None
-            if after is not None:
-                output = len(self.graph.outputs)
-                self.graph.add_output(make.value(after, may_be_empty=True), state_name(name))
-            taken = None if before is None else before.index
-            self.graph.states.append(State(name, taken, output, axis))
-
     def _add_input(self, value: Any) -> None:
         tensor = value.codes if isinstance(value, QuantizedTensor) else value
         assert isinstance(tensor, Value)
-        tensor.index = len(self.graph.inputs)
-        self.graph.inputs.append(tensor)
+        add_inputs(self.graph, [tensor])

@@ -7,16 +7,15 @@ from typing import Any, Final
 
 from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import DatumType, Operand, OperatorError
+from nnefc.frontends.common.values import DatumType, OperatorError
 from nnefc.frontends.tract.declared_operators import evaluation_context, report_unknown
 from nnefc.frontends.tract.declared_symbols import signature_of
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.evaluation_context import Scope
-from nnefc.frontends.tract.model_context import ModelContext, PriorState
+from nnefc.frontends.tract.model_context import ModelContext
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
 from nnefc.frontends.tract.render_template import rendered, texts_of
 from nnefc.frontends.tract.weights import Weights
-from nnefc.ir import DType
 from nnefc.support.errors import Diagnostics
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse
@@ -36,8 +35,8 @@ class Submodel(ModelContext):
         quantized: Mapping[str, DatumType],
         weights: Weights,
     ) -> None:
-        super().__init__(outer.graph, document, {}, {}, quantized, weights, outer.limits)
-        self.in_place, self.capacity = outer.in_place, outer.capacity
+        states, limits, in_place = outer.states, outer.limits, outer.in_place
+        super().__init__(outer.graph, document, {}, states, quantized, weights, limits, in_place)
         self.source_state = outer.source_state
         self._outer = outer
         self._given = given
@@ -50,26 +49,6 @@ class Submodel(ModelContext):
         if name not in self._given:
             raise OperatorError("tract/submodel", f"input '{name}' is not given")
         return self._given[name]
-
-    def prior_state(
-        self,
-        name: str,
-        dtype: DType,
-        rank: int | None = None,
-        room: tuple[int, int] | None = None,
-    ) -> PriorState | None:
-        return self._outer.prior_state(name, dtype, rank, room)
-
-    def state_name(self, kind: str) -> str:
-        return self._outer.state_name(kind)
-
-    def store_state(self, name: str, before: PriorState | None, after: Operand) -> None:
-        self._outer.store_state(name, before, after)
-
-    def append_to_state(
-        self, make: OpBuilder, name: str, before: PriorState, more: Operand, axis: int
-    ) -> None:
-        self._outer.append_to_state(make, name, before, more, axis)
 
 
 def submodel(outer: ModelContext, make: OpBuilder, label: str, inputs: Sequence[Any]) -> Any:

@@ -72,7 +72,7 @@ def reference_results(graph: Graph, inputs: Sequence[Any]) -> list[np.ndarray[An
     """The results of a graph by the reference interpreter, cut to their counted items."""
     named = {value.name: np.asarray(x) for value, x in zip(graph.inputs, inputs, strict=False)}
     outputs = list(evaluate(graph, named).outputs.values())
-    whole = len(outputs) - len(graph.counts)
+    whole = min([len(outputs) - len(graph.counts), *(s.output for s in graph.states if s.output)])
     for count in graph.counts:
         number = int(np.asarray(outputs[count.output]).reshape(()))
         outputs[count.of] = np.take(outputs[count.of], range(number), count.axis)

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.common.binary_search import count_before
 from nnefc.frontends.common.op_builder import OpBuilder, converted
 from nnefc.frontends.common.operand_checks import of_rank
+from nnefc.frontends.common.operators.binary_search import count_before
 from nnefc.frontends.common.values import (
     Array,
     KnownTensor,

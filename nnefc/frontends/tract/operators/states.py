@@ -31,7 +31,7 @@ def _cached(
     if window is None:
         model.source_state.growing_axes[name] = axis
     room = (axis, x.type.dims[axis]) if in_place else None
-    before = model.prior_state(name, x.type.dtype, x.type.rank, room)
+    before = model.states.prior(name, x.type.dtype, x.type.rank, room)
     after = x
     if before is not None and _others(before.dims, axis) != _others(x.type.dims, axis):
         message = f"the state '{name}' has shape {list(before.dims)}, the input {list(x.type.dims)}"
@@ -41,12 +41,12 @@ def _cached(
         if x.type.dims[axis] > 0:
             after = make("concat", [after, x], axis=axis)
     if before is not None and in_place:
-        model.append_to_state(make, name, before, x, axis)
+        model.states.append(make, name, before, x, axis)
         return after
     if window is not None:
         extent = after.type.dims[axis]
         after = slice_in_dim(make, after, axis, max(0, extent - window), extent)
-    model.store_state(name, before, after)
+    model.states.store(name, before, after)
     return after
 
 
@@ -119,7 +119,7 @@ def _cached_attention(
         raise OperatorError("argument/sdpa", f"k and v must have the same rank, not {ranks}")
     model = make.evaluator.context.model
     keys, values = (
-        _cached(make, model.state_name(f"{which}_cache"), x, at, window)
+        _cached(make, model.states.free_name(f"{which}_cache"), x, at, window)
         for which, x in (("key", k), ("value", v))
     )
     return tract_transformers_sdpa(make, q, keys, values, None, scale)
@@ -194,8 +194,8 @@ def _running_norm(
     """
     at = normalize_axis(axis, x.type.rank)
     model = make.evaluator.context.model
-    name = "" if stateless else model.state_name("running_mean")
-    before = None if stateless else model.prior_state(name, initial.type.dtype)
+    name = "" if stateless else model.states.free_name("running_mean")
+    before = None if stateless else model.states.prior(name, initial.type.dtype)
     order = (at, *(i for i in range(x.type.rank) if i != at))
     series = make.transpose(x, order)
     steps = series.type.dims[0]
@@ -224,7 +224,7 @@ def _running_norm(
         mean = finals[0]
         pieces += stacked
     if not stateless:
-        model.store_state(name, before, mean)
+        model.states.store(name, before, mean)
     if not pieces:
         return x
     y = pieces[0] if len(pieces) == 1 else make("concat", pieces, axis=0)
