@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.frontends.common.values import Array, OperatorError
 from nnefc.ir import DType, Graph, TensorType, Value
@@ -13,10 +14,14 @@ if TYPE_CHECKING:
     from nnefc.frontends.common.op_builder import OpBuilder
 
 
+_OTHER: Final = re.compile(r"[^-\w./\\]", re.ASCII)
+"""Characters that labels of NNEF do not have."""
+
+
 class VariableNames:
     """The names of the variables of a model, by label.
 
-    Variable names of a graph are case-insensitive; labels of tract and names of ONNX are not.
+    Names are case-insensitive and have few characters, unlike labels of tract and names of ONNX.
     """
 
     def __init__(self) -> None:
@@ -24,11 +29,12 @@ class VariableNames:
         """Labels by name in lower case."""
 
     def name(self, label: str) -> str:
-        """The variable name of a label, numbered if it differs from another label in case only."""
-        name, number = label, 1
+        """The variable name of a label: `_` replaces other characters, numbers tell equal names."""
+        plain = _OTHER.sub("_", label) or "_"
+        name, number = plain, 1
         while self._labels.setdefault(name.lower(), label) != label:
             number += 1
-            name = f"{label}_{number}"
+            name = f"{plain}_{number}"
         return name
 
     def label(self, name: str) -> str:
