@@ -21,6 +21,7 @@ from tests.helpers.examples import register
 from tests.helpers.tiers import is_slow
 
 if TYPE_CHECKING:
+    from nnefc.runtime.cache.claim import Claim
     from tests.helpers.artifacts.c_programs import Emitted
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -105,6 +106,11 @@ class ChoiceFiles:
     def write_file(self, name: str, data: bytes) -> bool:
         (self.folder / name).write_bytes(data)
         return True
+
+    def claim_file(self, name: str) -> Claim | None:
+        from nnefc.runtime.cache.claim import claim
+
+        return claim(str(self.folder / f"{name}.lock"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -59,4 +59,14 @@ def claim(path: str) -> Claim | None:
         os.close(handle)
         is_claimed = error.errno in (errno.EAGAIN, errno.EACCES)
         return None if is_claimed else Claim(path, None)
+    if not _is_at(handle, path):  # its owner has removed the file since it was opened
+        os.close(handle)
+        return None
     return Claim(path, handle)
+
+
+def _is_at(handle: int, path: str) -> bool:
+    """Whether an open file still has its path."""
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    return False

@@ -58,12 +58,17 @@ def store_kernel(key: Key, code: bytes) -> None:
 
 def claim_kernel(key: Key) -> Claim | None:
     """Claim an entry before making it; None if another process is making it."""
+    return claim_file(key.name)
+
+
+def claim_file(name: str) -> Claim | None:
+    """Claim a file of the cache before replacing it; None if another process has claimed it."""
     from nnefc.runtime.cache import claim
 
     folder = _folder()
     if folder is None or folder.failed:
         return claim.Claim("", None)
-    return claim.claim(folder.path_of(key.name + claim.SUFFIX))
+    return claim.claim(folder.path_of(name + claim.SUFFIX))
 
 
 def read_file(name: str) -> bytes | None:

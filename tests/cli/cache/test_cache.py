@@ -221,7 +221,7 @@ def test_verify_reports_and_repairs_damaged_entries(cli: Cli, folder: Path) -> N
 def test_clear_removes_old_or_all_entries(cli: Cli, folder: Path) -> None:
     for number in range(3):
         kernel_cache.store_kernel(key(f"({number},)"), b"code")
-    (folder / "methods-1.json").write_text("{}")
+    (folder / "algorithms-1.json").write_text("{}")
     abandoned, fresh = folder / f"{PARTIAL}old", folder / f"{PARTIAL}new"
     for path in (abandoned, fresh):
         path.touch()
@@ -236,7 +236,7 @@ def test_clear_removes_old_or_all_entries(cli: Cli, folder: Path) -> None:
     assert not abandoned.exists()
     facts = json.loads(cli("cache", "clear", "--json").out)
     assert (facts["removed"], facts["left"]) == (2, 0)
-    assert sorted(folder.iterdir()) == [fresh, folder / "methods-1.json"]
+    assert sorted(folder.iterdir()) == [fresh, folder / "algorithms-1.json"]
     assert cli("cache", "clear").out == "removed 0 entries, 0 B\n"
 
 

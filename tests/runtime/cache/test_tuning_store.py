@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nnefc.runtime.cache import kernel_cache, tuning_store
+from tests.conftest import ChoiceFiles
 
 
 def test_stored_algorithms_are_merged(store: Path) -> None:
@@ -19,12 +22,46 @@ def test_stored_algorithms_are_merged(store: Path) -> None:
     assert tuning_store.load_algorithms(2) == {}
 
 
-@pytest.mark.parametrize("methods", [["direct"], None, {"a": 1, "b": None}])
-def test_damaged_tunings_are_ignored(store: Path, methods: object) -> None:
+def test_processes_that_tune_at_once_lose_no_result(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Locks exclude threads like processes."""
+    load = tuning_store.load_algorithms
+
+    def slow_load(threads: int) -> dict[str, str]:
+        loaded = load(threads)
+        time.sleep(0.05)
+        return loaded
+
+    monkeypatch.setattr(tuning_store, "load_algorithms", slow_load)
+    workers = [
+        threading.Thread(target=tuning_store.store_algorithms, args=(1, {name: "direct"}))
+        for name in "abcd"
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert load(1) == dict.fromkeys("abcd", "direct")
+
+
+def test_a_file_that_stays_claimed_is_written(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hangs must not keep others from storing."""
+    monkeypatch.setattr(tuning_store, "_PATIENCE_SECONDS", 0.05)
+
+    def claim_file(_: object, name: str) -> None:
+        del name
+
+    monkeypatch.setattr(ChoiceFiles, "claim_file", claim_file)
+    assert tuning_store.store_algorithms(1, {"a": "direct"})
+
+
+@pytest.mark.parametrize("algorithms", [["direct"], None, {"a": 1, "b": None}])
+def test_damaged_tunings_are_ignored(store: Path, algorithms: object) -> None:
     tuning_store.store_algorithms(1, {"a": "direct"})
     (file,) = store.iterdir()
     facts = json.loads(file.read_text())
-    facts["tunings"][0]["methods"] = methods
+    facts["tunings"][0]["algorithms"] = algorithms
     file.write_text(json.dumps(facts))
     assert tuning_store.load_algorithms(1) == {}
 
@@ -60,14 +97,14 @@ def test_nothing_is_stored_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 3},
+        {"version": 4},
         {"version": None},
         {"machine": {"processor": "another"}},
         {"machine": None},
-        {"tunings": {"methods": {"a": "direct"}}},
+        {"tunings": {"algorithms": {"a": "direct"}}},
         {"tunings": None},
-        {"tunings": [1, {"methods": {"a": "direct"}}]},
-        {"tunings": [{"kernels": ["other"], "methods": {"a": "direct"}}]},
+        {"tunings": [1, {"algorithms": {"a": "direct"}}]},
+        {"tunings": [{"kernels": ["other"], "algorithms": {"a": "direct"}}]},
     ],
     ids=str,
 )
@@ -82,7 +119,7 @@ def test_foreign_files_are_ignored(store: Path, change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 2}']
+    "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 3}']
 )
 def test_damaged_files_are_ignored(store: Path, data: bytes) -> None:
     tuning_store.store_algorithms(1, {"a": "direct"})
