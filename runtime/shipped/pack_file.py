@@ -2,10 +2,10 @@
 
     offset  size
          0    16  `MAGIC`, with the number of the format
-        16    16  the version of nnefc, padded with zeros
-        32    32  digest of the index
-        64    16  numbers of keys, objects, pieces and references, little-endian like all numbers
-        80  32 n  keys in ascending order
+        16    64  the version of nnefc, padded with zeros
+        80    32  digest of the index
+       112    16  numbers of keys, objects, pieces and references, little-endian like all numbers
+       128  32 n  keys in ascending order
          .   4 n  for each key, the number of its object
          .  24 m  for each object: its first reference, their number, digest of its code
          .   4 r  references: for each piece of each object, the number of the piece
@@ -27,13 +27,13 @@ from typing import Final
 from nnefc.support.digests import blake2b
 from nnefc.support.package import VERSION
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Increase it with every change of the format; the digits of `MAGIC` hold it."""
 KEY_BYTES: Final = 32
 SUFFIX: Final = ".pack"
 _START: Final = b"nnefc pack "
 MAGIC: Final = b"%s%04d\n" % (_START, FORMAT)
-_VERSION_BYTES: Final = 16
+_VERSION_BYTES: Final = 64
 _DIGEST_BYTES: Final = 32
 _DIGEST: Final = len(MAGIC) + _VERSION_BYTES
 _COUNTS: Final = _DIGEST + _DIGEST_BYTES
@@ -50,8 +50,11 @@ class UnusablePack(Exception):
 def pack(codes: Mapping[bytes, Sequence[bytes]]) -> bytes:
     """The bytes of a pack with these objects, given as pieces, by key.
 
-    They depend on nothing else.
+    They depend on nothing else.  Raises ValueError if the version of nnefc is too long.
     """
+    version = VERSION.encode()
+    if len(version) > _VERSION_BYTES:
+        raise ValueError(f"the version {VERSION} has more than {_VERSION_BYTES} bytes")
     keys = sorted(codes)
     objects = {code: i for i, code in enumerate(dict.fromkeys(tuple(codes[key]) for key in keys))}
     # sorted, because equal starts beside each other compress to half the bytes in a wheel
@@ -71,8 +74,8 @@ def pack(codes: Mapping[bytes, Sequence[bytes]]) -> bytes:
         index.append(_PIECE.pack(offset, len(piece)))
         offset += len(piece)
     data = b"".join(index)
-    version = VERSION.encode().ljust(_VERSION_BYTES, b"\0")
-    return b"".join((MAGIC, version, _digest(data), data, *pieces))
+    header = (MAGIC, version.ljust(_VERSION_BYTES, b"\0"), _digest(data))
+    return b"".join((*header, data, *pieces))
 
 
 def _digest(data: bytes | memoryview, size: int = _DIGEST_BYTES) -> bytes:

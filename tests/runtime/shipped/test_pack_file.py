@@ -93,3 +93,11 @@ def test_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Pack(before)
     with pytest.raises(UnusablePack, match="another format"):
         Pack(pack({}).replace(pack_file.MAGIC, b"nnefc pack 0001\n"))
+
+
+def test_versions_of_development_builds_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack_file, "VERSION", "0.1.0.dev12+g1234567.d20260101")
+    assert Pack(pack({bytes(KEY_BYTES): [b"code"]})).code(bytes(KEY_BYTES)) == b"code"
+    monkeypatch.setattr(pack_file, "VERSION", "1." * 33)
+    with pytest.raises(ValueError, match="has more than 64 bytes"):
+        pack({})
