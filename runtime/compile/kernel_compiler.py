@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -40,6 +40,7 @@ _MAX_NAMED: Final = 5
 """Kernels that an error names."""
 
 _recorded: ContextVar[list[Kernel] | None] = ContextVar("recorded", default=None)
+_has_early_workers: ContextVar[bool] = ContextVar("has_early_workers", default=False)
 
 
 @contextmanager
@@ -86,6 +87,10 @@ def object_codes(sources: Iterable[CompileUnit], progress: Progress | None = Non
         steps.done = steps.total - len(missing)
         with _claim(missing) as mine:
             _load_or_compile(mine, steps)
+    if _has_early_workers.get():  # they are memory, and keep other threads from having workers
+        from nnefc.runtime.compile import worker_pool
+
+        worker_pool.end_early_workers()
     if progress is not None:
         progress(steps.total, steps.total, "")
     return [_objects[source] for source in wanted]
@@ -124,8 +129,15 @@ def compiled_early(units: Sequence[CompileUnit]) -> Generator[None]:
 
         isa = host()
     missing = [unit for unit in units if _is_missing(unit, isa)]
-    with worker_pool.workers_started_early(isa, missing) if missing else nullcontext():
+    if not missing:
         yield
+        return
+    token = _has_early_workers.set(True)
+    try:
+        with worker_pool.workers_started_early(isa, missing):
+            yield
+    finally:
+        _has_early_workers.reset(token)
 
 
 def _is_missing(unit: CompileUnit, isa: Isa) -> bool:

@@ -139,6 +139,12 @@ def workers_started_early(isa: Isa, units: Iterable[CompileUnit]) -> Generator[N
         pool.stop()
 
 
+def end_early_workers() -> None:
+    """Stop the workers of `workers_started_early`, whose units exist now."""
+    if pool := _early_pool():
+        pool.stop()
+
+
 class _Pool:
     """Worker processes that take units from one queue; its thread holds `_pool_lock`."""
 

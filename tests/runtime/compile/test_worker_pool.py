@@ -16,10 +16,11 @@ from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile import zero_halo as halo
-from nnefc.runtime.compile import start_python
+from nnefc.runtime.compile import kernel_compiler, start_python
 from nnefc.runtime.compile import worker_pool as compile_pool
 from nnefc.runtime.compile.compile_unit import CompileUnit, unit_label
 from nnefc.runtime.compile.kernel_compiler import object_codes
+from nnefc.runtime.compile.support_code import functions
 from nnefc.support.errors import NnefError
 from tests.helpers.cache.compile_pool import SOURCES, emitted, name_of, watched_pool
 
@@ -318,3 +319,20 @@ def test_frozen_programs_start_no_workers(
     monkeypatch.undo()
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert machine(2, None, 100) == 0
+
+
+def test_early_workers_end_when_no_unit_is_missing(
+    pool: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have compiled the units that the workers were started for."""
+
+    def is_missing(unit: CompileUnit, isa: object) -> bool:
+        return True
+
+    object_codes(SOURCES[:2])
+    monkeypatch.setattr(kernel_compiler, "_is_missing", is_missing)
+    started = len(pool)
+    with kernel_compiler.compiled_early([*SOURCES[:1], *functions("executor")]):
+        assert len(pool) == started + 2
+        object_codes(SOURCES[:2])
+        assert all(process.poll() is not None for process in pool)
