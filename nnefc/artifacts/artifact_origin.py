@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.artifacts.model_origin import SavedAsContent
 from nnefc.formats.files import FilePath
-from nnefc.support.errors import Diagnostic, Place, warn
+from nnefc.support.errors import warn
 
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
@@ -89,21 +89,10 @@ def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
 def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     """The model compiled from the graph in the artifact; a warning gives the reason."""
     from nnefc.driver.lower import lower_prepared
-    from nnefc.kernels.target.isa import host
-    from nnefc.runtime.artifact.read_common import OTHER_VERSION
     from nnefc.runtime.run.compiled_model import CompiledModel
 
-    targets = artifact.target_infos()
-    if any(target.obstacle == OTHER_VERSION for target in targets):
-        message = f"its code is of {OTHER_VERSION} ({artifact.version}): compiling it now"
-        hint = "save the model again with this version"
-    else:
-        names = ", ".join(dict.fromkeys(target.isa for target in targets)) or "none"
-        message = f"there is no code for this processor ({host().name}), only {names}: "
-        message += "compiling it now"
-        hint = "save the model with this target too (targets=, or compile --target)"
-    place = Place(artifact.file.name)
-    warn(Diagnostic("artifact/target", message, place, "warning", hint=hint))
+    reason = artifact.no_target()
+    warn(reason._replace(message=f"{reason.message}: compiling it now", severity="warning"))
     graph = artifact.graph
     program = lower_prepared(graph.clone(), _config(artifact, threads))
     return CompiledModel.of(program, graph, threads=threads, origin=FromArtifact(artifact))

@@ -5,13 +5,13 @@ See docs/design/artifacts.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nnefc.dynamic.coverage import coverage
 from nnefc.dynamic.planner import PLAN_BYTES, Planner, Request, SymbolicPlan
 from nnefc.dynamic.stored_source import StoredSource
-from nnefc.kernels.target.isa import host
 from nnefc.runtime.memory.arena_pool import ArenaPool
 from nnefc.runtime.plan.symbolic_executable import SymbolicExecutable
 from nnefc.support.errors import Diagnostic, NnefError, Place, warn
@@ -77,28 +77,37 @@ class StoredPlanner:
         return self.source.results
 
     def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
-        return self._ready(shapes, states).compile(shapes, states)
+        with self._without_compiler(shapes, states):
+            return self._ready(shapes, states).compile(shapes, states)
 
     def trace(self, request: Request) -> SymbolicPlan:
-        return self._ready(request.shapes, request.states).trace(request)
+        with self._without_compiler(request.shapes, request.states):
+            return self._ready(request.shapes, request.states).trace(request)
+
+    @contextmanager
+    def _without_compiler(self, shapes: Shapes, states: Shapes) -> Generator[None]:
+        """Say which plans the file has, if kernels of a new one cannot be compiled here."""
+        from nnefc.runtime.compile.kernel_compiler import absent_compiler
+
+        try:
+            yield
+        except NnefError as error:
+            if not absent_compiler() or error.errors[0].rule != "internal/code-generation":
+                raise
+            reason = self._reason(shapes, states)
+            message = f"{reason.message}, and there is no compiler here: {error.errors[0].message}"
+            raise NnefError([reason._replace(message=message)]) from error
 
     def _ready(self, shapes: Shapes, states: Shapes) -> Planner:
-        """The planner of the document; a warning or an error tells why it is needed."""
+        """The planner of the document; a warning tells why it is needed."""
         if not self._is_ready:
             from nnefc.runtime.compile.kernel_compiler import absent_compiler
-            from nnefc.runtime.shipped.shipped_kernels import has_shipped
 
             self.source.symbol_values(shapes)  # shapes that contradict each other are an error
             reason = self._reason(shapes, states)
-            # With shipped kernels, the kernel compiler reports those that are missing.
-            if (absent := absent_compiler()) and not has_shipped(host()):
-                message = (
-                    f"{reason.message}, and there is no compiler here: "
-                    f"{' and '.join(absent)} are not installed"
-                )
-                raise NnefError([reason._replace(message=message)])
             self._is_ready = True
-            if self.plans or (self._target is None and self.artifact.targets):
+            is_expected = not self.plans and (self._target is not None or not self.artifact.targets)
+            if not is_expected and not absent_compiler():
                 message = f"{reason.message}: compiling it now"
                 warn(reason._replace(message=message, severity="warning"))
         return self._full()
@@ -112,19 +121,9 @@ class StoredPlanner:
 
     def _reason(self, shapes: Shapes, states: Shapes) -> Diagnostic:
         """Why a plan has to be made."""
-        from nnefc.runtime.artifact.read_common import OTHER_VERSION
-
         place = Place(self.artifact.file.name)
         if self._target is None and self.artifact.targets:
-            infos = self.artifact.target_infos()
-            if any(info.obstacle == OTHER_VERSION for info in infos):
-                message = f"its code is of {OTHER_VERSION} ({self.artifact.version})"
-                hint = "save the model again with this version"
-            else:
-                names = ", ".join(dict.fromkeys(info.isa for info in infos))
-                message = f"there is no code for this processor ({host().name}), only {names}"
-                hint = "save the model with this target too (targets=, or compile --target)"
-            return Diagnostic("artifact/target", message, place, hint=hint)
+            return self.artifact.no_target()
         named = {**shapes, **states}
         given = ", ".join(f"{n}: [{','.join(map(str, each))}]" for n, each in named.items())
         covered = "; ".join(self._covered()) or "no shapes"

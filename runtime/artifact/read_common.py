@@ -19,9 +19,10 @@ from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.plan import BaseTable, Plan
 from nnefc.support.array_memory import aligned_empty
-from nnefc.support.errors import NnefError, Place
+from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.support.item_types import numpy_type
 from nnefc.support.package import PACKING_VERSION
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.packing.inverse import PackingSpec
@@ -108,6 +109,19 @@ class ArtifactReader:
                 )
                 for target in self.targets
             ]
+
+    def no_target(self) -> Diagnostic:
+        """Why this process can run the code of no target."""
+        infos = self.target_infos()
+        if any(info.obstacle == OTHER_VERSION for info in infos):
+            message = f"its code is of {OTHER_VERSION} ({self.version})"
+            hint = "save the model again with this version"
+        else:
+            names = ", ".join(dict.fromkeys(info.isa for info in infos)) or "none"
+            message = f"there is no code for this processor ({host().name}), only {names}"
+            option = wording("targets=", "nnefc compile --target")
+            hint = f"save the model with this target too ({option})"
+        return Diagnostic("artifact/target", message, Place(self.file.name), hint=hint)
 
     def _plan_sizes(self, target: Facts) -> tuple[int, int]:
         """Bytes of the arena, and steps, of a target."""

@@ -65,11 +65,6 @@ def is_shipped(unit: CompileUnit, isa: Isa) -> bool:
     return pack is not None and any(key in pack for key in keys if key)
 
 
-def has_shipped(isa: Isa) -> bool:
-    """Whether the installation has kernels for this instruction set."""
-    return _pack(isa) is not None
-
-
 def _candidates(unit: CompileUnit) -> Iterator[CompileUnit]:
     """The unit, then kernels that may run in its place."""
     yield unit
