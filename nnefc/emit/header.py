@@ -28,7 +28,6 @@ class ItemType:
     c: str
 
 
-_NARROW_OR_UNSIGNED: Final = [("", 8), ("", 16), ("u", 8), ("u", 16), ("u", 32), ("u", 64)]
 _TYPES: Final = {
     name: ItemType(name.upper(), number, c)
     for number, (name, c) in enumerate(

@@ -136,7 +136,8 @@ def test_compare_finds_the_first_divergence(cli: Cli, small: Path) -> None:
 def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> None:
     """Intermediate tensors need no name, and an output may be named like another tensor."""
     from nnefc.cli.compare.comparison import Comparison
-    from nnefc.cli.compare.tensors import compare_graph
+    from nnefc.cli.compare.tensors import compare_model
+    from nnefc.cli.support.import_and_compile import compile_graph
     from nnefc.ir import DType, Graph, Op, TensorType
     from nnefc.options.compile_config import CompileConfig
 
@@ -148,7 +149,9 @@ def test_compare_identifies_tensors_by_position_not_by_name(tmp_path: Path) -> N
     graph.add_output(z, "y")
     graph.add_output(x, "y")
     comparison = Comparison()
-    compare_graph(comparison, graph, {"x": np.array([1, 2], np.float32)}, CompileConfig(1))
+    config = CompileConfig(1)
+    inputs = {"x": np.array([1, 2], np.float32)}
+    compare_model(comparison, graph, inputs, compile_graph(graph, config), config)
     found = [(row.kind, row.deviation.error) for row in comparison.rows]
     assert found == [("tensor", 0)] * 2 + [("output", 0)] * 2
 

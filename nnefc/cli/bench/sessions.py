@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from nnefc.cli.support.opened_model import DocumentModel
     from nnefc.cli.support.session_calls import SessionCalls
     from nnefc.dynamic.dynamic_model import DynamicModel, Session
-    from nnefc.ir import Graph
 
     Array = np.ndarray[Any, Any]
 
@@ -99,7 +98,7 @@ def session_facts(
                 "other_load": others,
                 **facts,
                 "per_second": items * rate,
-                "gflops": 2 * _macs(graph, macs) * rate / 1e9,
+                "gflops": 2 * sum(map(macs, graph.ops)) * rate / 1e9,
             }
         )
     return results
@@ -125,10 +124,6 @@ def _arrays(calls: SessionCalls, step: int, given: Mapping[str, Array], seed: in
         else random_array(TensorType(types[name].dtype, shapes[name]), seed, name)
         for name in calls.source.inputs
     ]
-
-
-def _macs(graph: Graph, macs: Any) -> int:
-    return sum(macs(op) for op in graph.ops)
 
 
 def _threads(threads: int | None) -> int:

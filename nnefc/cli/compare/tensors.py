@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-def compare_graph(
-    comparison: Comparison,
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    config: CompileConfig,
-) -> None:
-    """`compare_model` for the graph as it is normally compiled."""
-    compiled = compile_graph(graph, config)
-    compare_model(comparison, graph, inputs, compiled, config)
-
-
 def compare_model(
     comparison: Comparison,
     graph: Graph,

@@ -79,11 +79,6 @@ class SessionCalls:
         grown = _growth(self.source, self.call(step).shapes)
         return max((extents[axis] for extents, axis in grown.values()), default=1)
 
-    @property
-    def grows(self) -> bool:
-        """Whether calls append items to states."""
-        return bool(_growth(self.source, self.first.shapes))
-
 
 @dataclass(slots=True, eq=False)
 class ReferenceSession:
