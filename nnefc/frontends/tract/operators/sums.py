@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
-from nnefc.frontends.common.operators.sums import running_sum
+from nnefc.frontends.common.operators.axes import normalize_axis
+from nnefc.frontends.common.operators.sums import cumulative
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
@@ -26,17 +26,7 @@ def tract_core_cumsum(
         raise OperatorError(
             "argument/cumsum", "booleans cannot be summed; cast them to an integer type"
         )
-    extent = input.type.dims[at]
-    sums = running_sum(make, input, at, reverse=reverse)
-    if not exclusive or not extent:
-        return sums
-    dims = tuple(1 if i == at else n for i, n in enumerate(input.type.dims))
-    none = KnownTensor(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
-    if reverse:
-        pieces = [slice_in_dim(make, sums, at, 1, extent), none]
-    else:
-        pieces = [none, slice_in_dim(make, sums, at, 0, extent - 1)]
-    return make("concat", pieces, axis=at) if extent > 1 else none
+    return cumulative(make, input, at, exclusive=exclusive, reverse=reverse)
 
 
 @operator("tract_pulse", "pulse_cumsum")
