@@ -64,6 +64,10 @@ def _of_result(x: Value, op: Op, depth: int) -> Bounds:
         case "mul":
             ends = [_product(a, b) for a in intervals[0] for b in intervals[1]]
             return min(ends), max(ends)
+        case "min":
+            return min(lows), min(highs)
+        case "max":
+            return max(lows), max(highs)
         case _:
             return min(lows), max(highs)
 
