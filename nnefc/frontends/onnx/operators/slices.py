@@ -201,6 +201,27 @@ def pad(
     return _padded(make, data, pads, constant_value, axes, mode)
 
 
+@operator("CenterCropPad", since=18)
+def center_crop_pad(
+    make: OpBuilder, input_data: Operand, shape: Integers, *, axes: Integers | None = None
+) -> Any:
+    """Cropped or padded with zeros to a shape, on both sides alike."""
+    rank = input_data.type.rank
+    listed = tuple(range(rank)) if axes is None else axes
+    where = distinct_axes("center_crop_pad", listed, rank)
+    if len(where) != len(shape) or any(extent < 0 for extent in shape):
+        message = f"shape = {list(shape)} for axes {list(listed)}"
+        raise OperatorError("argument/center_crop_pad", message)
+    before: list[int] = []
+    after: list[int] = []
+    for axis, extent in zip(where, shape, strict=True):
+        missing = extent - input_data.type.dims[axis]
+        half = missing // 2 if missing >= 0 else -(-missing // 2)
+        before.append(half)
+        after.append(missing - half)
+    return _padded(make, input_data, (*before, *after), None, where, "constant")
+
+
 def _padded(
     make: OpBuilder,
     x: Operand,

@@ -1,0 +1,355 @@
+"""Pooling of regions of interest, and images of blocks.
+
+Regions are pooled in a loop: the samples of one region fit into a cache, those of all need not fit
+into memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.common.loops import loop
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import of_rank, of_shape
+from nnefc.frontends.common.operators.axes import slice_in_dim
+from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError, operand
+from nnefc.frontends.onnx.registry import Integers, operator
+from nnefc.ir import DType, TensorType
+
+
+@operator("RoiAlign", since=10, until=15)
+def roi_align_10(
+    make: OpBuilder,
+    X: Operand,
+    rois: Operand,
+    batch_indices: Operand,
+    *,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Any:
+    return roi_align(
+        make,
+        X,
+        rois,
+        batch_indices,
+        coordinate_transformation_mode="output_half_pixel",
+        mode=mode,
+        output_height=output_height,
+        output_width=output_width,
+        sampling_ratio=sampling_ratio,
+        spatial_scale=spatial_scale,
+    )
+
+
+@operator("RoiAlign", since=16)
+def roi_align(
+    make: OpBuilder,
+    X: Operand,
+    rois: Operand,
+    batch_indices: Operand,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Any:
+    """Means or maxima of interpolated samples in the cells of regions (x0, y0, x1, y1).
+
+    Without a `sampling_ratio`, a cell has a sample per item that it covers, but no more than the
+    cells of a region as large as the image.
+    """
+    batch, channels, height, width = of_rank("roi_align", "X", X, 4)
+    count = _count_of_regions("roi_align", rois, 4)
+    of_shape("roi_align", "batch_indices", batch_indices, (count,))
+    modes = ("half_pixel", "output_half_pixel")
+    if mode not in ("avg", "max") or coordinate_transformation_mode not in modes:
+        message = f"mode = '{mode}', coordinate_transformation_mode = "
+        message += f"'{coordinate_transformation_mode}'"
+        raise OperatorError("argument/roi_align", message, f"use avg or max, {' or '.join(modes)}")
+    if count == 0 or channels == 0:
+        return EmptyTensor(TensorType(X.type.dtype, (count, channels, output_height, output_width)))
+    is_whole = coordinate_transformation_mode == "half_pixel"
+    corners = _corners(make, rois, 0, spatial_scale, 0.5 if is_whole else 0.0)
+    ratio = max(sampling_ratio, 0)
+    rows = _samples(make, corners[1], corners[3], output_height, height, ratio, is_whole)
+    columns = _samples(make, corners[0], corners[2], output_width, width, ratio, is_whole)
+    items = make.reshape(make.transpose(X, (0, 2, 3, 1)), (batch * height * width, channels))
+    first = make("mul", make.cast(make.reshape(batch_indices, (count, 1)), DType.INT64), height)
+    return _pooled_samples(make, items, first, rows, columns, width, mode == "max")
+
+
+def _count_of_regions(what: str, rois: Operand, width: int) -> int:
+    """The number of regions, each with `width` numbers; raises OperatorError."""
+    count, numbers = of_rank(what, "rois", rois, 2)
+    if numbers != width:
+        message = f"rois has shape {list(rois.type.dims)}, not [n, {width}]"
+        raise OperatorError(f"argument/{what}", message)
+    return count
+
+
+def _corners(
+    make: OpBuilder, rois: Operand, first: int, scale: float, offset: float
+) -> list[Operand]:
+    """Columns x0, y0, x1, y1 of the regions in units of items, each [n, 1], from column `first`."""
+    dtype = rois.type.dtype if rois.type.dtype is DType.FLOAT64 else DType.FLOAT32
+    x = make("sub", make("mul", make.cast(rois, dtype), scale), offset)
+    return [slice_in_dim(make, x, 1, first + i, first + i + 1) for i in range(4)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Samples of each region along an axis; S is the number of cells times `per_cell`."""
+
+    cells: int
+    per_cell: int
+    indices: tuple[Operand, Operand]
+    """[n, S]: the items before and behind each sample."""
+    weights: tuple[Operand, Operand]
+    """[n, S]: their weights; 0 for samples outside of the input."""
+    is_used: Operand | None
+    """[n, S]: whether a region has the sample; None if all have all."""
+    number: Operand | None
+    """[n, 1]: the samples in a cell; None if it is `per_cell`."""
+
+
+def _samples(
+    make: OpBuilder,
+    start: Operand,
+    end: Operand,
+    cells: int,
+    extent: int,
+    ratio: int,
+    is_whole: bool,
+) -> _Samples:
+    """`ratio`: the samples per cell; 0: one per item that a cell covers."""
+    if cells < 1:
+        raise OperatorError("argument/roi_align", f"{cells} is no extent of a result")
+    dtype = start.type.dtype
+    size = make("sub", end, start)
+    if not is_whole:
+        size = make("max", size, 1.0)
+    bin_size = make("div", size, float(cells))
+    per_cell = ratio or -(-extent // cells) + 1
+    index = make.reshape(make.iota(cells * per_cell), (1, cells * per_cell))
+    cell, within = (make.cast(make(name, index, per_cell), dtype) for name in ("div", "remainder"))
+    number = is_used = None
+    per_bin: Operand = make.cast(operand(float(ratio)), dtype)
+    if not ratio:
+        number = make("min", make("ceil", bin_size), float(per_cell))
+        is_used = make("lt", within, number)
+        per_bin = make("max", number, 1.0)
+    steps = make("add", cell, make("div", make("add", within, 0.5), per_bin))
+    at = make("add", start, make("mul", bin_size, steps))
+    is_inside = make("and", make("ge", at, -1.0), make("le", at, float(extent)))
+    at = make("min", make("max", at, 0.0), float(extent - 1))
+    low = make("floor", at)
+    behind = make("sub", at, low)
+    lower = make.cast(low, DType.INT64)
+    weights = make("add", make("neg", behind), 1.0), behind
+    return _Samples(
+        cells,
+        per_cell,
+        (lower, make("min", make("add", lower, 1), extent - 1)),
+        (make("select", is_inside, weights[0], 0.0), make("select", is_inside, weights[1], 0.0)),
+        is_used,
+        number,
+    )
+
+
+def _pooled_samples(
+    make: OpBuilder,
+    items: Operand,
+    first: Operand,
+    rows: _Samples,
+    columns: _Samples,
+    width: int,
+    takes_maxima: bool,
+) -> Operand:
+    """The pooled samples [n, channels, rows, columns] of items [all, channels].
+
+    `first`: [n, 1], the number of the first row of the image of each region.
+    """
+    count, channels = first.type.dims[0], items.type.dims[1]
+    grid = (rows.cells, rows.per_cell, columns.cells, columns.per_cell)
+    dtype = items.type.dtype
+    is_used = _outer(make, "and", rows.is_used, columns.is_used)
+    scanned = [make("mul", make("add", first, each), width) for each in rows.indices]
+    scanned += columns.indices
+    scanned += [make.cast(each, dtype) for each in (*rows.weights, *columns.weights)]
+    scanned += [] if is_used is None else [make.reshape(is_used, (count, math.prod(grid)))]
+
+    def turn(
+        within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
+    ) -> tuple[list[Operand], list[Operand]]:
+        del before
+        result: Operand | None = None
+        for i, j in product(range(2), range(2)):
+            where = _outer(within, "add", slices[i], slices[2 + j])
+            weight = _outer(within, "mul", slices[4 + i], slices[6 + j])
+            assert where is not None and weight is not None
+            where = within.reshape(where, (math.prod(grid),))
+            weight = within.reshape(weight, (math.prod(grid), 1))
+            term = within("mul", within("gather", whole[0], where, axis=0), weight)
+            # as in onnxruntime, a maximum is that of the weighted items
+            joined = "max" if takes_maxima else "add"
+            result = term if result is None else within(joined, result, term)
+        assert result is not None
+        samples: Operand = result
+        if is_used is not None:
+            used = within.reshape(slices[8], (math.prod(grid), 1))
+            samples = within("select", used, result, -math.inf if takes_maxima else 0.0)
+        reduction = "max_reduce" if takes_maxima else "sum_reduce"
+        cells = within(reduction, within.reshape(samples, (*grid, channels)), axes=(1, 3))
+        return [], [within.reshape(cells, (1, grid[0], grid[2], channels))]
+
+    _, (pooled,) = loop(make, count, [], scanned, [items], turn)
+    y = make.transpose(pooled, (0, 3, 1, 2))
+    if takes_maxima:
+        if is_used is None:
+            return y
+        return make("select", make("gt", y, -math.inf), y, 0.0)
+    if rows.number is None or columns.number is None:
+        return make("mul", y, 1 / (rows.per_cell * columns.per_cell))
+    number = make("max", make("mul", rows.number, columns.number), 1.0)
+    return make("div", y, make.cast(make.reshape(number, (count, 1, 1, 1)), dtype))
+
+
+def _outer(make: OpBuilder, name: str, x: Operand | None, y: Operand | None) -> Operand | None:
+    """An operation on all pairs of items of x [n, a] and y [n, b], as [n, a, b]."""
+    if x is None or y is None:
+        return None
+    count, width = y.type.dims
+    return make(name, make.reshape(x, (*x.type.dims, 1)), make.reshape(y, (count, 1, width)))
+
+
+# -- maxima of items
+
+
+@operator("MaxRoiPool")
+def max_roi_pool(
+    make: OpBuilder,
+    X: Operand,
+    rois: Operand,
+    *,
+    pooled_shape: Integers,
+    spatial_scale: float = 1.0,
+) -> Any:
+    """Maxima of the items in the cells of regions (image, x0, y0, x1, y1); 0 for empty cells."""
+    _, channels, height, width = of_rank("max_roi_pool", "X", X, 4)
+    count = _count_of_regions("max_roi_pool", rois, 5)
+    if len(pooled_shape) != 2 or min(pooled_shape) < 1:
+        raise OperatorError("argument/max_roi_pool", f"pooled_shape = {list(pooled_shape)}")
+    if count == 0 or channels == 0:
+        return EmptyTensor(TensorType(X.type.dtype, (count, channels, *pooled_shape)))
+    x0, y0, x1, y1 = _corners(make, rois, 1, spatial_scale, 0.0)
+    image = make.cast(slice_in_dim(make, rois, 1, 0, 1), DType.INT64)
+    rows = _covered(make, y0, y1, pooled_shape[0], height)
+    columns = _covered(make, x0, x1, pooled_shape[1], width)
+    lowest = make.cast(operand(-math.inf), X.type.dtype)
+
+    def turn(
+        within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
+    ) -> tuple[list[Operand], list[Operand]]:
+        del before
+        x = within("gather", whole[0], within.reshape(slices[0], (1,)), axis=0)
+        x = within.reshape(x, (channels, 1, height, width))
+        of_row = within.reshape(slices[1], (1, pooled_shape[0], height, 1))
+        x = within("max_reduce", within("select", of_row, x, lowest), axes=(2,))
+        of_column = within.reshape(slices[2], (1, 1, pooled_shape[1], width))
+        x = within("max_reduce", within("select", of_column, x, lowest), axes=(3,))
+        return [], [within.reshape(x, (1, channels, *pooled_shape))]
+
+    _, (y,) = loop(make, count, [], [image, rows, columns], [X], turn)
+    has_items = make(
+        "and",
+        make("any_reduce", make.reshape(rows, (count, 1, pooled_shape[0], 1, height)), axes=(4,)),
+        make("any_reduce", make.reshape(columns, (count, 1, 1, pooled_shape[1], width)), axes=(4,)),
+    )
+    return make("select", make.reshape(has_items, (count, 1, *pooled_shape)), y, 0.0)
+
+
+def _covered(make: OpBuilder, start: Operand, end: Operand, cells: int, extent: int) -> Operand:
+    """Which items [n, cells, extent] lie in the cells of regions, both bounds included."""
+    count = start.type.dims[0]
+    first, last = _rounded(make, start), _rounded(make, end)
+    size = make("max", make("add", make("sub", last, first), 1.0), 1.0)
+    bin_size = make("div", size, float(cells))
+    cell = make.cast(make.reshape(make.iota(cells), (1, cells)), start.type.dtype)
+    low = make("add", first, make("floor", make("mul", bin_size, cell)))
+    high = make("add", first, make("ceil", make("mul", bin_size, make("add", cell, 1.0))))
+    item = make.cast(make.reshape(make.iota(extent), (1, 1, extent)), start.type.dtype)
+    low, high = (make.reshape(x, (count, cells, 1)) for x in (low, high))
+    return make("and", make("ge", item, low), make("lt", item, high))
+
+
+def _rounded(make: OpBuilder, x: Operand) -> Operand:
+    """Whole numbers; halves are rounded away from 0."""
+    return make("mul", make("sign", x), make("floor", make("add", make("abs", x), 0.5)))
+
+
+# -- blocks
+
+
+@operator("Col2Im", since=18)
+def col2im(
+    make: OpBuilder,
+    input: Operand,
+    image_shape: Integers,
+    block_shape: Integers,
+    *,
+    dilations: Integers | None = None,
+    pads: Integers | None = None,
+    strides: Integers | None = None,
+) -> Any:
+    """The sum of the blocks [batch, channels * items of a block, blocks] at their places in images.
+
+    It is the transposed convolution whose filter moves each item of a block to its place.
+    """
+    batch, items, blocks = of_rank("col2im", "input", input, 3)
+    rank = len(image_shape)
+    dilation, stride = dilations or (1,) * rank, strides or (1,) * rank
+    padding = _pairs(pads or (0,) * (2 * rank))
+    size = math.prod(block_shape)
+    lengths = {len(each) for each in (block_shape, dilation, stride, padding)}
+    if lengths != {rank} or size < 1 or items % size:
+        message = f"blocks {list(block_shape)} of an image {list(image_shape)} for {items} rows"
+        raise OperatorError("argument/col2im", message)
+    counts = [
+        (extent + sum(pair) - step * (block - 1) - 1) // jump + 1
+        for extent, pair, step, block, jump in zip(
+            image_shape, padding, dilation, block_shape, stride, strict=True
+        )
+    ]
+    if math.prod(counts) != blocks:
+        message = f"{blocks} blocks for {counts} positions in an image {list(image_shape)}"
+        raise OperatorError("argument/col2im", message)
+    channels = items // size
+    places = np.eye(size).reshape(size, 1, *block_shape)
+    moves = KnownTensor(np.tile(places, (channels,) + (1,) * (rank + 1)), DType.FLOAT64)
+    return make(
+        "deconv",
+        make.reshape(input, (batch, items, *counts)),
+        make.cast(moves, input.type.dtype),
+        padding=padding,
+        stride=stride,
+        dilation=dilation,
+        output_shape=(batch, channels, *image_shape),
+        groups=channels,
+    )
+
+
+def _pairs(pads: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """(before, after) for each axis."""
+    half = len(pads) // 2
+    return tuple(zip(pads[:half], pads[half:], strict=False))
