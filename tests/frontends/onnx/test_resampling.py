@@ -1,0 +1,94 @@
+"""Resize, Upsample and GridSample against onnxruntime and PyTorch, in all versions and modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.onnx.onnxruntime_oracle import Array, compare, reals
+
+NONE = np.zeros(0, np.float32)
+COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+
+
+def factors(*items: float) -> Array:
+    return np.array(items, np.float32)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(1, 1, 2, 3), (1, 1, 0.5, 0.6), (1, 1, 2, 0.6)])
+def test_scales_only(mode: str, scales: Any) -> None:
+    x = reals(1, 2, 5, 7)
+    if min(scales) >= 1:
+        compare("Upsample", [x], opset=7, scales=[float(s) for s in scales], mode=mode)
+        compare("Upsample", [x, factors(*scales)], known=[1], opset=9, mode=mode)
+    compare("Resize", [x, factors(*scales)], known=[1], opset=10, mode=mode)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 19])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize(opset: int, coordinates: str, mode: str) -> None:
+    x = reals(1, 2, 5, 10)
+    how: Any = {"mode": mode, "coordinate_transformation_mode": coordinates, "opset": opset}
+    # other extents are fractions with align_corners, which onnxruntime rounds before it divides
+    scales = factors(1, 1, 1.6, 0.6)
+    compare("Resize", [x, NONE, scales], known=[1, 2], **how)
+    sizes = np.array([1, 2, 3, 9])
+    compare("Resize", [x, NONE, NONE, sizes], known=[1, 2, 3], **how)
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8])
+def test_nearest_items(rounding: str, dtype: Any) -> None:
+    x = np.round(reals(1, 2, 5, 7) * 50).astype(dtype)
+    inputs = [x, NONE, NONE, np.array([1, 2, 10, 3])]
+    compare("Resize", inputs, known=[1, 2, 3], opset=13, nearest_mode=rounding)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("exclude", [0, 1])
+def test_antialias(mode: str, coordinates: str, exclude: int) -> None:
+    inputs = [reals(1, 2, 10, 15), NONE, factors(1, 1, 0.4, 0.6)]
+    compare("Resize", inputs, known=[1, 2], opset=18, mode=mode, antialias=1,
+            coordinate_transformation_mode=coordinates, exclude_outside=exclude)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("roi", [(0.2, 0.1, 0.9, 0.7), (-0.3, 0.1, 0.5, 1.4)])
+def test_crop_and_resize(mode: str, roi: Any) -> None:
+    whole = factors(0, 0, *roi[:2], 1, 1, *roi[2:])
+    inputs = [reals(1, 2, 6, 7), whole, NONE, np.array([1, 2, 4, 9])]
+    compare("Resize", inputs, known=[1, 2, 3], opset=13, mode=mode, extrapolation_value=5.0,
+            coordinate_transformation_mode="tf_crop_and_resize")  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_sizes_of_some_axes(policy: str) -> None:
+    inputs = [reals(1, 2, 6, 7), None, None, np.array([9, 5])]
+    compare("Resize", inputs, known=[3], opset=18, axes=[3, 2], mode="linear",
+            keep_aspect_ratio_policy=policy)  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [16, 20])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [0, 1])
+def test_grid_sample(opset: int, mode: str, padding: str, align: int) -> None:
+    name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode) if opset < 20 else mode
+    how: Any = {"opset": opset, "mode": name, "padding_mode": padding, "align_corners": align}
+    compare("GridSample", [reals(2, 3, 4, 5), reals(2, 3, 2, 2)], **how)
+    if opset == 20 and mode != "cubic":
+        compare("GridSample", [reals(1, 2, 3, 4, 5), reals(1, 2, 3, 2, 3)], **how)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_grid_sample_of_rows(mode: str) -> None:
+    """A row is a plane of one row."""
+    x, grid = reals(2, 3, 5), reals(2, 4, 1)
+    plane = np.concatenate([grid, np.zeros_like(grid)], 2)[:, None]
+    (expected,) = compare("GridSample", [x[:, :, None], plane], opset=20, mode=mode)
+    compare("GridSample", [x, grid], opset=20, mode=mode, expected=[expected[:, :, 0]])
