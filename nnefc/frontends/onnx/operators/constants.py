@@ -8,6 +8,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integer_array
+from nnefc.frontends.onnx.node import Node
 from nnefc.frontends.onnx.registry import Floats, Integers, operator
 from nnefc.ir import DType
 
@@ -49,3 +50,60 @@ def shape(make: OpBuilder, data: Operand, *, start: int = 0, end: int | None = N
 @operator("Size")
 def size(make: OpBuilder, data: Operand) -> Any:
     return KnownTensor(integer_array(data.type.volume), DType.INT64)
+
+
+# -- dropout, an identity at inference
+
+
+@operator("Dropout", until=5)
+def dropout_1(
+    make: OpBuilder,
+    data: Operand,
+    *,
+    is_test: int = 0,
+    consumed_inputs: Any = None,
+    ratio: float = 0.5,
+    node: Node,
+) -> Any:
+    return _unchanged(make, data, data.type.dtype, node)
+
+
+@operator("Dropout", since=6, until=6)
+def dropout_6(
+    make: OpBuilder, data: Operand, *, is_test: int = 0, ratio: float = 0.5, node: Node
+) -> Any:
+    return _unchanged(make, data, data.type.dtype, node)
+
+
+@operator("Dropout", since=7, until=11)
+def dropout_7(make: OpBuilder, data: Operand, *, ratio: float = 0.5, node: Node) -> Any:
+    dtype = data.type.dtype if node.version < 10 else DType.BOOL
+    return _unchanged(make, data, dtype, node)
+
+
+@operator("Dropout", since=12)
+def dropout(
+    make: OpBuilder,
+    data: Operand,
+    ratio: Operand | None = None,
+    training_mode: Operand | None = None,
+    *,
+    seed: int = 0,
+    node: Node,
+) -> Any:
+    keeps_all = isinstance(ratio, KnownTensor) and not ratio.array.any()
+    is_inference = training_mode is None or (
+        isinstance(training_mode, KnownTensor) and not training_mode.array.any()
+    )
+    if not is_inference and not keeps_all:
+        hint = "export the model for inference, with training_mode = false"
+        raise OperatorError("onnx/unsupported", "dropout of a model in training", hint)
+    return _unchanged(make, data, DType.BOOL, node)
+
+
+def _unchanged(make: OpBuilder, x: Operand, mask: DType, node: Node) -> Any:
+    """The input, and a mask of ones if it is wanted."""
+    if not node.is_wanted(1):
+        return x
+    one = KnownTensor(np.ones((1,) * x.type.rank, mask.numpy), mask)
+    return x, make.repeated(one, x.type.dims)
