@@ -83,7 +83,12 @@ class GraphEvaluator:
 
     def add_initializers(self, graph: GraphProto, scope: Scope) -> None:
         """Define the names of the initializers that inputs do not replace; reports errors."""
+        own: set[str] = set()
         for proto in graph.initializer:
+            if proto.name in own:
+                message = f"initializer '{proto.name}' is defined twice"
+                self.diagnostics.error("onnx/name", message, self.model.place)
+            own.add(proto.name)
             if proto.name in scope.values:
                 continue
             try:
@@ -191,9 +196,9 @@ class GraphEvaluator:
         chain = (Step(f"in {node}", self.model.place), *node.scope.chain)
         limit = min(self.budget.limits.recursion, 200)
         if len(chain) > limit:
-            message = f"functions call each other more than {limit} levels deep"
-            self._report(OperatorError("limit/recursion", message), str(node), node.scope)
-            self.diagnostics.raise_errors()
+            raise Exhausted(
+                "recursion", f"{node}: functions call each other more than {limit} levels deep"
+            )
         if len(inputs) > len(function.input):
             message = f"takes at most {len(function.input)} inputs, not {len(inputs)}"
             raise OperatorError("onnx/arguments", message)

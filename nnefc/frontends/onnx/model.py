@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from nnefc.frontends.common.values import Array, KnownTensor
@@ -79,9 +81,28 @@ def _parsed(outline: bytes, place: Place) -> ModelProto:
     except (DecodeError, ValueError, RuntimeError) as error:
         message = f"this is no ONNX model: {error}"
         raise NnefError.of("onnx/protobuf", message, place, hint) from None
-    if not proto.HasField("graph"):
-        raise NnefError.of("onnx/protobuf", "this is no ONNX model: it has no graph", place, hint)
+    fault = "" if proto.HasField("graph") else "it has no graph"
+    if fault := fault or _wrong_text(proto):
+        raise NnefError.of("onnx/protobuf", f"this is no ONNX model: {fault}", place, hint)
     return proto
+
+
+def _wrong_text(message: Message) -> str:
+    """Which text is not UTF-8, and therefore bytes instead of a string; "" if all are."""
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_STRING:
+            if any(isinstance(each, bytes) for each in _values(value)):
+                return f"a text is not UTF-8: {field.full_name}"
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            for each in _values(value):
+                if fault := _wrong_text(each):
+                    return fault
+    return ""
+
+
+def _values(value: Any) -> Iterable[Any]:
+    """The values of a field, which may be repeated."""
+    return [value] if isinstance(value, str | bytes | Message) else value
 
 
 def domain_of(name: str) -> str:

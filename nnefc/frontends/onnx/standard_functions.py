@@ -52,6 +52,8 @@ def standard_function(proto: NodeProto, node: Node, inputs: Sequence[Any]) -> Fu
 
 
 def _schema(domain: str, name: str, version: int) -> OpSchema | None:
+    if not 0 < version < 1 << 31:
+        return None
     try:
         return onnx.defs.get_schema(name, version, domain)
     except onnx.defs.SchemaError:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from nnefc.formats.files import release_pages
 from nnefc.formats.onnx.model_file import OnnxFile
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.frontends.common.random_data import random_data
@@ -35,6 +36,10 @@ _PACKED: Final = {
     if hasattr(TensorProto, name)
 }
 """Bits of the items that share bytes, by type."""
+
+
+_RELEASE_BYTES: Final = 16 << 20
+"""Bytes of tensors that are copied before the pages of the mapped files are released."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +117,8 @@ class TensorReader:
         self._external: dict[str, Constant] = {}
         """The external data read so far."""
         self._without_data: list[Array] = []
+        self._copied = 0
+        """Bytes copied since pages of mapped files were released."""
 
     def stored(self) -> dict[str, StoredTensor]:
         """The external data read so far, by texts that name its place, type and shape."""
@@ -198,9 +205,19 @@ class TensorReader:
             message = f"shape {list(proto.dims)} of {type_name(proto.data_type)} has {nbytes:,}"
             raise OperatorError("onnx/tensor", f"{message} bytes, but the data {data.size:,}")
         if bits is None:
-            return _aligned(data, helper.tensor_dtype_to_np_dtype(proto.data_type))
+            return self._aligned(data, helper.tensor_dtype_to_np_dtype(proto.data_type))
         packed = TensorProto(data_type=proto.data_type, dims=[count], raw_data=data.tobytes())
         return numpy_helper.to_array(packed)
+
+    def _aligned(self, data: Array, dtype: np.dtype[Any]) -> Array:
+        """Bytes as items; copied if they do not lie at a multiple of their size."""
+        if data.ctypes.data % dtype.alignment:
+            data = data.copy()
+            self._copied += data.nbytes
+            if self._copied > _RELEASE_BYTES:  # the mapped bytes are not needed beside the copy
+                self._copied = 0
+                release_pages()
+        return data.view(dtype)
 
     def _external_bytes(self, proto: TensorProto, nbytes: int) -> Array | None:
         """The bytes of external data; None if the file does not exist and need not.
@@ -251,13 +268,6 @@ def _from_memory(proto: TensorProto, stored: StoredTensor) -> Constant:
         return EmptyTensor(TensorType(dtype, array.shape)) if empty else KnownTensor(array, dtype)
     items = array.view(helper.tensor_dtype_to_np_dtype(proto.data_type))
     return StorageTensor(items, proto.data_type)
-
-
-def _aligned(data: Array, dtype: np.dtype[Any]) -> Array:
-    """Bytes as items; copied if they do not lie at a multiple of their size."""
-    if data.ctypes.data % dtype.alignment:
-        data = data.copy()
-    return data.view(dtype)
 
 
 def _typed_items(proto: TensorProto) -> Array:

@@ -1,0 +1,288 @@
+"""Damaged and hostile ONNX files give NnefErrors with all errors, and cost nothing that they claim.
+
+See `nnefc.support.limits` for the bounds.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from onnx import ModelProto, TensorProto, helper
+
+from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
+from tests.helpers.onnx.hostile import (
+    alterations,
+    import_or_refuse,
+    mutations,
+    rich_model,
+    write_external,
+)
+from tests.helpers.onnx.models import model, node, tensor, weight
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_external(tmp_path)
+    return tmp_path / "net.onnx"
+
+
+def refused(path: Path, made: ModelProto) -> NnefError:
+    path.write_bytes(made.SerializeToString())
+    error = import_or_refuse(path)
+    assert error is not None
+    return error
+
+
+def rules(error: NnefError) -> list[str]:
+    return [each.rule for each in error.errors]
+
+
+def test_the_undamaged_model_is_valid(path: Path) -> None:
+    path.write_bytes(rich_model().SerializeToString())
+    assert import_or_refuse(path) is None
+
+
+def test_truncated_at_every_byte(path: Path) -> None:
+    whole = rich_model().SerializeToString()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        assert import_or_refuse(path) is not None, length
+
+
+def scaled(count: int) -> int:
+    """A number of trials, relative to the hypothesis profile of the run."""
+    return round(count * examples(1.0).max_examples / 100)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_bytes(path: Path, seed: int) -> None:
+    whole = rich_model().SerializeToString()
+    for data in mutations(whole, seed, scaled(250)):
+        path.write_bytes(data)
+        import_or_refuse(path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_altered_fields(path: Path, seed: int) -> None:
+    refusals = 0
+    for made in alterations(rich_model(), seed, scaled(250)):
+        path.write_bytes(made.SerializeToString())
+        refusals += import_or_refuse(path) is not None
+    assert refusals > scaled(100)
+
+
+@examples(1.0, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_random_edits(path: Path, data: st.DataObject) -> None:
+    whole = bytearray(rich_model().SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        begin = data.draw(st.integers(0, len(whole)))
+        end = data.draw(st.integers(begin, min(begin + 16, len(whole))))
+        whole[begin:end] = data.draw(st.binary(max_size=16))
+    path.write_bytes(whole)
+    import_or_refuse(path)
+
+
+@examples(0.5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200))
+def test_random_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    assert import_or_refuse(path) is not None
+
+
+# -- one fault each
+
+
+X = tensor("x", [2, 3])
+Y = tensor("y", [2, 3])
+
+
+def identity(**more: Any) -> list[Any]:
+    return [node("Identity", ["x"], ["y"], **more)]
+
+
+def claiming(dims: Sequence[int], **more: Any) -> TensorProto:
+    return TensorProto(name="w", data_type=more.pop("data_type", 1), dims=dims, **more)
+
+
+def outside(**entries: str) -> TensorProto:
+    proto = claiming([8], data_location=TensorProto.EXTERNAL)
+    for key, value in entries.items():
+        proto.external_data.add(key=key, value=value)
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("proto", "rule", "text"),
+    [
+        (claiming([1 << 40], raw_data=b"1234"), "limit/tensor", "1099511627776"),
+        (claiming([1 << 62, 1 << 62]), "limit/tensor", "4611686018427387904"),
+        (claiming([4000, 1000], raw_data=b"12"), "onnx/tensor", "16,000,000 bytes, but the data 2"),
+        (claiming([4000, 1000]), "onnx/tensor", "4,000,000 items, but the data 0"),
+        (claiming([2], float_data=[1.0]), "onnx/tensor", "2 items, but the data 1"),
+        (claiming([-1]), "onnx/tensor", "negative"),
+        (claiming([1] * 30, raw_data=b"1234"), "limit/rank", "rank 30"),
+        (claiming([1], data_type=99, raw_data=b"1"), "onnx/tensor", "item type 99"),
+        (claiming([1], data_type=0), "onnx/tensor", "item type 0"),
+        (claiming([3], data_type=22, raw_data=b"1"), "onnx/tensor", "2 bytes, but the data 1"),
+        (outside(location="w.bin", offset="-1"), "onnx/external", "'-1'"),
+        (outside(location="w.bin", length="1e9"), "onnx/external", "'1e9'"),
+        (outside(location="w.bin", offset="1" * 25), "onnx/external", "offset"),
+        (outside(location="w.bin", length="4"), "onnx/tensor", "32 bytes, but the data 4"),
+        (outside(location="w.bin", length="999999999"), "onnx/external", "'w.bin' has 160 bytes"),
+        (outside(location="../w.bin"), "onnx/external", "'../w.bin'"),
+        (outside(location="/etc/passwd"), "onnx/external", "absolute"),
+        (outside(offset="0"), "onnx/external", "without a location"),
+    ],
+)
+def test_tensors_that_lie(path: Path, proto: TensorProto, rule: str, text: str) -> None:
+    tracemalloc.start()
+    try:
+        error = refused(path, model(identity(), [X], [Y], [proto]))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rules(error) == [rule]
+    assert "initializer 'w'" in error.errors[0].message
+    assert text in error.errors[0].message
+    assert peak < 4 << 20
+
+
+def chain(*pairs: tuple[str, str]) -> ModelProto:
+    return model([node("Identity", [a], [b], name=f"{a}{b}") for a, b in pairs], [X], [Y])
+
+
+def recursive() -> ModelProto:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    calls = [helper.make_node("F", ["a"], ["b"], domain="own")]
+    function = helper.make_function("own", "F", ["a"], ["b"], calls, opsets)
+    made = [node("F", ["x"], ["y"], domain="own", name="first")]
+    return model(made, [X], [Y], functions=[function], domains=["own"])
+
+
+def nested(levels: int) -> ModelProto:
+    graph = helper.make_graph([node("Identity", ["x"], ["z"])], "g", [], [tensor("z", None)])
+    for _ in range(levels):
+        inner = [node("If", ["c"], ["z"], then_branch=graph, else_branch=graph)]
+        graph = helper.make_graph(inner, "g", [], [tensor("z", None)])
+    return model(
+        [node("If", ["c"], ["y"], then_branch=graph, else_branch=graph)],
+        [X],
+        [Y],
+        [weight("c", np.bool_(True))],
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (chain(("x", "a"), ("x", "a"), ("a", "y")), [("onnx/name", "Identity 'xa': 'a'")]),
+        (
+            chain(("b", "a"), ("a", "b"), ("b", "y")),
+            [("onnx/name", "Identity 'ba': nothing before this node computes its input 'b'")],
+        ),
+        (
+            chain(("p", "a"), ("q", "b"), ("x", "y")),
+            [("onnx/name", "input 'p'"), ("onnx/name", "input 'q'")],
+        ),
+        (model(identity(), [X, X], [Y]), [("onnx/name", "input 'x' is declared twice")]),
+        (model(identity(), [X], [Y, tensor("z", [1])]), [("onnx/name", "the output 'z'")]),
+        (model(identity(), [X], [Y], [weight("w", [1.0])] * 2), [("onnx/name", "'w'")]),
+        (model(identity(value=3), [X], [Y]), [("onnx/arguments", "attribute 'value'")]),
+        (model(identity(domain="who"), [X], [Y]), [("onnx/operator", "who.Identity")]),
+        (
+            model(identity(), [tensor("x", [2], TensorProto.STRING)], [Y]),
+            [("onnx/unsupported", "input 'x' holds items of type STRING")],
+        ),
+        (
+            model(identity(), [tensor("x", [2], 99), tensor("v", [2], 77)], [Y]),
+            [("onnx/unsupported", "type 99"), ("onnx/unsupported", "type 77")],
+        ),
+        (
+            model(identity(), [helper.make_tensor_sequence_value_info("x", 1, [2])], [Y]),
+            [("onnx/unsupported", "input 'x' is of type sequence")],
+        ),
+        (model(identity(), [tensor("x", [1 << 40])], [Y]), [("limit/tensor", "'x' has")]),
+        (model(identity(), [tensor("x", [1] * 20)], [Y]), [("limit/rank", "'x' has rank 20")]),
+        (model(identity(), [X], [Y], opset=500), [("onnx/version", "version 500")]),
+        (recursive(), [("limit/recursion", "200 levels deep")]),
+    ],
+)
+def test_faults_of_structure(
+    path: Path, made: ModelProto, expected: Sequence[tuple[str, str]]
+) -> None:
+    error = refused(path, made)
+    assert rules(error) == [rule for rule, _ in expected], str(error)
+    for each, (_, text) in zip(error.errors, expected, strict=True):
+        assert text in each.message
+
+
+def test_graphs_are_nested_as_deep_as_the_parser_allows(path: Path) -> None:
+    path.write_bytes(nested(4).SerializeToString())
+    assert import_or_refuse(path) is None
+
+
+def test_texts_are_utf_8(path: Path) -> None:
+    data = model(identity(name="marked"), [X], [Y]).SerializeToString()
+    path.write_bytes(data.replace(b"marked", b"mark\xff\xfe"))
+    error = import_or_refuse(path)
+    assert error is not None
+    assert rules(error) == ["onnx/protobuf"]
+    assert "onnx.NodeProto.name" in error.errors[0].message
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _missing(path: Path) -> None:
+    return
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _text(path: Path) -> None:
+    path.write_text("version 1.0;\ngraph g(x) -> (y) {}\n")
+
+
+@pytest.mark.parametrize(
+    ("write", "rule"),
+    [
+        (_folder, "container/file"),
+        (_missing, "container/file"),
+        (_empty, "onnx/protobuf"),
+        (_text, "onnx/protobuf"),
+    ],
+)
+def test_files_that_are_no_models(path: Path, write: Callable[[Path], None], rule: str) -> None:
+    write(path)
+    error = import_or_refuse(path)
+    assert error is not None
+    assert rules(error) == [rule]
+
+
+def test_all_errors_of_nodes_are_reported(path: Path) -> None:
+    made = model(
+        [
+            node("Concat", ["x", "x"], ["a"], name="one", axis=9),
+            node("Reshape", ["x", "bad"], ["b"], name="two"),
+            node("Identity", ["none"], ["y"], name="three"),
+            node("Identity", ["a"], ["d"], name="four"),
+        ],
+        [X],
+        [Y],
+        [weight("bad", np.int64([5, 5]))],
+    )
+    error = refused(path, made)
+    names = [name for name in ("one", "two", "three", "four") if f"'{name}'" in str(error)]
+    assert names == ["one", "two", "three"]
