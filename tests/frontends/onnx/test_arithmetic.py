@@ -36,9 +36,9 @@ def test_broadcasting_before_version_7(
     version: int, shape: tuple[int, ...], axis: int | None, aligned: tuple[int, ...]
 ) -> None:
     y = reals(*shape, seed=1)
-    more = {} if axis is None else {"axis": axis}
+    more: dict[str, Any] = {} if axis is None else {"axis": axis}
     if version == 1:
-        more["consumed_inputs"] = [0, 0]  # pyright: ignore[reportArgumentType]
+        more["consumed_inputs"] = [0, 0]
     expected = X - y.reshape(aligned)
     compare("Sub", [X, y], opset=version, broadcast=1, expected=[expected], **more)
 
@@ -242,7 +242,7 @@ def test_index_of_an_extreme(operator: str, version: int) -> None:
 @pytest.mark.parametrize("axis", [None, 0, 2])
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
 def test_softmax(operator: str, axis: int | None, version: int) -> None:
-    more = {} if axis is None else {"axis": axis}
+    more: dict[str, Any] = {} if axis is None else {"axis": axis}
     compare(operator, [X], opset=version, **more)
 
 
