@@ -217,7 +217,8 @@ def _race(*networks: _Network) -> None:
 def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Network:
     """The network with all chosen algorithms, measured again.
 
-    Algorithms that gain too little then are removed from `chosen`: their first gain was noise.
+    Algorithms that gain too little then are removed from `chosen`: their first gain was noise.  All
+    are, if the whole call is not faster with them.
     """
     limit = 1 - MIN_GAIN
     while chosen:
@@ -225,8 +226,10 @@ def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Networ
         _race(default, tuned)
         after, before = tuned.seconds_by_key, default.seconds_by_key
         slower = [key for key in chosen if after[key] > limit * before[key]]
-        if not slower:
+        if not slower and tuned.total < default.total:
             return tuned
+        if not slower:
+            chosen.clear()
         for key in slower:
             del chosen[key]
     return default

@@ -273,6 +273,27 @@ def test_gains_that_do_not_repeat_are_not_stored(
     assert tuning_store.load_algorithms(1) == found.algorithms
 
 
+def test_choices_that_slow_the_whole_call_are_not_stored(
+    graph: Graph, store: Path, times: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other operations, such as changes of the layout, may take more than convolutions gain."""
+    times |= dict.fromkeys(METHODS, 2.0)
+    usual = used(graph, algorithms={})
+    times |= dict.fromkeys((m for m in times if m not in usual.values()), 1.0)
+    turn = tuning._Network.turn  # pyright: ignore[reportPrivateUsage]
+
+    def with_other_operations(network: Any) -> None:
+        turn(network)
+        network.total = 100.0 - network.total
+
+    monkeypatch.setattr(tuning._Network, "turn", with_other_operations)  # pyright: ignore[reportPrivateUsage]
+    found, after = tune(graph)
+    assert found.changed == ()
+    assert found.after_seconds == found.before_seconds
+    assert after
+    assert tuning_store.load_algorithms(1) == {}
+
+
 def test_rounds_measure_every_algorithm_once() -> None:
     convolutions = [
         tuning._Convolution("a", "k", "direct", ("direct", "winograd2", "winograd4")),  # pyright: ignore[reportPrivateUsage]
