@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.kernels.target.processor import model_name
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from nnefc.model_cache.entry import ModelCacheEntry
     from nnefc.runtime.cache.lru_folder import LruFolder
 
+_NEVER: Final = (
+    "nnefc.compile or nnefc cache warm has never stored it (other commands store kernels only), "
+    "or it was evicted"
+)
+
 
 def is_whole(mapping: mmap.mmap, name: str) -> bool:
     """Whether the file of an entry is undamaged."""
@@ -30,7 +35,7 @@ def reasons_for_miss(entry: ModelCacheEntry) -> tuple[str, ...]:
     if entry.exists:
         return ()
     alike = [header for header in _headers(entry.folder) if _are_alike(header, entry)]
-    return nearest_difference(alike, entry.facts)
+    return nearest_difference(alike, entry.facts, _NEVER)
 
 
 def _are_alike(header: Header, entry: ModelCacheEntry) -> bool:

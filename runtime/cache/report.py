@@ -84,10 +84,15 @@ class EntryIndex:
         return CacheLookup(key, False, nearest_difference(alike, key.facts))
 
 
-def nearest_difference(alike: Sequence[Header], wanted: Facts) -> tuple[str, ...]:
-    """How the wanted facts differ from those of the entry with the fewest differences."""
+def nearest_difference(
+    alike: Sequence[Header], wanted: Facts, none: str = "never compiled, or evicted"
+) -> tuple[str, ...]:
+    """How the wanted facts differ from those of the entry with the fewest differences.
+
+    `none`: the reason if no entry is alike.
+    """
     if not alike:
-        return ("never compiled, or evicted",)
+        return (none,)
     nearest = min(alike, key=lambda h: (len(_changed(h.facts, wanted)), -h.created))
     return tuple(differences(nearest, wanted))
 
