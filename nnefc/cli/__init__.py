@@ -20,6 +20,7 @@ from nnefc.cli.support.cache_notice import forget_stored, tell_of_stored_models
 from nnefc.cli.support.diagnostics import forget_reported, report, reported_warnings
 from nnefc.cli.support.printing import print_errors
 from nnefc.cli.support.streams import discard_output, prepare_output
+from nnefc.support.memory_errors import SMALLER
 
 if TYPE_CHECKING:
     from nnefc.support.errors import Diagnostic
@@ -45,6 +46,10 @@ COMMANDS: Final = {
 
 _UsageError: Any = typer.BadParameter.__base__
 """The error of a wrong command line, which typer does not export."""
+
+
+_INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C."""
 
 
 class Interrupted(Exception):
@@ -90,12 +95,17 @@ for _name, (_, _help) in COMMANDS.items():
 def load_command(name: str) -> Any:
     """Import a command of `COMMANDS`."""
     from nnefc.cli.support.option_groups import expand_groups
+    from nnefc.cli.support.path_options import check_paths
 
     module, _, attribute = COMMANDS[name][0].partition(":")
     command = getattr(import_module(f"nnefc.cli.{module}"), attribute)
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-        command.command(name)(expand_groups(function))
+        expanded = expand_groups(function)
+        command.command(name)(expanded)
+        converted = typer.main.get_command(command)
+        check_paths(converted, expanded.__annotations__)
+        return converted
     return typer.main.get_command(command)
 
 
@@ -134,7 +144,10 @@ def _run_app() -> int:
     try:
         try:
             with shell_wording(), reported_warnings():
-                return app(prog_name=PROGRAM, standalone_mode=False) or 0
+                status = app(prog_name=PROGRAM, standalone_mode=False) or 0
+                if status == _INTERRUPTED:  # some versions of typer return it for Ctrl-C
+                    raise Interrupted
+                return status
         finally:
             sys.stdout.flush()
             tell_of_stored_models()
@@ -154,9 +167,10 @@ def _run_app() -> int:
         return _failed([Diagnostic("data/write", f"cannot write the output: {reason}")])
     except (Interrupted, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
-        return 130
-    except MemoryError:
-        return _failed([Diagnostic("limit/memory", "out of memory")])
+        return _INTERRUPTED
+    except MemoryError as error:
+        reason = f": {error}" if str(error) else ""
+        return _failed([Diagnostic("limit/memory", f"out of memory{reason}", hint=SMALLER)])
 
 
 def _failed(errors: Sequence[Diagnostic]) -> int:

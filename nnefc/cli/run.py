@@ -122,10 +122,12 @@ def run(
     arrays = read_inputs(opened.inputs, inputs.input, random_inputs, pictures)
     run = opened.evaluate if reference else partial(_run_compiled, opened, threads, save)
     results = run(arrays, steps)
-    if output is not None:
-        write_outputs(output, results)
+    written = write_outputs(output, results) if output is not None else []
     if json:
         print_json({name: summary(array) for name, array in results.items()}, named=True)
+    elif written and written[0] != output:  # the files of a folder have names that nobody typed
+        for file in written:
+            console().print(f"wrote {file}", soft_wrap=True)
     elif output is None:
         _print_outputs(results)
 

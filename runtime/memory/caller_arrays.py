@@ -197,11 +197,19 @@ def array_of(
 def random_array(type_: TensorType, seed: int, name: str) -> Array:
     """Reproducible random data, which depends on `seed` and `name`.
 
-    Floats are standard normal, integers are 0 or 1, truth values are equally likely.
+    Floats are standard normal, integers are 0 or 1, truth values are equally likely.  Raises
+    NnefError `limit/memory`.
     """
     import zlib  # not needed to load a model
 
+    from nnefc.support.memory_errors import memory_errors
+
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    with memory_errors(f"make random values for {name!r} ({type_})"):
+        return _random(generator, type_)
+
+
+def _random(generator: np.random.Generator, type_: TensorType) -> Array:
     dtype = type_.dtype.numpy
     if type_.dtype.is_float:
         return generator.standard_normal(type_.dims).astype(dtype)

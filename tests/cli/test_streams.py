@@ -112,6 +112,17 @@ def test_interrupts_while_the_command_line_is_imported(module: str) -> None:
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+def test_interrupts_that_typer_turns_into_a_status(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(**_: object) -> int:
+        return 130
+
+    monkeypatch.setattr("nnefc.cli.app", interrupted)
+    result = cli("ops")
+    assert (result.status, result.err) == (130, "interrupted\n")
+
+
 def test_interrupts_have_their_own_status() -> None:
     """Ctrl-C at any point of a command."""
     code = "from unittest import mock\n" + (

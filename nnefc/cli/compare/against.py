@@ -153,6 +153,12 @@ def _arrays(option: str, outputs: Sequence[str]) -> Iterator[tuple[str, Stored]]
             raise usage(f"--against {option}: a folder has the results of all outputs")
         yield from _in_folder(Path(path), outputs)
         return
+    if Path(path).suffix.lower() not in (*SUFFIXES, ".npz"):
+        raise usage(
+            f"--against {option}: the results of another engine are in .npz, .npy or .dat files, "
+            f"or a folder of them{'; standard input is not read' if path == '-' else ''}",
+            "numpy.savez('results.npz', NAME=array) writes them",
+        )
     content = load_array(path)
     if not isinstance(content, dict):
         if not name and len(outputs) != 1:

@@ -202,7 +202,7 @@ def parse_shapes(options: Sequence[str] | None) -> dict[str, tuple[int, ...]] | 
         except ValueError:
             equals = ""
             extents = ()
-        if not equals or not name:
+        if not equals or not name or not extents:
             raise usage(f"--shape {option}: expected NAME=EXTENTS, as in input=1,3,224,224")
         shapes[name] = extents
     return shapes or None

@@ -31,8 +31,8 @@ def check_output_path(path: Path) -> None:
         )
 
 
-def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
-    """Write arrays to a file, or to a folder with a tensor file for each.
+def write_outputs(path: Path, results: Mapping[str, Array]) -> list[Path]:
+    """Write arrays to a file, or to a folder with a tensor file for each; returns the files.
 
     Raises NnefError for several arrays and a file that holds one, and `data/write`.
     """
@@ -44,9 +44,10 @@ def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
     suffix = path.suffix.lower()
     if is_folder(path) or not suffix:
         create_folder(path, "outputs are written to a file, or to a folder with a file for each")
-        for name, array in zip(file_names(results), results.values(), strict=True):
-            write_stored(path / f"{name}.dat", array)
-        return
+        files = [path / f"{name}.dat" for name in file_names(results)]
+        for file, array in zip(files, results.values(), strict=True):
+            write_stored(file, array)
+        return files
     if suffix in _SINGLE and len(results) != 1:
         raise usage(
             f"--output {path}: an {suffix} file holds one output; the model has {len(results)} "
@@ -55,12 +56,13 @@ def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
         )
     if suffix == ".npz":
         save_arrays(path, results)
-        return
+        return [path]
     (array,) = results.values()
     if suffix == ".npy":
         save_array(path, array)
     else:
         write_stored(path, array)
+    return [path]
 
 
 def create_folder(path: Path, hint: str) -> None:
