@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.command_line import Cli
+
 COMMAND = [sys.executable, "-c", "from nnefc.cli import main; main()", "ops"]
 
 
