@@ -125,11 +125,10 @@ def run(
     written = write_outputs(output, results) if output is not None else []
     if json:
         print_json({name: summary(array) for name, array in results.items()}, named=True)
-    elif written and written[0] != output:  # the files of a folder have names that nobody typed
-        for file in written:
-            console().print(f"wrote {file}", soft_wrap=True)
     elif output is None:
         _print_outputs(results)
+    elif written != [output]:  # files in a folder, whose names nobody typed
+        console().print("\n".join(f"wrote {file}" for file in written), soft_wrap=True)
 
 
 def _run_compiled(
