@@ -126,12 +126,13 @@ class _Network:
     """A compiled graph, and the best times of its convolutions in the current race."""
 
     def __init__(self, graph: Graph, threads: int | None, algorithms: Mapping[str, str]) -> None:
-        from nnefc.runtime.memory.caller_arrays import random_array
+        from nnefc.runtime.memory.random_inputs import random_inputs
 
         self.convolutions: list[_Convolution] = []
         config = CompileConfig(threads, algorithms=algorithms)
         self.model = compile_graph(graph, config, hook=self._record_convolutions)
-        self._inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
+        types = {value.name: value.type for value in graph.inputs}
+        self._inputs = random_inputs(self.model, types, 0)
         self._launches = [
             [i for i, launch in enumerate(self.model.launches) if launch.label.endswith(f"%{n}!")]
             for n in range(len(self.convolutions))

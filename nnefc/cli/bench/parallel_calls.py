@@ -42,15 +42,12 @@ def stream_facts(inputs: Sequence[Value], compiled: CompiledModel, load: Load) -
     `calls_per_second` is the reciprocal of the mean for one stream.  For several it counts the
     calls within the elapsed time, because callers also wait for each other between calls.
     """
-    from nnefc.runtime.memory.caller_arrays import random_array
+    from nnefc.runtime.memory.random_inputs import random_inputs
+
+    types = {value.name: value.type for value in inputs}
 
     def caller(seed: int) -> Callable[[], Any]:
-        arrays = [
-            load.given[value.name]
-            if value.name in load.given
-            else random_array(value.type, seed, value.name)
-            for value in inputs
-        ]
+        arrays = random_inputs(compiled, types, seed, load.given)
         return lambda: compiled(*arrays)
 
     meter = LoadMeter.start()

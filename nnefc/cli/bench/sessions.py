@@ -107,23 +107,22 @@ def session_facts(
 def _caller(
     model: DynamicModel, calls: SessionCalls, step: int, given: Mapping[str, Array], seed: int
 ) -> SessionCaller:
-    first, arrays = (_arrays(calls, number, given, seed) for number in (0, step))
-    return SessionCaller(model.session(), arrays, first if step else None)
+    session = model.session()
+    first, arrays = (_arrays(session, calls, number, given, seed) for number in (0, step))
+    return SessionCaller(session, arrays, first if step else None)
 
 
-def _arrays(calls: SessionCalls, step: int, given: Mapping[str, Array], seed: int) -> list[Array]:
+def _arrays(
+    session: Session, calls: SessionCalls, step: int, given: Mapping[str, Array], seed: int
+) -> list[Array]:
     """The arrays for the inputs of a call: `given` ones of the right shape, else random ones."""
     from nnefc.ir import TensorType
-    from nnefc.runtime.memory.caller_arrays import random_array
+    from nnefc.runtime.memory.random_inputs import random_inputs
 
-    shapes = calls.call(step).shapes
-    types = calls.source.types()
-    return [
-        given[name]
-        if name in given and given[name].shape == shapes[name]
-        else random_array(TensorType(types[name].dtype, shapes[name]), seed, name)
-        for name in calls.source.inputs
-    ]
+    shapes, known = calls.call(step).shapes, calls.source.types()
+    types = {name: TensorType(known[name].dtype, shapes[name]) for name in calls.source.inputs}
+    fitting = {name: x for name, x in given.items() if x.shape == shapes.get(name)}
+    return random_inputs(session, types, seed, fitting)
 
 
 def _threads(threads: int | None) -> int:

@@ -57,10 +57,10 @@ def profile_model(
     """
     from nnefc.ir import DType
     from nnefc.runtime.machine.roofline import measure_roofline
-    from nnefc.runtime.memory.caller_arrays import random_array
+    from nnefc.runtime.memory.random_inputs import random_inputs
 
     model, graph = _compiled(opened, threads, call)
-    inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
+    inputs = random_inputs(model, {value.name: value.type for value in graph.inputs}, 0)
     rooflines = {n: measure_roofline(n, seconds=_ROOFLINE_SECONDS * n) for n in {1, model.threads}}
     profile = model.profile(*inputs, seconds=seconds)
     doubles = any(v.type.dtype is DType.FLOAT64 for op in graph.ops for v in op.outputs)
