@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nnefc.frontends.common.budget import Budget
+from nnefc.frontends.common.counted_axes import result_axis
 from nnefc.frontends.common.empty_operands import result_of_empty
 from nnefc.frontends.common.values import (
     Array,
@@ -104,7 +105,7 @@ class OpBuilder:
                 return result_of_empty(self, name, tensors, filled, types)
             return self._folded(spec, tensors, filled, types)
         values = [self.value(x) for x in tensors]
-        if name == "gather" and values[1] in self.counted:
+        if name in ("gather", "gather_nd") and values[1] in self.counted:
             values[1] = self._valid_indices(values[1])
         self.budget.take_operation(len(values) + len(types))
         try:
@@ -121,21 +122,16 @@ class OpBuilder:
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
     def _count(self, op: Op, x: Value) -> None:
-        """Copy the number of valid items from operand `x` to the result of an operation.
+        """Copy the number of valid items from operand `x` to the results of an operation.
 
-        Raises OperatorError for an operation that would compute with the invalid items: one that
-        is neither element-wise nor a move.
+        Raises OperatorError for an operation that would compute with the invalid items.
         """
-        axis, count = self.counted[x]
-        if op.name == "transpose":
-            self.counted[op.output] = op.attributes["axes"].index(axis), count
-        elif op.name == "gather" and x is op.inputs[1] and op.inputs[0] not in self.counted:
-            self.counted[op.output] = op.attributes["axis"] + axis, count
-        elif declared()[op.name].elementwise or op.name == "cast":
-            self.counted[op.output] = axis, count
-        else:
+        axis = result_axis(op, x, self.counted)
+        if axis is None:
             message = f"{op.name} cannot take a tensor with a data-dependent extent"
             raise OperatorError("tract/unsupported", message)
+        for y in op.outputs:
+            self.counted[y] = axis, self.counted[x][1]
 
     def _valid_indices(self, indices: Value) -> Value:
         """Indices of which some are valid, with 0 in place of the others."""

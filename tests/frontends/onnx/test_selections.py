@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.onnx.onnxruntime_oracle import Array, compare, reals
+from nnefc.support.errors import NnefError
+from tests.helpers.onnx.evaluate import graph_for, reference_results
+from tests.helpers.onnx.models import model, node, tensor, weight
+from tests.helpers.onnx.onnxruntime_oracle import Array, compare, onnxruntime_results, reals
 
 INT64 = 7
 UNIQUE: Any = {"outputs": [True] * 4, "opset": 11}
@@ -101,3 +104,49 @@ def test_center_crop_pad() -> None:
         missing = [want - have for have, want in zip(cut.shape, shape, strict=True)]
         expected = np.pad(cut, [(n // 2, n - n // 2) for n in missing])
         compare("CenterCropPad", [x, np.array(shape)], known=[1], opset=18, expected=[expected])
+
+
+COUNTED: Any = {
+    "squeezed": [node("Gather", ["nz", "zero"], ["row"]), node("Gather", ["table", "row"], ["y"])],
+    "items": [node("Transpose", ["nz"], ["t"]), node("GatherND", ["x", "t"], ["y"])],
+    "columns": [
+        node("Transpose", ["nz"], ["t"]),
+        node("Split", ["t"], ["a", "b"], axis=1, num_outputs=2),
+        node("Concat", ["b", "a"], ["c"], axis=1),
+        node("Unsqueeze", ["c", "zero_"], ["u"]),
+        node("Cast", ["u"], ["f"], to=1),
+        node("MatMul", ["f", "matrix"], ["y"]),
+    ],
+    "sums": [node("ReduceMax", ["nz", "zero_"], ["y"], keepdims=0)],
+    "tiled": [
+        node("Unsqueeze", ["nz", "zero_"], ["u"]),
+        node("Tile", ["u", "repeats"], ["y"]),
+    ],
+}
+"""Nodes that compute y of `nz`, the indices [2, n] of items of x [3, 4] that are not zero."""
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_moves_of_counted_items(name: str) -> None:
+    weights = [
+        weight("zero", np.array(0)),
+        weight("zero_", np.array([0])),
+        weight("table", reals(3, 5)),
+        weight("matrix", reals(2, 3)),
+        weight("repeats", np.array([2, 3, 1])),
+    ]
+    nodes = [node("NonZero", ["x"], ["nz"]), *COUNTED[name]]
+    kind = INT64 if name in ("sums", "tiled") else 1
+    made = model(nodes, [tensor("x", [3, 4])], [tensor("y", None, kind)], weights, opset=18)
+    for x in (np.round(reals(3, 4)), np.zeros((3, 4), np.float32)):
+        (result,) = reference_results(graph_for(made, [x]), [x])
+        np.testing.assert_allclose(result, onnxruntime_results(made, [x])[0], rtol=1e-5)
+
+
+def test_order_of_counted_items() -> None:
+    """An operation that would compute with invalid items is refused."""
+    nodes = [node("NonZero", ["x"], ["nz"]), node("ReduceSum", ["nz", "one_"], ["y"])]
+    weights = [weight("one_", np.array([1]))]
+    made = model(nodes, [tensor("x", [3, 4])], [tensor("y", None, INT64)], weights)
+    with pytest.raises(NnefError, match="data-dependent extent"):
+        graph_for(made, [reals(3, 4)])

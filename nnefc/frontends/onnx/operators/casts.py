@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     ComplexTensor,
+    KnownTensor,
     Operand,
     OperatorError,
     StringTensor,
@@ -17,6 +18,7 @@ from nnefc.frontends.common.values import (
 from nnefc.frontends.onnx.narrow_types import NarrowTensor, is_narrow, narrowed, values_of
 from nnefc.frontends.onnx.registry import operator
 from nnefc.frontends.onnx.tensors import StorageTensor, dtype_of, type_name
+from nnefc.ir import DType
 
 
 @operator("Cast", until=5)
@@ -111,3 +113,22 @@ def _numbers(x: Any, elem_type: int) -> Operand | None:
 def _refused(name: str) -> OperatorError:
     message = f"items of type {name} cannot be cast to or from numbers"
     return OperatorError("onnx/unsupported", message)
+
+
+@operator("BitCast", since=26)
+def bit_cast(make: OpBuilder, input: Operand, *, to: int) -> Any:
+    """The bits of the items as another type of the same width.
+
+    Bits of real numbers that a run computes are not accessible.
+    """
+    before, after = input.type.dtype, dtype_of(to)
+    if after is None:
+        raise OperatorError("onnx/unsupported", f"items of type {type_name(to)}")
+    if before.itemsize != after.itemsize:
+        raise OperatorError("argument/bit_cast", f"{before} and {after} have different widths")
+    if isinstance(input, KnownTensor) and not input.is_symbolic:
+        return KnownTensor(input.array.view(after.numpy), after)
+    if before is not after and (before.is_float or after.is_float or after is DType.BOOL):
+        message = f"the bits of {before} as {after}, of a tensor that is computed by a run"
+        raise OperatorError("onnx/unsupported", message)
+    return make.cast(input, after)
