@@ -12,6 +12,8 @@ from typing import Any, Final
 
 MODULES: Final = {
     "nnefc": None,
+    "nnefc.onnx": None,
+    "nnefc.onnx.backend": ("is_compatible", "prepare", "run_model", "run_node", "supports_device"),
     "nnefc.pytorch": ("export",),
 }
 """The public modules, with their public names; None: those of `__all__`."""

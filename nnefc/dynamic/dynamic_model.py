@@ -152,6 +152,12 @@ class DynamicModel(Model):
         return document.shapes(document.symbol_values(self._shapes))
 
     @property
+    def input_shapes(self) -> list[SymbolicShape]:
+        """Symbolic shapes of the inputs, such as `[B, 2*S]`."""
+        document = self._planner.document
+        return document.shapes(document.symbol_values(self._shapes))
+
+    @property
     def output_shapes(self) -> list[SymbolicShape]:
         """Symbolic shapes of the results, such as `[B, 2*S + 1]`.
 

@@ -123,6 +123,15 @@ def graph_or_source(
     return source
 
 
+def read_onnx_bytes(
+    content: bytes, config: ImportConfig, diagnostics: Diagnostics, *, dynamic: bool = True
+) -> Graph | GraphSource:
+    """The graph or the `GraphSource` of a serialized ONNX model; see `read_model`."""
+    with memory_errors("import the model"):
+        source = _onnx_source("the model", config, diagnostics, content)
+        return graph_or_source(source, config, diagnostics, dynamic, sources=False)
+
+
 def _stored_onnx_source(files: SourceFiles, diagnostics: Diagnostics) -> GraphSource:
     """The source of the ONNX model in `files`; raises as `_onnx_source` does."""
     from nnefc.frontends.onnx.package import require_onnx
@@ -133,7 +142,9 @@ def _stored_onnx_source(files: SourceFiles, diagnostics: Diagnostics) -> GraphSo
     return read_stored_onnx(files, diagnostics)
 
 
-def _onnx_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -> GraphSource:
+def _onnx_source(
+    path: Path, config: ImportConfig, diagnostics: Diagnostics, content: bytes | None = None
+) -> GraphSource:
     """The source of an ONNX file; raises NnefError `onnx/package` without the package `onnx`."""
     from nnefc.formats.files import printable
     from nnefc.frontends.onnx.package import require_onnx
@@ -152,7 +163,7 @@ def _onnx_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -> 
 
     seed, needs_data = config.random_weights, config.load_data and config.require_data
     missing = NO_DATA if seed is None and not needs_data else seed
-    return read_onnx(path, config.limits, diagnostics, config.symbols, missing)
+    return read_onnx(path, config.limits, diagnostics, config.symbols, missing, content)
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

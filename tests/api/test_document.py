@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import nnefc
-from nnefc.api.document import document
+from nnefc.api.document import MODULES, document
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,7 +18,13 @@ def test_the_reference_is_current() -> None:
 
 def test_every_public_name_has_a_description() -> None:
     entries = dict(entry.split("\n", 1) for entry in document().split("\n### ")[1:])
-    assert set(entries) == {f"nnefc.{name}" for name in nnefc.__all__} | {"nnefc.pytorch.export"}
+    others = [
+        f"{module}.{name}"
+        for module, names in MODULES.items()
+        for name in names or import_module(module).__all__
+    ]
+    assert set(entries) == set(others)
+    assert {f"nnefc.{name}" for name in nnefc.__all__} < set(entries)
     for name, text in entries.items():
         prose = [part for part in text.split("\n\n") if part.strip()[:3] not in ("", "```", "## ")]
         assert prose, name

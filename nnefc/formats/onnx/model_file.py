@@ -99,12 +99,17 @@ class OnnxFile:
     Arrays stay valid while they are referred to: they hold the mappings.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Raises NnefError `container/file` for a file that cannot be read."""
+    def __init__(self, path: str | os.PathLike[str], content: bytes | None = None) -> None:
+        """`content`: a model in memory, which has no external data; `path` is its name then.
+
+        Raises NnefError `container/file` for a file that cannot be read.
+        """
         self.path = Path(path)
         self.name = printable(str(self.path))
+        self._in_memory = content is not None
         self._folder = self.path.absolute().parent
-        self._files: dict[str, Buffer] = {OWN_FILE: _content(self.path, "container/file")}
+        own = _content(self.path, "container/file") if content is None else content
+        self._files: dict[str, Buffer] = {OWN_FILE: own}
 
     def outline(self) -> bytes:
         """The model without its large tensors; raises NnefError `onnx/protobuf`."""
@@ -144,6 +149,8 @@ class OnnxFile:
 
     def _path_of(self, location: str) -> Path:
         relative, fault = normal_path(location)
+        if self._in_memory:
+            fault = "a model in memory has no folder; give its path"
         fault = fault.replace("archive", "folder")
         path = self._folder / relative
         if not fault:

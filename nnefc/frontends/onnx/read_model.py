@@ -22,12 +22,14 @@ def read_onnx(
     diagnostics: Diagnostics,
     symbols: Mapping[str, int] | None = None,
     missing: Missing = None,
+    content: bytes | None = None,
 ) -> OnnxSource:
     """The source of an ONNX file; raises NnefError with all errors of its structure.
 
-    `missing`: what tensors are whose files do not exist.
+    `missing`: what tensors are whose files do not exist; `content`: a model in memory, whose name
+    is `path`.
     """
-    file = OnnxFile(path)
+    file = OnnxFile(path, content)
     tensors = TensorReader(file, limits, missing=missing)
     model = OnnxModel(file.outline(), file.name, tensors, limits)
     return source_of_model(model, diagnostics, symbols)

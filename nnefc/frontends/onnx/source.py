@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,13 +48,19 @@ class OnnxSource(SymbolicSource):
         return source
 
     def read_weights(self) -> None:
-        """Map all tensors outside of the outline, which graphs then share.
-
-        Graphs report the errors of those that they need.
-        """
+        """Map all tensors outside of the outline, which graphs then share; raises NnefError."""
+        diagnostics = Diagnostics(limit=self.model.limits.errors)
         for proto in self.model.stored_tensors():
-            with suppress(OperatorError, NnefError):
+            what = f"tensor '{proto.name}'"
+            try:
                 self.model.tensors.constant(proto)
+            except OperatorError as wrong:
+                message = f"{what}: {wrong.message}"
+                diagnostics.error(wrong.rule, message, self.model.place, hint=wrong.hint)
+            except NnefError as error:
+                for each in error.errors:
+                    diagnostics.add(each._replace(message=f"{what}: {each.message}"))
+        diagnostics.raise_errors()
 
     def arrays(self) -> Iterable[Array]:
         """The arrays of the tensors read so far, which all graphs share."""

@@ -1,0 +1,202 @@
+"""The interface `onnx.backend.base.Backend`: `prepare`, `run_model`, `run_node`.
+
+>>> import nnefc.onnx.backend as backend                        # doctest: +SKIP
+>>> y = backend.prepare(onnx.load("net.onnx")).run([x])         # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+from onnx import ModelProto, NodeProto, defs, helper, numpy_helper
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+from nnefc.onnx.compile_bytes import compile_bytes
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
+
+if TYPE_CHECKING:
+    from nnefc.runtime.run.model_interface import Model
+
+    Array = np.ndarray[Any, Any]
+
+__all__ = [
+    "NnefcBackend",
+    "NnefcBackendRep",
+    "is_compatible",
+    "prepare",
+    "run_model",
+    "run_node",
+    "supports_device",
+]
+
+_UNKNOWN_VALUES: Final = {"onnx/value", "tract/attribute", "input/shape"}
+"""Rules of models that need values or ranks of their inputs."""
+
+
+class NnefcBackendRep(BackendRep):
+    """A prepared model.
+
+    A model that needs to know values of inputs, such as the shape of a `Reshape`, is compiled for
+    the integers of each call.
+    """
+
+    def __init__(self, proto: ModelProto, threads: int | None = None) -> None:
+        """Raises NnefError with all errors."""
+        self._proto = proto
+        self._threads = threads
+        given = {tensor.name for tensor in proto.graph.initializer}
+        self._inputs = [each.name for each in proto.graph.input if each.name not in given]
+        self._outputs = [each.name for each in proto.graph.output]
+        self._specialized: dict[Any, Model] = {}
+        self._model: Model | None = None
+        try:
+            self._model = compile_bytes(proto.SerializeToString(), threads)
+        except NnefError as error:
+            if not _needs_values(error):
+                raise
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs, as a tuple that can be indexed by name.
+
+        Args:
+            inputs: An array, a sequence of arrays in the order of the inputs, or arrays by name.
+            kwargs: Other arguments of backends; no effect.
+
+        Raises:
+            NnefError: With all errors of the arrays.
+        """
+        named = self._named(inputs)
+        model, feeds = self._model, named
+        if model is None:
+            feeds = {name: x for name, x in named.items() if not _may_be_a_shape(x)}
+            model = self._specialize(named)
+        results = model.run(feeds)
+        values = [results[name] for name in self._outputs]
+        make: Any = cast(Any, namedtupledict)("Outputs", self._outputs)
+        return make(*values)
+
+    def _named(self, inputs: Any) -> dict[str, Array]:
+        if isinstance(inputs, Mapping):
+            mapping = cast(Mapping[str, Any], inputs)
+            return {name: np.asarray(x) for name, x in mapping.items()}
+        sequence = [cast(Any, inputs)] if isinstance(inputs, np.ndarray) else inputs
+        every = list(cast(Sequence[Any], sequence))
+        if len(every) != len(self._inputs):
+            message = f"{len(every)} arrays for {len(self._inputs)} inputs: "
+            raise NnefError([Diagnostic("input/count", message + ", ".join(self._inputs))])
+        return {name: np.asarray(x) for name, x in zip(self._inputs, every, strict=True)}
+
+    def _specialize(self, named: Mapping[str, Array]) -> Model:
+        """The model for the shapes of these inputs, in which those that may be shapes are known."""
+        constants = {name: x for name, x in named.items() if _may_be_a_shape(x)}
+        shapes = {name: x.shape for name, x in named.items() if name not in constants}
+        known = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in constants.items())
+        key = (known, tuple(shapes.items()))
+        if key not in self._specialized:
+            proto = ModelProto()
+            proto.CopyFrom(self._proto)
+            remaining = [each for each in proto.graph.input if each.name not in constants]
+            del proto.graph.input[:]
+            proto.graph.input.extend(remaining)
+            proto.graph.initializer.extend(
+                numpy_helper.from_array(x, name) for name, x in constants.items()
+            )
+            content = proto.SerializeToString()
+            self._specialized[key] = compile_bytes(content, self._threads, shapes=shapes)
+        return self._specialized[key]
+
+
+def _needs_values(error: NnefError) -> bool:
+    """Whether a model may be valid once values and ranks of its inputs are known."""
+    return {each.rule for each in error.errors} <= _UNKNOWN_VALUES
+
+
+def _may_be_a_shape(x: Array) -> bool:
+    """Whether an array holds few integers or booleans, as shapes, axes and conditions do."""
+    return x.dtype.kind in "biu" and x.ndim <= 1 and x.size <= 64
+
+
+class NnefcBackend(Backend):
+    """nnefc as a backend of ONNX."""
+
+    @classmethod
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether nnefc has all operators and types of a model."""
+        from nnefc.frontends.read_model import read_onnx_bytes
+        from nnefc.options.import_config import DEFAULT
+
+        try:
+            read_onnx_bytes(model.SerializeToString(), DEFAULT, Diagnostics())
+        except NnefError as error:
+            return _needs_values(error) and cls.supports_device(device)
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> NnefcBackendRep:
+        """Compile a model.
+
+        Args:
+            model: The model, without external data.
+            device: `CPU`.
+            kwargs: `threads`: the threads of a call; others have no effect.
+
+        Raises:
+            NnefError: With all errors; `input/argument` for another device.
+        """
+        if not cls.supports_device(device):
+            message = f"device '{device}' is not available: nnefc runs models on the CPU"
+            raise NnefError([Diagnostic("input/argument", message, hint="device='CPU'")])
+        return NnefcBackendRep(model, kwargs.get("threads"))
+
+    @classmethod
+    def run_model(
+        cls, model: ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """The outputs of a model: `prepare` and `run`."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Any = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """The outputs of one node for arrays in the order of its inputs.
+
+        `opset_version=`: of its domain; the newest one by default.  Raises NnefError.
+        """
+        present = [name for name in node.input if name]
+        arrays = [np.asarray(x) for x in inputs]
+        if len(arrays) != len(present):
+            message = f"{len(arrays)} arrays for {len(present)} inputs: {', '.join(present)}"
+            raise NnefError([Diagnostic("input/count", message)])
+        given = dict(zip(present, arrays, strict=True))
+        declared = [_declared(name, x) for name, x in given.items()]
+        results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", declared, results)
+        version = int(kwargs.get("opset_version") or defs.onnx_opset_version())
+        opsets = [helper.make_opsetid(node.domain, version)]
+        made = helper.make_model(graph, opset_imports=opsets)
+        return cls.prepare(made, device, **kwargs).run(given)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether this is `CPU`, with or without a number."""
+        return device.partition(":")[0] == "CPU"
+
+
+def _declared(name: str, x: Array) -> Any:
+    elem_type = helper.np_dtype_to_tensor_dtype(x.dtype)
+    return helper.make_tensor_value_info(name, elem_type, x.shape)
+
+
+is_compatible = NnefcBackend.is_compatible
+prepare = NnefcBackend.prepare
+run_model = NnefcBackend.run_model
+run_node = NnefcBackend.run_node
+supports_device = NnefcBackend.supports_device

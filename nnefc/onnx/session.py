@@ -1,0 +1,198 @@
+"""`InferenceSession`: run ONNX models through the names of onnxruntime.
+
+Source: the Python API of onnxruntime.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.support.errors import Diagnostic, NnefError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
+    from nnefc.runtime.run.model_interface import Model
+
+    Array = np.ndarray[Any, Any]
+
+CPU: Final = "CPUExecutionProvider"
+_TYPES: Final = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    **{name: name for bits in (8, 16, 32, 64) for name in (f"int{bits}", f"uint{bits}")},
+}
+"""onnxruntime's names of item types."""
+
+
+@dataclass(slots=True)
+class SessionOptions:
+    """Options of a session, with the names of onnxruntime.
+
+    `intra_op_num_threads` and `add_free_dimension_override_by_name` have an effect.  The others are
+    accepted for programs that set them: nnefc always optimizes, and runs one graph at a time.
+    """
+
+    intra_op_num_threads: int = 0
+    """Threads a call may use, the calling one included; 0: all usable CPUs."""
+    inter_op_num_threads: int = 0
+    execution_mode: Any = None
+    graph_optimization_level: Any = None
+    enable_cpu_mem_arena: bool = True
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    log_severity_level: int = 2
+    log_verbosity_level: int = 0
+    logid: str = ""
+    use_deterministic_compute: bool = False
+    free_dimensions: dict[str, int] = field(default_factory=dict[str, int])
+    """Values of named dimensions."""
+
+    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
+        """Give a named dimension a value, as `symbols` of `nnefc.compile` does."""
+        self.free_dimensions[name] = value
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Accept an entry, which has no effect."""
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or an output of a session."""
+
+    name: str
+    shape: list[int | str | None]
+    """Extents: numbers, texts of symbols, None for others."""
+    type: str
+    """The item type in onnxruntime's form, such as `tensor(float)`."""
+
+
+def get_available_providers() -> list[str]:
+    """The providers of `InferenceSession`: `CPUExecutionProvider`."""
+    return [CPU]
+
+
+class InferenceSession:
+    """A compiled ONNX model with the methods of `onnxruntime.InferenceSession`.
+
+    It holds no state of a call, so threads may share it.  A model in a file is opened from the
+    model cache if it was compiled before.
+
+    Args:
+        path_or_bytes: The path of an ONNX file, or a serialized model without external data, which
+            is compiled each time.
+        sess_options: Number of threads, and values of named dimensions.
+        providers: None, or `CPUExecutionProvider`, with or without options.
+        provider_options: No effect.
+        ignored: Other arguments of onnxruntime; no effect.
+
+    Raises:
+        NnefError: With all errors of the model; `input/argument` for another provider.
+    """
+
+    model: Model
+    """The compiled model."""
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **ignored: Any,
+    ) -> None:
+        _check_providers(providers or ())
+        self._options = sess_options or SessionOptions()
+        threads = self._options.intra_op_num_threads or None
+        symbols = self._options.free_dimensions
+        if isinstance(path_or_bytes, bytes):
+            from nnefc.onnx.compile_bytes import compile_bytes
+
+            self.model = compile_bytes(path_or_bytes, threads, symbols=symbols)
+        else:
+            from nnefc.api.compile import compile
+
+            self.model = compile(path_or_bytes, threads=threads, symbols=symbols)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Names, shapes and types of the inputs, in order."""
+        return [
+            _argument(spec, _symbolic(self.model, "input_shapes")) for spec in self.model.inputs
+        ]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Names, shapes and types of the outputs, in order."""
+        shapes = _symbolic(self.model, "output_shapes")
+        return [_argument(spec, shapes) for spec in self.model.outputs]
+
+    def get_providers(self) -> list[str]:
+        """`["CPUExecutionProvider"]`."""
+        return [CPU]
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that the session was made with."""
+        return self._options
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list[Array]:
+        """Run the model on arrays by name.
+
+        Args:
+            output_names: The outputs to return, in this order; None or empty: all of them.
+            input_feed: An array for each input.
+            run_options: No effect.
+
+        Returns:
+            The arrays of the outputs.
+
+        Raises:
+            NnefError: `input/...` with all errors of the arrays; `input/argument` for an output
+                that the model does not have.
+        """
+        results = self.model.run(input_feed)
+        wanted = list(results) if not output_names else list(output_names)
+        if unknown := [name for name in wanted if name not in results]:
+            listed = ", ".join(results)
+            raise NnefError(
+                Diagnostic("input/argument", f"there is no output '{name}'; there are {listed}")
+                for name in unknown
+            )
+        return [results[name] for name in wanted]
+
+
+def _check_providers(providers: Sequence[str | tuple[str, Mapping[str, Any]]]) -> None:
+    """Raise NnefError `input/argument` for providers other than `CPU`."""
+    names = [each if isinstance(each, str) else each[0] for each in providers]
+    if unknown := [name for name in names if name != CPU]:
+        raise NnefError(
+            Diagnostic(
+                "input/argument",
+                f"provider '{name}' is not available: nnefc runs models on the CPU",
+                hint=f"leave providers out, or pass ['{CPU}']",
+            )
+            for name in unknown
+        )
+
+
+def _symbolic(model: Model, name: str) -> Mapping[str, Sequence[str]]:
+    """The symbolic shapes of a dynamic model by name; empty for a model of known shapes."""
+    found: Any = getattr(model, name, ())
+    return {each.name: each.extents for each in found}
+
+
+def _argument(spec: TensorSpec, shapes: Mapping[str, Sequence[str]]) -> NodeArg:
+    written = shapes.get(spec.name, [str(extent) for extent in spec.shape])
+    extents = [int(text) if text.isdecimal() else text for text in written]
+    known = [None if extent in ("?", "-1") else extent for extent in extents]
+    return NodeArg(spec.name, known, f"tensor({_TYPES.get(spec.dtype.name, spec.dtype.name)})")

@@ -1,0 +1,76 @@
+"""`nnefc.onnx.backend` implements the interface of `onnx.backend.base`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.backend.base import Backend, BackendRep
+
+import nnefc.onnx.backend as backend
+from nnefc import NnefError
+from tests.helpers.onnx.models import model, node, passing, tensor
+from tests.helpers.onnx.node_cases import cases_by_operator
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_it_is_a_backend() -> None:
+    assert issubclass(backend.NnefcBackend, Backend)
+    prepared = backend.prepare(passing("batch"))
+    assert isinstance(prepared, BackendRep)
+    for inputs in (X, [X], {"x": X}):
+        results: Any = prepared.run(inputs)
+        np.testing.assert_array_equal(results[0], X)
+        np.testing.assert_array_equal(results["y"], X)
+    np.testing.assert_array_equal(backend.run_model(passing(), [X])[0], X)
+
+
+def test_devices() -> None:
+    assert backend.supports_device("CPU")
+    assert backend.supports_device("CPU:0")
+    assert not backend.supports_device("CUDA:1")
+    with pytest.raises(NnefError, match="device 'CUDA' is not available"):
+        backend.prepare(passing(), "CUDA")
+
+
+def test_compatible_models() -> None:
+    assert backend.is_compatible(passing("batch"))
+    assert not backend.is_compatible(passing(), "CUDA")
+    unknown = model([node("Nope", ["x"], ["y"])], [tensor("x", [1])], [tensor("y", [1])])
+    assert not backend.is_compatible(unknown)
+
+
+def test_shapes_may_be_inputs() -> None:
+    """A model that needs a value of an input is compiled for the integers of each call."""
+    made = model(
+        [node("Reshape", ["x", "to"], ["y"])],
+        [tensor("x", [2, 3]), tensor("to", [2], 7)],
+        [tensor("y", None)],
+    )
+    assert backend.is_compatible(made)
+    prepared = backend.prepare(made)
+    for shape in ((3, 2), (6, 1), (3, 2)):
+        (y,) = prepared.run([X, np.array(shape)])
+        np.testing.assert_array_equal(y, X.reshape(shape))
+
+
+def test_nodes() -> None:
+    (y,) = backend.run_node(node("MatMul", ["a", "b"], ["y"]), [X, X.T])
+    np.testing.assert_allclose(y, X @ X.T)
+    (y,) = backend.run_node(node("Transpose", ["a"], ["y"], perm=[1, 0]), [X], opset_version=13)
+    np.testing.assert_array_equal(y, X.T)
+    with pytest.raises(NnefError, match="1 arrays for 2 inputs"):
+        backend.run_node(node("MatMul", ["a", "b"], ["y"]), [X])
+
+
+@pytest.mark.parametrize("name", ["Gemm", "Concat", "Slice", "Gather"])
+def test_cases_of_the_package(name: str) -> None:
+    cases = cases_by_operator()[name][:3]
+    assert cases
+    for case in cases:
+        prepared = backend.prepare(case.proto)
+        for inputs, expected in case.data_sets:
+            for result, want in zip(prepared.run(inputs), expected, strict=True):
+                np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,93 @@
+"""`nnefc.onnx.InferenceSession` has the methods of onnxruntime's, and its results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnefc import NnefError
+from nnefc.onnx import InferenceSession, SessionOptions, get_available_providers
+from tests.helpers.onnx.models import model, node, save, tensor, weight
+
+W = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+
+
+def product() -> Any:
+    return model(
+        [node("MatMul", ["x", "w"], ["y"]), node("Shape", ["y"], ["s"])],
+        [tensor("x", ["N", 16])],
+        [tensor("y", ["N", 8]), tensor("s", [2], 7)],
+        [weight("w", W)],
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return save(product(), tmp_path / "net.onnx")
+
+
+def facts(arguments: Any) -> list[tuple[str, list[Any], str]]:
+    return [(each.name, list(each.shape), each.type) for each in arguments]
+
+
+def test_it_is_used_as_a_session_of_onnxruntime(path: Path) -> None:
+    ort: Any = pytest.importorskip("onnxruntime")
+    theirs, ours = ort.InferenceSession(str(path)), InferenceSession(str(path))
+    assert facts(ours.get_inputs()) == facts(theirs.get_inputs())
+    assert facts(ours.get_outputs()) == facts(theirs.get_outputs())
+    x = np.random.default_rng(1).standard_normal((5, 16)).astype(np.float32)
+    for names in (None, [], ["y"], ["s", "y"]):
+        results, expected = ours.run(names, {"x": x}), theirs.run(names, {"x": x})
+        assert len(results) == len(expected)
+        for result, want in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-5)
+            assert result.dtype == want.dtype
+
+
+def test_options_choose_threads_and_dimensions(path: Path) -> None:
+    options = SessionOptions(intra_op_num_threads=1)
+    options.graph_optimization_level = 99
+    options.add_free_dimension_override_by_name("N", 3)
+    session = InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    assert session.get_session_options() is options
+    assert session.model.threads == 1
+    assert session.get_inputs()[0].shape == [3, 16]
+    (y,) = session.run(["y"], {"x": np.ones((3, 16), np.float32)})
+    np.testing.assert_allclose(y, np.ones((3, 16)) @ W.astype(np.float64), rtol=1e-5, atol=1e-5)
+
+
+def test_models_in_memory(path: Path) -> None:
+    session = InferenceSession(path.read_bytes())
+    (y,) = session.run(["y"], {"x": np.eye(16, dtype=np.float32)})
+    np.testing.assert_allclose(y, W, rtol=1e-6)
+    data = save(product(), path, external="w.bin").read_bytes()
+    with pytest.raises(NnefError, match="a model in memory has no folder"):
+        InferenceSession(data)
+
+
+def test_providers(path: Path) -> None:
+    assert get_available_providers() == InferenceSession(path).get_providers()
+    InferenceSession(path, providers=[("CPUExecutionProvider", {"a": 1})])
+    wrong: Any = [
+        "CUDAExecutionProvider",
+        ("TensorrtExecutionProvider", {}),
+        "CPUExecutionProvider",
+    ]
+    with pytest.raises(NnefError) as caught:
+        InferenceSession(path, providers=wrong)
+    assert [each.rule for each in caught.value.errors] == ["input/argument"] * 2
+    assert "CUDAExecutionProvider" in str(caught.value)
+
+
+def test_errors_of_calls(path: Path) -> None:
+    session = InferenceSession(path)
+    x = np.ones((2, 16), np.float32)
+    with pytest.raises(NnefError, match="no output 'z'; there are y, s"):
+        session.run(["z"], {"x": x})
+    with pytest.raises(NnefError, match="x"):
+        session.run(None, {})
+    with pytest.raises(NnefError, match="typo"):
+        session.run(None, {"x": x, "typo": x})
