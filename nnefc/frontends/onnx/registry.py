@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nnefc.frontends.common.values import (
@@ -133,8 +133,8 @@ def operators() -> Mapping[tuple[str, str], Sequence[Operator]]:
 
 @cache
 def _load() -> None:
-    for module in iter_modules(operator_modules.__path__):
-        import_module(f"{operator_modules.__name__}.{module.name}")
+    for module in walk_packages(operator_modules.__path__, f"{operator_modules.__name__}."):
+        import_module(module.name)
 
 
 def bind(
@@ -200,13 +200,17 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
     for each in listed:
         if each.name == "node":
             continue
-        convert = _converter(hints[each.name])
+        hint = hints[each.name]
+        convert = _converter(hint)
+        default = each.default
+        if default is inspect.Parameter.empty and type(None) in typing.get_args(hint):
+            default = None  # an optional input before one that is required
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
             rest = convert
         elif each.kind is inspect.Parameter.KEYWORD_ONLY:
-            attributes[each.name] = Parameter(each.name, convert, each.default)
+            attributes[each.name] = Parameter(each.name, convert, default)
         else:
-            inputs.append(Parameter(each.name, convert, each.default))
+            inputs.append(Parameter(each.name, convert, default))
     return Parameters(tuple(inputs), rest, attributes, any(p.name == "node" for p in listed))
 
 

@@ -8,7 +8,9 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty, of_rank, of_rank_at_least
 from nnefc.frontends.common.operators.einsum import einsum
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.onnx.activation_functions import activation as activation_function
+from nnefc.frontends.onnx.operators.neural.activation_functions import (
+    activation as activation_function,
+)
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType
 

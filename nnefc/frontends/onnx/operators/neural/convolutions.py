@@ -7,9 +7,13 @@ from typing import Any
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank_at_least
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.onnx.activation_functions import activation
+from nnefc.frontends.onnx.operators.neural.activation_functions import activation
+from nnefc.frontends.onnx.operators.neural.window_attributes import (
+    Pairs,
+    WindowAttributes,
+    window_attributes,
+)
 from nnefc.frontends.onnx.registry import MICROSOFT, Floats, Integers, operator
-from nnefc.frontends.onnx.window_attributes import Pairs, WindowAttributes, window_attributes
 
 
 @operator("Conv")

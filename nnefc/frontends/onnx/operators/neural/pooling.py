@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operand_checks import of_rank_at_least
+from nnefc.frontends.common.operand_checks import of_rank_at_least, of_shape, take_room
 from nnefc.frontends.common.operators.pooling import indices_of_taps
 from nnefc.frontends.common.operators.precision import accumulation_type
-from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.node import Node
+from nnefc.frontends.onnx.operators.neural.window_attributes import (
+    Pairs,
+    WindowAttributes,
+    window_attributes,
+)
 from nnefc.frontends.onnx.registry import Integers, operator
-from nnefc.frontends.onnx.window_attributes import Pairs, WindowAttributes, window_attributes
 from nnefc.ir import DType
 from nnefc.ops.core.window_arithmetic import resolve
 
@@ -145,6 +151,42 @@ def _max_pool(
 @operator("GlobalMaxPool")
 def global_max_pool(make: OpBuilder, X: Operand) -> Any:
     return make("max_reduce", X, axes=_spatial_axes("max_pool", X))
+
+
+@operator("MaxUnpool", since=9)
+def max_unpool(
+    make: OpBuilder,
+    X: Operand,
+    indices: Operand,
+    output_shape: Integers = (),
+    *,
+    kernel_shape: Integers,
+    pads: Integers = (),
+    strides: Integers = (),
+) -> Any:
+    """The items of X at indices of the tensor that was pooled, zeros elsewhere.
+
+    `output_shape` may extend that tensor behind its last items.
+    """
+    window = _window("max_unpool", X, kernel_shape, strides, pads, "NOTSET")
+    of_shape("max_unpool", "indices", indices, X.type.dims)
+    rows = zip(X.type.dims[2:], window.strides, window.explicit, window.kernel, strict=True)
+    extents = [(n - 1) * stride - p - q + size for n, stride, (p, q), size in rows]
+    shape = (*X.type.dims[:2], *extents)
+    take_room(make.budget, *shape)
+    zero = KnownTensor(np.zeros(1, X.type.dtype.numpy), X.type.dtype)
+    items = make.repeated(zero, (math.prod(shape),))
+    flat = (X.type.volume,)
+    places = make.cast(make.reshape(indices, flat), DType.INT64)
+    items = make("scatter_elements", items, places, make.reshape(X, flat), axis=0)
+    y = make.reshape(items, shape)
+    if not output_shape or output_shape == shape:
+        return y
+    if len(output_shape) != len(shape) or any(m < n for m, n in zip(output_shape, shape)):
+        message = f"output_shape = {list(output_shape)} for a tensor of shape {list(shape)}"
+        raise OperatorError("argument/max_unpool", message)
+    padding = tuple((0, m - n) for m, n in zip(output_shape, shape))
+    return make("pad", y, padding=padding)
 
 
 # -- average
