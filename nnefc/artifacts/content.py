@@ -85,8 +85,7 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
     from nnefc.runtime.compile.compiled_program import tensor_specs
 
     inputs, outputs = tensor_specs(graph)
-    updates = (op.inputs[0] for op in graph.ops if op.name == "update")
-    updated = {value.op.attributes["label"].lower() for value in updates if value.op is not None}
+    updated = set(graph.updated_labels)
     states: list[StateVariable] = []
     large: dict[str, Array] = {}
     text = print_graph(graph, data=large)

@@ -311,6 +311,13 @@ class Graph:
         if not new.name:
             new.name = old.name
 
+    @property
+    def updated_labels(self) -> list[str]:
+        """The labels of the variables that the graph updates, in lower case."""
+        updates = (op.inputs[0].op for op in self.ops if op.name == "update")
+        labels = (op.attributes["label"] for op in updates if op is not None)
+        return list(dict.fromkeys(str(label).lower() for label in labels))
+
     def clone(self) -> Graph:
         """A deep copy, including bodies; the data of variables and constants is shared."""
         copy = Graph(self.name)

@@ -43,7 +43,7 @@ Steps = Annotated[
         metavar="N",
         min=1,
         help="Compare N calls of a model with states: the first one, and those that find the "
-        "states of the one before (default: 3).",
+        "states of the one before (default: 3; 1 if variables are its states).",
     ),
 ]
 AgainstFiles = Annotated[
@@ -141,16 +141,15 @@ def _compare(
     threads: int | None,
 ) -> SessionCalls | None:
     """Compare the tensors of a call, or of each call of a session; return the latter."""
+    from nnefc.cli.compare.cycles import compare_cycles
     from nnefc.cli.compare.sessions import compare_session
-    from nnefc.cli.compare.tensors import compare_model
 
     against, graph, calls = comparison.against, opened.graph, opened.calls
     count = _number_of_calls(steps, inputs, against, opened.graph)
     if calls is None or not isinstance(opened, DocumentModel):
-        _check_data([graph.inputs], [graph], inputs, against)
-        arrays = inputs.arrays(graph.inputs, 0)
-        compiled = opened.compile(threads)
-        compare_model(comparison, graph, arrays, compiled, opened.config(threads))
+        _check_data([graph.inputs] * count, [graph] * count, inputs, against)
+        arrays = [inputs.arrays(graph.inputs, step) for step in range(count)]
+        compare_cycles(comparison, opened, arrays, threads)
         return None
     if inputs.turns[0] and not opened.later:
         calls = replace(calls, later=calls.first)
@@ -168,13 +167,14 @@ def _number_of_calls(
 ) -> int:
     """The number of calls that are compared: that of `--steps`, or that of the calls in files."""
     of_files = {"--input": len(inputs.turns), "--against": len(against.turns) if against else 1}
-    if not graph.states:
+    has_variables = bool(graph.updated_labels)
+    if not graph.states and not has_variables:
         for option, number in {"--steps": steps or 1, **of_files}.items():
             if number > 1:
                 raise usage(f"{option} has {number} calls: the model keeps no states", "give one")
         return 1
     count = steps or max(of_files.values())
-    if steps is None and count == 1 and against is None:
+    if steps is None and count == 1 and against is None and not has_variables:
         count = SESSION_STEPS
     if against and len(against.turns) < count:
         raise usage(
