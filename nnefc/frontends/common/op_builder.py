@@ -13,6 +13,7 @@ from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.counted_axes import result_axis
 from nnefc.frontends.common.empty_operands import result_of_empty
 from nnefc.frontends.common.values import (
+    SYMBOLIC_TYPES,
     Array,
     EmptyTensor,
     KnownTensor,
@@ -269,7 +270,7 @@ class OpBuilder:
         """A tensor with symbolic items, computed when the model runs."""
         items = [self.iota(1, item) for item in x.array.reshape(-1)]
         joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
-        return self.reshape(joined, x.array.shape)  # pyright: ignore[reportReturnType]
+        return self.cast(self.reshape(joined, x.array.shape), x.dtype)  # pyright: ignore[reportReturnType]
 
     def iota(
         self, count: int, start: int = 0, step: int = 1, *, is_extent: bool = False
@@ -296,6 +297,8 @@ class OpBuilder:
         if x.type.dtype is dtype:
             return x
         if isinstance(x, KnownTensor) and x.is_symbolic:
+            if dtype in SYMBOLIC_TYPES:
+                return KnownTensor(x.array, dtype)
             x = self.value(x)
         if isinstance(x, EmptyTensor):
             return EmptyTensor(TensorType(dtype, x.type.dims))
@@ -371,9 +374,9 @@ _SYMBOLIC: Final[Mapping[str, Callable[..., Any]]] = {"div": np.frompyfunc(_quot
 
 def _narrowed(array: Array, dtype: DType) -> Array:
     """The array with the NumPy type of `dtype`; symbolic integers stay objects."""
-    if array.dtype == object and dtype is DType.INT64:
-        return integer_array(array)
-    return array.astype(dtype.numpy)
+    if array.dtype == object and dtype in SYMBOLIC_TYPES:
+        array = integer_array(array)
+    return array if array.dtype == object else array.astype(dtype.numpy)
 
 
 def _foldable(

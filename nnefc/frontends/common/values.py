@@ -21,6 +21,10 @@ from nnefc.symbolic.sym_int_base import Dim
 Array = np.ndarray[Any, Any]
 
 
+SYMBOLIC_TYPES: Final = (DType.INT64, DType.INT32)
+"""Item types of tensors whose items may depend on symbols."""
+
+
 class OperatorError(Exception):
     """An operator rejects its arguments; the evaluator adds the position."""
 
@@ -39,7 +43,7 @@ class KnownTensor:
     the tensors they are combined with.
 
     Items that depend on symbols (`nnefc.symbolic.integers`) are objects in an array whose `dtype`
-    is INT64.
+    is one of `SYMBOLIC_TYPES`.
     """
 
     array: Array
@@ -53,7 +57,7 @@ class KnownTensor:
     @property
     def is_symbolic(self) -> bool:
         """Whether items depend on symbols."""
-        return self.array.dtype == object and self.dtype is DType.INT64
+        return self.array.dtype == object and self.dtype in SYMBOLIC_TYPES
 
 
 class EmptyTensor(KnownTensor):

@@ -30,10 +30,9 @@ def standard_function(proto: NodeProto, node: Node, inputs: Sequence[Any]) -> Fu
     if schema is None or (version := _body_version(schema, node.version)) is None:
         return None
     if schema.has_context_dependent_function:
-        types = [_type_of(value).SerializeToString() for value in inputs]
-        body = schema.get_context_dependent_function_with_opset_version(
-            version, proto.SerializeToString(), types
-        )
+        body = _body_for(schema, version, proto, [_type_of(value) for value in inputs])
+        if not body:  # it depends on extents
+            body = _body_for(schema, version, proto, [_type_of(v, numbers=True) for v in inputs])
     else:
         body = schema.get_function_with_opset_version(version)
     if not body:
@@ -71,9 +70,22 @@ def _body_version(schema: OpSchema, version: int) -> int | None:
     return max((v for v in versions if v <= version), default=None)
 
 
-def _type_of(value: Any) -> TypeProto:
-    """The type of a tensor as a protocol buffer; empty for an absent input."""
+def _body_for(
+    schema: OpSchema, version: int, proto: NodeProto, types: Sequence[TypeProto]
+) -> bytes:
+    """The body for inputs of some types; empty if there is none."""
+    return schema.get_context_dependent_function_with_opset_version(
+        version, proto.SerializeToString(), [each.SerializeToString() for each in types]
+    )
+
+
+def _type_of(value: Any, *, numbers: bool = False) -> TypeProto:
+    """The type of a tensor as a protocol buffer; empty for an absent input.
+
+    Extents that are symbolic are left out, unless they must be `numbers`.
+    """
     if not isinstance(value, Value | KnownTensor):
         return TypeProto()
     elem_type = helper.np_dtype_to_tensor_dtype(value.type.dtype.numpy)
-    return helper.make_tensor_type_proto(elem_type, [int(n) for n in value.type.dims])
+    dims = [n if isinstance(n, int) else int(n) if numbers else None for n in value.type.dims]
+    return helper.make_tensor_type_proto(elem_type, dims)
