@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.common.counted_axes import result_axis
+from nnefc.frontends.common.counted_tensors import (
+    count_results,
+    mean_of_valid_items,
+    without_invalid_items,
+)
 from nnefc.frontends.common.empty_operands import result_of_empty
 from nnefc.frontends.common.values import (
     SYMBOLIC_TYPES,
@@ -93,6 +97,10 @@ class OpBuilder:
         spec = declared()[name]
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
+        if name == "mean_reduce" and self.counted:
+            mean = mean_of_valid_items(self, tensors[0], attributes["axes"])
+            if mean is not None:
+                return mean
         is_empty = all(type_.volume == 0 for type_ in types)
         lacks_items = any(map(has_no_items, tensors))
         if is_empty or lacks_items or _foldable(spec, tensors, attributes, types):
@@ -106,43 +114,20 @@ class OpBuilder:
                 return result_of_empty(self, name, tensors, filled, types)
             return self._folded(spec, tensors, filled, types)
         values = [self.value(x) for x in tensors]
-        if name in ("gather", "gather_nd") and values[1] in self.counted:
-            values[1] = self._valid_indices(values[1])
+        if self.counted:
+            values = without_invalid_items(self, name, values, attributes)
         self.budget.take_operation(len(values) + len(types))
         try:
             op = build(self.graph, name, values, attributes, dtype=dtype, location=self.location)
         except NnefError as error:
             raise _operator_error(error) from None
-        for x in values:
-            if x in self.counted:
-                self._count(op, x)
+        if self.counted:
+            count_results(self, op)
         if spec.reference is not None and all(map(self.is_known, tensors)):
             are_extents = any(map(self.is_extent, tensors))
             for y in op.outputs:
                 self.known[y] = are_extents and y.type.dtype is DType.INT64
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
-
-    def _count(self, op: Op, x: Value) -> None:
-        """Copy the number of valid items from operand `x` to the results of an operation.
-
-        Raises OperatorError for an operation that would compute with the invalid items.
-        """
-        axis = result_axis(op, x, self.counted)
-        if axis is None:
-            message = f"{op.name} cannot take a tensor with a data-dependent extent"
-            raise OperatorError("tract/unsupported", message)
-        for y in op.outputs:
-            self.counted[y] = axis, self.counted[x][1]
-
-    def _valid_indices(self, indices: Value) -> Value:
-        """Indices of which some are valid, with 0 in place of the others."""
-        axis, count = self.counted[indices]
-        shape = [1] * indices.type.rank
-        shape[axis] = indices.type.dims[axis]
-        is_valid = self("lt", self.reshape(self.iota(shape[axis]), shape), count)
-        valid = self.value(self("select", is_valid, indices, 0))
-        self.counted[valid] = axis, count
-        return valid
 
     def _tensors(self, operands: Iterable[Any]) -> list[Operand]:
         flat: list[Any] = []

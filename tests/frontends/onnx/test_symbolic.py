@@ -82,9 +82,8 @@ def test_symbolic_plans_give_the_expected_results(name: str, plans: int) -> None
         listed: list[Array] = list(results) if isinstance(results, tuple) else [results]  # pyright: ignore
         for y, want in zip(listed, expected, strict=True):
             np.testing.assert_allclose(y, want, **tolerance)
-    cache: Any = model._plans  # pyright: ignore
-    assert cache.symbolic_plans <= plans
-    assert cache._failed_traces == 0
+    assert model._plans.symbolic_plans <= plans  # pyright: ignore
+    assert model._plans._failed_traces == 0  # pyright: ignore
 
 
 def arrays(file: Path, prefix: str) -> list[Array]:
