@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -16,8 +16,21 @@ from nnefc.frontends.common.counted_axes import result_axis
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType, Op, Value
 
-if TYPE_CHECKING:
-    from nnefc.frontends.common.op_builder import OpBuilder
+
+class Builder(Protocol):
+    """The methods of an `OpBuilder` that operations on counted tensors are built with."""
+
+    counted: dict[Value, tuple[int, Value]]
+
+    def __call__(self, name: str, /, *operands: Any, **attributes: Any) -> Any: ...
+
+    def value(self, x: Operand) -> Value: ...
+
+    def cast(self, x: Operand, dtype: DType) -> Operand: ...
+
+    def reshape(self, x: Operand, shape: Sequence[int]) -> Operand: ...
+
+    def iota(self, count: int) -> Operand: ...
 
 
 def _limit(dtype: DType, *, least: bool) -> Any:
@@ -42,7 +55,7 @@ _INDEXED: Final = ("gather", "gather_nd")
 
 
 def without_invalid_items(
-    make: OpBuilder, name: str, values: list[Value], attributes: Mapping[str, Any]
+    make: Builder, name: str, values: list[Value], attributes: Mapping[str, Any]
 ) -> list[Value]:
     """Operands of an operation, in which invalid items do not matter where that is possible."""
     if name in _INDEXED and values[1] in make.counted:
@@ -53,9 +66,15 @@ def without_invalid_items(
     return values
 
 
-def mean_of_valid_items(make: OpBuilder, x: Operand, axes: Sequence[int]) -> Operand | None:
-    """The mean along axes of which one has a count; None if none has."""
-    if not isinstance(x, Value) or not _is_reduced(make, x, {"axes": axes}):
+def mean_of_valid_items(
+    make: Builder, name: str, tensors: Sequence[Operand], attributes: Mapping[str, Any]
+) -> Operand | None:
+    """The mean along axes of which one has a count; None for other operations."""
+    if name not in ("mean_reduce", "sum_reduce") or (name == "sum_reduce" and _is_sum(attributes)):
+        return None
+    axes: Sequence[int] = attributes["axes"]
+    x = tensors[0]
+    if not isinstance(x, Value) or not _is_reduced(make, x, attributes):
         return None
     axis, count = make.counted[x]
     others = math.prod(x.type.dims[i] for i in axes if i != axis)
@@ -63,7 +82,7 @@ def mean_of_valid_items(make: OpBuilder, x: Operand, axes: Sequence[int]) -> Ope
     return make("div", make("sum_reduce", x, axes=axes), make.cast(number, x.type.dtype))
 
 
-def _is_reduced(make: OpBuilder, x: Value, attributes: Mapping[str, Any]) -> bool:
+def _is_reduced(make: Builder, x: Value, attributes: Mapping[str, Any]) -> bool:
     return x in make.counted and make.counted[x][0] in attributes["axes"]
 
 
@@ -72,7 +91,7 @@ def _is_sum(attributes: Mapping[str, Any]) -> bool:
     return not attributes.get("normalize", False)
 
 
-def _replaced(make: OpBuilder, x: Value, item: Any) -> Value:
+def _replaced(make: Builder, x: Value, item: Any) -> Value:
     """A tensor with `item` in place of the invalid items."""
     axis, count = make.counted[x]
     shape = [1] * x.type.rank
@@ -84,7 +103,7 @@ def _replaced(make: OpBuilder, x: Value, item: Any) -> Value:
     return valid
 
 
-def count_results(make: OpBuilder, op: Op) -> None:
+def count_results(make: Builder, op: Op) -> None:
     """Copy the number of valid items from the operands to the results of an operation.
 
     Raises OperatorError for an operation that would compute with the invalid items.

@@ -97,8 +97,8 @@ class OpBuilder:
         spec = declared()[name]
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
-        if name == "mean_reduce" and self.counted:
-            mean = mean_of_valid_items(self, tensors[0], attributes["axes"])
+        if self.counted:
+            mean = mean_of_valid_items(self, name, tensors, attributes)
             if mean is not None:
                 return mean
         is_empty = all(type_.volume == 0 for type_ in types)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common import boolean_arithmetic
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators import boolean_arithmetic
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType
 from nnefc.symbolic.integers import statically_equal

@@ -145,7 +145,7 @@ def test_moves_of_counted_items(name: str) -> None:
 
 def test_order_of_counted_items() -> None:
     """An operation that would compute with invalid items is refused."""
-    nodes = [node("NonZero", ["x"], ["nz"]), node("ReduceSum", ["nz", "one_"], ["y"])]
+    nodes = [node("NonZero", ["x"], ["nz"]), node("CumSum", ["nz", "one_"], ["y"])]
     weights = [weight("one_", np.array([1]))]
     made = model(nodes, [tensor("x", [3, 4])], [tensor("y", None, INT64)], weights)
     with pytest.raises(NnefError, match="data-dependent extent"):

@@ -18,7 +18,7 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.frontends.onnx.node import Node
 from nnefc.frontends.onnx.registry import Integers, operator
-from nnefc.ir import DType
+from nnefc.ir import DType, Value
 
 
 @operator("Concat", until=3)
@@ -127,24 +127,31 @@ def slice_1(
 def slice_(
     make: OpBuilder,
     data: Operand,
-    starts: Integers,
-    ends: Integers,
+    starts: Any,
+    ends: Any,
     axes: Integers | None = None,
     steps: Integers | None = None,
 ) -> Any:
-    """Bounds are clamped to the dimension; negative ones count from its end."""
-    listed = tuple(range(len(starts))) if axes is None else axes
-    strides = (1,) * len(starts) if steps is None else steps
-    lengths = {len(starts), len(ends), len(listed), len(strides)}
+    """Bounds are clamped to the dimension; negative ones count from its end.
+
+    Bounds that are computed at run time give a tensor with a data-dependent extent.
+    """
+    begins, stops = _bounds(make, starts), _bounds(make, ends)
+    listed = tuple(range(len(begins))) if axes is None else axes
+    strides = (1,) * len(begins) if steps is None else steps
+    lengths = {len(begins), len(stops), len(listed), len(strides)}
     if len(lengths) > 1:
         message = (
-            f"{len(starts)} starts, {len(ends)} ends, {len(listed)} axes, {len(strides)} steps"
+            f"{len(begins)} starts, {len(stops)} ends, {len(listed)} axes, {len(strides)} steps"
         )
         raise OperatorError("argument/slice", message, "their numbers are the same")
     where = distinct_axes("slice", listed, data.type.rank)
-    for axis, start, end, step in zip(where, starts, ends, strides, strict=True):
+    for axis, start, end, step in zip(where, begins, stops, strides, strict=True):
         if step == 0:
             raise OperatorError("argument/slice", f"steps = {list(strides)}; 0 is no step")
+        if isinstance(start, Value) or isinstance(end, Value):
+            data = _computed_slice(make, data, axis, start, end, step)
+            continue
         extent = data.type.dims[axis]
         low, high = (0, extent) if step > 0 else (-1, extent - 1)
         begin, stop = (
@@ -153,6 +160,42 @@ def slice_(
         stop = max(begin, stop) if step > 0 else min(begin, stop)
         data = slice_in_dim(make, data, axis, begin, stop, step)
     return data
+
+
+def _bounds(make: OpBuilder, x: Any) -> Sequence[int | Value]:
+    """Bounds of slices: numbers, or tensors of rank 0 if they are computed at run time."""
+    if not isinstance(x, Value):
+        return integers(x)
+    items = [slice_in_dim(make, x, 0, i, i + 1) for i in range(x.type.volume)]
+    return [make.value(make.cast(make.reshape(item, ()), DType.INT64)) for item in items]
+
+
+def _computed_slice(
+    make: OpBuilder, x: Operand, axis: int, start: int | Value, end: int | Value, step: int
+) -> Operand:
+    """A slice whose bounds are computed at run time: all items from `start`, and their number."""
+    extent = x.type.dims[axis]
+    if step != 1:
+        message = "bounds that are computed at run time are possible with steps of 1"
+        raise OperatorError("onnx/unsupported", message)
+    if extent == 0:
+        return x
+    begin, stop = (_clamped(make, bound, extent) for bound in (start, end))
+    count = make.value(make("max", make("sub", stop, begin), 0))
+    where = make("min", make("add", make.iota(extent), begin), extent - 1)
+    y = make.value(make("gather", x, where, axis=axis))
+    if y in make.counted:
+        message = "a tensor has several extents that are computed at run time"
+        raise OperatorError("onnx/unsupported", message)
+    make.counted[y] = axis, count
+    return y
+
+
+def _clamped(make: OpBuilder, bound: int | Value, extent: int) -> Operand:
+    """A bound from 0 to an extent; a negative one counts from the end."""
+    number = operand(bound)
+    number = make("select", make("lt", number, 0), make("add", number, extent), number)
+    return make("min", make("max", number, 0), extent)
 
 
 # -- pad

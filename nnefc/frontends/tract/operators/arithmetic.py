@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from nnefc.frontends.common import boolean_arithmetic
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty, take_room
+from nnefc.frontends.common.operators import boolean_arithmetic
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.tract.quantization import as_real
 from nnefc.frontends.tract.registry import operator

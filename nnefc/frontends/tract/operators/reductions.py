@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.frontends.common import boolean_arithmetic
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_shape
+from nnefc.frontends.common.operators import boolean_arithmetic
 from nnefc.frontends.common.operators.axes import normalize_axes, normalize_axis
 from nnefc.frontends.common.values import Operand, OperatorError, datum_type, has_no_items
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
