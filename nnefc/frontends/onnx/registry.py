@@ -118,6 +118,12 @@ def refusal(domain: str, name: str) -> str | None:
     return _refused.get((domain, name))
 
 
+def refused() -> Mapping[tuple[str, str], str]:
+    """The reasons why operators are not supported, by domain and name."""
+    _load()
+    return _refused
+
+
 def find(domain: str, name: str, version: int) -> Operator | None:
     """The function for an operator in a version of its domain; None if there is none."""
     _load()
