@@ -14,6 +14,7 @@ from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.memory_errors import memory_errors
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.formats.container import Container
@@ -173,7 +174,8 @@ def _refuse_symbols(config: ImportConfig, file: str) -> None:
             "input/symbol",
             f"{', '.join(config.symbols)}: a document in standard NNEF has no symbols",
             Place(file),
-            "--shape NAME=EXTENTS or shapes={'NAME': EXTENTS} replaces the shape of an input",
+            wording("shapes={'NAME': EXTENTS}", "--shape NAME=EXTENTS")
+            + " replaces the shape of an input",
         )
 
 

@@ -112,12 +112,12 @@ def test_all_errors_are_reported(windows: Path) -> None:
     rules = [error.rule for error in caught.value.errors]
     assert rules == [*["input/shape"] * 2, *["input/symbol"] * 2, "input/shape", "tract/assert"]
     text = str(caught.value)
-    assert "'S' is a symbol: x: [B,2*S+1,4], past: [P+S,4]; --symbol S=VALUE" in text
+    assert "'S' is a symbol: x: [B,2*S+1,4], past: [P+S,4]; symbols={'S': VALUE}" in text
     assert "the graph has no input 'passt'; it has x, past" in text
     assert "did you mean 'past'?" in text
     assert "symbol p = 0: the document has no symbol 'p'; it has S, P, B" in text
     assert "did you mean 'P'?" in text
-    assert "'x' is an input: --shape or shapes= gives its shape" in text
+    assert "'x' is an input: shapes= gives its shape" in text
     assert "axis 1 has to be 5, not 9, as S = 2" in text
     assert "S >= 3 does not hold: S = 2" in text
 

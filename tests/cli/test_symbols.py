@@ -71,7 +71,7 @@ def test_missing_values_are_suggested(cli: Cli, rows: str) -> None:
     found = cli("run", rows, "--symbol", "S=3", *RANDOM)
     assert found.status == 1
     assert "but 'B' has no value [input/symbol]" in found.err
-    assert "or the symbols: --symbol B=4 or symbols={'B': 4}" in found.err
+    assert "or the symbols: --symbol B=4" in found.err
     assert "but 'Past' has no value" in found.err
 
 
@@ -81,6 +81,7 @@ def test_wrong_options(cli: Cli, rows: str) -> None:
     assert found.status == 1
     assert found.err.count("expected NAME=VALUE with a whole number, as in S=16") == 4
     assert "--symbol B=3: B is 2 already" in found.err
+    assert "a value has at most 18 digits" in cli("run", rows, "--symbol", f"S={10**18}").err
     found = cli("run", rows, *RANDOM, *("--symbol", "s=1", "--symbol", "S=1", "--shape", "x=1,4,4"))
     assert found.status == 1
     assert "the document has no symbol 's'" in found.err

@@ -165,7 +165,7 @@ def test_symbols_without_values_are_named(cli: Cli, text: str, command: tuple[st
     found = cli(command[0], text, *command[1:])
     assert found.status == 1
     assert "'B' and 'S' have no values [input/symbol]" in found.err
-    assert "such as --shape x=4,16,4 or shapes={'x': (4, 16, 4)}" in found.err
+    assert "such as --shape x=4,16,4, or the symbols: --symbol" in found.err
 
 
 def test_missing_data_is_reported_before_missing_values(cli: Cli, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -208,6 +208,10 @@ def parse_shapes(options: Sequence[str] | None) -> dict[str, tuple[int, ...]] | 
     return shapes or None
 
 
+_MAX_DIGITS: Final = 18
+"""Digits of the value of a symbol, which then has at most 63 bits."""
+
+
 def parse_symbols(options: Sequence[str] | None) -> dict[str, int]:
     """Values of symbols by name, from `--symbol NAME=16` options; reports all errors at once."""
     values: dict[str, int] = {}
@@ -216,6 +220,9 @@ def parse_symbols(options: Sequence[str] | None) -> dict[str, int]:
         name, _, text = (part.strip() for part in option.partition("="))
         if not name or not (text.isascii() and text.isdecimal()):
             message = f"--symbol {option}: expected NAME=VALUE with a whole number, as in S=16"
+            problems += usage(message).errors
+        elif len(text) > _MAX_DIGITS:
+            message = f"--symbol {option}: a value has at most {_MAX_DIGITS} digits"
             problems += usage(message).errors
         elif values.setdefault(name, int(text)) != int(text):
             message = f"--symbol {option}: {name} is {values[name]} already"

@@ -13,6 +13,7 @@ from nnefc.frontends.common.signature import Signature
 from nnefc.ir import TensorType
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.wording import wording
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
@@ -92,10 +93,8 @@ class SymbolicSource:
                 if name in self.signature.all_symbols:
                     declared = self.signature.inputs
                     written = (f"{each.name}: [{','.join(each.written)}]" for each in declared)
-                    hint = (
-                        f"'{name}' is a symbol: {', '.join(written)}; --symbol {name}=VALUE or "
-                        f"symbols={{'{name}': VALUE}} gives its value"
-                    )
+                    option = wording(f"symbols={{'{name}': VALUE}}", f"--symbol {name}=VALUE")
+                    hint = f"'{name}' is a symbol: {', '.join(written)}; {option} gives its value"
                 yield Diagnostic("input/shape", message, hint=hint)
 
     def _unknown_symbols(self) -> Iterator[Diagnostic]:
@@ -106,7 +105,8 @@ class SymbolicSource:
                 message = f"symbol {name} = {value}: the document has no symbol '{name}'{listed}"
                 hint = suggestion(name, known)
                 if name in self.inputs:
-                    hint = f"'{name}' is an input: --shape or shapes= gives its shape"
+                    option = wording("shapes=", "--shape")
+                    hint = f"'{name}' is an input: {option} gives its shape"
                 yield Diagnostic("input/symbol", message, hint=hint)
 
     def sample_shapes(

@@ -23,6 +23,7 @@ from nnefc.frontends.onnx.tensors import dtype_of
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import how_to_raise, room_for_recursion
+from nnefc.support.wording import wording
 
 
 def build_graph(
@@ -94,13 +95,16 @@ def _add_inputs(
                 dims = [extent_of(extent, values) for extent in known.extents]
             except NoValue as error:
                 message = f"the shape of input '{each.name}' is [{', '.join(known.written)}], "
-                hint = "give shapes, --shape or shapes=, or symbols, --symbol or symbols="
+                options = wording("shapes= or symbols=", "--shape or --symbol")
+                hint = f"give shapes or values of symbols: {options}"
                 message += f"but {error}"
                 diagnostics.error("input/symbol", message, model.place, hint=hint)
                 continue
         if dims is None:
             message = f"the model does not tell the shape of input '{each.name}'"
-            hint = f"--shape {each.name}=1,3,224,224, or shapes={{'{each.name}': (1, 3, 224, 224)}}"
+            hint = wording(
+                f"shapes={{'{each.name}': (1, 3, 224, 224)}}", f"--shape {each.name}=1,3,224,224"
+            )
             diagnostics.error("input/shape", message, model.place, hint=hint)
             continue
         try:

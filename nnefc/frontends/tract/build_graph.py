@@ -19,6 +19,7 @@ from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import Limits, how_to_raise, room_for_recursion
+from nnefc.support.wording import wording
 from nnefc.syntax import ast
 
 
@@ -103,12 +104,11 @@ def _require_symbols(
             hint = "give its shape in numbers"
             if shape := possible.get(each.name):
                 typed = ",".join(map(str, shape))
-                hint += (
-                    f", such as --shape {each.name}={typed} or shapes={{'{each.name}': {shape}}}"
-                )
+                python = f"shapes={{'{each.name}': {shape}}}"
+                hint += f", such as {wording(python, f'--shape {each.name}={typed}')}"
                 options = " ".join(f"--symbol {name}={sample[name]}" for name in names)
-                argument = {name: sample[name] for name in names}
-                hint += f", or the symbols: {options} or symbols={argument}"
+                python = f"symbols={ {name: sample[name] for name in names} }"
+                hint += f", or the symbols: {wording(python, options)}"
             diagnostics.error(
                 "input/symbol",
                 f"the shape of input '{each.name}' is [{extents}], but {listed} {verb}",
