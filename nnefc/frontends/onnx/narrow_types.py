@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto, helper
 
-from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.graph_variables import variable_value
+from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant
 from nnefc.frontends.onnx.tensors import StorageTensor
@@ -80,18 +81,23 @@ def is_narrow(elem_type: int) -> bool:
     return elem_type in FLOATS or elem_type in INTEGER_BITS or elem_type == _POWERS
 
 
-def code_range(elem_type: int) -> tuple[int, int]:
+def narrow_range(elem_type: int) -> tuple[int, int]:
     """The smallest and the largest item of a narrow integer type."""
     bits, wide = INTEGER_BITS[elem_type]
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if wide.is_signed else (0, (1 << bits) - 1)
 
 
-def values_of(x: StorageTensor | NarrowTensor) -> Operand:
-    """The values of a tensor in float32, int8 or uint8, exactly."""
+def values_of(make: OpBuilder, x: StorageTensor | NarrowTensor) -> Operand:
+    """The values of a tensor in float32, int8 or uint8, exactly; many are a weight."""
     if isinstance(x, NarrowTensor):
         return x.items
     dtype = INTEGER_BITS[x.elem_type][1] if x.elem_type in INTEGER_BITS else DType.FLOAT32
-    return KnownTensor(x.array.astype(dtype.numpy), dtype)
+    array = x.array.astype(dtype.numpy)
+    if array.size <= MAX_FOLDED_ITEMS:
+        return KnownTensor(array, dtype)
+    evaluator = make.evaluator
+    label = evaluator.free_name("values")
+    return variable_value(make, evaluator.root, evaluator.names, label, array, dtype)
 
 
 def stored(items: Operand, elem_type: int) -> StorageTensor | NarrowTensor:

@@ -11,6 +11,7 @@ import numpy as np
 
 from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.quantization import to_codes
 from nnefc.frontends.common.values import (
     DatumType,
     KnownTensor,
@@ -107,16 +108,8 @@ def quantize(make: OpBuilder, x: Operand, datum: DatumType) -> QuantizedTensor:
     assert datum.scale is not None
     factor = broadcast_scale(make, _reciprocal(datum.scale), x.type.rank, 0)
     scaled = make("mul", make.cast(x, DType.FLOAT32), factor)
-    codes = to_codes(make, scaled, datum.zero_point, datum.dtype)
+    codes = to_codes(make, scaled, float(datum.zero_point), datum.dtype)
     return QuantizedTensor(codes, datum.scale, datum.zero_point)
-
-
-def to_codes(make: OpBuilder, scaled: Operand, zero_point: int, dtype: DType) -> Operand:
-    """Codes of reals in units of the scale: rounded to nearest, ties to even, and saturated."""
-    low, high = code_range(dtype)
-    whole = make("round_even", scaled)
-    codes = make("clamp", make("add", whole, float(zero_point)), float(low), float(high))
-    return make.cast(codes, dtype)
 
 
 def as_real(make: OpBuilder, x: Any) -> Operand:
@@ -174,9 +167,3 @@ def with_product_scale(
     if isinstance(scale, tuple):
         return make("mul", sums, broadcast_scale(make, scale, sums.type.rank, axis))
     return QuantizedTensor(make.cast(sums, DType.INT32), scale, 0)
-
-
-def code_range(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest code of an integer type."""
-    info = np.iinfo(dtype.numpy)
-    return int(info.min), int(info.max)

@@ -86,7 +86,7 @@ def converted(
     if isinstance(x, StorageTensor | NarrowTensor):
         if x.elem_type == elem_type:
             return x
-        items = values_of(x)
+        items = values_of(make, x)
     else:
         items = _numbers(x, elem_type)
         if items is None:

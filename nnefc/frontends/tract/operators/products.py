@@ -7,6 +7,7 @@ from typing import Any, Final
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty
 from nnefc.frontends.common.operators.einsum import einsum
+from nnefc.frontends.common.operators.quantization import to_codes
 from nnefc.frontends.common.values import (
     KnownTensor,
     Operand,
@@ -18,7 +19,7 @@ from nnefc.frontends.common.values import (
     scalar,
     widest,
 )
-from nnefc.frontends.tract.quantization import as_real, to_codes, with_product_scale
+from nnefc.frontends.tract.quantization import as_real, with_product_scale
 from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
 from nnefc.ir import DType, Value
 
@@ -185,7 +186,7 @@ def requantize(
     zero = integers(c0)[0]
     if datum.dtype.is_float:
         return make("mul", sums, scalar(a_scale) * scalar(b_scale))
-    codes = to_codes(make, make("mul", sums, factor), zero, datum.dtype)
+    codes = to_codes(make, make("mul", sums, factor), float(zero), datum.dtype)
     return (
         QuantizedTensor(codes, datum.scale, datum.zero_point) if datum.scale is not None else codes
     )
