@@ -13,7 +13,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant, widened
-from nnefc.frontends.onnx.operators.activations import in_wide_type
+from nnefc.frontends.onnx.operators.elementwise.activations import in_wide_type
 from nnefc.frontends.onnx.registry import operator
 
 Axes = tuple[int, ...]

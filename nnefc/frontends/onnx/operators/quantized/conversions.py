@@ -9,7 +9,7 @@ from onnx import TensorProto
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant
-from nnefc.frontends.onnx.operators.casts import converted, elem_type_of
+from nnefc.frontends.onnx.operators.elementwise.casts import converted, elem_type_of
 from nnefc.frontends.onnx.operators.reductions import extreme
 from nnefc.frontends.onnx.quantization import codes_of, dequantized, parameter, quantized
 from nnefc.frontends.onnx.registry import MICROSOFT, operator

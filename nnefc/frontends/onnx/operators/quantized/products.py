@@ -9,9 +9,9 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank_at_least
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.onnx.broadcasting import aligned
-from nnefc.frontends.onnx.operators.convolutions import conv
-from nnefc.frontends.onnx.operators.products import product
-from nnefc.frontends.onnx.operators.quantization import dynamically_quantized
+from nnefc.frontends.onnx.operators.neural.convolutions import conv
+from nnefc.frontends.onnx.operators.neural.products import product
+from nnefc.frontends.onnx.operators.quantized.conversions import dynamically_quantized
 from nnefc.frontends.onnx.quantization import codes_like, shifted, sum_type, weight_type
 from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.ir import DType

@@ -9,7 +9,7 @@ import numpy as np
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import aligned, binary, check_same_type, constant
-from nnefc.frontends.onnx.operators.arithmetic import named_operation, register_binary
+from nnefc.frontends.onnx.operators.elementwise.arithmetic import named_operation, register_binary
 from nnefc.frontends.onnx.registry import operator
 from nnefc.ir import DType
 

@@ -11,8 +11,8 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.broadcasting import binary
-from nnefc.frontends.onnx.operators.logic import where
-from nnefc.frontends.onnx.operators.pooling import average_pool_10, global_average_pool
+from nnefc.frontends.onnx.operators.elementwise.logic import where
+from nnefc.frontends.onnx.operators.neural.pooling import average_pool_10, global_average_pool
 from nnefc.frontends.onnx.operators.reductions import without_axes
 from nnefc.frontends.onnx.operators.softmax import softmax_along
 from nnefc.frontends.onnx.quantization import codes_like, dequantized

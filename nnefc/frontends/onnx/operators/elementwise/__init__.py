@@ -1,0 +1,1 @@
+"""Operators that compute each item of a result from one item of each operand."""

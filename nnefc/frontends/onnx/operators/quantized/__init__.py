@@ -1,0 +1,1 @@
+"""Operators on quantized tensors: conversions, products and functions of codes."""
