@@ -167,7 +167,7 @@ class GraphEvaluator:
                 inputs.pop()
             positional, named = bind(operator, inputs, attributes, node)
             return operator.function(self.make, *positional, **named)
-        standard = standard_function(proto, node, inputs)
+        standard = standard_function(proto, node, inputs, attributes)
         if standard is None:
             raise OperatorError(
                 "onnx/operator",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -21,15 +21,19 @@ def is_standard_function(domain: str, name: str, version: int) -> bool:
     return schema is not None and _body_version(schema, version) is not None
 
 
-def standard_function(proto: NodeProto, node: Node, inputs: Sequence[Any]) -> FunctionProto | None:
+def standard_function(
+    proto: NodeProto, node: Node, inputs: Sequence[Any], attributes: Mapping[str, Any]
+) -> FunctionProto | None:
     """The body of a standard operator as a function; None if it has none.
 
-    `inputs`: the values, whose types select a body; None for absent ones.
+    `inputs`: the values, whose types select a body; None for absent ones.  `attributes`: the values
+    of the node's attributes.
     """
     schema = _schema(node.domain, node.op_type, node.version)
     if schema is None or (version := _body_version(schema, node.version)) is None:
         return None
     if schema.has_context_dependent_function:
+        proto = _without_references(proto, attributes)
         body = _body_for(schema, version, proto, [_type_of(value) for value in inputs])
         if not body:  # it depends on extents
             body = _body_for(schema, version, proto, [_type_of(v, numbers=True) for v in inputs])
@@ -68,6 +72,25 @@ def _body_version(schema: OpSchema, version: int) -> int | None:
     else:
         return None
     return max((v for v in versions if v <= version), default=None)
+
+
+def _without_references(proto: NodeProto, attributes: Mapping[str, Any]) -> NodeProto:
+    """A node of a function body whose attributes have the values that its call gives them.
+
+    The bodies of some operators depend on attributes, such as `reduction`.
+    """
+    if not any(each.ref_attr_name for each in proto.attribute):
+        return proto
+    resolved = NodeProto()
+    resolved.CopyFrom(proto)
+    del resolved.attribute[:]
+    for each in proto.attribute:
+        value = attributes.get(each.name)
+        if not each.ref_attr_name:
+            resolved.attribute.append(each)
+        elif isinstance(value, int | float | str | tuple) and value != ():
+            resolved.attribute.append(helper.make_attribute(each.name, value))
+    return resolved
 
 
 def _body_for(
