@@ -33,13 +33,15 @@ __all__ = [
 
 _UNKNOWN_VALUES: Final = {"onnx/value", "tract/attribute", "input/shape"}
 """Rules of models that need values or ranks of their inputs."""
+_MAX_ITEMS: Final = 64
+"""Items of an input whose values a model may need, at most."""
 
 
 class NnefcBackendRep(BackendRep):
     """A prepared model.
 
     A model that needs to know values of inputs, such as the shape of a `Reshape`, is compiled for
-    the integers of each call.
+    the values of each call: those of lists of integers, or if that is not enough, of all lists.
     """
 
     def __init__(self, proto: ModelProto, threads: int | None = None) -> None:
@@ -54,7 +56,7 @@ class NnefcBackendRep(BackendRep):
         try:
             self._model = compile_bytes(proto.SerializeToString(), threads)
         except NnefError as error:
-            if not _needs_values(error):
+            if not _needs_values(error, proto):
                 raise
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -68,11 +70,7 @@ class NnefcBackendRep(BackendRep):
             NnefError: With all errors of the arrays.
         """
         named = self._named(inputs)
-        model, feeds = self._model, named
-        if model is None:
-            feeds = {name: x for name, x in named.items() if not _may_be_a_shape(x)}
-            model = self._specialize(named)
-        results = model.run(feeds)
+        results = self._model.run(named) if self._model else self._run_specialized(named)
         values = [results[name] for name in self._outputs]
         make: Any = cast(Any, namedtupledict)("Outputs", self._outputs)
         return make(*values)
@@ -88,10 +86,23 @@ class NnefcBackendRep(BackendRep):
             raise NnefError([Diagnostic("input/count", message + ", ".join(self._inputs))])
         return {name: np.asarray(x) for name, x in zip(self._inputs, every, strict=True)}
 
-    def _specialize(self, named: Mapping[str, Array]) -> Model:
-        """The model for the shapes of these inputs, in which those that may be shapes are known."""
-        constants = {name: x for name, x in named.items() if _may_be_a_shape(x)}
-        shapes = {name: x.shape for name, x in named.items() if name not in constants}
+    def _run_specialized(self, named: Mapping[str, Array]) -> dict[str, Array]:
+        """The results of the model in which lists among the inputs are known."""
+        lists = {name: x for name, x in named.items() if x.ndim <= 1 and x.size <= _MAX_ITEMS}
+        integers = {name: x for name, x in lists.items() if x.dtype.kind in "biu"}
+        try:
+            return self._specialize(named, integers)
+        except NnefError:
+            if len(integers) == len(lists):
+                raise
+        return self._specialize(named, lists)
+
+    def _specialize(
+        self, named: Mapping[str, Array], constants: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """The results of the model for these shapes, in which the inputs `constants` are known."""
+        others = {name: x for name, x in named.items() if name not in constants}
+        shapes = {name: x.shape for name, x in others.items()}
         known = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in constants.items())
         key = (known, tuple(shapes.items()))
         if key not in self._specialized:
@@ -105,17 +116,21 @@ class NnefcBackendRep(BackendRep):
             )
             content = proto.SerializeToString()
             self._specialized[key] = compile_bytes(content, self._threads, shapes=shapes)
-        return self._specialized[key]
+        return self._specialized[key].run(others)
 
 
-def _needs_values(error: NnefError) -> bool:
+def _needs_values(error: NnefError, proto: ModelProto) -> bool:
     """Whether a model may be valid once values and ranks of its inputs are known."""
-    return {each.rule for each in error.errors} <= _UNKNOWN_VALUES
+    rules = {each.rule for each in error.errors}
+    if _has_lists(proto):
+        rules -= {"onnx/unsupported"}  # such as a number of turns that is an input
+    return rules <= _UNKNOWN_VALUES
 
 
-def _may_be_a_shape(x: Array) -> bool:
-    """Whether an array holds few integers or booleans, as shapes, axes and conditions do."""
-    return x.dtype.kind in "biu" and x.ndim <= 1 and x.size <= 64
+def _has_lists(proto: ModelProto) -> bool:
+    """Whether an input is a number or a list."""
+    shapes = [each.type.tensor_type.shape for each in proto.graph.input]
+    return any(len(shape.dim) <= 1 for shape in shapes)
 
 
 class NnefcBackend(Backend):
@@ -130,7 +145,7 @@ class NnefcBackend(Backend):
         try:
             read_onnx_bytes(model.SerializeToString(), DEFAULT, Diagnostics())
         except NnefError as error:
-            return _needs_values(error) and cls.supports_device(device)
+            return _needs_values(error, model) and cls.supports_device(device)
         return cls.supports_device(device)
 
     @classmethod

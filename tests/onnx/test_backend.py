@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 
 import nnefc.onnx.backend as backend
@@ -54,6 +55,30 @@ def test_shapes_may_be_inputs() -> None:
     for shape in ((3, 2), (6, 1), (3, 2)):
         (y,) = prepared.run([X, np.array(shape)])
         np.testing.assert_array_equal(y, X.reshape(shape))
+
+
+def test_numbers_may_be_inputs() -> None:
+    """A number of turns, and reals that an operator must know."""
+    body = helper.make_graph(
+        [node("Identity", ["go"], ["on"]), node("Add", ["a", "a"], ["b"])],
+        "body",
+        [tensor("i", [], 7), tensor("go", [], 9), tensor("a", [2])],
+        [tensor("on", [], 9), tensor("b", [2])],
+    )
+    made = model(
+        [node("Loop", ["n", "", "x"], ["y"], body=body)],
+        [tensor("n", [], 7), tensor("x", [2])],
+        [tensor("y", [2])],
+    )
+    x = np.array([1, 3], np.float32)
+    for turns in (0, 3, 5):
+        (y,) = backend.run_model(made, [np.int64(turns), x])
+        np.testing.assert_array_equal(y, x * 2**turns)
+    depth, values = np.float32(4), np.array([0, 5], np.float32)
+    (y,) = backend.run_node(
+        node("OneHot", ["i", "depth", "values"], ["y"]), [np.array([2, 0]), depth, values]
+    )
+    np.testing.assert_array_equal(y, np.eye(4, dtype=np.float32)[[2, 0]] * 5)
 
 
 def test_nodes() -> None:
