@@ -15,7 +15,7 @@ from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Documents, folders or archives."),
+        typer.Argument(metavar="FILE", help="Documents, folders, archives or ONNX files."),
     ],
     strict: Strict = False,
     dialect: Dialect = "auto",
@@ -27,8 +27,8 @@ def check(
     A document without any data is valid; one with the data of only some variables is not. An
     artifact has no document: nnefc inspect --verify verifies its checksums.
 
-    A document in the dialect of tract whose inputs have symbolic extents is checked with small
-    values for them, which a note names.
+    A document in the dialect of tract, or an ONNX model, whose inputs have symbolic extents is
+    checked with small values for them, which a note names.
 
     Silent, with status 0, if all are valid. Otherwise every error goes to standard error as
     FILE:LINE:COLUMN: error: ..., and the status is 1.
@@ -40,6 +40,8 @@ def check(
         nnefc check models/*.tgz --strict
 
         nnefc check net.nnef.tgz --json
+
+        nnefc check net.onnx
     """
     findings = [(file, *_findings(file, strict, limit, dialect)) for file in files]
     if json:

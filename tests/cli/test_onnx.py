@@ -56,6 +56,23 @@ def test_inspect_shows_versions_and_symbols(cli: Cli, tmp_path: Path) -> None:
     assert "symbols batch" in text
 
 
+def test_models_without_their_external_data(cli: Cli, tmp_path: Path) -> None:
+    path = str(save(passing("batch"), tmp_path / "net.onnx", external="w.bin"))
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))
+    (tmp_path / "w.bin").unlink()
+    inputs = str(tmp_path / "in.npz")
+    for words in (
+        ["check", path],
+        ["inspect", path],
+        ["run", path, "-i", inputs, "--random-weights", "1"],
+    ):
+        result = cli(*words)
+        assert result.status == 0, result.err
+    result = cli("run", path, "-i", inputs)
+    assert result.status == 1
+    assert "tensor 'w': no such file [onnx/external]" in result.err
+
+
 def test_errors_are_lines(cli: Cli, tmp_path: Path) -> None:
     made = model([node("Nope", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])])
     path = str(save(made, tmp_path / "net.onnx"))

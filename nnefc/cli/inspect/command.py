@@ -63,6 +63,8 @@ def inspect(
     Extents that depend on symbols without a value in --shape or --symbol are expressions, such as
     2*S; multiply-accumulates and memory are for sample values of these symbols.
 
+    For an ONNX model, also the versions of its operators, its producer and its symbols.
+
     For an artifact, also its digest, targets, sizes, and the variables that the graph updates. The
     operations are those after the passes. None of its code runs.
 

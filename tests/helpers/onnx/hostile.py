@@ -12,6 +12,7 @@ import numpy as np
 from google.protobuf.message import Message
 from onnx import ModelProto, TensorProto, helper
 
+from nnefc.formats.fingerprint import take_fingerprint
 from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
@@ -98,6 +99,7 @@ def import_or_refuse(path: Path) -> NnefError | None:
     Any other exception passes.  Errors that report a bug of nnefc are failures.
     """
     diagnostics = Diagnostics(limit=LIMITS.errors)
+    take_fingerprint(path)
     try:
         source = read_model(path, ImportConfig(chosen_limits=LIMITS), diagnostics, sources=True)
         assert not isinstance(source, Graph)
