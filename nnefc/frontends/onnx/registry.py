@@ -258,10 +258,14 @@ def _tensor(value: Any) -> Operand:
     return operand(value)
 
 
+_NOUNS: Final = {"Subgraph": "graph", "TensorSequence": "sequence"}
+
+
 def _instance_of(type_: type) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if not isinstance(value, type_):
-            raise OperatorError("onnx/arguments", f"a {type_.__name__} is expected")
+            noun = _NOUNS.get(type_.__name__, type_.__name__)
+            raise OperatorError("onnx/arguments", f"a {noun} is expected")
         return value
 
     return convert

@@ -126,7 +126,8 @@ class Turns:
                 raise StopsAtRunTime
             after[:] = turn.states
             finals = list(tensors_in(turn.states))
-            _check_states(self.states, turn.states)
+            _check_lengths(self.states, turn.states)
+            _check_types(self.states, turn.states)
             for x in (*finals, *turn.results):
                 if isinstance(x, Value) and x in within.counted:
                     message = "the body of a loop gives a tensor with a data-dependent extent"
@@ -154,6 +155,7 @@ class Turns:
             slices = self._slices(make, number)
             make.budget.take_steps()
             turn = self.body(make, states, slices, self.captured)
+            _check_types(states, turn.states)
             states = list(turn.states)
             pieces.append([make.reshape(y, (1, *y.type.dims)) for y in turn.results])
             number += 1
@@ -274,7 +276,17 @@ def _is_true(goes_on: Operand | None) -> bool:
     return goes_on is None or (isinstance(goes_on, KnownTensor) and bool(goes_on.array.all()))
 
 
-def _check_states(before: Sequence[Any], after: Sequence[Any]) -> None:
+def _check_types(before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Raise OperatorError for a state with other items after a turn."""
+    for i, pair in enumerate(zip(before, after, strict=True)):
+        types = [{x.type.dtype for x in tensors_in([each])} for each in pair]
+        if types[0] and types[1] and types[0] != types[1]:
+            old, new = (" or ".join(sorted(map(str, each))) for each in types)
+            message = f"state {i} has items of type {old} before a turn, {new} after"
+            raise OperatorError("onnx/type", message)
+
+
+def _check_lengths(before: Sequence[Any], after: Sequence[Any]) -> None:
     """Raise OperatorError for a state that is a sequence of another length after a turn."""
     for i, (x, y) in enumerate(zip(before, after, strict=True)):
         if len(list(tensors_in([x]))) != len(list(tensors_in([y]))):

@@ -1,4 +1,4 @@
-"""Models with results of onnxruntime, by the reference interpreter.
+"""Models with results of onnxruntime, by the reference interpreter and compiled.
 
 Cases with operators that nnefc refuses by name are skipped; the reasons are listed.
 """
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nnefc
 from nnefc.frontends.onnx.read_model import read_onnx
 from nnefc.frontends.onnx.source import OnnxSource
 from nnefc.support.errors import Diagnostics, NnefError
@@ -50,7 +51,26 @@ def test_results(folder: Path, data: str) -> None:
         if all(each.rule in REFUSALS for each in error.errors):
             pytest.skip(str(error.errors[0]))
         raise
-    results = reference_results(graph, inputs)
+    compare(reference_results(graph, inputs), expected, tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", onnx_cases(), ids=lambda folder: folder.name)
+def test_compiled_results(folder: Path) -> None:
+    tolerance = json.loads((folder / "case.json").read_text())["tolerance"]
+    try:
+        model = nnefc.compile(folder / "model.onnx", keep=False)
+    except NnefError as error:
+        if all(each.rule in REFUSALS for each in error.errors):
+            pytest.skip(str(error.errors[0]))
+        raise
+    for data in ("io", "io_1"):
+        inputs, expected = (arrays(folder / f"{data}.npz", prefix) for prefix in ("in", "out"))
+        results: Any = model(*inputs)
+        compare(results if isinstance(results, tuple) else [results], expected, tolerance)
+
+
+def compare(results: Any, expected: list[Any], tolerance: dict[str, float]) -> None:
     assert len(results) == len(expected)
     for actual, want in zip(results, expected, strict=True):
         assert_equal(actual, want, tolerance["rtol"], tolerance["atol"])

@@ -1,37 +1,19 @@
-"""Branches, loops and sequences, against onnxruntime."""
+"""Branches and loops, against onnxruntime."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 from nnefc.ir import Graph
 from nnefc.support.errors import NnefError
-from tests.helpers.onnx.evaluate import graph_for, reference_results
-from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results, reals
+from tests.helpers.onnx.evaluate import graph_for
+from tests.helpers.onnx.onnxruntime_oracle import reals
+from tests.helpers.onnx.text_models import check, parsed
 
 Array = np.ndarray[Any, Any]
-
-
-def parsed(text: str, opset: int = 17) -> onnx.ModelProto:
-    header = f'<ir_version: 8, opset_import: ["": {opset}]> graph '
-    return onnx.parser.parse_model(header + text)
-
-
-def check(text: str, *inputs: Array, opset: int = 17) -> Graph:
-    """Compare a model with onnxruntime; returns its graph."""
-    model = parsed(text, opset)
-    graph = graph_for(model, inputs)
-    results = reference_results(graph, inputs)
-    expected = onnxruntime_results(model, inputs)
-    assert len(results) == len(expected)
-    for y, want in zip(results, expected, strict=True):
-        assert (y.dtype, y.shape) == (want.dtype, want.shape)
-        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
-    return graph
 
 
 def scans(graph: Graph) -> int:
@@ -288,50 +270,60 @@ def test_scans_of_version_8_have_a_batch(kind: str, backwards: str) -> None:
     check(text, reals(2, 3), reals(2, 4, 3), *more, opset=8)
 
 
-# -- sequences
+# -- errors
 
-
-@pytest.mark.parametrize("position", [-2, 0, 2])
-def test_an_item_may_be_chosen_at_run_time(position: int) -> None:
-    text = """(float[6, 2] x, int64 i) => (float[2, 2] y, int64 n) <int64 two = {2}> {
-      s = SplitToSequence <axis = 0> (x, two)
-      y = SequenceAt (s, i)
-      n = SequenceLength (s)
-    }"""
-    check(text, reals(6, 2), np.array(position))
+LOOP = """(float[2] x) => (float[2] y)
+  <int64 M = {{3}}, bool t = {{1}}, float f = {{1.0}}> {{
+  y = Loop ({args}) < body = turn ({inputs}) => ({outputs}) {{ {body} }} >
+}}"""
 
 
 @pytest.mark.parametrize(
-    ("attributes", "split"),
-    [("axis = 1", "parts"), ("axis = -1", "two"), ("keepdims = 0", ""), ("axis = 1", "")],
+    ("changes", "message"),
+    [
+        ({"inputs": "int64 i, bool c"}, r"takes 2 inputs, not 3.*onnx/arguments"),
+        ({"outputs": "bool d"}, r"a condition and 1 states are expected.*onnx/arguments"),
+        ({"outputs": ""}, r"gives 0 results.*onnx/arguments"),
+        ({"args": "f, t, x"}, r"M is float32\[\]; one int64 is expected.*onnx/type"),
+        ({"args": "M, f, x"}, r"cond is float32\[\]; one boolean is expected.*onnx/type"),
+        ({"body": "n = Neg(q) d = Identity(c)"}, r"computes its input 'q'.*onnx/name"),
+        ({"body": "n = Neg(s) d = Identity(f)"}, r"condition is float32\[\].*onnx/type"),
+        ({"body": "m = Neg(s) d = Identity(c)"}, r"computes the output 'n'.*onnx/name"),
+        ({"body": "n = Cast <to = 11> (s) d = Identity(c)"}, r"float32 before.*float64.*onnx/type"),
+    ],
 )
-def test_tensors_are_split_into_sequences_and_joined(attributes: str, split: str) -> None:
-    text = f"""(float[2, 5] x) => (float[M, N] y, float[K, L] z)
-      <int64[3] parts = {{1, 3, 1}}, int64 two = {{2}}, int64 first = {{0}}> {{
-      s = SplitToSequence <{attributes}> (x{f", {split}" if split else ""})
-      t = SequenceErase (s, first)
-      v = SequenceAt (s, first)
-      u = SequenceInsert (t, v)
-      y = ConcatFromSequence <axis = -1> (u)
-      w = SequenceConstruct (v, v)
-      z = ConcatFromSequence <axis = 0> (w)
-    }}"""
-    check(text.replace("float[M, N]", "float").replace("float[K, L]", "float"), reals(2, 5))
+def test_a_loop_and_its_body_must_fit(changes: dict[str, str], message: str) -> None:
+    arguments = {
+        "args": "M, t, x",
+        "inputs": "int64 i, bool c, float[2] s",
+        "outputs": "bool d, float[2] n",
+        "body": "n = Neg(s) d = Identity(c)",
+        **changes,
+    }
+    with pytest.raises(NnefError, match=message) as caught:
+        graph_for(parsed(LOOP.format(**arguments)), [reals(2)])
+    assert len(caught.value.errors) == 1
 
 
-def test_positions_outside_of_a_sequence_are_errors() -> None:
-    text = """(float[2] x) => (float[2] y) <int64 i = {2}> {
-      s = SequenceConstruct (x, x)
-      y = SequenceAt (s, i)
-    }"""
-    with pytest.raises(NnefError, match="position 2 is not in a sequence of 2 items"):
-        graph_for(parsed(text), [reals(2)])
+def test_loops_without_end_exceed_a_limit() -> None:
+    arguments = {
+        "args": ", t, x",
+        "inputs": "int64 i, bool c, float[2] s",
+        "outputs": "bool d, float[2] n",
+        "body": "n = Neg(s) d = Identity(c)",
+    }
+    with pytest.raises(NnefError, match=r"limit/(steps|operations)"):
+        graph_for(parsed(LOOP.format(**arguments)), [reals(2)])
 
 
-def test_sequences_cannot_be_results() -> None:
-    text = "(float[2] x) => (seq(float[2]) y) { y = SequenceConstruct (x, x) }"
-    with pytest.raises(NnefError, match=r"'y' is a sequence of 2 items.*onnx/unsupported"):
-        graph_for(parsed(text), [reals(2)])
+def test_the_batch_of_a_scan_of_version_8_must_fit() -> None:
+    text = SCAN_8
+    for name, value in {
+        "inputs": "", "known": " <int64[1] lens = {2}>", "lengths": "lens", "backwards": "0",
+    }.items():  # fmt: skip
+        text = text.replace(f"{{{name}}}", value)
+    with pytest.raises(NnefError, match=r"batch of 2 and 4 turns have shapes .*onnx/shape"):
+        graph_for(parsed(text, 8), [reals(2, 3), reals(2, 4, 3)])
 
 
 # -- refusals

@@ -98,10 +98,11 @@ def _turn_of(body: Subgraph) -> Body:
 
     def turn(make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured) -> Turn:
         given = [make.reshape(x, _declared(body, i)) for i, x in enumerate((slices[0], _TRUE))]
-        goes_on, *results = evaluated(make, body, [*given, *states], captured)
-        if len(results) < len(states):
-            message = f"the body gives {len(results)} states, the loop has {len(states)}"
-            raise OperatorError("onnx/arguments", message)
+        found = evaluated(make, body, [*given, *states], captured)
+        if len(found) < 1 + len(states):
+            message = f"the body gives {len(found)} results; a condition and {len(states)} states"
+            raise OperatorError("onnx/arguments", f"{message} are expected")
+        goes_on, *results = found
         stacked = [operand(y) for y in results[len(states) :]]
         return Turn(results[: len(states)], stacked, _flag(make, goes_on, "its condition"))
 

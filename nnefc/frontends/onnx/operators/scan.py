@@ -56,20 +56,40 @@ def scan_8(
     `sequence_lens`: the number of turns of each item; results behind them are 0.
     """
     every = initial_state_and_scan_inputs
-    _, scanned = _split(every, num_scan_inputs)
+    states, scanned = _split(every, num_scan_inputs)
     if not scanned or any(x.type.rank < 2 for x in scanned):
         shapes = [list(x.type.dims) for x in scanned]
         message = f"the scanned tensors have shapes {shapes}; [batch, time, ...] is expected"
         raise OperatorError("onnx/shape", message)
     batch, time = scanned[0].type.dims[:2]
+    _check_batch(batch, time, states, scanned, sequence_lens)
     flags = _flags(directions, num_scan_inputs, "directions")
     rows: list[list[Operand]] = []
     for index in range(batch):
         length = None if sequence_lens is None else item(make, sequence_lens, index)
-        states, slices = _split([item(make, x, index) for x in every], num_scan_inputs)
-        rows.append(_row(make, body, states, slices, flags, length, time))
+        before, slices = _split([item(make, x, index) for x in every], num_scan_inputs)
+        rows.append(_row(make, body, before, slices, flags, length, time))
     columns = [[make.reshape(x, (1, *x.type.dims)) for x in c] for c in zip(*rows, strict=True)]
     return tuple(c[0] if batch == 1 else make("concat", c, axis=0) for c in columns)
+
+
+def _check_batch(
+    batch: int,
+    time: int,
+    states: Sequence[Operand],
+    scanned: Sequence[Operand],
+    lengths: Operand | None,
+) -> None:
+    """Raise OperatorError for tensors of another batch or time."""
+    of_batch = [*states, *([] if lengths is None else [lengths])]
+    if any(x.type.dims[:1] != (batch,) for x in of_batch) or any(
+        x.type.dims[:2] != (batch, time) for x in scanned
+    ):
+        shapes = ", ".join(str(list(x.type.dims)) for x in (*of_batch, *scanned))
+        message = f"tensors of a batch of {batch} and {time} turns have shapes {shapes}"
+        raise OperatorError("onnx/shape", message)
+    if batch == 0:
+        raise OperatorError("onnx/unsupported", "a batch without items")
 
 
 def _row(
@@ -111,6 +131,9 @@ def _row(
 def _turn_of(body: Subgraph) -> Body:
     def turn(make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured) -> Turn:
         results = evaluated(make, body, [*states, *slices], captured)
+        if len(results) < len(states):
+            message = f"the body gives {len(results)} results, the loop has {len(states)} states"
+            raise OperatorError("onnx/arguments", message)
         return Turn(results[: len(states)], [operand(y) for y in results[len(states) :]])
 
     return turn
