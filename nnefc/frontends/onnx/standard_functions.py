@@ -7,7 +7,6 @@ from typing import Any
 
 import onnx
 from onnx import FunctionProto, NodeProto, TypeProto, helper
-from onnx.defs import OpSchema
 
 from nnefc.frontends.common.values import KnownTensor
 from nnefc.frontends.onnx.model import opsets_of
@@ -54,7 +53,7 @@ def standard_function(
     return function
 
 
-def _schema(domain: str, name: str, version: int) -> OpSchema | None:
+def _schema(domain: str, name: str, version: int) -> Any:
     if not 0 < version < 1 << 31:
         return None
     try:
@@ -63,7 +62,7 @@ def _schema(domain: str, name: str, version: int) -> OpSchema | None:
         return None
 
 
-def _body_version(schema: OpSchema, version: int) -> int | None:
+def _body_version(schema: Any, version: int) -> int | None:
     """The version of the newest body that a version may use; None if there is none."""
     if schema.has_context_dependent_function:
         versions = schema.context_dependent_function_opset_versions

@@ -281,7 +281,7 @@ def test_all_errors_of_nodes_are_reported(path: Path) -> None:
         ],
         [X],
         [Y],
-        [weight("bad", np.int64([5, 5]))],
+        [weight("bad", np.array([5, 5], np.int64))],
     )
     error = refused(path, made)
     names = [name for name in ("one", "two", "three", "four") if f"'{name}'" in str(error)]

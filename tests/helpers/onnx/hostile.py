@@ -80,8 +80,8 @@ def rich_model() -> ModelProto:
             weight("yes", np.bool_(True)),
             weight("three", np.int64(3)),
             weight("zero", np.int64(0)),
-            weight("axes", np.int64([0])),
-            weight("rest", np.int64([-1, 8][1:])),
+            weight("axes", np.array([0], np.int64)),
+            weight("rest", np.array([-1, 8][1:], np.int64)),
         ],
         functions=[function],
         domains=["own"],
@@ -166,7 +166,7 @@ class _Place(NamedTuple):
     message: Any
     field: str
     value: Any
-    index: int | None
+    position: int | None
     values: tuple[int, ...]
     """The numbers of an enumeration."""
 
@@ -184,17 +184,17 @@ def _places(message: Message) -> Iterator[_Place]:
 def _alter(at: _Place, texts: list[str], rng: random.Random) -> None:
     """Change a value in place."""
     items = getattr(at.message, at.field)
-    if at.index is not None and rng.randrange(3) == 0:
+    if at.position is not None and rng.randrange(3) == 0:
         if rng.randrange(2):
-            del items[at.index]
+            del items[at.position]
         else:
             items.extend([at.value] * rng.randrange(1, 3))
         return
     if isinstance(at.value, Message):
-        if at.index is None:
+        if at.position is None:
             at.message.ClearField(at.field)
         else:
-            items[at.index].CopyFrom(rng.choice(list(items)))
+            items[at.position].CopyFrom(rng.choice(list(items)))
         return
     if isinstance(at.value, str):
         new: Any = rng.choice([*texts, "", "\0", "no such name"])
@@ -207,9 +207,9 @@ def _alter(at: _Place, texts: list[str], rng: random.Random) -> None:
     else:
         new = rng.choice(INTEGERS)
     try:
-        if at.index is None:
+        if at.position is None:
             setattr(at.message, at.field, new)
         else:
-            items[at.index] = new
+            items[at.position] = new
     except ValueError:  # the field has 32 bits
         return
