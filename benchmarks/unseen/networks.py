@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from benchmarks.unseen import pixels, sequences, vision
+from benchmarks.unseen import pixels, points, sequences, vision
 
 
 class Unseen(NamedTuple):
@@ -55,6 +55,10 @@ NETWORKS: Final = {
     "GraphAttention": Unseen(sequences.GraphAttention, _floats((100, 64), (100, 100))),
     "Forecast": Unseen(sequences.Forecast, _floats((4, 48, 8))),
     "Tables": Unseen(sequences.Tables, _floats((8, 20))),
+    "Pose": Unseen(points.Pose, _floats((1, 3, 256, 192))),
+    "Cloud": Unseen(points.Cloud, _floats((1, 3, 1024))),
+    "Depth": Unseen(points.Depth, _floats((1, 3, 96, 160))),
+    "Reader": Unseen(points.Reader, _floats((1, 1, 32, 128))),
 }
 """By name."""
 

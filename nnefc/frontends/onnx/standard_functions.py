@@ -92,9 +92,7 @@ def _without_references(proto: NodeProto, attributes: Mapping[str, Any]) -> Node
     return resolved
 
 
-def _body_for(
-    schema: OpSchema, version: int, proto: NodeProto, types: Sequence[TypeProto]
-) -> bytes:
+def _body_for(schema: Any, version: int, proto: NodeProto, types: Sequence[TypeProto]) -> bytes:
     """The body for inputs of some types; empty if there is none."""
     return schema.get_context_dependent_function_with_opset_version(
         version, proto.SerializeToString(), [each.SerializeToString() for each in types]
