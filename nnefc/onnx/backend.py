@@ -128,9 +128,11 @@ def _needs_values(error: NnefError, proto: ModelProto) -> bool:
 
 
 def _has_lists(proto: ModelProto) -> bool:
-    """Whether an input is a number or a list."""
-    shapes = [each.type.tensor_type.shape for each in proto.graph.input]
-    return any(len(shape.dim) <= 1 for shape in shapes)
+    """Whether all inputs are tensors, and one is a number or a list."""
+    types = [each.type for each in proto.graph.input]
+    if not all(each.HasField("tensor_type") for each in types):
+        return False
+    return any(len(each.tensor_type.shape.dim) <= 1 for each in types)
 
 
 class NnefcBackend(Backend):

@@ -41,6 +41,11 @@ def test_compatible_models() -> None:
     assert not backend.is_compatible(passing(), "CUDA")
     unknown = model([node("Nope", ["x"], ["y"])], [tensor("x", [1])], [tensor("y", [1])])
     assert not backend.is_compatible(unknown)
+    sequence = helper.make_tensor_sequence_value_info("x", 1, [2])
+    joined = model(
+        [node("SequenceAt", ["x", "i"], ["y"])], [sequence, tensor("i", [], 7)], [tensor("y", [2])]
+    )
+    assert not backend.is_compatible(joined)
 
 
 def test_shapes_may_be_inputs() -> None:
