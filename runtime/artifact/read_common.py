@@ -22,7 +22,6 @@ from nnefc.support.array_memory import aligned_empty
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.support.item_types import numpy_type
 from nnefc.support.package import PACKING_VERSION
-from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.packing.inverse import PackingSpec
@@ -112,6 +111,8 @@ class ArtifactReader:
 
     def no_target(self) -> Diagnostic:
         """Why this process can run the code of no target."""
+        from nnefc.support.wording import wording
+
         infos = self.target_infos()
         if any(info.obstacle == OTHER_VERSION for info in infos):
             message = f"its code is of {OTHER_VERSION} ({self.version})"

@@ -9,7 +9,6 @@ import numpy as np
 
 from nnefc.support.array_memory import copy, is_ready
 from nnefc.support.errors import Diagnostic
-from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.ir import Shape, TensorType
@@ -123,6 +122,8 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
             f"{what} {spec.name!r} is {array.dtype}, expected {spec.dtype}",
             hint=make if target else f"convert it: x.astype(numpy.{_numpy_name(spec.dtype)})",
         )
+    from nnefc.support.wording import wording
+
     hints = {
         "input": "a model is compiled for fixed shapes: compile the document with "
         f"{wording('shapes={...}', '--shape')} for others",
