@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
@@ -20,6 +20,7 @@ from nnefc.frontends.common.values import (
     OperatorError,
     has_no_items,
     integer_array,
+    integers,
 )
 from nnefc.frontends.onnx.sequences import merged, tensors_in, with_tensors
 from nnefc.frontends.onnx.subgraphs import Captured
@@ -207,7 +208,41 @@ def masked(body: Body) -> Body:
     return turn
 
 
-LIMIT = ""
+def masked_while(body: Body) -> Body:
+    """The same for turns that are evaluated one by one until the body is known to stop.
+
+    The other states come twice: as the next turn takes them, and as the loop returns them.  The
+    former stay known, so that counters of turns do, whatever the mask is.
+    """
+
+    def turn(make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured) -> Turn:
+        is_active, count, *rest = states
+        before, results = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        if integers(slices[0])[0] >= MAX_UNROLLED:
+            raise StopsAtRunTime
+        inner = body(make, before, slices, captured)
+
+        def frozen(new: Operand, old: Operand) -> Operand:
+            return selected(make, is_active, new, old)
+
+        after = [merged(new, old, frozen) for new, old in zip(inner.states, results, strict=True)]
+        running = [
+            new if isinstance(new, KnownTensor) else result
+            for new, result in zip(inner.states, after, strict=True)
+        ]
+        number = make("add", count, make.cast(is_active, DType.INT64))
+        goes_on = inner.goes_on
+        if goes_on is not None:
+            is_active = make("and", is_active, make.reshape(goes_on, ()))
+        stops = goes_on if isinstance(goes_on, KnownTensor) else None
+        return Turn([is_active, number, *running, *after], inner.results, stops)
+
+    return turn
+
+
+MAX_UNROLLED: Final = 256
+"""Turns after which a loop that may stop at run time must be known to stop."""
+LIMIT: Final = ""
 """The name of the number of turns among the captured values; no tensor has it."""
 
 

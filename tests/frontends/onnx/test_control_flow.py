@@ -126,6 +126,33 @@ def test_a_loop_may_have_a_bound_that_is_computed_at_run_time(steps: int) -> Non
     check(text, reals(3), reals(3, seed=1), np.array(steps))
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("go", [True, False])
+def test_a_known_counter_bounds_a_loop_that_stops_at_run_time(seed: int, go: bool) -> None:
+    text = """(float[3] x, bool go) => (float[3] y, int64 n, float[K, 3] z) <int64 zero = {0}> {
+      y, n, z = Loop (, go, x, zero) <
+        body = turn (int64 i, bool c, float[3] s, int64 k)
+            => (bool d, float[3] t, int64 l, float[3] r) {
+          two = Constant <value_float = 2.0> ()
+          most = Constant <value_float = 9.0> ()
+          t = Mul(s, two)
+          r = Neg(t)
+          h = ReduceMax <keepdims = 0> (t)
+          small = Less(h, most)
+          one = Constant <value_int = 1> ()
+          five = Constant <value_int = 5> ()
+          l = Add(k, one)
+          below = Less(l, five)
+          d = If (below) <
+            then_branch = p () => (bool e) { e = Identity(small) },
+            else_branch = q () => (bool e) { e = Identity(below) }
+          >
+        }
+      >
+    }"""
+    check(text, reals(3, seed=seed), np.array(go))
+
+
 @pytest.mark.parametrize("condition", [True, False])
 def test_the_first_condition_may_be_computed(condition: bool) -> None:
     text = summed("M", "go", inputs=", bool go", known=", int64 M = {3}")

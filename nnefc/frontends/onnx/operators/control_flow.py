@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from nnefc.frontends.onnx.turns import (
     Turns,
     int64_tensor,
     masked,
+    masked_while,
     selected,
 )
 from nnefc.ir import DType, Value
@@ -72,22 +74,23 @@ def loop(
     turn = _turn_of(body)
     is_known = limit is None and isinstance(active, KnownTensor)
     if is_known or (most is not None and most == 0):
-        try:
+        with suppress(StopsAtRunTime):
             finals, stacked = Turns(turn, most, states, None, captured).run(make)
             return (*finals, *stacked)
-        except StopsAtRunTime:
-            if most is None:
-                raise
-    if most is None:
+    head = [active, int64_tensor(0)]
+    if most is not None:
+        if limit is not None:
+            captured = {**captured, LIMIT: make.cast(make.reshape(limit, ()), DType.INT64)}
+        turns = Turns(masked(turn), most, [*head, *states], None, captured)
+    elif limit is None:
+        turns = Turns(masked_while(turn), None, [*head, *states, *states], None, captured)
+    else:
         raise StopsAtRunTime
-    if limit is not None:
-        captured = {**captured, LIMIT: make.cast(make.reshape(limit, ()), DType.INT64)}
-    turns = Turns(masked(turn), most, [active, int64_tensor(0), *states], None, captured)
     (_, count, *finals), stacked = turns.run(make)
     for y in stacked:
         if isinstance(y, Value):
             make.counted[y] = 0, make.value(count)
-    return (*finals, *stacked)
+    return (*finals[len(finals) - len(states) :], *stacked)
 
 
 _TRUE: Final = KnownTensor(np.array(True), DType.BOOL)
