@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
-from tests.helpers.onnx.onnxruntime_oracle import Array, compare, reals
+from tests.helpers.onnx.onnxruntime_oracle import Array, compare, node_model, reals
 
 NONE = np.zeros(0, np.float32)
 COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
@@ -92,3 +93,26 @@ def test_grid_sample_of_rows(mode: str) -> None:
     plane = np.concatenate([grid, np.zeros_like(grid)], 2)[:, None]
     (expected,) = compare("GridSample", [x[:, :, None], plane], opset=20, mode=mode)
     compare("GridSample", [x, grid], opset=20, mode=mode, expected=[expected[:, :, 0]])
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [0, 1])
+def test_cubic_samples_of_volumes(padding: str, align: int) -> None:
+    """Against the reference of the package `onnx`; onnxruntime has planes only.
+
+    The reference clamps coordinates to the border, onnxruntime the items that it reads.  The latter
+    is what the reference computes in a volume with a wide border.
+    """
+    x, grid = reals(2, 2, 3, 4, 5), 1.3 * reals(2, 2, 3, 2, 3)
+    how: Any = {"opset": 20, "mode": "cubic", "padding_mode": padding, "align_corners": align}
+    inputs, settings = [x, grid], how
+    if padding == "border":
+        border, extents = 9, np.array(x.shape[:1:-1])
+        at = ((grid + 1) * (extents - 1) if align else (grid + 1) * extents - 1) / 2
+        wide = np.pad(x, [(0, 0), (0, 0), *[(border, border)] * 3], "edge")
+        moved = 2 * (at + border) / (extents + 2 * border - 1) - 1
+        inputs = [wide, moved.astype(np.float32)]
+        settings = how | {"align_corners": 1}
+    evaluator: Any = ReferenceEvaluator(node_model("GridSample", inputs, **settings))
+    expected = evaluator.run(None, {f"x{i}": each for i, each in enumerate(inputs)})
+    compare("GridSample", [x, grid], expected=expected, **how)

@@ -13,6 +13,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.onnx.cubic_sampling import sample_volumes
 from nnefc.frontends.onnx.registry import Floats, Integers, operator
 from nnefc.frontends.onnx.resampling import Resampling, resample, whole_sizes
 from nnefc.ir import DType
@@ -226,6 +227,9 @@ def grid_sample(
     if not dtype.is_float:
         x = make.cast(x, DType.FLOAT64)
     grid = make.cast(grid, x.type.dtype)
+    if _MODES[mode] == "bicubic" and x.type.rank == 5:
+        y = sample_volumes(make, x, grid, padding_mode, align_corners=align_corners)
+        return make.cast(y, dtype)
     is_row = x.type.rank == 3 and grid.type.rank == 3
     if is_row:  # a plane of one row, in whose middle the coordinates lie
         batch, channels, width = x.type.dims
