@@ -356,16 +356,20 @@ def test_data_dependent_extents(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found(x), np.stack(np.nonzero(x)).T + 1)
 
 
-def test_tensors_with_data_dependent_extents_are_not_summed(tmp_path: Path) -> None:
-    with pytest.raises(NnefError, match="sum_reduce cannot take"):
-        model(
-            tmp_path,
-            """graph g(x) -> (y) {
-              x = tract_core_external(shape = [S, 4], datum_type = 'f32');
-              y = sum_reduce(tract_onnx_non_zero(x, count_symbol = 'n'), axes = [0]);
-            }""",
-            "extension tract_registry tract_onnx;\nextension tract_symbol S;\n",
-        )(rows(3))
+@pytest.mark.parametrize("axis", [0, 1])
+def test_tensors_with_data_dependent_extents_are_summed(tmp_path: Path, axis: int) -> None:
+    found = model(
+        tmp_path,
+        f"""graph g(x) -> (y) {{
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          y = sum_reduce(tract_onnx_non_zero(x, count_symbol = 'n'), axes = [{axis}]);
+        }}""",
+        "extension tract_registry tract_onnx;\nextension tract_symbol S;\n",
+    )
+    x = rows(3)
+    x[1] = 0
+    want = np.stack(np.nonzero(x)).sum(axis, keepdims=True)
+    np.testing.assert_array_equal(found(x), want)
 
 
 def test_data_dependent_extents_need_no_declaration(tmp_path: Path) -> None:
