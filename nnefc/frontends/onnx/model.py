@@ -38,6 +38,8 @@ class OnnxModel:
         self.tensors = tensors
         self._initializers: dict[int, tuple[TensorProto, Constant]] = {}
         """Initializers by the identity of their messages, which must live on for that."""
+        self.derived: dict[Any, tuple[str, Array, Any]] = {}
+        """Labels and arrays that operators computed from constants, once for all graphs."""
 
     @property
     def graph(self) -> GraphProto:
@@ -65,6 +67,8 @@ class OnnxModel:
         for _, constant in self._initializers.values():
             if isinstance(constant, KnownTensor):
                 yield constant.array
+        for _, array, _ in self.derived.values():
+            yield array
 
     def stored_tensors(self) -> Iterator[TensorProto]:
         """The tensors of the model, initializers and attributes, whose data is elsewhere."""

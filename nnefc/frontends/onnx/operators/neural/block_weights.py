@@ -1,0 +1,114 @@
+"""Weights in blocks of 2, 4 or 8 bits with scales, as onnxruntime stores them.
+
+They are stored in 4 or 8 bits, in the formats of `nnefc.support.block_formats`, whose scales have
+16 bits.  Zero points are no part of these formats: they become the product of sums of the input
+with a matrix that has an item per block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.common.graph_variables import variable_value
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
+from nnefc.ir import DType, Value
+from nnefc.support.block_formats import BLOCK_ITEMS
+
+SMALLEST_SCALE: Final = 2.0**-14
+"""The smallest normal number of float16."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWeights:
+    """A matrix [rows, columns]: (codes - zeros) scales.
+
+    codes uint8 [rows, columns], scales and zeros float32 [rows, blocks of a row].
+    """
+
+    codes: Array
+    scales: Array
+    zeros: Array
+    bits: int
+
+    @property
+    def block(self) -> int:
+        """Items of a block."""
+        return self.codes.shape[1] // self.scales.shape[1]
+
+    @property
+    def middle(self) -> int:
+        """The zero point of symmetric codes."""
+        return 1 << (self.bits - 1)
+
+    def fits_blocks(self, *, rounded: bool) -> bool:
+        """Whether blocks with scales of 16 bits hold the matrix, or (`rounded`) nearly hold it."""
+        if self.block % BLOCK_ITEMS:
+            return False
+        sizes = np.abs(self.scales)
+        with np.errstate(over="ignore"):
+            if np.array_equal(self.scales.astype(np.float16).astype(np.float32), self.scales):
+                return True
+        normal = (sizes == 0) | ((sizes >= SMALLEST_SCALE) & (sizes < 65000))
+        return rounded and bool(normal.all())
+
+    def stored(self) -> tuple[str, Array]:
+        """The format, and the bytes [rows, bytes of a row]."""
+        rows = self.codes.shape[0]
+        repeats = self.block // BLOCK_ITEMS
+        scales = np.repeat(self.scales.astype("<f2"), repeats, axis=1)[..., None]
+        heads = np.ascontiguousarray(scales).view(np.uint8)
+        codes = self.codes.reshape(rows, -1, BLOCK_ITEMS)
+        if self.bits == 8:
+            signed = (codes.astype(np.int16) - self.middle).astype(np.int8).view(np.uint8)
+            return "q8_1", np.concatenate([heads, np.zeros_like(heads), signed], 2).reshape(
+                rows, -1
+            )
+        shifted = codes + np.uint8(8 - self.middle)
+        half = BLOCK_ITEMS // 2
+        packed = shifted[..., :half] | (shifted[..., half:] << 4)
+        return "q4_0", np.concatenate([heads, packed], 2).reshape(rows, -1)
+
+    def items(self) -> Array:
+        """The matrix as float32."""
+        blocks = self.codes.reshape(*self.scales.shape, self.block).astype(np.float32)
+        wide = (blocks - self.zeros[..., None]) * self.scales[..., None]
+        return wide.reshape(self.codes.shape)
+
+
+def known_items(make: OpBuilder, x: Operand, name: str) -> Array:
+    """The items of a constant input; raises OperatorError."""
+    if isinstance(x, KnownTensor):
+        return x.array
+    if x.op is not None and x.op.name == "variable":
+        label: str = x.op.attributes["label"]
+        data = make.evaluator.root.variables[label.lower()].data
+        if data is not None:
+            return data
+    raise OperatorError("onnx/value", f"{name} must be a constant")
+
+
+def unpacked(array: Array, bits: int) -> Array:
+    """Codes of `bits` bits, low ones first, along the last dimension of an array of bytes."""
+    array = array.view(np.uint8)
+    if bits == 8:
+        return array
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (array[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return codes.reshape(*array.shape[:-1], -1)
+
+
+def derived_variable(make: OpBuilder, kind: str, sources: tuple[Array, ...], compute: Any) -> Value:
+    """A variable with an array computed from constants, once for all graphs of a model."""
+    derived: dict[Any, Any] = make.evaluator.model.derived
+    key = kind, tuple(map(id, sources))
+    if key not in derived:
+        label = f"derived.{len(derived)}.{kind}"
+        derived[key] = label, compute(), sources  # sources stay alive: their identities are keys
+    label, array, _ = derived[key]
+    evaluator = make.evaluator
+    dtype = DType(array.dtype.name)
+    return variable_value(make, evaluator.root, evaluator.names, label, array, dtype)

@@ -1,0 +1,216 @@
+"""Products with, and lookups in, weights that are quantized in blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import of_rank_at_least
+from nnefc.frontends.common.operators.axes import normalize_axis
+from nnefc.frontends.common.operators.precision import accumulation_type
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, operand
+from nnefc.frontends.onnx.operators.neural.block_weights import (
+    BlockWeights,
+    derived_variable,
+    known_items,
+    unpacked,
+)
+from nnefc.frontends.onnx.registry import MICROSOFT, operator
+from nnefc.frontends.onnx.tensors import StorageTensor
+from nnefc.ir import DType
+
+
+@operator("MatMulNBits", domain=MICROSOFT)
+def matmul_n_bits(
+    make: OpBuilder,
+    A: Operand,
+    B: Operand,
+    scales: Operand,
+    zero_points: Operand | None = None,
+    g_idx: Operand | None = None,
+    bias: Operand | None = None,
+    *,
+    K: int,
+    N: int,
+    accuracy_level: int = 0,
+    bits: int = 4,
+    block_size: int,
+    weight_prepacked: int = 0,
+) -> Any:
+    """A [.., K] times the transpose of weights [N, K] in blocks of `block_size` items, plus bias.
+
+    Scales are rounded to 16 bits if `accuracy_level` permits less than float32.
+    """
+    if g_idx is not None or weight_prepacked:
+        raise OperatorError("onnx/unsupported", "g_idx and weight_prepacked are not supported")
+    if bits not in (2, 4, 8) or block_size < 16 or K < 1 or N < 1:
+        message = f"bits = {bits}, block_size = {block_size}, K = {K}, N = {N}"
+        raise OperatorError("argument/matmul", message)
+    if of_rank_at_least("matmul", "A", A, 1)[-1] != K:
+        raise OperatorError("argument/matmul", f"A has shape {list(A.type.dims)}, but K = {K}")
+    codes, sizes = known_items(make, B, "B"), known_items(make, scales, "scales")
+    zeros = None if zero_points is None else known_items(make, zero_points, "zero_points")
+    weights = _weights(codes, sizes, zeros, N, -(-K // block_size), block_size, bits)
+    sources = (codes, sizes) if zeros is None else (codes, sizes, zeros)
+    wide = accumulation_type(A.type.dtype)
+    x = make.cast(A, wide)
+    x = make.reshape(x, (1, K)) if x.type.rank == 1 else x
+    columns = weights.codes.shape[1]
+    if weights.fits_blocks(rounded=accuracy_level >= 2):
+        padding = tuple((0, columns - K if i == x.type.rank - 1 else 0) for i in range(x.type.rank))
+        x = make("pad", x, padding=padding) if columns > K else x
+        y = _block_product(make, x, weights, sources)
+    else:
+        matrix = derived_variable(
+            make, "float", sources, lambda: np.ascontiguousarray(weights.items()[:, :K])
+        )
+        y = _times_transpose(make, x, make.cast(matrix, wide))
+    if bias is not None:
+        y = make("add", y, make.aligned_right(make.cast(bias, wide), y.type.rank))
+    return make.cast(make.reshape(y, (*A.type.dims[:-1], N)), A.type.dtype)
+
+
+def _weights(
+    codes: Array, scales: Array, zeros: Array | None, rows: int, blocks: int, block: int, bits: int
+) -> BlockWeights:
+    """The weights of onnxruntime's layout; raises OperatorError."""
+    try:
+        items = unpacked(codes.reshape(rows, blocks, block * bits // 8), bits)
+        sizes = scales.astype(np.float32).reshape(rows, blocks)
+        if zeros is None:
+            points = np.full((rows, blocks), 1 << (bits - 1), np.float32)
+        elif zeros.dtype == np.uint8:
+            packed = zeros.reshape(rows, -(-blocks * bits // 8))
+            points = unpacked(packed, bits)[:, :blocks].astype(np.float32)
+        else:
+            points = zeros.astype(np.float32).reshape(rows, blocks)
+    except ValueError as error:
+        message = f"B, scales or zero_points do not fit {rows} rows of {blocks} blocks: {error}"
+        raise OperatorError("argument/matmul", message) from None
+    return BlockWeights(items.reshape(rows, blocks * block), sizes, points, bits)
+
+
+def _block_product(
+    make: OpBuilder, x: Operand, weights: BlockWeights, sources: tuple[Array, ...]
+) -> Operand:
+    """x times the transpose of weights that stay in blocks.
+
+    (c - z) s = (c - m) s + (m - z) s with the middle code m: the second term is constant in a
+    block, and multiplies the sum of the block's inputs.
+    """
+    kind = "q8_1" if weights.bits == 8 else "q4_0"
+    raw = derived_variable(make, kind, sources, lambda: weights.stored()[1])
+    matrix = make("dequantize_blocks", raw, format=kind, shape=weights.codes.shape)
+    y = _times_transpose(make, x, make.cast(matrix, x.type.dtype))
+    shifts = (weights.middle - weights.zeros) * weights.scales
+    if not shifts.any():
+        return y
+    blocks = weights.scales.shape[1]
+    parts = make.reshape(x, (*x.type.dims[:-1], blocks, weights.block))
+    sums = make("sum_reduce", parts, axes=(parts.type.rank - 1,))
+    sums = make.reshape(sums, (*x.type.dims[:-1], blocks))
+    terms = derived_variable(make, "zeros", sources, lambda: shifts.astype(np.float32))
+    return make("add", y, _times_transpose(make, sums, make.cast(terms, x.type.dtype)))
+
+
+def _times_transpose(make: OpBuilder, x: Operand, matrix: Operand) -> Operand:
+    return make("matmul", x, make.aligned_right(matrix, x.type.rank), transposeB=True)
+
+
+@operator("GatherBlockQuantized", domain=MICROSOFT)
+def gather_block_quantized(
+    make: OpBuilder,
+    data: Any,
+    indices: Operand,
+    scales: Operand,
+    zero_points: Any = None,
+    *,
+    bits: int = 4,
+    block_size: int = 128,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+) -> Any:
+    """Slices of weights that are quantized in blocks along `quantize_axis`, as real numbers.
+
+    Bytes along the last dimension are gathered and dequantized at run time; other layouts are
+    dequantized when the model is read.
+    """
+    codes, middle = _stored_codes(make, data, bits)
+    zeros = None if zero_points is None else _stored_codes(make, zero_points, bits)[0]
+    sizes = known_items(make, scales, "scales")
+    rank = codes.ndim
+    axis, along = normalize_axis(gather_axis, rank), normalize_axis(quantize_axis, rank)
+    if block_size < 16:
+        raise OperatorError("argument/gather", f"block_size = {block_size}")
+    places = make.cast(indices, DType.INT64)
+    if axis == 0 and along == rank - 1 and codes.shape[along] % block_size == 0:
+        bounds = (middle, block_size)
+        return _gathered_bytes(make, data, codes, zeros, scales, places, *bounds)
+
+    def items() -> Array:
+        counts: Array = np.arange(int(codes.shape[along])) // block_size
+        points = middle if zeros is None else np.take(zeros, counts, along).astype(np.float32)
+        factors = np.take(sizes.astype(np.float32), counts, along)
+        return ((codes.astype(np.float32) - points) * factors).astype(sizes.dtype)
+
+    table = derived_variable(make, "float", (_identity(make, data), sizes), items)
+    return make("gather", table, places, axis=axis)
+
+
+def _stored_codes(make: OpBuilder, x: Any, bits: int) -> tuple[Array, float]:
+    """The codes of weights, unsigned, and their default zero point; raises OperatorError."""
+    if isinstance(x, StorageTensor):
+        items = x.array.astype(np.int16)
+        is_signed = x.array.dtype.name.startswith("int")
+        return (items + 8 if is_signed else items).astype(np.uint8), 8.0 if is_signed else 0.0
+    array = known_items(make, operand(x), "data")
+    if array.dtype != np.uint8 or bits not in (2, 4, 8):
+        message = f"data of {array.dtype.name} in {bits} bits is not supported"
+        raise OperatorError("onnx/unsupported", message)
+    return unpacked(array, bits), float(1 << (bits - 1))
+
+
+def _identity(make: OpBuilder, x: Any) -> Array:
+    """The array of a constant, which is the same in all graphs of a model."""
+    return x.array if isinstance(x, StorageTensor) else known_items(make, operand(x), "data")
+
+
+def _gathered_bytes(
+    make: OpBuilder,
+    data: Any,
+    codes: Array,
+    zeros: Array | None,
+    scales: Operand,
+    places: Operand,
+    middle: float,
+    block: int,
+) -> Operand:
+    """Rows of codes, two in a byte if they have 4 bits, dequantized at run time."""
+    wide = accumulation_type(scales.type.dtype)
+    fits = int(codes.max(initial=0)) < 16
+
+    def stored() -> Array:
+        both = codes[..., ::2] | (codes[..., 1::2] << 4) if fits else codes
+        return np.ascontiguousarray(both)
+
+    table = derived_variable(make, "bytes", (_identity(make, data),), stored)
+    rows: Operand = make("gather", table, places, axis=0)
+    if fits:
+        pairs = [make("bitand", rows, 15), make("shift_right", rows, 4)]
+        shape = (*rows.type.dims, 1)
+        columns = [make.reshape(each, shape) for each in pairs]
+        rows = make("concat", columns, axis=len(shape) - 1)
+    factors = make.cast(make("gather", scales, places, axis=0), wide)
+    outer = factors.type.dims
+    numbers = make.reshape(make.cast(rows, wide), (*outer, block))
+    factors = make.reshape(factors, (*outer, 1))
+    if zeros is None:
+        numbers = make("sub", numbers, middle)
+    else:
+        points = KnownTensor(zeros[..., : outer[-1]].astype(np.uint8), DType.UINT8)
+        own = make.cast(make("gather", points, places, axis=0), wide)
+        numbers = make("sub", numbers, make.reshape(own, (*outer, 1)))
+    y = make.reshape(make("mul", numbers, factors), (*outer[:-1], outer[-1] * block))
+    return make.cast(y, scales.type.dtype)

@@ -1,0 +1,83 @@
+"""Weights in blocks against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnefc.support.errors import NnefError
+from tests.helpers.onnx.evaluate import graph_for
+from tests.helpers.onnx.onnxruntime_oracle import compare, node_model, reals
+
+MICROSOFT = "com.microsoft"
+ROWS = 6
+
+
+def weights(bits: int, columns: int, block: int, *, exact: bool) -> list[Any]:
+    """Random codes and scales; `exact`: scales of 16 bits."""
+    random = np.random.default_rng(bits)
+    blocks = -(-columns // block)
+    codes = random.integers(0, 256, (ROWS, blocks, block * bits // 8)).astype(np.uint8)
+    scales = random.uniform(0.01, 0.02, (ROWS, blocks)).astype(np.float32)
+    return [codes, scales.astype(np.float16).astype(np.float32) if exact else scales]
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize(("columns", "block"), [(64, 32), (128, 64), (48, 16), (70, 32)])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+def test_matmul(bits: int, columns: int, block: int, zeros: bool, exact: bool) -> None:
+    if bits == 2 and block == 16:
+        pytest.skip("onnxruntime has no such blocks")
+    inputs = [reals(2, 3, columns), *weights(bits, columns, block, exact=exact)]
+    if zeros:
+        blocks = -(-columns // block)
+        packed = np.random.default_rng(1).integers(0, 256, (ROWS, -(-blocks * bits // 8)))
+        inputs.append(packed.astype(np.uint8))
+    settings: Any = {"K": columns, "N": ROWS, "bits": bits, "block_size": block}
+    known = tuple(range(1, len(inputs)))
+    compare("MatMulNBits", inputs, domain=MICROSOFT, known=known, rtol=1e-3, atol=1e-3, **settings)
+
+
+def test_bias() -> None:
+    inputs = [reals(3, 64), *weights(4, 64, 32, exact=True), None, None, reals(ROWS, seed=3)]
+    settings: Any = {"K": 64, "N": ROWS, "block_size": 32, "bits": 4, "accuracy_level": 1}
+    compare("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2, 5), **settings)
+
+
+@pytest.mark.parametrize(("exact", "level", "blocks"), [
+    (True, 0, True), (False, 0, False), (False, 4, True), (False, 1, False),
+])  # fmt: skip
+def test_weights_stay_in_blocks(exact: bool, level: int, blocks: bool) -> None:
+    """Unless scales of 16 bits would change results that should have 32 bits."""
+    inputs = [reals(3, 64), *weights(4, 64, 32, exact=exact)]
+    settings: Any = {"K": 64, "N": ROWS, "block_size": 32, "bits": 4, "accuracy_level": level}
+    model = node_model("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2), **settings)
+    names = [op.name for op in graph_for(model, inputs[:1]).ops]
+    assert ("dequantize_blocks" in names) == blocks
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_gather(bits: int, zeros: bool) -> None:
+    random = np.random.default_rng(0)
+    data = random.integers(0, 256, (9, 64 * bits // 8)).astype(np.uint8)
+    inputs = [data, np.array([[3, 1], [8, 0]]), random.uniform(0.1, 1, (9, 2)).astype(np.float32)]
+    known = [0, 2]
+    if zeros:
+        inputs.append(random.integers(0, 256, (9, 2 * bits // 8)).astype(np.uint8))
+        known.append(3)
+    settings: Any = {"bits": bits, "block_size": 32, "quantize_axis": 1, "gather_axis": 0}
+    compare("GatherBlockQuantized", inputs, domain=MICROSOFT, known=known, types=(1,), **settings)
+
+
+def test_errors() -> None:
+    inputs = [reals(3, 64), *weights(4, 64, 32, exact=True)]
+    for settings in ({"K": 63}, {"N": 7}, {"bits": 3}):
+        chosen: Any = {"K": 64, "N": ROWS, "block_size": 32, "bits": 4, **settings}
+        model = node_model("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2), **chosen)
+        with pytest.raises(NnefError) as error:
+            graph_for(model, inputs[:1])
+        assert error.value.errors[0].rule == "argument/matmul"
