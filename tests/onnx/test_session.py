@@ -68,6 +68,17 @@ def test_models_in_memory(path: Path) -> None:
         InferenceSession(data)
 
 
+def test_results_are_cut_to_size(tmp_path: Path) -> None:
+    made = model([node("NonZero", ["x"], ["i"])], [tensor("x", [2, 4])], [tensor("i", None, 7)])
+    session = InferenceSession(save(made, tmp_path / "net.onnx"))
+    assert session.get_outputs()[0].shape == [2, None]
+    for count in (0, 1, 5):
+        x = np.zeros((2, 4), np.float32)
+        x.flat[:count] = 1
+        (result,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(result, np.nonzero(x))
+
+
 def test_providers(path: Path) -> None:
     assert get_available_providers() == InferenceSession(path).get_providers()
     InferenceSession(path, providers=[("CPUExecutionProvider", {"a": 1})])

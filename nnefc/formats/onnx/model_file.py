@@ -1,7 +1,7 @@
 """Open ONNX files: the model without the bytes of its tensors, which stay in the mapped file.
 
 An ONNX file is one protocol buffer message, weights included.  Parsing it copies all of them.
-`outline` therefore copies the message without the `raw_data` of large tensors.  In its place it
+`outline` therefore copies the message without the items of large tensors.  In its place it
 writes what the format says for tensors in other files: `data_location = EXTERNAL`, with an offset,
 a length, and an empty location, which stands for the model's own file.  The `onnx` package
 parses the outline, and `TensorData` finds the bytes of every tensor in the same way.
@@ -10,6 +10,7 @@ parses the outline, and `TensorData` finds the bytes of every tensor in the same
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,24 +19,28 @@ import numpy as np
 from nnefc.formats.files import exists, map_file, open_regular, printable, reason, size_of
 from nnefc.formats.onnx.schema import (
     DATA_LOCATION,
+    DATA_TYPE,
     EXTERNAL,
     EXTERNAL_DATA,
     KEY,
     MAX_DEPTH,
     MESSAGES,
     MODEL,
+    PACKED_ITEMS,
     RAW_DATA,
     TENSOR,
     VALUE,
 )
 from nnefc.formats.onnx.wire_format import (
     BYTES,
+    VARINT,
     Field,
     WireError,
     encoded_bytes,
     encoded_integer,
     encoded_varint,
     fields,
+    varint,
 )
 from nnefc.formats.paths import normal_path
 from nnefc.formats.tensor_file import Buffer
@@ -76,14 +81,15 @@ def _outlined(
 def _outlined_tensor(
     data: memoryview, begin: int, end: int, large: int
 ) -> list[bytes | memoryview]:
-    pieces: list[bytes | memoryview] = []
-    raw: Field | None = None
-    for field in fields(data, begin, end):
-        is_raw = field.number == RAW_DATA and field.wire_type == BYTES
-        if is_raw and field.end - field.begin >= large:
-            raw = field  # the last one counts
-        else:
-            pieces.append(data[field.start : field.end])
+    found = list(fields(data, begin, end))
+    raw = _field_of_items(data, found)
+    if raw is not None and raw.end - raw.begin < large:
+        raw = None
+    pieces: list[bytes | memoryview] = [
+        data[field.start : field.end]
+        for field in found
+        if raw is None or field.number != raw.number
+    ]
     if raw is not None:
         entries = {"location": OWN_FILE, "offset": raw.begin, "length": raw.end - raw.begin}
         for key, value in entries.items():
@@ -91,6 +97,23 @@ def _outlined_tensor(
             pieces.append(encoded_bytes(EXTERNAL_DATA, entry))
         pieces.append(encoded_integer(DATA_LOCATION, EXTERNAL))
     return pieces
+
+
+def _field_of_items(data: memoryview, found: Sequence[Field]) -> Field | None:
+    """The field whose bytes are the items of a tensor in little-endian order; None without one.
+
+    This is `raw_data`, or a packed list of floating-point numbers.
+    """
+    raw = [field for field in found if field.number == RAW_DATA and field.wire_type == BYTES]
+    if raw:
+        return raw[-1]  # the last one counts
+    types = [field for field in found if field.number == DATA_TYPE and field.wire_type == VARINT]
+    if not types:
+        return None
+    item_type, _ = varint(data, types[-1].begin, types[-1].end)
+    number = PACKED_ITEMS.get(item_type)
+    packed = [field for field in found if field.number == number]
+    return packed[0] if len(packed) == 1 and packed[0].wire_type == BYTES else None
 
 
 class OnnxFile:

@@ -20,7 +20,11 @@ MESSAGES: Final[dict[str, dict[int, str]]] = {
 """The messages in each message, by the field that holds them."""
 
 # Fields of a tensor.
+DATA_TYPE: Final = 2
 RAW_DATA: Final = 9
+PACKED_ITEMS: Final = {1: 4, 14: 4, 11: 10, 15: 10}
+"""The field with the items as packed numbers, by item type: float, complex64, double, complex128.
+Their bytes are those of `RAW_DATA`."""
 EXTERNAL_DATA: Final = 13
 DATA_LOCATION: Final = 14
 EXTERNAL: Final = 1

@@ -6,7 +6,7 @@ Source: the ONNX IR specification, sections "Tensors" and "External tensor data"
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -285,8 +285,8 @@ def _typed_items(proto: TensorProto) -> Array:
 
 def _count_of_items(proto: TensorProto) -> int:
     """How many items the typed field of a tensor holds."""
-    field: Iterable[Any] = getattr(proto, helper.tensor_dtype_to_field(proto.data_type))
-    length = len(list(field))
+    field: Sequence[Any] = getattr(proto, helper.tensor_dtype_to_field(proto.data_type))
+    length = len(field)
     if proto.data_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
         return length // 2
     if proto.data_type in _PACKED:  # a field holds a byte with several items

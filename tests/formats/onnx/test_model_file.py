@@ -72,6 +72,55 @@ def test_outline_and_mapped_data_are_the_original(arrays: list[Any]) -> None:
             assert proto.name == original.name
 
 
+@pytest.mark.parametrize(
+    ("elem_type", "dtype"), [(1, np.float32), (11, np.float64), (14, np.complex64), (7, np.int64)]
+)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_items_in_typed_fields(tmp_path: Path, elem_type: int, dtype: Any, pieces: int) -> None:
+    """Packed real and complex numbers are mapped; others, and those in pieces, are parsed."""
+    items = (np.arange(600).reshape(20, 30) * 3 - 5).astype(dtype)
+    whole = helper.make_tensor("w", elem_type, items.shape, items.reshape(-1))
+    data = whole.SerializeToString()
+    if pieces == 2:  # a message that follows another one is merged into it
+        half = TensorProto(data_type=elem_type)
+        field = helper.tensor_dtype_to_field(elem_type)
+        values = list(getattr(whole, field))
+        getattr(half, field).extend(values[:7])
+        rest = helper.make_tensor("w", elem_type, items.shape, items.reshape(-1))
+        del getattr(rest, field)[:7]
+        data = half.SerializeToString() + rest.SerializeToString()
+    made = model([], [], [], [])
+    graph = made.graph.SerializeToString() + encoded_bytes(5, data)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(ModelProto(ir_version=8).SerializeToString() + encoded_bytes(7, graph))
+    file = OnnxFile(path)
+    short = ModelProto()
+    short.ParseFromString(file.outline())
+    (proto,) = short.graph.initializer
+    is_mapped = proto.data_location == TensorProto.EXTERNAL
+    assert is_mapped == (pieces == 1 and elem_type != 7)
+    constant: Any = TensorReader(file, Limits()).constant(proto)
+    parts = constant.parts.array if elem_type == 14 else constant.array
+    found = parts.view(dtype).reshape(items.shape) if elem_type == 14 else parts
+    np.testing.assert_array_equal(found, items)
+
+
+def test_the_last_raw_data_counts(tmp_path: Path) -> None:
+    """As in the parsers of protocol buffers."""
+    large, small = weight("w", ROWS), weight("w", ROWS[:2])
+    for first, last in ((large, small), (small, large)):
+        raw = encoded_bytes(9, last.raw_data)
+        dims = TensorProto(name="w", data_type=1, dims=[len(last.raw_data) // 4])
+        data = encoded_bytes(9, first.raw_data) + dims.SerializeToString() + raw
+        path = tmp_path / "net.onnx"
+        path.write_bytes(encoded_bytes(7, encoded_bytes(5, data)))
+        file = OnnxFile(path)
+        short = ModelProto()
+        short.ParseFromString(file.outline())
+        constant: Any = TensorReader(file, Limits()).constant(short.graph.initializer[0])
+        np.testing.assert_array_equal(constant.array, to_array(last).reshape(-1))
+
+
 def test_an_outline_has_no_large_data() -> None:
     whole = passing().SerializeToString()
     assert len(outline(memoryview(whole))) < 400 < len(whole)
