@@ -16,6 +16,8 @@ from nnefc.frontends.common.counted_tensors import (
     without_invalid_items,
 )
 from nnefc.frontends.common.empty_operands import result_of_empty
+from nnefc.frontends.common.operators import symbolic_reals
+from nnefc.frontends.common.operators.symbolic_reals import SymbolicReals
 from nnefc.frontends.common.values import (
     SYMBOLIC_TYPES,
     Array,
@@ -67,6 +69,8 @@ class OpBuilder:
         self.known: dict[Value, bool] = {}
         """Tensors of the graph computed from known ones only, not folded because they have many
         items or depend on symbols; whether they are extents."""
+        self.reals: dict[Value, SymbolicReals] = {}
+        """Items of real tensors that are computed exactly from symbolic integers."""
         self._constants: dict[int, tuple[KnownTensor, Value]] = {}
 
     def within(self, graph: Graph) -> OpBuilder:
@@ -127,6 +131,10 @@ class OpBuilder:
             are_extents = any(map(self.is_extent, tensors))
             for y in op.outputs:
                 self.known[y] = are_extents and y.type.dtype is DType.INT64
+        if self.reals:
+            filled = {**interface(spec).defaults, **attributes}
+            if (reals := symbolic_reals.follow(self.reals, spec, tensors, filled)) is not None:
+                self.reals[op.outputs[0]] = reals
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
     def _tensors(self, operands: Iterable[Any]) -> list[Operand]:
@@ -284,7 +292,13 @@ class OpBuilder:
         if isinstance(x, KnownTensor) and x.is_symbolic:
             if dtype in SYMBOLIC_TYPES:
                 return KnownTensor(x.array, dtype)
-            x = self.value(x)
+            reals = symbolic_reals.of_integers(x) if dtype is DType.FLOAT32 else None
+            y: Value = self("cast", self.value(x), dtype=dtype)
+            if reals is not None:
+                self.reals[y] = reals
+            return y
+        if isinstance(x, Value) and dtype in SYMBOLIC_TYPES and x in self.reals:
+            return KnownTensor(self.reals[x].whole(), dtype)
         if isinstance(x, EmptyTensor):
             return EmptyTensor(TensorType(dtype, x.type.dims))
         if isinstance(x, KnownTensor):

@@ -79,6 +79,27 @@ CHAINS: dict[str, Nodes] = {
         node("Unsqueeze", ["s2", "i0_"], ["s2_"]),
         node("Resize", ["x", "", "", "s2_"], ["y"], axes=[1], mode="linear"),
     ],
+    "scaled extents": [
+        SHAPE,
+        node("Gather", ["shape", "i1_"], ["s_"]),
+        node("Cast", ["s_"], ["real"], to=1),
+        node("Mul", ["real", "factor"], ["scaled"]),
+        node("Floor", ["scaled"], ["floor"]),
+        node("Cast", ["floor"], ["size"], to=7),
+        node("Resize", ["x", "", "", "size"], ["y"], axes=[1], mode="nearest"),
+    ],
+    "scaled extents, joined as reals": [
+        *S,
+        node("Cast", ["s"], ["real"], to=1),
+        node("Div", ["real", "four"], ["quarter"]),
+        node("Ceil", ["quarter"], ["ceil"]),
+        node("Unsqueeze", ["ceil", "i0_"], ["ceil_"]),
+        node("Concat", ["ceil_", "factor"], ["both"], axis=0),
+        node("Gather", ["both", "i0_"], ["first"]),
+        node("Cast", ["first"], ["size"], to=6),
+        node("Cast", ["size"], ["size_"], to=7),
+        node("Tile", ["eights", "size_"], ["y"]),
+    ],
     "one-hot": [
         *S,
         node("Range", ["i0", "s", "i1"], ["p"]),
@@ -93,6 +114,9 @@ WEIGHTS = [
     weight("minus", np.array(-1)),
     weight("minus_", np.array([-1])),
     weight("two", np.array(2)),
+    weight("four", np.array(4, np.float32)),
+    weight("factor", np.array([2.5], np.float32)),
+    weight("eights", np.array([8, 8, 8], np.float32)),
     weight("eight_", np.array([8])),
     weight("heads", np.array([2, 4])),
     weight("keep", np.array([0, 0, -1])),
@@ -130,3 +154,29 @@ def test_one_model_for_many_shapes(name: str, tmp_path: Any) -> None:
         x = np.random.default_rng(s).standard_normal((n, s, 8)).astype(np.float32)
         (expected,) = onnxruntime_results(made, [x])
         np.testing.assert_allclose(compiled(x=x), expected, rtol=1e-5, atol=1e-6)
+
+
+def rounded_down(factor: float) -> onnx.ModelProto:
+    """A model that resizes x to floor(S * factor) rows."""
+    chain = CHAINS["scaled extents"]
+    made = model_of(chain)
+    (stored,) = (w for w in made.graph.initializer if w.name == "factor")
+    stored.CopyFrom(weight("factor", np.array([factor], np.float32)))
+    return made
+
+
+def test_a_product_that_float32_rounds_is_no_expression() -> None:
+    trace = Trace()
+    n, s = trace.symbol(5), trace.symbol(30)
+    source = source_of(rounded_down(0.7))
+    with pytest.raises(nnefc.NnefError):
+        source.graph({"x": (n, s, 8)}, lifted={"N": n, "S": s})
+
+
+@pytest.mark.parametrize("extent", [10, 20, 33])
+def test_a_product_is_rounded_to_float32(extent: int) -> None:
+    """10 times 0.7 is below 7 in float64, but 7 in float32."""
+    made = rounded_down(0.7)
+    x = np.zeros((2, extent, 8), np.float32)
+    graph = source_of(made).graph({"x": x.shape})
+    assert graph.outputs[0].type.dims == onnxruntime_results(made, [x])[0].shape
