@@ -314,8 +314,8 @@ def add_n(make: OpBuilder, x: tuple[Operand, ...]) -> Any:
 
 
 def sum_of(make: OpBuilder, x: Sequence[Operand]) -> Operand:
-    not_empty("add_n", "x", x)
     """The sum of tensors; raises OperatorError for none."""
+    not_empty("add_n", "x", x)
     total = x[0]
     for each in x[1:]:
         total = _broadcast(make, "add", total, each)

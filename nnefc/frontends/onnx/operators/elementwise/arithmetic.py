@@ -17,13 +17,15 @@ from nnefc.frontends.onnx.broadcasting import (
     check_same_type,
     constant,
 )
-from nnefc.frontends.onnx.registry import operator
+from nnefc.frontends.onnx.registry import NEWEST, operator
 from nnefc.ir import DType
 
 Binary = Callable[[OpBuilder, Operand, Operand], Any]
 
 
-def register_binary(name: str, compute: Binary, *, before: bool = True) -> None:
+def register_binary(
+    name: str, compute: Binary, *, before: bool = True, until: int = NEWEST
+) -> None:
     """Register an operator of two operands; `before`: also for versions before 7."""
 
     def function(make: OpBuilder, A: Operand, B: Operand) -> Any:
@@ -35,7 +37,7 @@ def register_binary(name: str, compute: Binary, *, before: bool = True) -> None:
         return compute(make, A, aligned_at(make, A, B, axis) if broadcast else B)
 
     function.__name__, function_1.__name__ = name, f"{name}_1"
-    operator(name, since=7)(function)
+    operator(name, since=7, until=until)(function)
     if before:
         operator(name, until=6)(function_1)
 

@@ -7,14 +7,20 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.common.values import (
+    KnownTensor,
+    Operand,
+    OperatorError,
+    StringTensor,
+    operand,
+)
 from nnefc.frontends.onnx.broadcasting import aligned, binary, check_same_type, constant
 from nnefc.frontends.onnx.operators.elementwise.arithmetic import named_operation, register_binary
 from nnefc.frontends.onnx.registry import operator
 from nnefc.ir import DType
 
 _SINCE_1: Final = {
-    "Equal": "eq", "Greater": "gt", "Less": "lt", "And": "and", "Or": "or", "Xor": "xor",
+    "Greater": "gt", "Less": "lt", "And": "and", "Or": "or", "Xor": "xor",
 }  # fmt: skip
 _SINCE_7: Final = {
     "GreaterOrEqual": "ge", "LessOrEqual": "le",
@@ -23,8 +29,20 @@ _SINCE_7: Final = {
 
 for _name, _operation in _SINCE_1.items():
     register_binary(_name, named_operation(_operation))
+register_binary("Equal", named_operation("eq"), until=18)
 for _name, _operation in _SINCE_7.items():
     register_binary(_name, named_operation(_operation), before=False)
+
+
+@operator("Equal", since=19)
+def equal(make: OpBuilder, A: Any, B: Any) -> Any:
+    """Whether items are equal; strings are known while the graph is built."""
+    if isinstance(A, StringTensor) and isinstance(B, StringTensor):
+        return KnownTensor(np.asarray(A.array == B.array, np.bool_), DType.BOOL)
+    for x in (A, B):
+        if isinstance(x, StringTensor):
+            raise OperatorError("onnx/type", "strings are compared with numbers")
+    return binary(make, "eq", operand(A), operand(B))
 
 
 @operator("Not")
