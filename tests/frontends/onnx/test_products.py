@@ -101,3 +101,11 @@ def test_fused_matmul(a_first: bool, b_first: bool, transposed: bool) -> None:
 def test_fused_gemm(activation: str, settings: Any) -> None:
     inputs = [reals(3, 5), reals(5, 4, seed=1), reals(4, seed=2)]
     compare("FusedGemm", inputs, domain=MICROSOFT, activation=activation, **settings)
+
+
+def test_fused_matmul_activation() -> None:
+    a, b = reals(2, 3, 5), reals(4, 5, seed=1)
+    y = 0.5 * a @ b.T
+    expected = [np.where(y < 0, 0.2 * y, y).astype(np.float32)]
+    settings: Any = {"activation": "LeakyRelu", "activation_alpha": 0.2, "alpha": 0.5, "transB": 1}
+    compare("FusedMatMulActivation", [a, b], domain=MICROSOFT, expected=expected, **settings)

@@ -64,6 +64,32 @@ def fused_matmul(
     return _scaled(make, product(make, a, b, transpose_a=transA, transpose_b=transB), alpha)
 
 
+@operator("FusedMatMulActivation", domain=MICROSOFT)
+def fused_matmul_activation(
+    make: OpBuilder,
+    A: Operand,
+    B: Operand,
+    *,
+    activation: str,
+    activation_alpha: float | None = None,
+    activation_axis: int | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    transA: bool = False,
+    transB: bool = False,
+    transBatchA: bool = False,
+    transBatchB: bool = False,
+) -> Any:
+    """An activation of `FusedMatMul`."""
+    del activation_axis, activation_gamma
+    y = fused_matmul(make, A, B, alpha=alpha, transA=transA, transB=transB,
+                     transBatchA=transBatchA, transBatchB=transBatchB)  # fmt: skip
+    given = (activation_alpha, activation_beta)
+    parameters = [value for value in given if value is not None]
+    return activation_function(make, activation, parameters)(make, y)
+
+
 def _batch_first(make: OpBuilder, x: Operand) -> Operand:
     """A tensor [m, batch.., k] as [batch.., m, k]."""
     rank = x.type.rank
