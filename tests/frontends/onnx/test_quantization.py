@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from nnefc.driver.compile import compile_graph
+from nnefc.options.compile_config import CompileConfig
 from tests.helpers.onnx.evaluate import graph_for, reference_results
 from tests.helpers.onnx.onnxruntime_oracle import compare, node_model, onnxruntime_results, reals
 
@@ -257,3 +259,14 @@ def test_quantized_concatenation() -> None:
     inputs += [codes(2, 4), number(0.2), number(9, np.uint8)]
     known, types = (0, 1, 3, 4, 6, 7), [TensorProto.UINT8]
     compare("QLinearConcat", inputs, known=known, axis=1, types=types, **ONE_CODE)
+
+
+@pytest.mark.parametrize("inner", [16, 2001])
+def test_compiled_sums_are_exact(inner: int) -> None:
+    """The interpreter computes in float64, kernels in float32 where that is exact."""
+    a, b = np.full((2, inner), 255, np.uint8), np.full((inner, 3), 255, np.uint8)
+    b[-1] = 254
+    model = node_model("MatMulInteger", [a, b], types=[TensorProto.INT32])
+    (expected,) = onnxruntime_results(model, [a, b])
+    y = compile_graph(graph_for(model, [a, b]), CompileConfig(1))(a, b)
+    np.testing.assert_array_equal(y, expected)
