@@ -81,8 +81,8 @@ def test_inspect(cli: Cli, artifact: Path) -> None:
 WRONG = [
     (("--symbol", "S=3", "--symbol", "S=4"), "S is 3 already [input/option]"),
     (("--symbol", "B=1", "--symbol", "S=-1"), "expected NAME=VALUE with a whole number"),
-    (("--symbol", "B=1", "--symbol", f"S={1 << 70}"), "does not fit in 64 bits [input/shape]"),
-    (("--symbol", "B=1", "--symbol", f"S={1 << 63}"), "does not fit in 64 bits [input/shape]"),
+    (("--symbol", "B=1", "--symbol", f"S={1 << 70}"), "has at most 18 digits [input/option]"),
+    (("--symbol", "B=1", "--symbol", f"S={1 << 63}"), "has at most 18 digits [input/option]"),
     (("--symbol", "B=1000", "--symbol", f"S={1 << 40}"), "bytes, more than"),
     (("--symbol", "Q=2"), "the document has no symbol 'Q'; it has B, S [input/symbol]"),
     (("--symbol", "B=1", "--symbol", "S=3", "--shape", "x=1,7,4"), "not 7, as S = 3"),
