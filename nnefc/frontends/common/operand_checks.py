@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.ir import DType, TensorType
+from nnefc.support.limits import Limits, how_to_raise
 
 
 def of_rank(what: str, name: str, x: Operand, *ranks: int) -> tuple[int, ...]:
@@ -64,3 +66,21 @@ def take_room(budget: Budget, *extents: int) -> None:
             raise OperatorError("tract/attribute", f"{extent} cannot be an extent")
         count *= extent
     budget.take_items(count)
+
+
+def check_input(name: str, type_: TensorType, limits: Limits) -> None:
+    """Raise OperatorError for an input of the graph of a type that is not allowed.
+
+    Its extents, its rank or its size may be the reason.
+    """
+    if any(extent < 0 for extent in type_.dims):
+        message = f"'{name}' has a negative extent: {list(type_.dims)}"
+        raise OperatorError("input/shape", message)
+    if type_.rank > limits.rank:
+        message = f"'{name}' has rank {type_.rank}, more than {limits.rank}"
+        raise OperatorError("limit/rank", message, how_to_raise("rank"))
+    # an extent of 0 counts as 1: the other extents recur in tensors that do have items
+    nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
+    if nbytes > limits.tensor_bytes:
+        message = f"'{name}' has {nbytes:,} bytes, more than {limits.tensor_bytes:,}"
+        raise OperatorError("limit/tensor", message, how_to_raise("tensor_bytes"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from nnefc.frontends.common.extents import NoValue, extent_of
 from nnefc.frontends.common.graph_outputs import add_counts, add_output
 from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames
+from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.values import EmptyTensor, OperatorError, operand
 from nnefc.frontends.onnx.evaluate import GraphEvaluator
@@ -117,19 +117,10 @@ def _add_input(
     name: str, dtype: DType, dims: tuple[int, ...], evaluator: GraphEvaluator, scope: Scope
 ) -> None:
     """Add one input; raises OperatorError for extents, rank or size that are not allowed."""
-    limits = evaluator.model.limits
     if name in scope.values:
         raise OperatorError("onnx/name", f"input '{name}' is declared twice")
-    if any(extent < 0 for extent in dims):
-        raise OperatorError("input/shape", f"'{name}' has a negative extent: {list(dims)}")
-    if len(dims) > limits.rank:
-        message = f"'{name}' has rank {len(dims)}, more than {limits.rank}"
-        raise OperatorError("limit/rank", message, how_to_raise("rank"))
-    nbytes = math.prod(extent or 1 for extent in dims) * dtype.itemsize
-    if nbytes > limits.tensor_bytes:
-        message = f"'{name}' has {nbytes:,} bytes, more than {limits.tensor_bytes:,}"
-        raise OperatorError("limit/tensor", message, how_to_raise("tensor_bytes"))
     type_ = TensorType(dtype, dims)
+    check_input(name, type_, evaluator.model.limits)
     value = evaluator.make.graph.add_input(type_, evaluator.free_name(name))
     scope.values[name] = EmptyTensor(type_) if 0 in dims else value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 from nnefc.frontends.common.graph_outputs import add_counts, add_output
 from nnefc.frontends.common.graph_states import GraphStates, add_inputs
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.values import (
     ComplexTensor,
     DatumType,
@@ -26,7 +26,7 @@ from nnefc.frontends.tract.evaluation_context import BROKEN, Scope
 from nnefc.frontends.tract.quantization import dequantize, quantize
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType, Value
-from nnefc.support.limits import Limits, how_to_raise
+from nnefc.support.limits import Limits
 from nnefc.symbolic.integers import is_symbolic
 from nnefc.syntax import ast
 
@@ -97,7 +97,7 @@ class ModelContext:
         datum = self._quantized.get(name, datum)
         dims = tuple(self._shapes[name]) if name in self._shapes else integers(shape)
         type_ = TensorType(datum.dtype, dims)
-        self._check_size(name, type_)
+        check_input(name, type_, self.limits)
         value = Value(type_, self.free_name(name))
         self.inputs[name] = value
         items = EmptyTensor(type_) if 0 in dims else value
@@ -110,21 +110,6 @@ class ModelContext:
         shapes = ((name, [*x.type.dims]) for name, x in self.inputs.items())
         empty = [f"input '{name}' has shape {dims}" for name, dims in shapes if 0 in dims]
         return f"{', '.join(empty)}: no items to compute with" if empty else ""
-
-    def _check_size(self, name: str, type_: TensorType) -> None:
-        """Raise OperatorError for an input whose extents, rank or size are not allowed."""
-        if any(extent < 0 for extent in type_.dims):
-            raise OperatorError(
-                "input/shape", f"'{name}' has a negative extent: {list(type_.dims)}"
-            )
-        if type_.rank > self.limits.rank:
-            message = f"'{name}' has rank {type_.rank}, more than {self.limits.rank}"
-            raise OperatorError("limit/rank", message, how_to_raise("rank"))
-        # an extent of 0 counts as 1: the other extents recur in tensors that do have items
-        nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
-        if nbytes > self.limits.tensor_bytes:
-            message = f"'{name}' has {nbytes:,} bytes, more than {self.limits.tensor_bytes:,}"
-            raise OperatorError("limit/tensor", message, how_to_raise("tensor_bytes"))
 
     def quantize(self, make: OpBuilder, value: Any, datum: DatumType) -> QuantizedTensor:
         """A value quantized to `datum`; unchanged if it has that type, scale and zero point."""
