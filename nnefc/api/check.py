@@ -26,6 +26,6 @@ def check_model(
     trial = sample_graph(model, {}, diagnostics)
     if trial.values:
         message = f"{model.name} is checked with {trial}: extents of its inputs are symbols"
-        diagnostics.add(Diagnostic("tract/trial", message, Place(str(source)), "note"))
+        diagnostics.add(Diagnostic("input/trial", message, Place(str(source)), "note"))
     if states := trial.graph.state_shapes:
         model.graph(trial.shapes, diagnostics, states=states)

@@ -31,7 +31,7 @@ __all__ = [
     "supports_device",
 ]
 
-_UNKNOWN_VALUES: Final = {"onnx/value", "tract/attribute", "input/shape"}
+_UNKNOWN_VALUES: Final = {"onnx/value", "operator/attribute", "input/shape"}
 """Rules of models that need values or ranks of their inputs."""
 _MAX_ITEMS: Final = 64
 """Items of an input whose values a model may need, at most."""

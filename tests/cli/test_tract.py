@@ -69,7 +69,7 @@ def test_check_gives_symbols_sample_values(cli: Cli, text: str) -> None:
     found = cli("check", text)
     assert found.status == 0
     # B < S and S >= 3 do not hold if both are the same
-    assert "tract/trial" in found.err
+    assert "input/trial" in found.err
     values = dict(
         part.split(" = ") for part in found.err.split("with ")[1].split(":")[0].split(", ")
     )
@@ -256,7 +256,7 @@ def test_counted_results(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "places.nnefc"
     found = cli("compile", path, "--shape", "x=4,4", "-o", out)
     assert found.status == 0
-    assert "'count:1:y' counts the valid ones [tract/count]" in found.err
+    assert "'count:1:y' counts the valid ones [artifact/count]" in found.err
 
 
 def test_contradictory_shapes(cli: Cli, text: str) -> None:

@@ -69,7 +69,7 @@ def _graphs_of_source(model: str, source: GraphSource, shapes: Shapes) -> Iterat
             message = f"kernels of {source.name} are compiled for {sample}"
             hint = "--symbol NAME=VALUE or --shape NAME=EXTENTS chooses other values"
             place = Place(printable(model))
-            diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
+            diagnostics.add(Diagnostic("input/trial", message, place, "note", hint=hint))
     yield GraphToWarm(sample.graph)
     if source.free or sample.graph.needs_session:
         yield GraphToWarm(sample.graph, dynamic_shapes=True)

@@ -71,7 +71,7 @@ def report_counts(graph: Graph) -> None:
     """Report each output that counts the valid items of another one (as NonZero has)."""
     report(
         Diagnostic(
-            "tract/count",
+            "artifact/count",
             f"result '{result}' has room for all items; result '{name}' counts the valid ones",
             severity="note",
         )

@@ -117,6 +117,6 @@ def count_results(make: Builder, op: Op) -> None:
         at = result_axis(op, x, make.counted)
         if at is None:
             message = f"{op.name} cannot take a tensor with a data-dependent extent"
-            raise OperatorError("tract/unsupported", message)
+            raise OperatorError("operator/unsupported", message)
         for y in op.outputs:
             make.counted[y] = at, count

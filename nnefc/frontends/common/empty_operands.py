@@ -59,7 +59,7 @@ def result_of_empty(
     """The result of an operation, or a tuple of them; some of the operands `tensors` have no items.
 
     `attributes`: all of them.  `types`: of the results, which have items.  Raises OperatorError
-    `tract/empty` if the operation is undefined for these operands.
+    `operator/empty` if the operation is undefined for these operands.
     """
     operations = [_Operation(make, tensors, attributes, type_) for type_ in types]
     if name in _CONSTANT:
@@ -68,7 +68,7 @@ def result_of_empty(
     rule = _RULES.get(name)
     result = None if rule is None else rule(operations[0])
     if result is None:
-        raise OperatorError("tract/empty", f"there is no {name} of a tensor without items")
+        raise OperatorError("operator/empty", f"there is no {name} of a tensor without items")
     return result
 
 

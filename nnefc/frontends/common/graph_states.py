@@ -65,7 +65,7 @@ class GraphStates:
         """
         shape = self.shapes.get(name)
         if name in self._updates:
-            raise OperatorError("tract/state", f"two operators store the state '{name}'")
+            raise OperatorError("operator/state", f"two operators store the state '{name}'")
         if shape is None:
             return None
         dims = tuple(shape)

@@ -249,7 +249,7 @@ class OpBuilder:
         array = np.ascontiguousarray(x.array, x.dtype.numpy).reshape(x.array.shape)
         if array.size == 0 and not may_be_empty:
             raise OperatorError(
-                "tract/empty", "a tensor without items cannot be computed with here"
+                "operator/empty", "a tensor without items cannot be computed with here"
             )
         attributes: dict[str, Any] = {"shape": array.shape, "value": array}
         if array.size == 1:

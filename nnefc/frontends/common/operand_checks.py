@@ -42,7 +42,7 @@ def check_shape(make: OpBuilder, name: str, shape: tuple[int, ...], dtype: DType
     """Raise OperatorError for a shape in a document that no tensor can have within the limits."""
     limits = make.budget.limits
     if any(n < 0 for n in shape):
-        raise OperatorError("tract/attribute", f"{name} = {list(shape)} has a negative extent")
+        raise OperatorError("operator/attribute", f"{name} = {list(shape)} has a negative extent")
     if len(shape) > limits.rank:
         message = f"{name} = {list(shape)} has rank {len(shape)}; at most {limits.rank}"
         raise OperatorError("limit/rank", message)
@@ -63,7 +63,7 @@ def take_room(budget: Budget, *extents: int) -> None:
     count = 1
     for extent in extents:
         if extent < 0:
-            raise OperatorError("tract/attribute", f"{extent} cannot be an extent")
+            raise OperatorError("operator/attribute", f"{extent} cannot be an extent")
         count *= extent
     budget.take_items(count)
 

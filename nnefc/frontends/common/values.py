@@ -134,7 +134,7 @@ class ComplexTensor:
     @property
     def wrong(self) -> OperatorError:
         hint = "tract_core_complex_to_inner_dim makes its parts a last dimension"
-        return OperatorError("tract/unsupported", "complex tensors are not possible here", hint)
+        return OperatorError("operator/unsupported", "complex tensors are not possible here", hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,13 +234,13 @@ def datum_type(name: str) -> DatumType:
     if codes is not None:
         kind, bits, zero_point, scale = codes.groups()
         if not 0 < _real(scale) < math.inf:
-            raise OperatorError("tract/type", f"{name!r}: the scale is a number greater than 0")
+            raise OperatorError("operator/type", f"{name!r}: the scale is a number greater than 0")
         dtype = DType(_NAMES[kind + bits])
         return DatumType(dtype, False, _real(scale), int(zero_point))
     hint = f"types are {', '.join(_NAMES)}"
     if plain.startswith("complex"):
         hint = "tract_core_inner_dim_to_complex takes real and imaginary parts in a last dimension"
-    raise OperatorError("tract/type", f"there is no item type {name!r}", hint)
+    raise OperatorError("operator/type", f"there is no item type {name!r}", hint)
 
 
 def _real(text: str) -> float:
@@ -254,7 +254,7 @@ def _real(text: str) -> float:
 def named_type(name: Any) -> DatumType:
     """The item type that an argument names; raises OperatorError."""
     if not isinstance(name, str):
-        raise OperatorError("tract/type", f"the name of an item type is expected, not {name!r}")
+        raise OperatorError("operator/type", f"the name of an item type is expected, not {name!r}")
     return datum_type(name)
 
 
@@ -264,7 +264,7 @@ def number(value: Number | SymInt) -> KnownTensor:
         return KnownTensor(np.array(value), DType.BOOL)
     if isinstance(value, int | SymInt):
         if not -(1 << 63) <= hint(value) < 1 << 63:
-            raise OperatorError("tract/number", f"{value} does not fit in 64 bits")
+            raise OperatorError("operator/number", f"{value} does not fit in 64 bits")
         return KnownTensor(integer_array(value), DType.INT64, is_extent=True)
     with np.errstate(over="ignore"):
         return KnownTensor(np.array(value, np.float32), DType.FLOAT32)
@@ -289,14 +289,14 @@ def operand(value: Any) -> Operand:
     if isinstance(value, bool | int | float | SymInt):
         return number(value)
     if isinstance(value, QuantizedTensor):
-        raise OperatorError("tract/quantized", "this operator does not take quantized tensors")
+        raise OperatorError("operator/quantized", "this operator does not take quantized tensors")
     if isinstance(value, tuple):
         return _stacked(value)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(wrong := getattr(value, "wrong", None), OperatorError):
         raise wrong
     if value is None:
-        raise OperatorError("tract/argument", "an operand is missing")
-    raise OperatorError("tract/argument", f"{_described(value)} is no tensor")
+        raise OperatorError("operator/argument", "an operand is missing")
+    raise OperatorError("operator/argument", f"{_described(value)} is no tensor")
 
 
 def _stacked(items: tuple[Any, ...]) -> KnownTensor:
@@ -304,10 +304,10 @@ def _stacked(items: tuple[Any, ...]) -> KnownTensor:
     known = [x for x in tensors if isinstance(x, KnownTensor)]
     if len(known) < len(tensors):
         raise OperatorError(
-            "tract/array", "an array of tensors is no tensor", "stack or concat makes one"
+            "operator/array", "an array of tensors is no tensor", "stack or concat makes one"
         )
     if len({x.array.shape for x in known}) > 1:
-        raise OperatorError("tract/array", "the items of the array have different shapes")
+        raise OperatorError("operator/array", "the items of the array have different shapes")
     if not known:
         return KnownTensor(np.zeros(0, np.float32), DType.FLOAT32)
     check_rank(1 + known[0].array.ndim)
@@ -346,12 +346,12 @@ def _not_known(value: Any, what: str) -> OperatorError:
     if isinstance(value, Value):
         which = f"'{value.name}'" if value.name else "this tensor"
         return OperatorError(
-            "tract/attribute",
+            "operator/attribute",
             f"{what} that are known before the model runs are expected, but {which} is "
             "computed from its inputs",
         )
     text = value.array.tolist() if isinstance(value, KnownTensor) else _described(value)
-    return OperatorError("tract/attribute", f"{text} is no array of {what}")
+    return OperatorError("operator/attribute", f"{text} is no array of {what}")
 
 
 def scalar(value: Any) -> float:

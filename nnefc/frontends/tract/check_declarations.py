@@ -62,7 +62,7 @@ def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
         try:
             if datum_type(type_name).dtype is DType.STRING:
                 message = "an input cannot hold strings; strings are attributes only"
-                raise OperatorError("tract/type", message)
+                raise OperatorError("operator/type", message)
         except OperatorError as wrong:
             message = f"input '{each.name}': {wrong.message}"
             diagnostics.error(wrong.rule, message, each.place, hint=wrong.hint)

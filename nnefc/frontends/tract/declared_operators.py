@@ -87,7 +87,7 @@ def report_unknown(context: EvaluationContext, document: ast.Document) -> None:
             message = f"operator '{name}' belongs to the registry {registry}, which is not declared"
             hint = f"add the line 'extension tract_registry {registry};' after the version"
         elif name in refused():
-            rule, message = "tract/unsupported", f"operator '{name}' is not supported"
+            rule, message = "operator/unsupported", f"operator '{name}' is not supported"
             hint = refused()[name]
         else:
             hint = suggestion(name, [*everything, *context.fragments])

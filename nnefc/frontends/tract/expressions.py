@@ -123,7 +123,7 @@ class ExpressionEvaluator(ABC):
         if isinstance(left, int) and isinstance(right, int) and node.operator in EXACT:
             exact = EXACT[node.operator](left, right)
             if not -(1 << 63) <= exact < 1 << 63:
-                raise OperatorError("tract/number", f"{exact} does not fit in 64 bits")
+                raise OperatorError("operator/number", f"{exact} does not fit in 64 bits")
         if isinstance(left, int | float | SymInt) and isinstance(right, int | float | SymInt):
             # a number stays a number, so that it takes the type of the other operand
             return value.array.reshape(()).item() if isinstance(value, KnownTensor) else value
@@ -216,7 +216,7 @@ class ExpressionEvaluator(ABC):
         """Report an error at offset `at`; returns `BROKEN`."""
         place = self.context.source.place(at)
         hint = wrong.hint
-        if not hint and wrong.rule.startswith(("argument/", "tract/empty")):
+        if not hint and wrong.rule.startswith(("argument/", "operator/empty")):
             hint = self.context.model.about_empty_inputs()
         self.context.diagnostics.error(
             wrong.rule, wrong.message, place, hint=hint, chain=scope.chain

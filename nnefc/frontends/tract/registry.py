@@ -156,7 +156,7 @@ def complex_variant(operator: Operator) -> Operator:
     function = _of_complex.get(operator.name)
     if function is None:
         hint = "tract_core_complex_to_inner_dim moves their parts to a last dimension"
-        raise OperatorError("tract/unsupported", "it does not take complex tensors", hint)
+        raise OperatorError("operator/unsupported", "it does not take complex tensors", hint)
     return Operator(operator.name, operator.registry, function, takes_quantized=True)
 
 
@@ -287,7 +287,7 @@ def _integer(value: Any) -> int:
     """A known integer; raises OperatorError."""
     items = integers(value)
     if len(items) != 1:
-        raise OperatorError("tract/attribute", f"one integer is expected, not {len(items)}")
+        raise OperatorError("operator/attribute", f"one integer is expected, not {len(items)}")
     return items[0]
 
 
@@ -295,7 +295,7 @@ def _flag(value: Any) -> bool:
     """A known boolean; raises OperatorError."""
     items = value if isinstance(value, str) else list(integers(value))
     if items not in ([0], [1]):
-        raise OperatorError("tract/attribute", f"true or false is expected, not {items!r}")
+        raise OperatorError("operator/attribute", f"true or false is expected, not {items!r}")
     return items == [1]
 
 
@@ -303,7 +303,7 @@ def _text(value: Any) -> str:
     """A string; raises OperatorError."""
     if isinstance(value, str):
         return value
-    raise OperatorError("tract/attribute", f"a string is expected, not {value!r}")
+    raise OperatorError("operator/attribute", f"a string is expected, not {value!r}")
 
 
 def _type_name(value: Any) -> TypeName:
@@ -318,7 +318,7 @@ def _type_name(value: Any) -> TypeName:
 def _complex(value: Any) -> ComplexTensor:
     if isinstance(value, ComplexTensor):
         return value
-    raise OperatorError("tract/attribute", "a complex tensor is expected")
+    raise OperatorError("operator/attribute", "a complex tensor is expected")
 
 
 def _operands(value: Any) -> Operands:
@@ -333,6 +333,6 @@ def _pairs(value: Any) -> Pairs:
     flat = integers(value)
     if len(flat) % 2:
         raise OperatorError(
-            "tract/attribute", f"pairs of integers are expected, not {len(flat)} integers"
+            "operator/attribute", f"pairs of integers are expected, not {len(flat)} integers"
         )
     return tuple(zip(flat[::2], flat[1::2], strict=True))

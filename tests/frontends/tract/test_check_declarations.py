@@ -103,7 +103,7 @@ LONG = "+".join(["S"] * 20_000)
         ),
         (
             declared(shape="[2], datum_type = 'string'").replace(", datum_type = 'f32'", ""),
-            "tract/type",
+            "operator/type",
             (5, 37),
             "an input cannot hold strings",
         ),
@@ -111,7 +111,7 @@ LONG = "+".join(["S"] * 20_000)
             declared("tract_symbol S", shape="[S], datum_type = 'f99'").replace(
                 ", datum_type = 'f32'", ""
             ),
-            "tract/type",
+            "operator/type",
             (6, 37),
             "there is no item type 'f99'",
         ),

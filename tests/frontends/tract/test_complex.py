@@ -178,23 +178,23 @@ REFUSED = (
 def test_operators_that_reject_complex_tensors(value: str, tmp_path: Path) -> None:
     with pytest.raises(NnefError, match="complex") as error:
         compiled(tmp_path, f"    y = {value};")(*inputs())
-    assert error.value.errors[0].rule in ("tract/unsupported", "tract/attribute")
+    assert error.value.errors[0].rule in ("operator/unsupported", "operator/attribute")
 
 
 @pytest.mark.parametrize(
     ("value", "rule", "message"),
     [
         ("tract_core_complex_to_inner_dim(x)", "argument/complex_to_inner_dim", "is not complex"),
-        ("tract_core_complex_to_inner_dim([a, b])", "tract/attribute", "a complex tensor"),
+        ("tract_core_complex_to_inner_dim([a, b])", "operator/attribute", "a complex tensor"),
         ("tract_core_inner_dim_to_complex(r)", "argument/inner_dim_to_complex", r"\[4, 3\]"),
         ("tract_core_inner_dim_to_complex(x > 0.0)", "argument/inner_dim_to_complex", "bool"),
         ("tract_core_inner_dim_to_complex(1.0)", "argument/inner_dim_to_complex", r"\[\]"),
         ("reshape(a, shape = [5])", "argument/reshape", r"\[5, 2\]"),
         ("reshape(a, shape = [1], axis_start = 2, axis_count = 1)", "argument/reshape", "rank 2"),
-        ("transpose(a, axes = [0, 2])", "tract/axis", "axis 2"),
-        ("squeeze(unsqueeze(a, axes = [2]), axes = [3])", "tract/axis", "axis 3"),
-        ("slice(a, axes = [2], begin = [0], end = [1])", "tract/axis", "axis 2"),
-        ("concat([a, b], axis = 2)", "tract/axis", "axis 2"),
+        ("transpose(a, axes = [0, 2])", "operator/axis", "axis 2"),
+        ("squeeze(unsqueeze(a, axes = [2]), axes = [3])", "operator/axis", "axis 3"),
+        ("slice(a, axes = [2], begin = [0], end = [1])", "operator/axis", "axis 2"),
+        ("concat([a, b], axis = 2)", "operator/axis", "axis 2"),
         ("tile(a, repeats = [1, 1, 2])", "argument/tile", "rank 2"),
         ("unsqueeze(a, axes = [0, 0, 0, 0, 0, 0])", "argument/reshape", "it is 9"),
         ("a + transpose(b, axes = [1, 0])", "argument/add", "3"),
@@ -213,4 +213,4 @@ def test_inputs_are_not_complex(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("'f32'", "'complexf32'", 1))
     with pytest.raises(NnefError, match="tract_core_inner_dim_to_complex takes real") as error:
         nnefc.compile(tmp_path)
-    assert error.value.errors[0].rule == "tract/type"
+    assert error.value.errors[0].rule == "operator/type"

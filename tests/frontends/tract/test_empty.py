@@ -109,7 +109,7 @@ def test_errors_name_the_empty_input(tmp_path: Path, value: str) -> None:
     with pytest.raises(NnefError) as caught:
         run(tmp_path, value)
     (error,) = caught.value.errors
-    assert error.rule == "tract/empty"
+    assert error.rule == "operator/empty"
     assert error.hint == "input 'x' has shape [0, 3, 8, 8]: no items to compute with"
 
 

@@ -46,10 +46,10 @@ def test_blocks_in_another_shape(tmp_path: Path, shape: list[int]) -> None:
     ("value", "rule"),
     [
         ("variable(shape = [2, 3], label = 'w')", "data/shape"),
-        ("variable(shape = [3, -1], label = 'w')", "tract/attribute"),
+        ("variable(shape = [3, -1], label = 'w')", "operator/attribute"),
         ("variable(shape = [3], label = 'none')", "data/missing"),
         ("variable(shape = [3], label = '../w')", "container/label"),
-        ("variable(shape = [3], label = 3)", "tract/attribute"),
+        ("variable(shape = [3], label = 3)", "operator/attribute"),
         ("tract_core_submodel([x], label = '../w')", "container/label"),
         ("tract_core_submodel([x], label = 'none')", "tract/submodel"),
     ],

@@ -32,7 +32,7 @@ def test_extents_beyond_64_bits(tmp_path: Path) -> None:
 )
 def test_too_large_tensors_are_reported(tmp_path: Path, value: str) -> None:
     (found,) = errors(tmp_path, HEAD + Y % value)
-    assert found.rule.startswith("limit/") or found.rule in ("tract/attribute", "argument/mul")
+    assert found.rule.startswith("limit/") or found.rule in ("operator/attribute", "argument/mul")
 
 
 @pytest.mark.parametrize(

@@ -140,8 +140,8 @@ def test_strings_are_looked_up_while_the_model_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "rule", "message"),
     [
-        ("direct_lookup(x, s, 'none')", "tract/unsupported", "its results are strings"),
-        ("direct_lookup(x, ['a', 'b'], 'none')", "tract/unsupported", "its results are strings"),
+        ("direct_lookup(x, s, 'none')", "operator/unsupported", "its results are strings"),
+        ("direct_lookup(x, ['a', 'b'], 'none')", "operator/unsupported", "its results are strings"),
         ("direct_lookup(x, ['a', 'b'], 1)", "argument/ml_direct_lookup", "must both be strings"),
         ("direct_lookup([0, 1], s, 'none')", "data/type", "holds strings"),
         ("direct_lookup(s, [1, 2], 0)", "data/type", "'s' holds strings"),
@@ -156,7 +156,7 @@ def test_strings_are_looked_up_while_the_model_is_read(tmp_path: Path) -> None:
         ("reverse_lookup(x, [0.5], 0)", "argument/ml_reverse_lookup", "float32"),
         ("reverse_lookup(x, [[1, 2]], 0)", "argument/ml_reverse_lookup", r"\[1, 2\]"),
         ("reverse_lookup(x, [1, 2], 3000000000)", "argument/ml_reverse_lookup", "32 bits"),
-        ("reverse_lookup(x, ['a', 1], 0)", "tract/argument", "'a' is no tensor"),
+        ("reverse_lookup(x, ['a', 1], 0)", "operator/argument", "'a' is no tensor"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_errors(value: str, rule: str, message: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import Limits
 
-NEEDS_VALUES = ("tract/attribute", "onnx/value", "onnx/unsupported")
+NEEDS_VALUES = ("operator/attribute", "onnx/value", "onnx/unsupported")
 """Rules of errors about values that are computed when the model runs."""
 
 

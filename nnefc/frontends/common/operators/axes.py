@@ -16,7 +16,7 @@ def normalize_axis(axis: int, rank: int, *, extra: int = 0) -> int:
     `extra`: by how much the rank of the result exceeds `rank`, for a new axis.
     """
     if not -rank - extra <= axis < rank + extra:
-        raise OperatorError("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
+        raise OperatorError("operator/axis", f"axis {axis} is outside a tensor of rank {rank}")
     return axis + rank + extra if axis < 0 else axis
 
 

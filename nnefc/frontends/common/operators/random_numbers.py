@@ -68,7 +68,7 @@ class RandomGenerator:
         """
         if make.graph is not graph:
             raise OperatorError(
-                "tract/unsupported", "random numbers within a loop are not supported"
+                "operator/unsupported", "random numbers within a loop are not supported"
             )
         name = states.free_name("random")
         before = states.prior(name, DType.UINT64, 0)

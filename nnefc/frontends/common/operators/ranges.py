@@ -24,13 +24,13 @@ def arithmetic_sequence(
         first, last, stride = (scalar(x) for x in bounds)
         if not all(map(math.isfinite, (first, last, stride))):
             given = f"start = {first}, end = {last}, step = {stride}"
-            raise OperatorError("tract/attribute", f"a range needs finite numbers: {given}")
+            raise OperatorError("operator/attribute", f"a range needs finite numbers: {given}")
         count = math.ceil((last - first) / stride) if stride else 0
     else:
         first, last, stride = (integers(x)[0] for x in bounds)
         count = -((first - last) // stride) if stride else 0
     if stride == 0:
-        raise OperatorError("tract/attribute", "step must not be 0")
+        raise OperatorError("operator/attribute", "step must not be 0")
     count = largest([0, count])
     is_extent = all(map(make.is_extent, bounds))
     if is_symbolic([count]):

@@ -180,10 +180,10 @@ def _on_reals(make: OpBuilder, name: str, x: Any, y: Any) -> Any:
 def div(make: OpBuilder, x: Operand, y: Operand) -> Any:
     x, y = _aligned(make, x, y)
     if isinstance(y, KnownTensor) and y.dtype.is_integer and not y.array.all():
-        raise OperatorError("tract/division", "integers are divided by zero")
+        raise OperatorError("operator/division", "integers are divided by zero")
     if isinstance(y, Value) and y.type.dtype.is_integer and make.is_known(y) and _is_symbolic(make):
         raise OperatorError(
-            "tract/division", "whether integers are divided by zero depends on symbols"
+            "operator/division", "whether integers are divided by zero depends on symbols"
         )
     return make("div", x, y)
 

@@ -243,10 +243,10 @@ def mul(make: OpBuilder, x: Any, y: Any) -> Any:
 @on_complex()
 def div(make: OpBuilder, x: Any, y: Any) -> Any:
     if isinstance(y, ComplexTensor):
-        raise OperatorError("tract/unsupported", "division by a complex tensor is not supported")
+        raise OperatorError("operator/unsupported", "division by a complex tensor is not supported")
     first, second = _of_one_rank(make, x, y)
     if isinstance(second, KnownTensor) and second.dtype.is_integer and not second.array.all():
-        raise OperatorError("tract/division", "integers are divided by zero")
+        raise OperatorError("operator/division", "integers are divided by zero")
     return ComplexTensor(make("div", first, second))
 
 

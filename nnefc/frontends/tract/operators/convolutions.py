@@ -249,9 +249,9 @@ def tract_onnx_resize(
 ) -> Any:
     del extrapolation_value
     if antialias:
-        raise OperatorError("tract/unsupported", "antialias = true is not supported")
+        raise OperatorError("operator/unsupported", "antialias = true is not supported")
     if _numbers(roi):
-        raise OperatorError("tract/unsupported", "a region of interest is not supported")
+        raise OperatorError("operator/unsupported", "a region of interest is not supported")
     return _resized(
         make,
         input,
@@ -272,7 +272,7 @@ def _numbers(value: Any) -> list[float]:
     x = operand(value)
     if not isinstance(x, KnownTensor):
         raise OperatorError(
-            "tract/attribute", "scales and sizes must be known before the model runs"
+            "operator/attribute", "scales and sizes must be known before the model runs"
         )
     items = [float(v) for v in x.array.reshape(-1)] if x.type.rank else []
     if not all(map(math.isfinite, items)):

@@ -46,7 +46,7 @@ def tract_core_external(make: OpBuilder, shape: Any, datum_type: Any = "f32") ->
 @operator("tract_nnef", quantized=True)
 def variable(make: OpBuilder, label: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(label, str):
-        raise OperatorError("tract/attribute", f"label: a string is expected, not {label!r}")
+        raise OperatorError("operator/attribute", f"label: a string is expected, not {label!r}")
     check_shape(make, "shape", shape, DType.UINT8)
     context = make.evaluator.context
     items = context.model.weights.variable(make, label, shape)
@@ -64,7 +64,7 @@ def variable(make: OpBuilder, label: Any, shape: tuple[int, ...]) -> Any:
 def constant(make: OpBuilder, shape: tuple[int, ...], value: Any) -> Any:
     items = operand(value)
     if not isinstance(items, KnownTensor):
-        raise OperatorError("tract/attribute", "the items of a constant are literals")
+        raise OperatorError("operator/attribute", "the items of a constant are literals")
     array = items.array.reshape(-1)
     dtype = datum_type(make.dtype).dtype if make.dtype else items.dtype
     check_shape(make, "shape", shape, dtype)

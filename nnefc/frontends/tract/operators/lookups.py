@@ -132,7 +132,7 @@ def _strings_at(
         raise OperatorError(_DIRECT, message)
     if not isinstance(input, KnownTensor) or input.is_symbolic:
         message = "its results are strings, which must be known before the model runs"
-        raise OperatorError("tract/unsupported", message)
+        raise OperatorError("operator/unsupported", message)
     make.budget.take_items(input.array.size)
     table, instead = values.array.reshape(-1).tolist(), fallback.array.reshape(-1)[0]
     texts: Array = np.empty(input.array.size, object)

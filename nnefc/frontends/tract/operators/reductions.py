@@ -77,7 +77,7 @@ def softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
     dims = x.type.dims
     rank = max(len(dims), *(axis + 1 for axis in axes), 1)
     if rank > make.budget.limits.rank:
-        raise OperatorError("tract/axis", f"axes = {list(axes)} are outside any tensor")
+        raise OperatorError("operator/axis", f"axes = {list(axes)} are outside any tensor")
     full = make.reshape(x, dims + (1,) * (rank - len(dims)))
     return make.reshape(make("softmax", full, axes=normalize_axes(axes, rank)), dims)
 

@@ -247,7 +247,7 @@ def _turns(scanned: Sequence[_Scanned]) -> int:
 def _unstacked(make: OpBuilder, stack: _Stack, x: Operand, turns: int, *, is_last: bool) -> Operand:
     """A stacked result with its axis moved back, of all turns or of the last one."""
     if is_last and turns == 0:
-        raise OperatorError("tract/empty", "a loop without turns has no last chunk")
+        raise OperatorError("operator/empty", "a loop without turns has no last chunk")
     if is_last:
         extent = x.type.dims[0]
         length = extent // turns

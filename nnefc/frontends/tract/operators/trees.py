@@ -60,7 +60,7 @@ def _uint32_items(make: OpBuilder, name: str, x: Operand, width: int | None) -> 
     items: Array | None = x.array if isinstance(x, KnownTensor) else weights.items(x)
     if items is None or items.dtype == object:
         message = f"{name} must be known before the model runs: a variable, or written out"
-        raise OperatorError("tract/attribute", message)
+        raise OperatorError("operator/attribute", message)
     shape = list(items.shape)
     if width is not None and not items.size:
         return np.zeros((0, width), np.int64)

@@ -223,8 +223,8 @@ def test_dropout(opset: int) -> None:
     ("op_type", "inputs", "known", "attributes", "rule"),
     [
         ("Reshape", [reals(2, 3), int64(4, -1)], [1], {}, "argument/reshape"),
-        ("Reshape", [reals(2, 3), int64(3, 2)], [], {}, "tract/attribute"),
-        ("Slice", [reals(2, 3), int64(0), int64(1), int64(2)], [1, 2, 3], {}, "tract/axis"),
+        ("Reshape", [reals(2, 3), int64(3, 2)], [], {}, "operator/attribute"),
+        ("Slice", [reals(2, 3), int64(0), int64(1), int64(2)], [1, 2, 3], {}, "operator/axis"),
         ("Slice", [reals(2), int64(0), int64(1), int64(0), int64(0)], [1, 2, 3, 4], {},
          "argument/slice"),
         ("Split", [reals(2, 3), int64(1, 3)], [1], {"axis": 1, "outputs": [True] * 2},
