@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from nnefc.tables.plane_records import LONG_ROW, bits_of, piece_cost, records, split_width
+from nnefc.program.tables.plane_records import LONG_ROW, bits_of, piece_cost, records, split_width
 
 HEIGHTS = [(1, 2, 3, 4, 5, 6, 7, 8, 14), (1, 2, 3, 4, 5, 6), (1, 3, 14), (1,)]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ops.core.window_arithmetic import BORDERS
-from nnefc.tables.window_taps import WindowDimension, evenly_spaced_runs
+from nnefc.program.tables.window_taps import WindowDimension, evenly_spaced_runs
 from tests.helpers.examples import examples
 
 EXTENT = st.integers(1, 7)

@@ -20,11 +20,10 @@ ALLOWED: dict[str, set[str]] = {
     "ops": {"symbolic", "syntax", "ir"},
     "frontends": {"symbolic", "syntax", "formats", "ir", "options", "ops"},
     "kernels": {"symbolic"},
-    "tables": {"symbolic", "ir", "ops", "kernels"},
     "packing": {"kernels"},
-    "program": {"symbolic", "kernels", "packing"},
+    "program": {"symbolic", "ir", "ops", "kernels", "packing"},
     "passes": {"symbolic", "ir", "ops"},
-    "lower": {"symbolic", "ir", "ops", "kernels", "tables", "packing", "program"},
+    "lower": {"symbolic", "ir", "ops", "kernels", "packing", "program"},
     "runtime": {"symbolic", "formats", "ir", "kernels", "packing", "program"},
     "emit": {"symbolic", "formats", "kernels", "program", "runtime"},
     "driver": {

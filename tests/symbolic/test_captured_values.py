@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from nnefc.ir import DType
+from nnefc.program.tables.phases import Progression
+from nnefc.program.tables.window_taps import dimensions_of, indices_of_taps
 from nnefc.symbolic.captured_values import from_data, to_data
-from nnefc.tables.phases import Progression
-from nnefc.tables.window_taps import dimensions_of, indices_of_taps
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,17 @@ def test_other_values_cannot_be_written(value: Any) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        *([], {}, ["name"], ["name", "os:system"], ["name", "nnefc.tables.window_taps:np"]),
-        *(["name", "nnefc.tables.window_taps:dimensions_of"], ["name", "nnefc.tables.nothing:f"]),
+        *([], {}, ["name"], ["name", "os:system"], ["name", "nnefc.program.tables.window_taps:np"]),
         *(
-            ["enum", "nnefc.tables.window_taps:indices_of_taps", 1],
+            ["name", "nnefc.program.tables.window_taps:dimensions_of"],
+            ["name", "nnefc.program.tables.nothing:f"],
+        ),
+        *(
+            ["enum", "nnefc.program.tables.window_taps:indices_of_taps", 1],
             ["dataclass", "os:system", "ls"],
         ),
         *(["enum", "nnefc.ir.types:DType", "none"], ["name", "nnefc.cli.run:run"]),
-        ["dataclass", "nnefc.tables.phases:Progression"],
+        ["dataclass", "nnefc.program.tables.phases:Progression"],
     ],
 )
 def test_other_data_is_refused(data: Any) -> None:

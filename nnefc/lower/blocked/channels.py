@@ -23,10 +23,10 @@ from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.program.program import Ref
+from nnefc.program.tables.planes import common_runs
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
-from nnefc.tables.planes import common_runs
 
 MAX_PATTERNS = 24
 """With more distinct shuffles than this, items are moved one by one."""

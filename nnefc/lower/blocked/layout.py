@@ -18,10 +18,10 @@ from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement.strided import copy_strided
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
+from nnefc.program.tables.planes import pixel_offsets
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import largest
 from nnefc.symbolic.traced_array import traced_call
-from nnefc.tables.planes import pixel_offsets
 
 Array = npt.NDArray[Any]
 

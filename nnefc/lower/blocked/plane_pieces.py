@@ -17,10 +17,10 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import OutputUnit, TileEpilogue
 from nnefc.lower.partition import band_count, ceil_div, units_per_tile
 from nnefc.program.program import Ref
+from nnefc.program.tables.plane_records import Records
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.sym_int_base import Untraceable
 from nnefc.symbolic.traced_array import TracedArray, length
-from nnefc.tables.plane_records import Records
 
 BAND_NS = 10_000
 """Nanoseconds of a unit: planes are divided into bands only if they take longer."""

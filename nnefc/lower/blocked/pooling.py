@@ -16,9 +16,9 @@ from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.core.window_arithmetic import pooling_window
+from nnefc.program.tables.planes import row_runs
+from nnefc.program.tables.pooling import Pool, PooledDimension, Unchanged, Windowed, pooling_pieces
 from nnefc.symbolic.traced_array import length, traced_call
-from nnefc.tables.planes import row_runs
-from nnefc.tables.pooling import Pool, PooledDimension, Unchanged, Windowed, pooling_pieces
 
 
 @blocked_lowering("max_pool")

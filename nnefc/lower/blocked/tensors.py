@@ -10,9 +10,9 @@ from nnefc.kernels.tile.zero_halo import HALO
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
+from nnefc.program.tables.planes import Plane, gaps
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.traced_array import length, traced_call
-from nnefc.tables.planes import Plane, gaps
 
 
 @dataclass(frozen=True, slots=True)

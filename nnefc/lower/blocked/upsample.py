@@ -13,9 +13,9 @@ from nnefc.kernels.window import upsample
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.program.tables.plane_records import Records
+from nnefc.program.tables.upsampling import repeated_rows, rows_between
 from nnefc.symbolic.traced_array import TracedArray, traced_call
-from nnefc.tables.plane_records import Records
-from nnefc.tables.upsampling import repeated_rows, rows_between
 
 PIXEL_NS = 3
 """Approximate nanoseconds per output pixel."""

@@ -19,10 +19,10 @@ from nnefc.lower.convolution.epilogue import read_register_epilogue, read_tile_e
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
+from nnefc.program.tables.depthwise import columns_of, depthwise_pieces, tap_orders
+from nnefc.program.tables.phases import axis_taps
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.traced_array import traced_call
-from nnefc.tables.depthwise import columns_of, depthwise_pieces, tap_orders
-from nnefc.tables.phases import axis_taps
 
 Array = npt.NDArray[Any]
 

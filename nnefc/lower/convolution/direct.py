@@ -37,12 +37,12 @@ from nnefc.lower.partition import (
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
+from nnefc.program.tables.direct import tap_runs
+from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_count, tap_grid
+from nnefc.program.tables.planes import zero_offsets
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
-from nnefc.tables.direct import tap_runs
-from nnefc.tables.phases import Phase, phases, pixels_of, tap_count, tap_grid
-from nnefc.tables.planes import zero_offsets
 
 Array = npt.NDArray[Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.program.program import Ref
+from nnefc.program.tables.direct import grid_offsets
+from nnefc.program.tables.phases import Progression
 from nnefc.symbolic.traced_array import traced_call
-from nnefc.tables.direct import grid_offsets
-from nnefc.tables.phases import Progression
 
 
 def pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[Progression, ...]) -> Ref:

@@ -24,10 +24,7 @@ from nnefc.lower.window import sliding, taps
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
-from nnefc.support.machine_model import DOT_MACS_PER_NS
-from nnefc.symbolic.integers import hint, smallest
-from nnefc.symbolic.traced_array import traced_call
-from nnefc.tables.window_taps import (
+from nnefc.program.tables.window_taps import (
     WindowDimension,
     coalesce,
     dimension_pitches,
@@ -35,6 +32,9 @@ from nnefc.tables.window_taps import (
     identity,
     tap_positions,
 )
+from nnefc.support.machine_model import DOT_MACS_PER_NS
+from nnefc.symbolic.integers import hint, smallest
+from nnefc.symbolic.traced_array import traced_call
 
 FEW_PIXELS = 4
 """Up to this many pixels, most of a register tile would be idle."""

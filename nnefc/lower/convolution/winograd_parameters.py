@@ -20,8 +20,8 @@ from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window
 from nnefc.program.program import Ref
+from nnefc.program.tables.planes import as_offsets
 from nnefc.support.alignment import CACHE_LINE
-from nnefc.tables.planes import as_offsets
 
 Array = npt.NDArray[Any]
 

@@ -14,8 +14,8 @@ from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import sliding
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
+from nnefc.program.tables.window_taps import dimensions_of
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.tables.window_taps import dimensions_of
 
 CHUNK = 8192
 """Items of a unit, which take some microseconds."""

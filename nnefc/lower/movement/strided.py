@@ -25,9 +25,9 @@ from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.ops.standard.reshape_transpose import permutation
 from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.program.program import AppendedInput, Ref
+from nnefc.program.tables.window_taps import coalesce, dimensions_of
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint, smallest, statically_equal
-from nnefc.tables.window_taps import coalesce, dimensions_of
 
 PADDING_ITEMS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items as, by their size in bytes."""

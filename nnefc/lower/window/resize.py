@@ -18,9 +18,9 @@ from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window.sampling import interpolate
 from nnefc.ops.extended.resize import CUBIC_TAPS, changed_axes, scales_of
 from nnefc.program.program import Ref
+from nnefc.program.tables.resizing import resize_taps
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 from nnefc.symbolic.traced_array import TracedArray, length, traced_call
-from nnefc.tables.resizing import resize_taps
 
 Array = np.ndarray[Any, Any]
 

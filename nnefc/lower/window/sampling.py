@@ -15,10 +15,10 @@ from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import taps
 from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.program.program import Ref
+from nnefc.program.tables.upsampling import interpolation_points
+from nnefc.program.tables.window_taps import coalesce, dimension_pitches, dimensions_of
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
 from nnefc.symbolic.traced_array import TracedArray, length, traced_call
-from nnefc.tables.upsampling import interpolation_points
-from nnefc.tables.window_taps import coalesce, dimension_pitches, dimensions_of
 
 Array = np.ndarray[Any, Any]
 Points = tuple[Array | TracedArray, Array | TracedArray, Array | TracedArray]

@@ -18,11 +18,7 @@ from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.window import taps
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
-from nnefc.support.errors import NnefError
-from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.integers import hint, statically_equal
-from nnefc.symbolic.traced_array import traced_call
-from nnefc.tables.window_taps import (
+from nnefc.program.tables.window_taps import (
     WindowDimension,
     coalesce,
     dimension_pitches,
@@ -30,6 +26,10 @@ from nnefc.tables.window_taps import (
     identity,
     repetition_indices,
 )
+from nnefc.support.errors import NnefError
+from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.integers import hint, statically_equal
+from nnefc.symbolic.traced_array import traced_call
 
 MAX_TAPS: Final = 1 << 40
 """Maximum items read by non-separable windows: some minutes of computation."""

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from nnefc.lower.context import Lowering
 from nnefc.program.program import Ref
-from nnefc.symbolic.traced_array import traced_call
-from nnefc.tables.window_taps import (
+from nnefc.program.tables.window_taps import (
     WindowDimension,
     evenly_spaced_runs,
     indices_of_taps,
     term_counts,
 )
+from nnefc.symbolic.traced_array import traced_call
 
 
 def index_table(lower: Lowering, dimensions: Iterable[WindowDimension]) -> tuple[Ref, list[int]]:

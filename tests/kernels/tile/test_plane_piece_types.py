@@ -18,7 +18,7 @@ from nnefc.kernels.vector.item_types import limits
 from nnefc.kernels.window import plane_reduction, pooling, upsample
 from nnefc.kernels.window.pooling_pieces import STRIP, RowWindow, Strip, tiles
 from nnefc.kernels.window.upsample_table import COLUMN, ONE_ROW, TWO_ROWS
-from nnefc.tables.plane_records import records, split_width
+from nnefc.program.tables.plane_records import records, split_width
 from tests.helpers.kernels.raw_kernel import Array, items, run
 
 LANES = 8

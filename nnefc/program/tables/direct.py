@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.program.tables.phases import Phase, Progression, pixels_of, tap_count, tap_grid
+from nnefc.program.tables.planes import Offsets, Plane, as_offsets
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import ceil_div
-from nnefc.tables.phases import Phase, Progression, pixels_of, tap_count, tap_grid
-from nnefc.tables.planes import Offsets, Plane, as_offsets
 
 MIN_ROW_PIXELS: Final = 4
 """Minimum pixels of a row to end tiles with rows: shorter tiles do not fill the registers."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from nnefc.ir import DType
 from nnefc.kernels.window.upsample_table import COLUMN, ONE_ROW, TWO_ROWS
 from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
+from nnefc.program.tables.plane_records import Records, bits_of, records
+from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.captured_values import traceable
-from nnefc.tables.plane_records import Records, bits_of, records
-from nnefc.tables.planes import Plane
 
 Array = np.ndarray[Any, Any]
 

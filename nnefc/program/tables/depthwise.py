@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ops.core.window_arithmetic import Window
+from nnefc.program.tables.phases import Tap, axis_phases, axis_taps
+from nnefc.program.tables.plane_records import Records, records, split_width
+from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.captured_values import traceable
-from nnefc.tables.phases import Tap, axis_phases, axis_taps
-from nnefc.tables.plane_records import Records, records, split_width
-from nnefc.tables.planes import Plane
 
 
 def tap_orders(window: Window) -> list[list[tuple[Tap, ...]]]:

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from nnefc.ir import DType
 from nnefc.ops.core.window_arithmetic import Window
+from nnefc.program.tables.plane_records import Records, bits_of, records
+from nnefc.program.tables.planes import Plane
+from nnefc.program.tables.pooling_rows import WindowAxis, row_pieces
 from nnefc.symbolic.captured_values import traceable
-from nnefc.tables.plane_records import Records, bits_of, records
-from nnefc.tables.planes import Plane
-from nnefc.tables.pooling_rows import WindowAxis, row_pieces
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from nnefc.kernels.window.pooling_pieces import LINE, STRIP, Strip, Tile, tiles
 from nnefc.ops.core.window_arithmetic import Indices
+from nnefc.program.tables.plane_records import piece_cost, split_width
+from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.integers import ceil_div
-from nnefc.tables.plane_records import piece_cost, split_width
-from nnefc.tables.planes import Plane
 
 
 @dataclass(frozen=True, slots=True, eq=False)
