@@ -29,7 +29,7 @@ from benchmarks import arguments
 from nnefc.kernels.target.isa import BUILD, row_of
 
 if TYPE_CHECKING:
-    from nnefc.kernels.template import Kernel
+    from nnefc.kernels.family import Kernel
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.append(str(_ROOT / "build_backend"))
@@ -136,7 +136,7 @@ def _of_file(path: Path, shapes: tuple[str, ...], threads: list[int]) -> list[Ke
 
 
 def _lowered(graphs: Any, threads: list[int]) -> list[Kernel]:
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
     from nnefc.options.compile_config import CompileConfig
 
     kernels: dict[Kernel, None] = {}

@@ -1,1 +1,1 @@
-"""Kernels: native functions, generic in shape; read `template`, then `vector`, `tile`, families."""
+"""Kernels: native functions, generic in shape; read `family`, then `vector`, `tile`, families."""

@@ -14,9 +14,9 @@ from benchmarks.zoo.inception import googlenet, inception_v3
 from benchmarks.zoo.mobile import efficientnet_b0, mobilenet_v2, shufflenet_v2
 from benchmarks.zoo.nnef import Document, nnef_document
 from benchmarks.zoo.pictures import unet, yolo
-from benchmarks.zoo.plain import alexnet, mlp, squeezenet, vgg16
 from benchmarks.zoo.residual import densenet121, resnet
 from benchmarks.zoo.sequences import bert, lstm_step, vit
+from benchmarks.zoo.sequential import alexnet, mlp, squeezenet, vgg16
 
 
 @dataclass(frozen=True, slots=True)

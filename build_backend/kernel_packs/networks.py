@@ -18,11 +18,11 @@ from kernel_packs.layers import layers
 from kernel_packs.similar import similar
 from nnefc.api.importing import import_model
 from nnefc.driver import typical_graphs
-from nnefc.driver.lower import lower_prepared, prepare
+from nnefc.driver.lower_graph import lower_prepared, prepare
 from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.options.compile_config import Accuracy, CompileConfig
 from nnefc.options.import_config import import_config
 

@@ -16,9 +16,9 @@ from nnefc.kernels.convolution.depthwise import Group
 from nnefc.kernels.convolution.winograd_steps import Panel
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise.parameters import Access, AccessPattern
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.product import attention, matmul
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.tile.register_tile import covering_tiles, min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.expression_argument import Expression

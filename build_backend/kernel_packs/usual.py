@@ -10,11 +10,11 @@ from nnefc.kernels.convolution import depthwise, row_major
 from nnefc.kernels.convolution.depthwise import Group
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise.parameters import Access, AccessPattern
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.fourier import transform
 from nnefc.kernels.movement import channels, gather, indexing, iota, layout, strided
 from nnefc.kernels.product import matmul
 from nnefc.kernels.reduce import reduction, softmax, topk
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import panels
 from nnefc.kernels.tile.register_tile import tile_rows
 from nnefc.kernels.vector.expression_argument import Expression, StepKey

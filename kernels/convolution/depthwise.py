@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.piece_record import heights
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from nnefc.kernels.convolution import depthwise
 from nnefc.kernels.executor import chain
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.movement import layout
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, Half, cover, panel_width
 from nnefc.kernels.tile.offset_table import load_offset
 from nnefc.kernels.vector.item_types import ITEMSIZE, NUMBER_BYTES, check_accumulator

@@ -16,9 +16,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import (
     PANEL_BYTES,
     local_bytes,

@@ -42,7 +42,7 @@ from nnefc.kernels.convolution.winograd_steps import (
     V,
 )
 from nnefc.kernels.convolution.winograd_transforms import Taps
-from nnefc.kernels.template import Kernel, KernelFunction, family
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.vector.memory import address, compare_and_swap, exchange, load_word, pause
 from nnefc.support.alignment import CACHE_LINE
 

@@ -10,7 +10,7 @@ from typing import Any
 from nnefc.kernels.elementwise.copy import emit_copy
 from nnefc.kernels.elementwise.loops import Loops
 from nnefc.kernels.elementwise.parameters import AccessPattern
-from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 

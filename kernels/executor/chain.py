@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 from nnefc.kernels.abi import BASE_CODE
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.parameters import Words
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, call_kernel, load_word
 
 COUNT, LINKS, LINK_BYTES = 0, 8, 16

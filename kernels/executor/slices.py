@@ -11,8 +11,8 @@ parameters are the same in all iterations.
 
 from __future__ import annotations
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout, Words
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, STORE, load_word
 
 SLICES = Layout("count")

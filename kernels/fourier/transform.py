@@ -16,10 +16,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.fourier.lanes import collect, deliver, separate
 from nnefc.kernels.fourier.stages import butterflies, sums
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lane_builder import lanes_of

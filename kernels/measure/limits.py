@@ -13,9 +13,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma
 from nnefc.kernels.vector.memory import address, load_word

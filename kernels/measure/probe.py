@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from nnefc.kernels.abi import BASE_CODE, BASE_PARAMS
 from nnefc.kernels.codegen.llvm_ir import ir
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import LOAD, STORE, WORD, call_kernel, load_word, native

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.movement.checked_index import clamped, first_wrong, from_end
 from nnefc.kernels.movement.strided import ITEM
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, READ, WRITE, address, helper, load_word
 

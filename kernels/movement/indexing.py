@@ -11,9 +11,9 @@ ones.  If several updates hit one item, the last one wins, or they are combined 
 
 from __future__ import annotations
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.movement.checked_index import clamped, first_wrong, from_end
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word, select
 

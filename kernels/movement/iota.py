@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import WRITE, address, load_word
 
 IOTA = Layout("y:ref count start step block")

@@ -17,8 +17,8 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.codegen.llvm_ir import ir
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.offset_table import load_offset, table_offset
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word

@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 from nnefc.kernels.elementwise import map as elementwise
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.movement.interleaved import PLANES, join_planes, split_planes
 from nnefc.kernels.movement.matrix_transpose import square_lanes, transpose_squares
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.vector.memory import READ, WRITE, address, helper, load_word
 from nnefc.support.alignment import CACHE_LINE
 

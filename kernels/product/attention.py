@@ -19,9 +19,9 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.online_softmax import divide_rows, exponentials
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,

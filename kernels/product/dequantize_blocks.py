@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.dequantize_in_registers import decode
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word

@@ -14,9 +14,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target import isa
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.expression_epilogue import operand_fields
 from nnefc.kernels.tile.panels import BATCH, batch_offset
 from nnefc.kernels.vector.item_types import BITS

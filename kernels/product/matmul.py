@@ -17,6 +17,7 @@ from functools import cache
 from typing import Final
 
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.compressed_weights import (
     IN_FIXED_POINT,
@@ -26,7 +27,6 @@ from nnefc.kernels.product.compressed_weights import (
     widen_panel,
 )
 from nnefc.kernels.product.fixed_point import BLOCK, FIX_ARGUMENTS, MOST_BYTES, fix_rows
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile import register_tile
 from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,

@@ -14,8 +14,8 @@ from typing import Any
 
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.elementwise.parameters import lanes
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.reduce.mean_variance_loops import Columns, Rows
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 

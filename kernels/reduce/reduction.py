@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE
 from nnefc.kernels.vector.memory import (

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.reduce.reduction import (
     CHUNK,
     OUTPUTS,
@@ -28,7 +29,6 @@ from nnefc.kernels.reduce.reduction import (
     kept_offset,
     reduced_offset,
 )
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.emit_expression import emit

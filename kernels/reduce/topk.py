@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.family import family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import family
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.lane_builder import lanes_of

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.kernels.codegen.llvm_ir import ir
+from nnefc.kernels.family import KernelFunction
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.piece_record import RECORD
 from nnefc.kernels.vector.conversion import convert

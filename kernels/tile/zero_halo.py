@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.rows import fill_row

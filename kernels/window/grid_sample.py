@@ -10,8 +10,8 @@ Coordinates may have any value.  They are clamped to 32 bits, and indices are ch
 
 from __future__ import annotations
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import (

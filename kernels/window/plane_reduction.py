@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import check_accumulator
 from nnefc.kernels.vector.llvm_types import I32, I64

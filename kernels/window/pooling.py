@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from nnefc.kernels.template import Kernel, KernelFunction, family
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import pieces_kernel
 from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
 from nnefc.kernels.window import pooling_line, pooling_tile

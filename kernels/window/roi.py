@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.movement.checked_index import clamped, first_wrong
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, floor, helper, load_word
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import (

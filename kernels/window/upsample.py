@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.vector.item_types import FLOATS, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import Lanes, fma

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Literal, Unpack, cast
 
 from nnefc.driver.compile import check_environment, compile_graph
-from nnefc.driver.lower import with_tuned_algorithms
+from nnefc.driver.lower_graph import with_tuned_algorithms
 from nnefc.options.arguments import check_flags, check_names, check_progress
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import (

@@ -88,7 +88,7 @@ def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
 
 def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     """The model compiled from the graph in the artifact; a warning gives the reason."""
-    from nnefc.driver.lower import lower_prepared
+    from nnefc.driver.lower_graph import lower_prepared
     from nnefc.runtime.run.compiled_model import CompiledModel
 
     reason = artifact.no_target()

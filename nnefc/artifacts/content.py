@@ -63,7 +63,7 @@ def content_of_prepared(
 
 def prepared_graph(graph: Graph) -> Graph:
     """The prepared copy of a graph, without variables that no operation reads."""
-    from nnefc.driver.lower import prepare
+    from nnefc.driver.lower_graph import prepare
 
     prepared = prepare(graph)
     read = {op.attributes["label"].lower() for op in prepared.ops if op.name == "variable"}

@@ -52,7 +52,7 @@ def compile_graph(
         shared: Weights and memory shared with plans for other shapes.
     """
     from nnefc.driver.kernels_ahead import compiling_around
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
     from nnefc.runtime.run.compiled_model import CompiledModel
 
     check_environment()
@@ -76,7 +76,7 @@ def compile_graphs(
     Workers compile the kernels of all graphs together.  The models cannot be saved.
     """
     from nnefc.driver.kernels_ahead import compiling_around
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
     from nnefc.runtime.compile.compiled_program import compile_kernels_of
     from nnefc.runtime.run.compiled_model import CompiledModel
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnefc.kernels.template import Kernel
+    from nnefc.kernels.family import Kernel
     from nnefc.options.compile_config import CompileConfig
 
 
@@ -29,7 +29,7 @@ def compiling_around(config: CompileConfig) -> Generator[None]:
 
 def usual_kernels(config: CompileConfig) -> Iterator[Kernel]:
     """The kernels of `typical_graphs.usual_graphs`; none while passes are verified or dumped."""
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
     from nnefc.driver.typical_graphs import usual_graphs
     from nnefc.passes.pipeline import is_watched
 

@@ -137,7 +137,7 @@ def build_native(
 
     `arrays`: of the graph.  `progress` is called while kernels are compiled.
     """
-    from nnefc.driver.lower import lower_prepared
+    from nnefc.driver.lower_graph import lower_prepared
     from nnefc.runtime.artifact.build_static import build
 
     program = lower_prepared(graph.clone(), config, keep_sources=True)

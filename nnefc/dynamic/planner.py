@@ -123,7 +123,7 @@ def traced(source: GraphSource, config: CompileConfig, request: Request) -> Trac
 
     Raises Untraceable, or NnefError for an error of the document.
     """
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.symbolic.integers import SymInt, Trace
 
@@ -174,7 +174,7 @@ def traced_or_concrete(
     source: GraphSource, config: CompileConfig, request: Request
 ) -> TracedProgram:
     """As `traced`; where tracing cannot go on, the program for exactly these shapes."""
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.symbolic.integers import Trace
 

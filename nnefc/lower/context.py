@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.kernels.executor.team_state import MAX_TILES
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.parameters import Words
-from nnefc.kernels.template import Kernel
 from nnefc.lower.buffer_aliasing import BufferAlias, occupied_bytes
 from nnefc.lower.constants import ConstantPool, Key
 from nnefc.ops.tools.cost import largest_live_bytes

@@ -76,7 +76,7 @@ class ModelCacheEntry(NamedTuple):
 
         `folder`: None: the cache of the user, which is created.
         """
-        from nnefc.driver.lower import with_tuned_algorithms
+        from nnefc.driver.lower_graph import with_tuned_algorithms
         from nnefc.runtime.machine.resources import stores_models
         from nnefc.runtime.run.team import shared_team
 

@@ -21,7 +21,7 @@ def compile_bytes(
     """
     from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.driver.compile import check_environment, compile_graph
-    from nnefc.driver.lower import with_tuned_algorithms
+    from nnefc.driver.lower_graph import with_tuned_algorithms
     from nnefc.dynamic.dynamic_model import DynamicModel
     from nnefc.frontends.read_model import read_onnx_bytes
     from nnefc.ir import Graph

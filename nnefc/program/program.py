@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from nnefc.kernels.family import Kernel
     from nnefc.kernels.parameters import Words
-    from nnefc.kernels.template import Kernel
     from nnefc.program.packed_weight import PackedWeight
     from nnefc.support.errors import Place
 
@@ -91,7 +91,7 @@ class Launch:
     @property
     def kernels(self) -> list[Kernel]:
         """The kernel, or the kernels that it runs in sequence."""
-        from nnefc.kernels.template import Kernel
+        from nnefc.kernels.family import Kernel
 
         return [w for w in self.words if isinstance(w, Kernel)] or [self.kernel]
 

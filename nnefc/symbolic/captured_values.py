@@ -15,7 +15,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast
 
-_NAME: Final = re.compile(r"(nnefc\.(?:ir|ops|tables|passes)(?:\.\w+)+):(\w+)", re.ASCII)
+_NAME: Final = re.compile(r"(nnefc\.(?:ir|ops|program\.tables|passes)(?:\.\w+)+):(\w+)", re.ASCII)
 _MARK: Final = "_is_traceable"
 
 F = TypeVar("F", bound=Callable[..., Any])

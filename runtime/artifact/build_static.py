@@ -14,9 +14,9 @@ import numpy as np
 
 from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.kernels.target.processor import identity
-from nnefc.kernels.template import Kernel
 from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Program

@@ -22,9 +22,9 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, Final, NamedTuple
 
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import NATIVE, TABLE, Isa
 from nnefc.kernels.target.processor import identity
-from nnefc.kernels.template import Kernel
 from nnefc.support.digests import blake2b
 from nnefc.support.package import VERSION, source_file
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from nnefc.runtime.compile.worker import read_message
 
 if TYPE_CHECKING:
-    from nnefc.kernels.template import Kernel
+    from nnefc.kernels.family import Kernel
 
 _WATCH_SECONDS: Final = 0.2
 """Interval at which the process looks whether its parent lives."""

@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import NATIVE, host
-from nnefc.kernels.template import Kernel
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile import start_python
 from nnefc.runtime.compile.kernel_compiler import recording_cacheable_kernels

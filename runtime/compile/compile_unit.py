@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.runtime.cache.key import (
     Key,
     function_name,

@@ -11,7 +11,7 @@ from nnefc.kernels.codegen import Image
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.kernels.template import Kernel
+    from nnefc.kernels.family import Kernel
 
 
 class ExecutableImage:

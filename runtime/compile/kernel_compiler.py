@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile.compile_unit import CompileUnit, Function, key_of, unit_label
 from nnefc.runtime.compile.executable_memory import ExecutableImage

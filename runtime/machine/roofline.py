@@ -14,7 +14,7 @@ from time import perf_counter
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, LAUNCH_BYTES
 from nnefc.kernels.executor.call_status import STATUS_BYTES
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.machine.resources import largest_cache

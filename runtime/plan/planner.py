@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnefc.kernels.abi import BASE_ARENA, BASES
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.program.program import Program, Ref
 from nnefc.runtime.plan.arena import arrange
 from nnefc.runtime.plan.launch_table import WORD, LaunchTable, Repetition

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from nnefc.formats.files import printable, reason
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.runtime.compile.compile_unit import CompileUnit, shipped_key_of
 from nnefc.runtime.machine.resources import uses_shipped
 from nnefc.runtime.shipped.pack_file import SUFFIX, Pack, UnusablePack

@@ -97,7 +97,7 @@ late = ("passes", "lower", "syntax", "symbolic.traced_array", "artifacts.save")
 ours = [f"nnefc.{name}" for name in late]
 heavy = ("numba", "llvmlite", "typer", "rich", *ours)
 if not model.variables:  # which are those of graphs
-    heavy += ("dataclasses", "nnefc.ir", "nnefc.kernels.template", "sysconfig")
+    heavy += ("dataclasses", "nnefc.ir", "nnefc.kernels.family", "sysconfig")
 with_paths = [n for n, m in sys.modules.items() if n.startswith("nnefc") and hasattr(m, "Path")]
 print([name for name in heavy if sys.modules.get(name)] + with_paths)
 """
@@ -229,7 +229,7 @@ def test_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_models_of_launches_cannot_be_saved(tmp_path: Path) -> None:
-    from nnefc.driver.lower import prepare
+    from nnefc.driver.lower_graph import prepare
     from nnefc.lower import lower
     from nnefc.runtime.run.compiled_model import CompiledModel
 

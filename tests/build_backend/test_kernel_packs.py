@@ -16,9 +16,9 @@ from kernel_packs.pieces import pieces
 from kernel_packs.similar import covering, similar
 from kernel_packs.usual import usual_kernels
 from nnefc.kernels.elementwise import map as elementwise
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.product import matmul
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.register_tile import covering_tiles, tile_rows, tile_width
 from nnefc.runtime.compile.kernel_compiler import object_code_for
 

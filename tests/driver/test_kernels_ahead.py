@@ -10,7 +10,7 @@ import pytest
 import nnefc
 from nnefc import NnefError
 from nnefc.driver import typical_graphs
-from nnefc.driver.lower import lower_graph
+from nnefc.driver.lower_graph import lower_graph
 from nnefc.driver.small_graph_builder import Sketch
 from nnefc.ir import Graph
 from nnefc.options.compile_config import CompileConfig

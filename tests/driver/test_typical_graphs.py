@@ -11,10 +11,10 @@ from benchmarks.zoo import ZOO
 from benchmarks.zoo.nnef import nnef_document
 from nnefc import import_model
 from nnefc.driver import typical_graphs
-from nnefc.driver.lower import lower_graph
+from nnefc.driver.lower_graph import lower_graph
 from nnefc.ir import Graph
 from nnefc.ir.verify import verify
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.options.compile_config import CompileConfig
 

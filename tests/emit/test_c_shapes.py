@@ -26,8 +26,8 @@ from nnefc.kernels.embedded.model_layout import (
     REGISTERS,
 )
 from nnefc.kernels.embedded.shapes import holds
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import STORE, address
 from nnefc.symbolic.integers import Trace, hint
 from tests.dynamic.test_plans import MOVES, NUMBERS, PRODUCTS, TWO, W

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.driver.lower import lower_graph
+from nnefc.driver.lower_graph import lower_graph
 from nnefc.formats.files import map_whole
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.driver.lower import lower_graph
+from nnefc.driver.lower_graph import lower_graph
 from nnefc.ir import Graph, TensorType
 from nnefc.ops.core.spec import OpSpec
 from nnefc.ops.tools.build import build

@@ -72,7 +72,7 @@ def test_a_cached_model_needs_neither_onnx_nor_numba(
     assert "onnx" in first
     assert len(entries(folder)) == 1
     compiled, called = modules(path)
-    light = {"nnefc.driver.compile", "nnefc.driver.lower"}
+    light = {"nnefc.driver.compile", "nnefc.driver.lower_graph"}
     for package in PACKAGES:
         assert not {name for name in called if name.startswith(f"nnefc.{package}.")} - light
     heavy = {"onnx", "google.protobuf", "numba", "llvmlite", "dataclasses", "hashlib"}

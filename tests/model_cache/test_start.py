@@ -26,7 +26,7 @@ model(*[numpy.zeros(spec.shape, spec.dtype) for spec in model.inputs])
 print(json.dumps([compiled, sorted(set(sys.modules) - before)]))
 """
 PACKAGES = ("symbolic", "syntax", "ir", "ops", "frontends", "program", "passes", "lower", "driver")
-LIGHT = {"nnefc.driver", "nnefc.driver.compile", "nnefc.driver.lower"}
+LIGHT = {"nnefc.driver", "nnefc.driver.compile", "nnefc.driver.lower_graph"}
 """Modules of `driver` that import nothing until they are used."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.cli.compile.explain import PassRecorder
-from nnefc.driver.lower import prepare
+from nnefc.driver.lower_graph import prepare
 from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
 from nnefc.ir.compare import difference
 from nnefc.ir.graph import walk

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc import NnefError
-from nnefc.ir import DType, Graph, TensorType, parse_graph
+from nnefc.ir import DType, Graph, TensorType
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.artifacts.saved import compiled
 from tests.helpers.examples import examples
-from tests.helpers.graphs.dynamic_models import symbolic_model
+from tests.helpers.index_errors import index_error
 from tests.helpers.kernels.one_op import Array, normal, run
 
 SETTINGS = examples(0.6)
@@ -43,15 +43,6 @@ VALID = np.array([[0, 9, 2], [3, -10, -1]])
 WRONG = np.array([[0, 9, 2], [3, 10, -11]])
 MESSAGE = "gather %rows: index 10 at [1, 1] of 'ids' is not in the range -10 to 9"
 HINT = "compiled with check_indices=False, the model uses the nearest item instead"
-
-
-def error(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """The only error of a call."""
-    with pytest.raises(NnefError) as caught:
-        call(*arguments, **options)
-    (found,) = caught.value.errors
-    assert found.rule == "input/index"
-    return found
 
 
 def embedding(folder: Path, **options: Any) -> Any:
@@ -133,13 +124,13 @@ def test_the_first_wrong_index_is_reported(
         np.testing.assert_allclose(model(*arrays), want, rtol=1e-6)
         return
     position, value = wrong
-    found = error(model, *arrays)
+    found = index_error(model, *arrays)
     at = f" at {position}" if position else ""
     extent = extents[position[-1]] if len(extents) > 1 else extents[0]
     assert found.message == (
         f"{name} %y: index {value}{at} of 'x1' is not in the range {-extent} to {extent - 1}"
     )
-    assert error(evaluate, graph, inputs) == found
+    assert index_error(evaluate, graph, inputs) == found
 
 
 @pytest.mark.parametrize("name", ["avg_roi_pool", "max_roi_pool", "roi_resample", "max_roi_align"])
@@ -150,9 +141,9 @@ def test_batch_indices_of_regions_do_not_count_from_the_end(name: str, wrong: in
     more = {"sampling_rate": (2, 2)} if name.endswith("align") else {}
     graph, inputs = one_op(name, x, rois, batch, output_size=(2, 2), **more)
     message = f"index {wrong} at [1, 0] of 'x2' is not in the range 0 to 1"
-    found = error(nnefc.compile(graph), *inputs.values())
+    found = index_error(nnefc.compile(graph), *inputs.values())
     assert found.message.partition(": ")[2] == message
-    assert error(evaluate, graph, inputs).message.partition(": ")[2] == message
+    assert index_error(evaluate, graph, inputs).message.partition(": ")[2] == message
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -163,7 +154,7 @@ def test_the_error_does_not_depend_on_the_number_of_tiles(threads: int) -> None:
     model = nnefc.compile(graph, threads=threads)
     assert any(each.tiles > 1 for each in model.launches)
     for _ in range(20):
-        assert "index 50 at [700] of 'x1'" in error(model, table, ids).message
+        assert "index 50 at [700] of 'x1'" in index_error(model, table, ids).message
     np.testing.assert_array_equal(model(table, ids % 50), table[ids % 50])
 
 
@@ -230,11 +221,11 @@ def test_every_call_reports_and_the_next_one_works(tmp_path: Path) -> None:
     ]
     for call in calls:
         for _ in range(2):
-            found = error(call, WRONG)
+            found = index_error(call, WRONG)
             assert (found.message, found.hint) == (MESSAGE, HINT)
             assert (found.line, found.column) == (8, 12)
             np.testing.assert_array_equal(call(VALID), table[VALID])
-    assert error(model.profile, WRONG, seconds=0.01).message == MESSAGE
+    assert index_error(model.profile, WRONG, seconds=0.01).message == MESSAGE
 
 
 def test_native_calls_that_fail_leak_nothing(tmp_path: Path) -> None:
@@ -243,7 +234,7 @@ def test_native_calls_that_fail_leak_nothing(tmp_path: Path) -> None:
     gc.collect()
     before = sys.getrefcount(NotImplemented), sys.getrefcount(model.outputs[0].dtype)
     for _ in range(200):
-        error(model, WRONG)
+        index_error(model, WRONG)
     gc.collect()
     after = sys.getrefcount(NotImplemented), sys.getrefcount(model.outputs[0].dtype)
     assert abs(after[0] - before[0]) < 50
@@ -263,7 +254,7 @@ def test_calls_at_the_same_time_have_their_own_errors(tmp_path: Path) -> None:
                 if not np.array_equal(model(table, ids % 50), table[ids % 50]):
                     problems.append("wrong result")
             else:
-                message = error(model, table, ids).message
+                message = index_error(model, table, ids).message
                 if f"index {50 + number} at [{number}]" not in message:
                     problems.append(message)
 
@@ -290,131 +281,11 @@ def test_without_checks_the_nearest_item_is_used(tmp_path: Path) -> None:
 
 def test_artifacts_report_with_names_and_places(tmp_path: Path) -> None:
     model = embedding(tmp_path)
-    want = error(model, WRONG)
+    want = index_error(model, WRONG)
     path, again = tmp_path / "a.nnefc", tmp_path / "b.nnefc"
     model.save(path)
     loaded = nnefc.load(path)
-    assert error(loaded, WRONG) == want
+    assert index_error(loaded, WRONG) == want
     loaded.save(again)
-    assert error(nnefc.load(again), WRONG) == want
-    assert error(pickle.loads(pickle.dumps(model)), WRONG) == want
-
-
-# -- states, loops, symbols
-
-
-def test_variables_keep_their_values_when_a_call_fails() -> None:
-    graph = parse_graph("""
-    graph count(%i: int64[2]) -> (y = %y) {
-      %v: float32[2] = variable() {shape = [2], label = "total"}
-      %y: float32[2] = gather(%v, %i) {axis = 0}
-      %w: float32[2] = add(%v, %y)
-      %u: float32[2] = update(%v, %w)
-    }""")
-    variable = graph.variables["total"]
-    variable.data = np.array([1, 2], np.float32)
-    for threads in (1, 2):
-        model = nnefc.compile(graph, threads=threads)
-        assert isinstance(model, CompiledModel)
-        model(np.array([0, 1]))
-        np.testing.assert_array_equal(model.variables["total"], [2, 4])
-        error(model, np.array([0, 2]))
-        np.testing.assert_array_equal(model.variables["total"], [2, 4])
-        model(np.array([1, 0]))
-        np.testing.assert_array_equal(model.variables["total"], [6, 6])
-
-
-def test_sessions_keep_their_states_when_a_call_fails(tmp_path: Path) -> None:
-    """Symbolic plans report positions in the input of the call."""
-    model = symbolic_model(
-        tmp_path,
-        """graph g(ids) -> (all) {
-          ids = tract_core_external(shape = [1, S], datum_type = 'i64');
-          table = variable(label = 'table', shape = [10, 4]);
-          x = tract_core_gather(table, ids, axis = 0);
-          all = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1, datum_type = 'f32',
-            past_sequence_shape = [1, T, 4], input_sequence_shape = [1, S, 4]);
-        }""",
-        table=normal(1, 10, 4),
-    )
-    session, ids = model.session(), np.arange(7, dtype=np.int64)[None]
-    for count in (3, 1, 1, 2, 5, 6, 7):
-        before = session.shapes
-        kept = {name: array.copy() for name, array in session.states.items()}
-        wrong = ids[:, :count].copy()
-        wrong[0, -1] = 10
-        found = error(session, wrong)
-        assert (
-            f"index 10 at [0, {count - 1}] of 'ids' is not in the range -10 to 9" in found.message
-        )
-        assert session.shapes == before
-        for name, array in session.states.items():
-            np.testing.assert_array_equal(array, kept[name])
-        session(ids[:, :count])
-    table = normal(1, 10, 4)
-    want = np.concatenate([table[ids[0, :n]] for n in (3, 1, 1, 2, 5, 6, 7)])
-    np.testing.assert_array_equal(dict(session.states)["kept"][0], want)
-
-
-@pytest.mark.parametrize("backwards", [False, True])
-def test_loops_report_the_first_turn_that_fails(backwards: bool) -> None:
-    graph = parse_graph(f"""
-    graph loop(%t: float32[4,2], %i: int64[6], %s: float32[1,2]) -> (s = %s1) {{
-      %s1: float32[1,2] = scan(%s, %i, %t) {{turns = 6, states = 1, scanned = 1,
-        backwards = [{str(backwards).lower()}],
-        body = graph turn(%s: float32[1,2], %i: int64[1], %t: float32[4,2]) -> (s1 = %n) {{
-          %r: float32[1,2] = gather(%t, %i) {{axis = 0}}
-          %n: float32[1,2] = add(%s, %r)
-        }}}}
-    }}""")
-    model, table = nnefc.compile(graph), normal(1, 4, 2)
-    start, ids = np.zeros((1, 2), np.float32), np.array([0, 4, 1, 2, 9, 3])
-    at, value = (4, 9) if backwards else (1, 4)
-    want = f"index {value} at [{at}] of 'i' is not in the range -4 to 3"
-    assert want in error(model, table, ids, start).message
-    valid = np.array([0, 1, 2, 3, -1, -4])
-    np.testing.assert_allclose(model(table, valid, start)[0], table[valid].sum(0), rtol=1e-6)
-
-
-def test_errors_of_computed_indices_in_a_loop_have_no_position() -> None:
-    """A position would be one in the slice of a turn, which has the shape [1]."""
-    graph = parse_graph("""
-    graph loop(%t: float32[4,2], %i: int64[6], %s: float32[1,2]) -> (s = %s1) {
-      %s1: float32[1,2] = scan(%s, %i, %t) {turns = 6, states = 1, scanned = 1,
-        backwards = [false],
-        body = graph turn(%s: float32[1,2], %i: int64[1], %t: float32[4,2]) -> (s1 = %n) {
-          %j: int64[1] = add(%i, %i)
-          %r: float32[1,2] = gather(%t, %j) {axis = 0}
-          %n: float32[1,2] = add(%s, %r)
-        }}
-    }""")
-    model, table = nnefc.compile(graph), normal(1, 4, 2)
-    start = np.zeros((1, 2), np.float32)
-    found = error(model, table, np.array([0, 1, 1, 2, 0, 1]), start).message
-    assert "gather %r: index 4 of " in found
-    assert "is not in the range -4 to 3" in found
-
-
-# -- known indices
-
-
-def test_known_indices_are_checked_when_the_model_is_compiled() -> None:
-    graph = parse_graph("""
-    graph known(%x: float32[3,2]) -> (y = %y) {
-      %i: int64[2] = constant() {shape = [2], value = [1, 3]}
-      %y: float32[2,2] = gather(%x, %i) {axis = 0}
-    }""")
-    for option in (True, False):
-        found = error(nnefc.compile, graph, check_indices=option)
-        assert "index 3 at [1] of 'i' is not in the range -3 to 2" in found.message
-        assert not found.hint
-
-
-def test_known_indices_in_range_cost_no_check() -> None:
-    graph = parse_graph("""
-    graph known(%x: float32[3,2]) -> (y = %y) {
-      %i: int64[2] = constant() {shape = [2], value = [1, -3]}
-      %y: float32[2,2] = gather(%x, %i) {axis = 0}
-    }""")
-    (launch,) = lower(graph).launches
-    assert launch.words[-1] == -1
+    assert index_error(nnefc.load(again), WRONG) == want
+    assert index_error(pickle.loads(pickle.dumps(model)), WRONG) == want

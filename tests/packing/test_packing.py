@@ -181,7 +181,7 @@ def test_sums_cannot_be_restored() -> None:
 def test_blocks_are_columns_of_panels(name: str, columns: int, blocks: int, lanes: int) -> None:
     source = random_blocks(name, columns, blocks, columns)
     nbytes = 34 if name == "q8_1" else 18
-    result = packed("blocks", source, (name, lanes)).reshape(-1, blocks, nbytes * lanes)
+    result = packed("block_quantized", source, (name, lanes)).reshape(-1, blocks, nbytes * lanes)
     got = np.zeros((len(result) * lanes, blocks, 32))
     for panel, block, lane in np.ndindex(len(result), blocks, lanes):
         data = result[panel, block]

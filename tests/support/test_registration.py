@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from nnefc.frontends.tract.registry import operator, operators
+from nnefc.kernels.family import family
 from nnefc.kernels.movement import strided
-from nnefc.kernels.template import family
 from nnefc.lower import load_lowerings
 from nnefc.lower.context import lowering
 from nnefc.support.registration import is_taken
@@ -30,7 +30,7 @@ for path in kernels.rglob("*.py"):
     import_module(".".join(("nnefc", "kernels", *module.parts)).removesuffix(".__init__"))
 names = [name for name in sys.modules
          if name.startswith(("nnefc.lower.", "nnefc.frontends.tract.operators.", "nnefc.kernels."))
-         and name not in ("nnefc.lower.context", "nnefc.kernels.template")]
+         and name not in ("nnefc.lower.context", "nnefc.kernels.family")]
 assert len(names) > 50
 for name in names:
     del sys.modules[name]

@@ -34,15 +34,12 @@ def test_other_values_cannot_be_written(value: Any) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        *([], {}, ["name"], ["name", "os:system"], ["name", "nnefc.program.tables.window_taps:np"]),
-        *(
-            ["name", "nnefc.program.tables.window_taps:dimensions_of"],
-            ["name", "nnefc.program.tables.nothing:f"],
-        ),
-        *(
-            ["enum", "nnefc.program.tables.window_taps:indices_of_taps", 1],
-            ["dataclass", "os:system", "ls"],
-        ),
+        *([], {}, ["name"], ["name", "os:system"]),
+        ["name", "nnefc.program.tables.window_taps:np"],
+        ["name", "nnefc.program.tables.window_taps:dimensions_of"],
+        ["name", "nnefc.program.tables.nothing:f"],
+        ["enum", "nnefc.program.tables.window_taps:indices_of_taps", 1],
+        ["dataclass", "os:system", "ls"],
         *(["enum", "nnefc.ir.types:DType", "none"], ["name", "nnefc.cli.run:run"]),
         ["dataclass", "nnefc.program.tables.phases:Progression"],
     ],

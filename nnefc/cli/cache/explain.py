@@ -66,7 +66,7 @@ def _look_up_kernels(
     graph: Graph, config: CompileConfig, index: EntryIndex
 ) -> tuple[list[CacheLookup], int]:
     """(a look-up for each kernel of a graph, the number of kernels that are never cached)"""
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache.report import CacheLookup
     from nnefc.runtime.compile import support_code

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
-    from nnefc.kernels.template import Kernel
+    from nnefc.kernels.family import Kernel
     from nnefc.options.compile_config import CompileConfig
     from nnefc.options.import_config import ImportConfig
 
@@ -79,7 +79,7 @@ def _graphs_of_source(model: str, source: GraphSource, shapes: Shapes) -> Iterat
 
 def kernels_of(graphs: Iterable[GraphToWarm], config: CompileConfig) -> list[Kernel]:
     """The kernels of graphs and their relatives, for one thread and for those of `config`."""
-    from nnefc.driver.lower import lower_graph
+    from nnefc.driver.lower_graph import lower_graph
 
     kernels: dict[Kernel, None] = {}
     for each in graphs:

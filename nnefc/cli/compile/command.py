@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nnefc.cli.compile.dynamic import compile_dynamic, print_dynamic
 from nnefc.cli.compile.emit_c import write_folder
 from nnefc.cli.compile.explain import PassRecorder
+from nnefc.cli.compile.generated_code import CompileResult, CrossCompiled, NativeModel
 from nnefc.cli.compile.options import (
     CodeOptions,
     Destination,
@@ -22,7 +23,6 @@ from nnefc.cli.compile.options import (
     Tune,
 )
 from nnefc.cli.compile.report import CompileReport, graph_facts, print_report, save_artifact
-from nnefc.cli.compile.results import CompileResult, CrossCompiled, NativeModel
 from nnefc.cli.compile.run_tuning import run_tuning, tuning_facts
 from nnefc.cli.support.artifacts import check_results
 from nnefc.cli.support.import_and_compile import compile_graph, load

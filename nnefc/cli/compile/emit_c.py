@@ -14,7 +14,7 @@ from nnefc.formats.atomic import require_new_folder
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from nnefc.cli.compile.results import CompileResult
+    from nnefc.cli.compile.generated_code import CompileResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compile.emit_c import print_emitted
 from nnefc.cli.compile.explain import PassRecorder
-from nnefc.cli.compile.results import CompileResult
+from nnefc.cli.compile.generated_code import CompileResult
 from nnefc.cli.compile.run_tuning import print_tuning
 from nnefc.cli.support.artifacts import print_targets, written_facts
 from nnefc.cli.support.printing import console, count, print_table, size, table

@@ -54,7 +54,7 @@ def compile_graph(
     """`nnefc.driver.compile.compile_graph` with stored tuning results."""
     from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.driver.compile import compile_graph
-    from nnefc.driver.lower import with_tuned_algorithms
+    from nnefc.driver.lower_graph import with_tuned_algorithms
 
     config = with_tuned_algorithms(config)
     origin = FromGraph(graph, config)
@@ -65,7 +65,7 @@ def compile_graph(
 def compile_graphs(graphs: Sequence[Graph], threads: int | None = None) -> list[CompiledModel]:
     """`nnefc.driver.compile.compile_graphs` with stored tuning results."""
     from nnefc.driver.compile import compile_graphs
-    from nnefc.driver.lower import with_tuned_algorithms
+    from nnefc.driver.lower_graph import with_tuned_algorithms
     from nnefc.options.compile_config import CompileConfig
 
     config = with_tuned_algorithms(CompileConfig.of(threads))

@@ -110,7 +110,7 @@ class DocumentModel:
     def _dynamic(
         self, source: GraphSource, shapes: Mapping[str, Sequence[int]], threads: int | None
     ) -> DynamicModel:
-        from nnefc.driver.lower import with_tuned_algorithms
+        from nnefc.driver.lower_graph import with_tuned_algorithms
         from nnefc.dynamic.dynamic_model import DynamicModel
 
         config = with_tuned_algorithms(self.config(threads))

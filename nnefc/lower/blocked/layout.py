@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Blocked, Op, TensorType
+from nnefc.kernels.family import Family
 from nnefc.kernels.movement import layout as kernels
 from nnefc.kernels.movement.layout import LAYOUT
-from nnefc.kernels.template import Family
 from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement.strided import copy_strided

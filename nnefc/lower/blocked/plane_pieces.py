@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.tile.plane_pieces import PIECES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.window import upsample
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from nnefc.ir import DType, Expression, Op, Value
 from nnefc.kernels.executor import chain
 from nnefc.kernels.executor.chain import chain_words
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.parameters import Words
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import pixel_runs
 from nnefc.kernels.tile.blocked_tile import BOUNDED, RESIDUAL
 from nnefc.kernels.vector import expression_argument

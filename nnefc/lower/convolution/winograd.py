@@ -18,8 +18,8 @@ from nnefc.ir import Op
 from nnefc.kernels.convolution import winograd
 from nnefc.kernels.convolution.winograd import SLOT_BYTES
 from nnefc.kernels.convolution.winograd_steps import WINOGRAD
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.parameters import Words
-from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import read_bias

@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection
 
 from nnefc.ir import DType, Op, Shape
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.reduce import reduction
 from nnefc.kernels.reduce import softmax as softmax_kernels
 from nnefc.kernels.reduce.reduction import CHUNK, REDUCE
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref

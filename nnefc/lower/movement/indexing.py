@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import DType, Op
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.movement import indexing as kernels
 from nnefc.kernels.movement.indexing import ELEMENTS, SLICES
 from nnefc.kernels.movement.strided import ITEM
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import copy_bytes
 from nnefc.lower.movement.checked_index import index_words

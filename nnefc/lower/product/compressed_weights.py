@@ -38,7 +38,7 @@ def compressed_weights(lower: Lowering, product: Product) -> CompressedWeights |
     if b.blocks is not None:
         stored = b.blocks.format.removesuffix("_legacy")
         parameters = (b.blocks.format, lanes)
-        at = lower.packed(b.blocks.data, "blocks", parameters, DType.UINT8)
+        at = lower.packed(b.blocks.data, "block_quantized", parameters, DType.UINT8)
     elif b.data is not None and DType(b.data.dtype.name).is_half:
         half = DType(b.data.dtype.name)
         stored = str(half)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import Op
-from nnefc.kernels.template import Family
+from nnefc.kernels.family import Family
 from nnefc.kernels.window import roi as kernels
 from nnefc.kernels.window.roi import ROI
 from nnefc.lower.context import Lowering, lowering

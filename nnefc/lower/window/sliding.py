@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from nnefc.ir import DType, Op, Shape
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.window import sliding as kernels
 from nnefc.kernels.window.taps import WINDOW
 from nnefc.lower.context import Lowering, lowering

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.movement import layout, strided
 from nnefc.kernels.reduce import softmax
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile import compile_ahead, kernel_compiler, start_python
 from nnefc.runtime.compile.worker import read_message

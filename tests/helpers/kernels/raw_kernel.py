@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.template import Kernel
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 
 Array = np.ndarray[Any, Any]

@@ -21,8 +21,8 @@ import numpy as np
 
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import TABLE, Isa
-from nnefc.kernels.template import Kernel
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import operations

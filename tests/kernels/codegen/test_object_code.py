@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit, emit_assembly
+from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import TABLE, host
-from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, STORE, bits_float64, copysign, float64_bits, helper
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.compile.kernel_compiler import compile_functions, compile_kernels

@@ -11,8 +11,8 @@ import pytest
 from nnefc.kernels.convolution import direct, winograd
 from nnefc.kernels.convolution.winograd_matrices import input_matrix
 from nnefc.kernels.convolution.winograd_steps import WINOGRAD
+from nnefc.kernels.family import Family
 from nnefc.kernels.movement import channels, layout
-from nnefc.kernels.template import Family
 from nnefc.kernels.tile import pixel_runs
 from nnefc.kernels.tile.blocked_tile import BOUNDED, Half
 from nnefc.kernels.vector.expression_argument import Expression

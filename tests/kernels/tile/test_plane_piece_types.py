@@ -11,8 +11,8 @@ import pytest
 
 from nnefc.kernels.convolution import depthwise, direct
 from nnefc.kernels.convolution.depthwise import Group, depthwise_heights
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import PIECES
 from nnefc.kernels.vector.item_types import limits
 from nnefc.kernels.window import plane_reduction, pooling, upsample

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import pytest
 
 import nnefc.kernels
-from nnefc.kernels import template
+from nnefc.kernels import family
 from nnefc.kernels.codegen import object_code
 from nnefc.kernels.convolution import depthwise, direct, winograd
+from nnefc.kernels.family import Kernel, KernelFunction
 from nnefc.kernels.movement import strided
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel, KernelFunction
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.window import pooling
 from nnefc.runtime.cache import kernel_cache
@@ -282,6 +282,6 @@ def test_relatives_of_all_families_are_kernels() -> None:
     for path in KERNELS.rglob("*.py"):
         module = path.relative_to(KERNELS).with_suffix("")
         import_module(".".join(("nnefc", "kernels", *module.parts)).removesuffix(".__init__"))
-    families = template._families.values()  # pyright: ignore
+    families = family._families.values()  # pyright: ignore
     have_relatives = {family.name for family in families if family.relatives is not None}
     assert {kernel.family for kernel in kernels} >= have_relatives

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.movement import strided
-from nnefc.kernels.template import Kernel
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.compile import compile_ahead, kernel_compiler, start_python
 from nnefc.runtime.compile.compile_ahead import compiling_ahead

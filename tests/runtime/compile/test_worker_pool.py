@@ -13,8 +13,8 @@ import pytest
 
 from nnefc.kernels.codegen import object_code
 from nnefc.kernels.convolution import direct
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile import zero_halo as halo
 from nnefc.runtime.compile import kernel_compiler, start_python
 from nnefc.runtime.compile import worker_pool as compile_pool

@@ -11,10 +11,10 @@ import pytest
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, BASES
 from nnefc.kernels.codegen.object_code import emit_assembly
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.measure import limits as kernels
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.target.isa import TABLE
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lane_builder
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.runtime.compile.kernel_compiler import compile_kernels

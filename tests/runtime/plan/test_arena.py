@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.zoo import ZOO
 from nnefc.frontends.nnef import import_text
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.family import Kernel
 from nnefc.lower import lower
 from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.passes.pipeline import run_pipeline

@@ -11,7 +11,7 @@ import pytest
 
 import nnefc
 from nnefc.driver.compile import check_environment
-from nnefc.driver.lower import lower_graph
+from nnefc.driver.lower_graph import lower_graph
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.product import matmul
 from nnefc.kernels.reduce import softmax
