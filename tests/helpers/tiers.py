@@ -26,6 +26,8 @@ SLOW = (
     "models/test_conformance.py",
     "frontends/tract/test_conformance.py",
     "pytorch/test_operators.py",
+    # all cases of the package onnx, compiled
+    "onnx/test_backend_cases.py",
     # operators of ONNX against onnxruntime, in all versions
     "frontends/onnx/operators/test_arithmetic.py",
     "frontends/onnx/operators/test_attention.py",

@@ -12,7 +12,6 @@ from onnx.backend.base import Backend, BackendRep
 import nnefc.onnx.backend as backend
 from nnefc import NnefError
 from tests.helpers.onnx.models import model, node, passing, tensor
-from tests.helpers.onnx.node_cases import cases_by_operator
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -93,14 +92,3 @@ def test_nodes() -> None:
     np.testing.assert_array_equal(y, X.T)
     with pytest.raises(NnefError, match="1 arrays for 2 inputs"):
         backend.run_node(node("MatMul", ["a", "b"], ["y"]), [X])
-
-
-@pytest.mark.parametrize("name", ["Gemm", "Concat", "Slice", "Gather"])
-def test_cases_of_the_package(name: str) -> None:
-    cases = cases_by_operator()[name][:3]
-    assert cases
-    for case in cases:
-        prepared = backend.prepare(case.proto)
-        for inputs, expected in case.data_sets:
-            for result, want in zip(prepared.run(inputs), expected, strict=True):
-                np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)
