@@ -8,18 +8,17 @@ from __future__ import annotations
 import json as json_module
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import arguments, artifacts, picture, report
 from benchmarks.engines import DEFAULT_ENGINES
 from benchmarks.measure import Comparison, compare
+from benchmarks.progress import with_progress
 from benchmarks.zoo import ZOO
 
 errors = Console(stderr=True)
@@ -62,7 +61,7 @@ def main(
     comparisons: list[Comparison] = []
     machines: dict[int, Any] = {}
     jobs = [Job(name, t, n) for t in counts for n in batches for name in names]
-    for job, tell in _with_progress(jobs):
+    for job, tell in with_progress(jobs, lambda job: f"{job.network} x{job.threads}", errors):
         if job.threads not in machines:
             tell("measuring the machine")
             machines[job.threads] = measure_machine(job.threads, 0.5)
@@ -71,7 +70,7 @@ def main(
         comparison = compare(network, chosen, job.threads, rounds=rounds, turn=turn, progress=tell)
         comparisons.append(comparison)
         errors.print(report.line(comparison))
-    facts = report.facts(comparisons, machines, _about(rounds, turn))
+    facts = report.facts(comparisons, machines, about(rounds, turn))
     console = Console(width=None if sys.stdout.isatty() else 140)
     report.show(console, facts)
     if json:
@@ -92,26 +91,8 @@ class Job(NamedTuple):
     batch: int
 
 
-def _with_progress(jobs: Sequence[Job]) -> Iterator[tuple[Job, Callable[[str], None]]]:
-    """Each job with a function that shows a step in the progress bar."""
-    columns = [
-        TextColumn("{task.fields[what]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    ]
-    with Progress(*columns, console=errors, transient=True) as progress:
-        task = progress.add_task("", total=len(jobs), what="")
-        for job in jobs:
-
-            def tell(what: str, label: str = f"{job.network} x{job.threads}") -> None:
-                progress.update(task, what=f"{label}: {what}")
-
-            yield job, tell
-            progress.advance(task)
-
-
-def _about(rounds: int, turn: float) -> dict[str, Any]:
+def about(rounds: int, turn: float) -> dict[str, Any]:
+    """The date, the machine, the versions of engines and the options of a run."""
     from importlib.metadata import PackageNotFoundError, version
 
     packages = ("nnefc", "onnxruntime", "openvino", "torch", "mnn", "ncnn", "tract", "apache-tvm")

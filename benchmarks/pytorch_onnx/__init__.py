@@ -1,0 +1,1 @@
+"""Networks exported from PyTorch to ONNX, checked against PyTorch."""
