@@ -136,14 +136,19 @@ def _of_file(path: Path, shapes: tuple[str, ...], threads: list[int]) -> list[Ke
 
 
 def _lowered(graphs: Any, threads: list[int]) -> list[Kernel]:
-    from nnefc.driver.lower_graph import lower_graph
+    from nnefc.driver.lower_graph import lower_prepared, prepare
     from nnefc.options.compile_config import CompileConfig
 
     kernels: dict[Kernel, None] = {}
     for each in graphs:
+        prepared = prepare(each.graph)
         for count in threads:
-            config = CompileConfig(count, algorithms={})
-            program = lower_graph(each.graph, config, dynamic_shapes=each.dynamic_shapes)
+            program = lower_prepared(
+                prepared.clone(),
+                CompileConfig(count, algorithms={}),
+                dynamic_shapes=each.dynamic_shapes,
+                keep_sources=True,
+            )
             kernels.update(dict.fromkeys(program.kernels))
     return list(kernels)
 

@@ -78,19 +78,12 @@ def _exported(path: Path) -> Graph:
     return sample_graph(source, config.shapes, diagnostics).graph
 
 
-def _typical(number: int) -> Graph:
-    return list(typical_graphs.graphs())[number]
-
-
 _EXPORTS: Final = sorted(Path(__file__).parent.joinpath("exports").glob("*.nnef"))
 """Documents of the networks in `benchmarks/exported` without weights, with fewer layers."""
 NETWORKS: Final[Mapping[str, Callable[[], Graph]]] = {
     **{f"{name}, batch {n}": partial(_of_zoo, name, n) for name in ZOO for n in (1, 4)},
     **{f"exported {path.stem}": partial(_exported, path) for path in _EXPORTS},
-    **{
-        f"typical {number}": partial(_typical, number)
-        for number in range(sum(1 for _ in typical_graphs.graphs()))
-    },
+    **{f"typical {number}": make for number, make in enumerate(typical_graphs.MAKERS)},
 }
 """Functions that return a network, by its name."""
 _WHOLE: Final = frozenset(name for name in NETWORKS if not name.endswith("batch 4"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from nnefc.driver.small_graph_builder import Sketch
@@ -19,14 +20,7 @@ Activation = Callable[[Sketch, Value], Value]
 
 def graphs() -> Iterator[Graph]:
     """All typical graphs."""
-    yield from usual_graphs()
-    for name, activation in ACTIVATIONS.items():
-        if name not in _USUAL_ACTIVATIONS:
-            yield _convolutions(name, activation)
-        yield _dense(name, activation)
-    for window in ((1, 3), (3, 1), (1, 7), (7, 1), (5, 5)):
-        yield _factored(window)
-    yield from (_pooling(), _classifier(), _elementwise(), _rows())
+    return (make() for make in MAKERS)
 
 
 def usual_graphs() -> Iterator[Graph]:
@@ -35,11 +29,7 @@ def usual_graphs() -> Iterator[Graph]:
     They are few, because the user waits for that network.  The next network of each kind then
     finds four fifths of its kernels compiled.
     """
-    for name in _USUAL_ACTIVATIONS:
-        yield _convolutions(name, ACTIVATIONS[name])
-    yield from (_branches(), _decoder(), _lstm())
-    yield _transformer(128, 768, 12, 1e-12, "gelu_tanh")
-    yield _transformer(197, 384, 6, 1e-6, "gelu")
+    return (make() for make in _USUAL)
 
 
 def _silu(s: Sketch, x: Value) -> Value:
@@ -271,3 +261,20 @@ def _lstm() -> Graph:
     s.op("mul", s.op("sigmoid", o), s.op("tanh", new))
     s.graph.add_output(new, "cell")
     return s.finish()
+
+
+_USUAL: Final[tuple[Callable[[], Graph], ...]] = (
+    *(partial(_convolutions, name, ACTIVATIONS[name]) for name in _USUAL_ACTIVATIONS),
+    *(_branches, _decoder, _lstm),
+    partial(_transformer, 128, 768, 12, 1e-12, "gelu_tanh"),
+    partial(_transformer, 197, 384, 6, 1e-6, "gelu"),
+)
+_OTHERS: Final = tuple(name for name in ACTIVATIONS if name not in _USUAL_ACTIVATIONS)
+MAKERS: Final[tuple[Callable[[], Graph], ...]] = (
+    *_USUAL,
+    *(partial(_convolutions, name, ACTIVATIONS[name]) for name in _OTHERS),
+    *(partial(_dense, name, activation) for name, activation in ACTIVATIONS.items()),
+    *(partial(_factored, window) for window in ((1, 3), (3, 1), (1, 7), (7, 1), (5, 5))),
+    *(_pooling, _classifier, _elementwise, _rows),
+)
+"""A function for each typical graph."""

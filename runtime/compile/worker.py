@@ -10,6 +10,7 @@ The worker ends with its standard input, which also closes when the parent dies.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -55,6 +56,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries may print
     import_module("nnefc.kernels.codegen.object_code")  # the slowest import
+    # Objects of modules live as long as the process, and most others die with their kernel.
+    gc.freeze()
+    gc.set_threshold(100_000)
 
     while (request := read_message(requests)) is not None:
         for message in _answer(request):

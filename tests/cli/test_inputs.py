@@ -93,6 +93,7 @@ def test_arrays_come_from_standard_input(
     assert json.loads(result.out)["z"]["values"] == (2 * X).ravel().tolist()
 
 
+@pytest.mark.slow
 def test_standard_input_is_read_in_pieces(tmp_path: Path) -> None:
     """Reading up to the limit at once would allocate gigabytes."""
     (tmp_path / "x.npy").write_bytes(npy(np.zeros((1, 1, 8, 8), np.float32)))

@@ -198,6 +198,7 @@ def test_models_without_a_pattern_for_the_processor_are_compiled(tmp_path: Path)
         compare(found(x := items(1, 20, 6)), attention(x))
 
 
+@pytest.mark.slow
 def test_a_file_may_hold_code_for_several_processors(tmp_path: Path) -> None:
     path = tmp_path / "net.nnefc"
     compiled = symbolic_model(tmp_path, PLAIN)

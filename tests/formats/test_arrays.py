@@ -246,6 +246,7 @@ def test_shapes_and_types_that_pictures_cannot_have_are_refused(
         read_image(path, shape, np.dtype(dtype), **options)
 
 
+@pytest.mark.slow
 def test_hostile_pictures_are_refused(tmp_path: Path) -> None:
     out = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(out, "PNG")

@@ -45,6 +45,7 @@ def test_brackets_in_strings_do_not_nest() -> None:
     assert parse_json(json.dumps(value)) == value
 
 
+@pytest.mark.slow
 def test_unterminated_strings_take_linear_time() -> None:
     with pytest.raises(ValueError, match="Unterminated"):
         parse_json('"' + '\\"' * 4_000_000)

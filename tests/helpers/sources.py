@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+_BLOCKS = ast.stmt, ast.excepthandler, ast.match_case
+"""Nodes that may be imports or contain some."""
 Imports = Mapping[str, frozenset[str]]
 """Module -> the modules that it imports."""
 
@@ -32,20 +34,20 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
-def _nodes(node: ast.AST, types: bool) -> Iterator[ast.AST]:
-    """All nodes of a tree; without `types`, omit blocks under `if TYPE_CHECKING`."""
-    yield node
-    if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        children: list[ast.AST] = [*node.orelse]
-    else:
-        children = [*ast.iter_child_nodes(node)]
-    for child in children:
-        yield from _nodes(child, types)
+def _statements(module: ast.Module, types: bool) -> Iterator[ast.AST]:
+    """All statements of a module; without `types`, omit blocks under `if TYPE_CHECKING`."""
+    todo: list[ast.AST] = [module]
+    while todo:
+        yield (node := todo.pop())
+        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo += node.orelse
+        else:
+            todo += (each for each in ast.iter_child_nodes(node) if isinstance(each, _BLOCKS))
 
 
 def _imported(path: Path, types: bool) -> Iterator[str]:
     known = modules()
-    for node in _nodes(tree(path), types):
+    for node in _statements(tree(path), types):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):

@@ -59,6 +59,7 @@ def test_options_change_the_entry(
         assert len(imported) == 1
 
 
+@pytest.mark.slow
 def test_the_document_changes_the_entry(tmp_path: Path, imported: list[Any]) -> None:
     source = archive(tmp_path)
     before = results(nnefc.compile(source))

@@ -14,7 +14,6 @@ import pytest
 
 from nnefc.kernels.target.isa import executable
 from tests.helpers.kernels.widths import is_repeated
-from tests.helpers.nnef.conformance import needs_conformance
 
 TESTS = Path(__file__).parents[1]
 
@@ -22,14 +21,12 @@ TESTS = Path(__file__).parents[1]
 ROWS = executable()[1:]
 FILES = {
     "models/test_compressed.py": "float64 or epilogues or share or gathered",
-    "models/test_conformance.py": "",
     "kernels/movement/test_strided.py": "transpose",
     "kernels/vector/test_expression_argument.py": "",
     "kernels/vector/test_math.py": "",
 }
 """The tests that are chosen from each module."""
 WITHOUT_SHUFFLES = {
-    "models/test_conformance.py",
     "kernels/vector/test_expression_argument.py",
     "kernels/vector/test_math.py",
 }
@@ -40,7 +37,6 @@ CASES = [
         chosen,
         isa.name,
         id=f"{file}-{isa.name}",
-        marks=needs_conformance if "conformance" in file else (),
     )
     for file, chosen in FILES.items()
     for isa in ROWS
@@ -54,6 +50,7 @@ def test_tests_pass_for_other_instruction_sets(file: str, chosen: str, row: str)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+            "--hypothesis-profile=quick",
             *(TESTS / file, "-k", chosen),
         ],
         env=os.environ | {"NNEFC_ISA": row},

@@ -98,6 +98,7 @@ def test_every_rule_is_on_the_page_once() -> None:
     assert sorted(set(page) - rules_of_code()) == [], "no code has them any more"
 
 
+@pytest.mark.slow
 def test_composed_rules_are_listed() -> None:
     known = set(families())
     prefixes = {s for _, s in strings() if PREFIX.fullmatch(s) and s[:-1] in known}

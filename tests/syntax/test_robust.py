@@ -284,6 +284,7 @@ def test_size_is_limited() -> None:
         parse("x" * 100, limits=Limits(document_bytes=10))
 
 
+@pytest.mark.slow
 def test_flat_graphs_take_linear_time() -> None:
 
     def work(count: int) -> int:

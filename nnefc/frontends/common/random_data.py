@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from nnefc.ir import DType, Variable
 
 Array = np.ndarray[Any, Any]
 
+_PERIOD: Final = 1_048_573
+"""Random items of an array before they repeat; prime, so that no two rows are equal."""
+
 
 def random_data(variable: Variable, seed: int, *, positive: bool = False) -> Array:
     """Random values by `seed` and label, normal with variance 2 / fan-in (He et al. 2015).
 
-    `positive`: uniform between 1/2 and 3/2 instead, for variances.
+    `positive`: uniform between 1/2 and 3/2 instead, for variances.  Large arrays repeat the
+    values of their first million items.
     """
     type_ = variable.type
     generator = np.random.default_rng(
@@ -27,12 +31,15 @@ def random_data(variable: Variable, seed: int, *, positive: bool = False) -> Arr
         data = generator.integers(0, 2, type_.dims).astype(bool)
     elif dtype.is_integer:
         data = np.zeros(type_.dims, dtype.numpy)
-    elif positive:
-        data = generator.random(type_.dims, np.float32) + np.float32(0.5)
     else:
-        fan_in = math.prod(type_.dims[1:])
-        data = generator.standard_normal(type_.dims, np.float32)
-        data *= np.float32(math.sqrt(2.0 / fan_in))
+        count = min(math.prod(type_.dims), _PERIOD)
+        if positive:
+            data = generator.random(count, np.float32) + np.float32(0.5)
+        else:
+            fan_in = math.prod(type_.dims[1:])
+            data = generator.standard_normal(count, np.float32)
+            data *= np.float32(math.sqrt(2.0 / fan_in))
+        data = np.resize(data, type_.dims)
     data = np.asarray(data, dtype.numpy)
     data.setflags(write=False)
     return data

@@ -205,6 +205,7 @@ def test_values(expression: str, dtype: str, expected: Any) -> None:
     assert found == expected
 
 
+@pytest.mark.slow
 def test_long_chains_do_not_recurse() -> None:
     assert one("1" + " + 1" * 20_000) == 20_001
     assert one("true" + " && true" * 20_000, "logical") is True

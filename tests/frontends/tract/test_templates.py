@@ -377,6 +377,7 @@ def test_limits_can_be_raised(tmp_path: Path) -> None:
     assert len(rendered(tmp_path, template, Limits(steps=10_000))) == 2890
 
 
+@pytest.mark.slow
 def test_damaged_templates_render_or_are_errors(tmp_path: Path) -> None:
     random = Random(3)
     source = GRAPH.encode()

@@ -6,7 +6,7 @@ computes in float64.  Kernels for another row are compiled and linked.  Prints l
 wrong, then the families of kernels that were reached, last what was done.
 
 The row of the host has all programs.  Others leave out those whose kernels have nothing new, see
-`Reached`.
+`Reached`; rows that cannot be executed need a new family.
 """
 
 from __future__ import annotations
@@ -242,14 +242,14 @@ def main(row: str, wanted: list[str]) -> int:
     from nnefc.runtime.compile.kernel_compiler import object_code
 
     everything = hosts and executes
-    repeated = is_repeated(isa.TABLE[row])
+    families_only = is_repeated(isa.TABLE[row]) or not executes
     wrong: list[str] = []
     reached = Reached()
     done = 0
     for name, scalar, subject, program in subjects(wanted):
         new_family, new_argument = reached.add(program.kernels)
-        new = new_family if repeated else new_argument or scalar != ""
-        if not (new or everything or scalar == "float32"):
+        new = new_family if families_only else new_argument
+        if not (new or everything or (scalar == "float32" and not name.endswith("alone"))):
             continue
         done += 1
         if not executes:

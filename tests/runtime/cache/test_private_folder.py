@@ -283,6 +283,7 @@ print(found)
 """
 
 
+@pytest.mark.slow
 def test_killed_writers_leave_only_partial_files_which_are_removed_later(
     folder: Path, every_writer_checks: None
 ) -> None:

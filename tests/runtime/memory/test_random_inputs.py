@@ -48,6 +48,7 @@ def test_integers_are_zero_if_a_table_has_one_row(tmp_path: Path, rows: int) -> 
         random_inputs(model, TYPES, 0, {name: np.full((1, 6), 10) for name in TYPES})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize(
     "command",

@@ -148,6 +148,7 @@ def test_a_long_chain_of_buffers_leaves_few_gaps() -> None:
     assert arena.nbytes <= 1.2 * arena.lower_bound
 
 
+@pytest.mark.slow
 def test_planning_many_long_lived_buffers_takes_linear_time() -> None:
     def work(count: int) -> int:
         buffers = [Buffer("arena", 64 + i % 7 * 64) for i in range(count)]

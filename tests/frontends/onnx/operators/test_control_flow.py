@@ -332,6 +332,7 @@ def test_a_loop_and_its_body_must_fit(changes: dict[str, str], message: str) -> 
     assert len(caught.value.errors) == 1
 
 
+@pytest.mark.slow
 def test_loops_without_end_exceed_a_limit() -> None:
     arguments = {
         "args": ", t, x",
