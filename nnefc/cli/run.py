@@ -109,6 +109,8 @@ def run(
 
         nnefc run text.nnef.tgz --symbol S=16 --random-inputs 1
     """
+    from nnefc.runtime.memory.random_inputs import with_valid_indices
+
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
     if output is not None:
@@ -119,9 +121,9 @@ def run(
     )
     if save is not None and isinstance(opened, ArtifactModel):
         require_suffix("--save", save)
-    arrays = read_inputs(opened.inputs, inputs.input, random_inputs, pictures)
+    arrays, random = read_inputs(opened.inputs, inputs.input, random_inputs, pictures)
     run = opened.evaluate if reference else partial(_run_compiled, opened, threads, save)
-    results = run(arrays, steps)
+    results = with_valid_indices(lambda arrays: run(arrays, steps), arrays, random)
     written = write_outputs(output, results) if output is not None else []
     if json:
         print_json({name: summary(array) for name, array in results.items()}, named=True)

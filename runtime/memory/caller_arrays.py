@@ -9,6 +9,7 @@ import numpy as np
 
 from nnefc.support.array_memory import copy, is_ready
 from nnefc.support.errors import Diagnostic
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.ir import Shape, TensorType
@@ -115,15 +116,13 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
             return Diagnostic(
                 "input/byte-order",
                 f"{what} {spec.name!r} has the bytes of its items swapped ({array.dtype.str})",
-                hint=make if target else f"convert it: x.astype({spec.dtype.str!r})",
+                hint=make if target else _how_to_convert(repr(spec.dtype.str)),
             )
         return Diagnostic(
             "input/dtype",
             f"{what} {spec.name!r} is {array.dtype}, expected {spec.dtype}",
-            hint=make if target else f"convert it: x.astype(numpy.{_numpy_name(spec.dtype)})",
+            hint=make if target else _how_to_convert(f"numpy.{_numpy_name(spec.dtype)}"),
         )
-    from nnefc.support.wording import wording
-
     hints = {
         "input": "a model is compiled for fixed shapes: compile the document with "
         f"{wording('shapes={...}', '--shape')} for others",
@@ -134,6 +133,11 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
         f"{what} {spec.name!r} has shape {list(array.shape)}, expected {list(spec.shape)}",
         hint=hints.get(what, ""),
     )
+
+
+def _how_to_convert(dtype: str) -> str:
+    lossless = "arrays of files are converted where that changes no value: write the file with"
+    return wording(f"convert it: x.astype({dtype})", f"{lossless} x.astype({dtype})")
 
 
 def _numpy_name(dtype: np.dtype[Any]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nnefc.ir import TensorType
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 
 def random_inputs(
@@ -25,19 +26,44 @@ def random_inputs(
 ) -> list[Array]:
     """The arrays for the inputs of `types`: `given` ones, else random ones.
 
-    The model is called once with them.  If an integer is an index out of range, as 1 is for an
-    embedding of a single row, all random integers are 0.  Raises the errors of the call.
+    The model is called once with them, see `with_valid_indices`.  Raises the errors of the call.
     """
     given = given or {}
     arrays = {
         name: given[name] if name in given else random_array(type_, seed, name)
         for name, type_ in types.items()
     }
-    try:
+
+    def called(arrays: Mapping[str, Array]) -> list[Array]:
         call(*arrays.values())
+        return list(arrays.values())
+
+    return with_valid_indices(called, arrays, arrays.keys() - given.keys())
+
+
+def with_valid_indices(
+    call: Callable[[Mapping[str, Array]], T], arrays: Mapping[str, Array], random: Collection[str]
+) -> T:
+    """The result of `call(arrays)`, where the arrays named in `random` are random.
+
+    If an integer is an index out of range, as 1 is for an embedding of a single row, `call` is
+    called again with 0 in place of all random integers.  Raises the errors of `call`.
+    """
+    try:
+        return call(arrays)
     except NnefError as error:
-        indices = [n for n, x in arrays.items() if n not in given and x.dtype.kind in "iu"]
-        if error.errors[0].rule != RULE or not indices:
+        zeros = zero_indices(error, arrays, random)
+        if not zeros:
             raise
-        arrays |= {name: np.zeros_like(arrays[name]) for name in indices}
-    return list(arrays.values())
+    return call({**arrays, **zeros})
+
+
+def zero_indices(
+    error: NnefError, arrays: Mapping[str, Array], random: Collection[str]
+) -> dict[str, Array]:
+    """Zeros for the integer arrays that are named in `random`; empty for another error than an
+    index out of range.
+    """
+    if error.errors[0].rule != RULE:
+        return {}
+    return {n: np.zeros_like(x) for n, x in arrays.items() if n in random and x.dtype.kind in "iu"}

@@ -68,7 +68,7 @@ def test_run_recognises_an_image(cli: Cli) -> None:
         (("--random-inputs", 1, "--scalar", "float16"), "float32 or float64"),
         (("--random-inputs", 1, "--limit", "recursion=0"), "positive"),
         (("--random-inputs", 1, "-o", "/dev/null/folder"), "cannot create the folder"),
-        (("--random-inputs", 1, "-o", "/dev/full"), "this is a device, not a folder"),
+        (("--random-inputs", 1, "-o", "/dev/full"), "not to streams or devices"),
         (("--random-inputs", 1, "-o", "/proc/version"), "this is a file, not a folder"),
         (("--random-inputs", 1, "--limit", "patience=1"), "patience"),
     ],

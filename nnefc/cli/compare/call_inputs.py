@@ -25,9 +25,13 @@ class CallInputs:
     """Seed of the random arrays of the first call; each later call has the next seed.  None: 0, and
     nobody has asked for random inputs.
     """
+    zero_integers: bool = False
+    """Whether integers that no file gives are 0 instead of random."""
 
     def arrays(self, inputs: Iterable[Value], step: int) -> dict[str, Array]:
         """The arrays of call `step`, counted from 0."""
+        import numpy as np
+
         from nnefc.runtime.memory.caller_arrays import random_array
 
         arrays: dict[str, Array] = {}
@@ -35,6 +39,8 @@ class CallInputs:
             array = self._of_file(value, step)
             if array is None:
                 array = random_array(value.type, (self.seed or 0) + step, value.name)
+                if self.zero_integers and array.dtype.kind in "iu":
+                    array = np.zeros_like(array)
             arrays[value.name] = array
         return arrays
 

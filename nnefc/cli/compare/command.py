@@ -20,6 +20,8 @@ from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, Inp
 from nnefc.cli.support.options import Json, ModelOrArtifact, RandomInputs, Threads, usage
 from nnefc.cli.support.symbols import symbol_facts
 from nnefc.cli.support.turns import turn_name
+from nnefc.support.errors import NnefError
+from nnefc.support.index_message import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,9 +120,19 @@ def compare(
     outputs = results_of(opened.graph) if against else ()
     turns = read_turns(opened.inputs, inputs.input, inputs.pictures(), outputs)
     given = CallInputs(turns, random_inputs if is_typed(context, "random_inputs") else None)
-    comparison = Comparison(against=_against(opened, against))
-    with dumping(dump, tolerance, opened.graph.name) as comparison.dump:
-        calls = _compare(comparison, opened, given, steps, threads)
+
+    def compared(given: CallInputs) -> tuple[Comparison, SessionCalls | None]:
+        comparison = Comparison(against=_against(opened, against))
+        with dumping(dump, tolerance, opened.graph.name) as comparison.dump:
+            return comparison, _compare(comparison, opened, given, steps, threads)
+
+    try:
+        comparison, calls = compared(given)
+    except NnefError as error:
+        if error.errors[0].rule != RULE:
+            raise
+        # A random index may be out of range, as 1 is for an embedding of a single row.
+        comparison, calls = compared(replace(given, zero_integers=True))
     if not report(comparison, tolerance, all, symbol_facts(opened, calls), json):
         raise typer.Exit(1)
 

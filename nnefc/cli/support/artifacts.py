@@ -83,9 +83,11 @@ def report_counts(graph: Graph) -> None:
 def require_suffix(option: str, path: Path) -> None:
     """Raise NnefError unless a path has the suffix of artifacts."""
     if path.suffix != SUFFIX:
+        is_device = path.exists() and not path.is_file() and not path.is_dir()
+        name = path.parent / (path.name.partition(".")[0] or "net")
         raise usage(
             f"{option} {path}: the name of an artifact must end in {SUFFIX}",
-            f"{option} {path.parent / (path.name.partition('.')[0] or 'net')}{SUFFIX}",
+            f"without {option} nothing is written" if is_device else f"{option} {name}{SUFFIX}",
         )
 
 

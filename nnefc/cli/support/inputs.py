@@ -56,8 +56,9 @@ def read_inputs(
     options: Sequence[str] | None,
     seed: int | None,
     pictures: PictureOptions = AS_THEY_ARE,
-) -> dict[str, Array]:
-    """The array for each of `wanted`, by name: from a file of `options`, else random with `seed`.
+) -> tuple[dict[str, Array], list[str]]:
+    """The array for each of `wanted`, by name: from a file of `options`, else random with `seed`;
+    and the names of random ones.
 
     Notes on standard error tell which arrays are converted or not used.  Raises NnefError
     `input/option` for inputs with neither.
@@ -70,7 +71,8 @@ def read_inputs(
         raise no_data([f"{value.name} ({value.type})" for value in missing])
     for value in missing:
         loaded[value.name] = random_array(value.type, seed or 0, value.name)
-    return {value.name: loaded[value.name] for value in wanted}
+    arrays = {value.name: loaded[value.name] for value in wanted}
+    return arrays, [value.name for value in missing]
 
 
 def read_files(

@@ -23,8 +23,11 @@ def check_output_path(path: Path) -> None:
     """Raise NnefError unless outputs can be written to a path of this name."""
     from nnefc.formats.files import is_folder
 
-    if str(path) == "-":
-        raise usage("--output -: outputs are not written to standard output", "--json prints them")
+    if str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise usage(
+            f"--output {path}: outputs are written to files and folders, not to streams or devices",
+            "--json prints them; without --output they are not written",
+        )
     if path.suffix.lower() not in ("", ".npz", *_SINGLE) and not is_folder(path):
         raise usage(
             f"--output {path}: must be an .npz, .npy or .dat file or a folder, not {path.suffix}"

@@ -52,8 +52,13 @@ def test_integers_are_zero_if_a_table_has_one_row(tmp_path: Path, rows: int) -> 
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize(
     "command",
-    [("bench", "--warmup", 0, "--duration", 0.01), ("profile", "--duration", 0.01)],
-    ids=["bench", "profile"],
+    [
+        ("bench", "--warmup", 0, "--duration", 0.01),
+        ("profile", "--duration", 0.01),
+        ("run", "--random-inputs", 1),
+        ("compare",),
+    ],
+    ids=lambda command: command[0],
 )
 def test_commands_measure_models_with_embeddings(
     cli: Cli, tmp_path: Path, rows: int, command: tuple[Any, ...]
