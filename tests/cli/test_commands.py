@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -256,3 +257,25 @@ def test_tables_are_whole_on_narrow_terminals(capsys: pytest.CaptureFixture[str]
     text = capsys.readouterr().out
     assert all(f"number {i}" in text for i in range(9))
     assert len(text.splitlines()) == 5
+
+
+def test_narrow_terminals_leave_out_columns_and_shorten_names() -> None:
+    from rich.console import Console
+
+    from nnefc.cli.support.printing import print_table, table
+
+    def shown(width: int) -> str:
+        text = io.StringIO()
+        out = Console(width=width, highlight=False, file=text)
+        view = table("name", "time", "share", "kernel", numeric=["time", "share"])
+        view.add_row("/encoder/layer.0/attention/output", "1,234 us", "10.6 %", "matmul")
+        print_table(out, view, optional=["kernel", "share"])
+        lines = text.getvalue().splitlines()
+        assert max(map(len, lines[:-1])) <= width
+        return "\n".join(lines)
+
+    assert "matmul" in shown(80)
+    assert "layer.0" in shown(80)
+    assert "show: kernel, share" in shown(40)
+    assert "/encoder…n/output" in " ".join(shown(30).split())
+    assert "1,234 us" in shown(30)

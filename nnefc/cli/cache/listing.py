@@ -90,7 +90,7 @@ def _print_entries(out: Console, entries: Sequence[SurveyedEntry]) -> None:
             age(now - entry.header.created) if entry.header else "",
             age(now - entry.file.used),
         )
-    print_table(out, view)
+    print_table(out, view, optional=["age", "instructions"])
 
 
 def _total(folder: LruFolder, files: Sequence[EntryFile], kind: str = "") -> str:

@@ -112,7 +112,7 @@ class PassRecorder:
                 duration(stage.seconds) if stage.name != "import" else "",
                 describe(before, stage),
             )
-        print_table(out, view)
+        print_table(out, view, optional=["time", "traffic", "multiply-adds"])
         first, last = self.stages[0], self.stages[-1]
         out.print(
             f"passes: {first.size:,} to {last.size:,} operations, {size(first.traffic)} to "

@@ -86,7 +86,7 @@ def print_report(
         if by is not GroupBy.KERNEL:
             cells.append(family(row) if by is GroupBy.LAUNCH else row.kernel)
         view.add_row(*cells)
-    print_table(out, view)
+    print_table(out, view, optional=["tiles", "busy", "kernel", "bound by", "GB/s"])
     if omitted:
         out.print(f"{omitted} more rows")
     for line in _summary_lines(measured, rows, facts):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from nnefc.support.errors import Diagnostic
 
@@ -43,6 +43,8 @@ def console(*, stderr: bool = False) -> Console:
 
 _MIN_FOLDED_WIDTH = 24
 """The least width of a column that is folded, in characters."""
+_MIN_NAME_WIDTH = 12
+"""The least width to which a column of text is shortened, in characters."""
 _MAX_RICH_ROWS = 1000
 """Larger tables are laid out by `plain_lines`: rich takes a second for each thousand rows."""
 
@@ -64,25 +66,79 @@ def table(*columns: str, numeric: Iterable[str] = (), fold: Iterable[str] = ()) 
     return out
 
 
-def print_table(out: Console, view: Table) -> None:
-    """Print a table without cutting off cells: a narrow terminal folds some columns.
+def print_table(out: Console, view: Table, optional: Sequence[str] = ()) -> None:
+    """Print a table.
 
-    The terminal wraps lines that are still too wide, and those of tables with many rows.
+    A terminal that is too narrow folds some columns, leaves out `optional` ones, the first one
+    first, and shortens long names in the middle.  Figures are never cut off; the terminal wraps
+    lines that are still too wide, and those of tables with many rows.
     """
-    from rich.measure import Measurement
-
     if view.row_count > _MAX_RICH_ROWS:
         out.file.writelines(f"{line}\n" for line in plain_lines(view))
         return
+    left_out: list[str] = []
+    needed, width = _needed_width(out, view), out.width
+    if not out.soft_wrap:
+        for title in optional:
+            if needed <= width:
+                break
+            _remove_column(view, title)
+            left_out.append(title)
+            needed = _needed_width(out, view)
+        _shorten_names(view, needed - width)
+        needed = _needed_width(out, view)
+    out.width = max(width, needed)
+    out.print(view)
+    out.width = width
+    if left_out:
+        out.print(f"a wider terminal, a pipe and --json also show: {', '.join(left_out)}")
+
+
+def _remove_column(view: Table, title: str) -> None:
+    view.columns = [column for column in view.columns if column.header != title]
+    for i, column in enumerate(view.columns):
+        column._index = i  # pyright: ignore[reportPrivateUsage] (rich pads the last one otherwise)
+
+
+def _needed_width(out: Console, view: Table) -> int:
+    """The least width of a table, in which columns may be folded."""
+    from rich.measure import Measurement
+
     needed = Measurement.get(out, out.options.update(max_width=100_000), view).maximum
     for column in view.columns:
         if not (column.no_wrap or out.soft_wrap):
             longest = max((len(str(cell)) for cell in column.cells), default=0)
             needed -= max(0, longest - _MIN_FOLDED_WIDTH)
-    width = out.width
-    out.width = max(width, needed)
-    out.print(view)
-    out.width = width
+    return needed
+
+
+def _shorten_names(view: Table, excess: int) -> None:
+    """Shorten cells of columns of text, the widest first, by `excess` characters if possible."""
+    saved = 0
+    texts = [column for column in view.columns if column.no_wrap and column.justify == "left"]
+    while excess > saved and texts:
+        longest = {id(column): max(map(len, _texts(column)), default=0) for column in texts}
+        column = max(texts, key=lambda column: longest[id(column)])
+        before = longest[id(column)]
+        size = max(_MIN_NAME_WIDTH, len(str(column.header)), before - (excess - saved))
+        others = [n for key, n in longest.items() if key != id(column)]
+        size = max(size, min(before - 1, max(others, default=0)))  # the widest column first
+        if size >= before:
+            break
+        column._cells = [shortened(text, size) for text in _texts(column)]  # pyright: ignore[reportPrivateUsage]
+        saved += before - size
+
+
+def _texts(column: Column) -> list[str]:
+    return [str(cell) for cell in column.cells]
+
+
+def shortened(text: str, size: int) -> str:
+    """`text` with an ellipsis in the middle if it has more than `size` characters."""
+    if len(text) <= size:
+        return text
+    tail = (size - 1) // 2
+    return f"{text[: size - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def plain_lines(view: Table) -> Iterator[str]:
