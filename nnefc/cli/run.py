@@ -18,7 +18,7 @@ from nnefc.cli.support.printing import console, print_json, print_table, table
 from nnefc.formats.recognise_artifact import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
@@ -109,8 +109,6 @@ def run(
 
         nnefc run text.nnef.tgz --symbol S=16 --random-inputs 1
     """
-    from nnefc.runtime.memory.random_inputs import with_valid_indices
-
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
     if output is not None:
@@ -123,7 +121,7 @@ def run(
         require_suffix("--save", save)
     arrays, random = read_inputs(opened.inputs, inputs.input, random_inputs, pictures)
     run = opened.evaluate if reference else partial(_run_compiled, opened, threads, save)
-    results = with_valid_indices(lambda arrays: run(arrays, steps), arrays, random)
+    results = _with_valid_indices(partial(run, steps=steps), arrays, random)
     written = write_outputs(output, results) if output is not None else []
     if json:
         print_json({name: summary(array) for name, array in results.items()}, named=True)
@@ -131,6 +129,16 @@ def run(
         _print_outputs(results)
     elif written != [output]:  # files in a folder, whose names nobody typed
         console().print("\n".join(f"wrote {file}" for file in written), soft_wrap=True)
+
+
+def _with_valid_indices(
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+    arrays: Mapping[str, Array],
+    random: Sequence[str],
+) -> Mapping[str, Array]:
+    from nnefc.runtime.memory.random_inputs import with_valid_indices
+
+    return with_valid_indices(run, arrays, random)
 
 
 def _run_compiled(

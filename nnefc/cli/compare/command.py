@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -24,12 +24,14 @@ from nnefc.support.errors import NnefError
 from nnefc.support.index_message import RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from nnefc.cli.compare.against import Against
     from nnefc.cli.support.opened_model import OpenedModel
     from nnefc.cli.support.session_calls import SessionCalls
     from nnefc.ir import Graph, Value
+
+T = TypeVar("T")
 
 SESSION_STEPS: Final = 3
 """Calls of a model with states that are compared by default: a first one, two with states."""
@@ -126,15 +128,21 @@ def compare(
         with dumping(dump, tolerance, opened.graph.name) as comparison.dump:
             return comparison, _compare(comparison, opened, given, steps, threads)
 
-    try:
-        comparison, calls = compared(given)
-    except NnefError as error:
-        if error.errors[0].rule != RULE:
-            raise
-        # A random index may be out of range, as 1 is for an embedding of a single row.
-        comparison, calls = compared(replace(given, zero_integers=True))
+    comparison, calls = _with_valid_indices(compared, given)
     if not report(comparison, tolerance, all, symbol_facts(opened, calls), json):
         raise typer.Exit(1)
+
+
+def _with_valid_indices(compared: Callable[[CallInputs], T], given: CallInputs) -> T:
+    """The result of a comparison; if a random index is out of range, as 1 is for an embedding of a
+    single row, of a second one with zeros.
+    """
+    try:
+        return compared(given)
+    except NnefError as error:
+        if error.errors[0].rule != RULE or given.zero_integers:
+            raise
+    return compared(replace(given, zero_integers=True))
 
 
 def _against(opened: OpenedModel, options: Sequence[str] | None) -> Against | None:
