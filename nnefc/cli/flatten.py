@@ -42,7 +42,7 @@ def flatten(
     graph = load(model, source.import_config(load_data=False))
     text = flattened(graph)
     report_counts(graph)
-    if output is None:
+    if output is None or str(output) == "-":
         typer.echo(text, nl=False)
         return
     with replace_file(output) as file:

@@ -13,7 +13,7 @@ from nnefc.cli.support.inputs import read_inputs
 from nnefc.cli.support.opened_model import ArtifactModel, OpenedModel, open_model
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, InputOptions
 from nnefc.cli.support.options import Json, ModelOrArtifact, RandomInputs, Threads, usage
-from nnefc.cli.support.outputs import check_output_path, write_outputs
+from nnefc.cli.support.outputs import check_output_path, stream_path, write_outputs
 from nnefc.cli.support.printing import console, print_json, print_table, table
 from nnefc.formats.recognise_artifact import SUFFIX
 
@@ -43,7 +43,7 @@ Output = Annotated[
         "-o",
         readable=False,
         help="Write the outputs: an .npz file, a folder of .dat files, or for a single output an "
-        ".npy or .dat file.",
+        ".npy or .dat file; - is standard output.",
     ),
 ]
 Reference = Annotated[
@@ -95,7 +95,7 @@ def run(
 
         nnefc run net.nnef.tgz -i image=cat.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
 
-        nnefc run net.nnef.tgz -i image=- -o result.npz < image.npy
+        nnefc run net.nnef.tgz -i image=- -o - < image.npy | nnefc run next.nnef.tgz -i -
 
         nnefc run graph.nnef --random-weights 1 --random-inputs 1 --reference
 
@@ -112,7 +112,7 @@ def run(
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
     if output is not None:
-        check_output_path(output)
+        check_output_path(output, json=json)
     pictures, needs_data = inputs.pictures(), random_inputs is None
     opened = open_model(
         context, model, document, compiling, files=inputs.input, needs_data=needs_data
@@ -127,7 +127,7 @@ def run(
         print_json({name: summary(array) for name, array in results.items()}, named=True)
     elif output is None:
         _print_outputs(results)
-    elif written != [output]:  # files in a folder, whose names nobody typed
+    elif written != [stream_path(output)]:  # files in a folder, whose names nobody typed
         console().print("\n".join(f"wrote {file}" for file in written), soft_wrap=True)
 
 

@@ -10,7 +10,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from nnefc.formats.files import WRITE_BUFFER_BYTES, FilePath, describe, printable, reason
+from nnefc.formats.files import (
+    WRITE_BUFFER_BYTES,
+    FilePath,
+    describe,
+    descriptor_of,
+    is_stream,
+    printable,
+    reason,
+)
 from nnefc.support.errors import NnefError, Place
 
 _SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
@@ -22,7 +30,8 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
     """A temporary file beside `path` that replaces `path` at the end of the block.
 
     After an exception `path` is unchanged and the temporary file is gone.  Links are followed, and
-    the permissions of an existing file are kept.  `at_least`: a lower bound of the size in bytes,
+    the permissions of an existing file are kept.  The content is written to a stream, such as
+    /dev/null or a pipe, instead of replacing it.  `at_least`: a lower bound of the size in bytes,
     for the error on a full disk.  Raises NnefError `data/write` if the file cannot be written.
     """
     name = os.fspath(path)
@@ -34,6 +43,10 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
             place,
             "name a file in it",
         )
+    if is_stream(path):
+        with _written_to_stream(path, place) as file:
+            yield file
+        return
     try:
         target = Path(path).resolve()
         permissions = _permissions(target, place)
@@ -52,6 +65,23 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _written_to_stream(path: FilePath, place: Place) -> Generator[BinaryIO, None, None]:
+    """A temporary file, whose content is written to a stream at the end of the block."""
+    import tempfile
+
+    descriptor = descriptor_of(path)
+    flags = os.O_WRONLY | os.O_CLOEXEC
+    try:
+        number = os.open(path, flags) if descriptor is None else os.dup(descriptor)
+        with os.fdopen(number, "wb") as stream, tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            shutil.copyfileobj(file, stream)
+    except OSError as error:
+        raise _failed(error, place) from None
 
 
 @contextmanager

@@ -34,6 +34,7 @@ WRITE_BUFFER_BYTES: Final = 16 << 20
 """Bytes.  Where the system has large pages, large writes place a file in them.  Mapping the file
 then takes almost no time instead of 0.2 ms per MB, and reading it is faster."""
 _MAX_PRINTED = 200
+_STANDARD_STREAMS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
 _MAP_FROM = 1 << 16
 _MAPS = 256
 _live: weakref.WeakKeyDictionary[mmap.mmap, _Mapped] = weakref.WeakKeyDictionary()
@@ -93,6 +94,30 @@ def describe(mode: int) -> str:
         (stat.S_ISLNK, "a link"),
     )
     return next((words for test, words in kinds if test(mode)), "a device")
+
+
+def is_stream(path: FilePath) -> bool:
+    """Whether a path names a character device, a pipe, or an open descriptor such as /dev/stdout.
+
+    They are written to; files are replaced.
+    """
+    if descriptor_of(path) is not None:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def descriptor_of(path: FilePath) -> int | None:
+    """The number of the open descriptor that /dev/stdout, /dev/stderr or /dev/fd/N names."""
+    name = os.fspath(path)
+    if name in _STANDARD_STREAMS:
+        return _STANDARD_STREAMS[name]
+    number = name.removeprefix("/dev/fd/")
+    is_number = number != name and number.isascii() and number.isdecimal() and len(number) < 10
+    return int(number) if is_number else None
 
 
 def size_of(file: BinaryIO) -> int:

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.helpers.command_line import Cli
+from tests.helpers.command_line import DIGITS, Cli
 
 COMMAND = [sys.executable, "-c", "from nnefc.cli import main; main()", "ops"]
 
@@ -54,6 +55,38 @@ def test_a_full_disk_is_an_error() -> None:
         done = subprocess.run(COMMAND, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == ("error: cannot write the output: No space left on device [data/write]\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", DIGITS, "--random-inputs", 1, "-o", "/dev/null"),
+        ("flatten", DIGITS, "-o", "/dev/null"),
+        ("inspect", DIGITS, "--svg", "/dev/null", "--html", "/dev/null"),
+    ],
+)
+def test_a_device_is_written_to_and_stays_one(cli: Cli, arguments: tuple[Any, ...]) -> None:
+    result = cli(*arguments)
+    assert (result.status, result.out) == (0, ""), result.err
+    assert Path("/dev/null").is_char_device()
+
+
+def test_outputs_go_to_pipes_and_to_standard_output(cli: Cli, tmp_path: Path) -> None:
+    arguments = ("run", str(DIGITS), "--random-inputs", "1", "-o")
+    assert cli(*arguments, tmp_path / "y.npy").status == 0
+    expected = (tmp_path / "y.npy").read_bytes()
+    command = [*COMMAND[:-1], *arguments]
+    with (tmp_path / "log").open("wb+") as log:
+        log.write(b"before")
+        log.flush()
+        subprocess.run([*command, "/dev/stdout"], stdout=log, check=True)
+        assert (tmp_path / "log").read_bytes() == b"before" + expected
+    assert subprocess.run([*command, "-"], capture_output=True, check=True).stdout == expected
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE)
+    assert cli(*arguments, tmp_path / "pipe").status == 0
+    assert reader.communicate()[0] == expected
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize(

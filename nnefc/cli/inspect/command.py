@@ -20,6 +20,7 @@ from nnefc.cli.support.opened_model import (
 )
 from nnefc.cli.support.option_groups import SourceOptions
 from nnefc.cli.support.options import Json, ModelOrArtifact, parse_shapes, usage
+from nnefc.cli.support.outputs import check_suffix
 from nnefc.cli.support.printing import print_json
 
 if TYPE_CHECKING:
@@ -80,9 +81,8 @@ def inspect(
 
         nnefc inspect text.nnef.tgz --symbol S=128
     """
-    for path, suffix in ((svg, ".svg"), (html, ".html")):
-        if path is not None and path.suffix != suffix:
-            raise usage(f"--{suffix[1:]} {path}: the name should end in {suffix}")
+    check_suffix("--svg", svg, ".svg")
+    check_suffix("--html", html, ".html")
     if names_artifact(model):
         artifact = open_artifact(context, model, digest=digest, verify=verify)
         described, facts = _of_artifact(artifact, options, weights)

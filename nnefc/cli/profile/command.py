@@ -13,7 +13,8 @@ from nnefc.cli.profile.rows import GroupBy, SortBy, arrange
 from nnefc.cli.support.measurements import require_seconds
 from nnefc.cli.support.opened_model import open_model
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
-from nnefc.cli.support.options import Duration, Json, ModelOrArtifact, Threads, usage
+from nnefc.cli.support.options import Duration, Json, ModelOrArtifact, Threads
+from nnefc.cli.support.outputs import check_suffix
 from nnefc.cli.support.printing import console, count, print_json
 from nnefc.cli.support.symbols import print_symbols, symbol_facts
 
@@ -92,7 +93,8 @@ def profile(
         nnefc profile decoder.nnef.tgz --symbol S=128 --call 1
     """
     require_seconds("--duration", seconds)
-    _require_suffixes(trace, picture)
+    check_suffix("--trace", trace, ".json")
+    check_suffix("--picture", picture, ".svg")
     opened = open_model(context, model, document, compiling, chooses=True)
     measured = profile_model(opened, threads, seconds, best=best, call=call)
     _write_files(measured, trace, picture)
@@ -104,13 +106,6 @@ def profile(
     else:
         print_symbols(console(), symbol_facts(opened))
         print_report(measured, rows[:top], len(rows) - len(rows[:top]), by, facts)
-
-
-def _require_suffixes(trace: Path | None, picture: Path | None) -> None:
-    """Raise NnefError for files whose names have another suffix."""
-    for path, option, suffix in ((trace, "--trace", ".json"), (picture, "--picture", ".svg")):
-        if path is not None and path.suffix != suffix:
-            raise usage(f"{option} {path}: the name should end in {suffix}")
 
 
 def _write_files(measured: ModelProfile, trace: Path | None, picture: Path | None) -> None:

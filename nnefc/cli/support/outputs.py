@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,37 +16,59 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+_STANDARD_OUTPUT: Final = Path("/dev/stdout")
 _SINGLE: Final = (".npy", ".dat")
 """Suffixes of files that hold one array."""
 
 
-def check_output_path(path: Path) -> None:
-    """Raise NnefError unless outputs can be written to a path of this name."""
-    from nnefc.formats.files import is_folder
+def check_output_path(path: Path, *, json: bool) -> None:
+    """Raise NnefError unless outputs can be written to a path of this name, and JSON printed."""
+    from nnefc.formats.files import is_folder, is_stream
 
-    if str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+    path = stream_path(path)
+    if path == _STANDARD_OUTPUT and json:
+        raise usage("--json and --output -: both write to standard output", "give one of them")
+    if path == _STANDARD_OUTPUT and sys.stdout.isatty():
         raise usage(
-            f"--output {path}: outputs are written to files and folders, not to streams or devices",
-            "--json prints them; without --output they are not written",
+            "--output -: standard output is a terminal, which shows no arrays",
+            "without --output they are printed; -o - | sends them to another command",
         )
+    if is_stream(path):
+        return
     if path.suffix.lower() not in ("", ".npz", *_SINGLE) and not is_folder(path):
         raise usage(
             f"--output {path}: must be an .npz, .npy or .dat file or a folder, not {path.suffix}"
         )
 
 
+def stream_path(path: Path) -> Path:
+    """The path of an option; `-` is standard output."""
+    return _STANDARD_OUTPUT if str(path) == "-" else path
+
+
+def check_suffix(option: str, path: Path | None, suffix: str) -> None:
+    """Raise NnefError unless a path is a stream, or a name with the suffix of its format."""
+    from nnefc.formats.files import is_stream
+
+    if path is not None and path.suffix != suffix and not is_stream(path):
+        raise usage(f"{option} {path}: the name should end in {suffix}")
+
+
 def write_outputs(path: Path, results: Mapping[str, Array]) -> list[Path]:
     """Write arrays to a file, or to a folder with a tensor file for each; returns the files.
 
+    A stream, such as /dev/null or `-`, gets an `.npy` file, or for several arrays an `.npz` file.
     Raises NnefError for several arrays and a file that holds one, and `data/write`.
     """
     from nnefc.formats.arrays import save_array, save_arrays
-    from nnefc.formats.files import is_folder
+    from nnefc.formats.files import is_folder, is_stream
     from nnefc.formats.paths import file_names
     from nnefc.formats.tensor_file import write_stored
 
-    suffix = path.suffix.lower()
-    if is_folder(path) or not suffix:
+    path, suffix = stream_path(path), path.suffix.lower()
+    if is_stream(path):
+        suffix = suffix or (_SINGLE[0] if len(results) == 1 else ".npz")
+    elif is_folder(path) or not suffix:
         create_folder(path, "outputs are written to a file, or to a folder with a file for each")
         files = [path / f"{name}.dat" for name in file_names(results)]
         for file, array in zip(files, results.values(), strict=True):
