@@ -17,6 +17,7 @@ from nnefc.formats.paths import DOCUMENT, QUANTIZATION, label_path
 from nnefc.formats.tensor_header import HEADER_SIZE
 from nnefc.formats.tensor_writer import Encoding, encode_tensor
 from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.support.progress import Progress
 
 Kind = Literal["folder", "tar", "tgz"]
 
@@ -35,13 +36,14 @@ def write_container(
     kind: Kind | None = None,
     encodings: Mapping[str, Encoding] | None = None,
     overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> None:
     """Write a network to a folder or an archive.
 
     `tensors` are arrays by label; `encodings`, also by label, overrides how they are stored.
     `kind` follows from the name by default: `.tar`, `.tgz` and `.tar.gz` are archives, names
     without suffix or with a final `/` are folders.  Equal contents give equal bytes: archives are
-    sorted and have no times or owners.
+    sorted and have no times or owners.  `progress` is called with the bytes written so far.
 
     Raises NnefError `container/exists` (a folder that is not empty; a file without `overwrite`),
     `container/format` (an unknown suffix), `container/label` (labels that lead out of the
@@ -52,6 +54,8 @@ def write_container(
     kind = kind or _kind(name)
     _check_target(Path(path), name, kind, overwrite)
     files = _files(name, graph_text, tensors, quantization, encodings or {})
+    if progress is not None:
+        files = _reporting(files, progress)
     if kind == "folder":
         with replace_folder(path) as folder:
             for member, _, pieces in files:
@@ -164,6 +168,20 @@ def _check_folders(paths: Mapping[str, str], name: str, diagnostics: Diagnostics
 def _text(path: str, text: str) -> _File:
     content = text.encode()
     return path, len(content), iter([content])
+
+
+def _reporting(files: list[_File], progress: Progress) -> list[_File]:
+    """The same files; taking their content reports the bytes taken before."""
+    total, done = sum(size for _, size, _ in files), 0
+
+    def reported(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        nonlocal done
+        for piece in pieces:
+            progress(done, total, path)
+            yield piece
+            done += len(piece)
+
+    return [(path, size, reported(path, pieces)) for path, size, pieces in files]
 
 
 def _tensor(header: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +16,12 @@ from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.limits import Limits
 
 
+def _all(op: Op) -> bool:
+    """The default `only` of `ExpandCompounds`."""
+    del op
+    return True
+
+
 @dataclass(frozen=True)
 class ExpandCompounds:
     """Expand operations that have an `expand`, recursively.
@@ -26,14 +33,16 @@ class ExpandCompounds:
         %2: float32[4] = min(%x, %1)
         %y: float32[4] = max(%2, %0)
 
-    `lookup`: custom operations.  A custom operation may expand into itself, so `depth` bounds the
-    rounds and `operations` the size of the graph.  Raises NnefError beyond these bounds, for an
+    `lookup`: custom operations.  `only`: expand the operations for which it is true.  A custom
+    operation may expand into itself, so `depth` bounds the rounds and `operations` the size of the
+    graph.  Raises NnefError beyond these bounds, for an
     expansion that raises, and for one whose results differ in number or type from the operation's.
     """
 
     name: ClassVar[str] = "expand_compounds"
     enters_loops: ClassVar[bool] = True
     lookup: Lookup = no_custom
+    only: Callable[[Op], bool] = _all
     depth: int = 64
     operations: int = Limits.operations
 
@@ -47,7 +56,7 @@ class ExpandCompounds:
     def _compound(self, op: Op) -> OpSpec | None:
         """The entry of `op` if it has an expansion."""
         spec = declared().get(op.name) or self.lookup(op.name)
-        return spec if spec is not None and spec.expand is not None else None
+        return spec if spec is not None and spec.expand is not None and self.only(op) else None
 
     def _expand_once(self, graph: Graph) -> bool:
         """Expand every compound of the graph one level; returns whether it had any."""

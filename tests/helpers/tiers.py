@@ -17,6 +17,7 @@ SLOW = (
     "kernels/target/test_isa.py",
     # whole networks, and the same by other engines
     "benchmarks",
+    "emit/convert/test_networks.py",
     "models/test_networks.py",
     "passes/test_blocked.py",
     "pytorch/test_export.py",

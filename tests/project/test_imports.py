@@ -25,7 +25,10 @@ ALLOWED: dict[str, set[str]] = {
     "passes": {"symbolic", "ir", "ops"},
     "lower": {"symbolic", "ir", "ops", "kernels", "packing", "program"},
     "runtime": {"symbolic", "formats", "ir", "kernels", "packing", "program"},
-    "emit": {"symbolic", "formats", "kernels", "program", "runtime"},
+    "emit": {
+        *("symbolic", "syntax", "formats", "ir", "ops", "frontends", "kernels", "program"),
+        *("passes", "runtime"),
+    },
     "driver": {
         *("formats", "ir", "options", "ops", "kernels", "program", "passes", "lower", "runtime"),
     },

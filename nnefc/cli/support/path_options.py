@@ -7,7 +7,18 @@ from typing import Any, Final, get_args
 
 from nnefc.cli.support.options import usage
 
-_FILES: Final = (".nnefc", ".npz", ".npy", ".dat", ".tgz", ".tar", ".html", ".svg", ".json")
+_FILES: Final = (
+    ".nnefc",
+    ".npz",
+    ".npy",
+    ".dat",
+    ".tgz",
+    ".tar",
+    ".html",
+    ".svg",
+    ".json",
+    ".onnx",
+)
 """Suffixes of files that are no names of folders."""
 
 

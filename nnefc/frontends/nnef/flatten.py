@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nnefc.frontends.nnef.operation_declarations import Declaration, standard
@@ -37,13 +38,25 @@ def flatten(source: Graph | ast.Document) -> str:
         from nnefc.frontends.nnef.import_model import graph_of
 
         source = graph_of(source)
-    require_standard_form(source)
-    return print_document(document_of(source))
+    return flattened(source).text
 
 
-def document_of(graph: Graph) -> ast.Document:
-    """The flattened document as a tree."""
-    return _Flattener(graph).document()
+@dataclass(frozen=True, slots=True)
+class Flattened:
+    """A flattened document, and the identifiers of the inputs and results of its graph."""
+
+    text: str
+    inputs: Sequence[str]
+    results: Sequence[str]
+
+
+def flattened(graph: Graph) -> Flattened:
+    """The flattened document of a graph; raises NnefError `flatten/...`, see `flatten`."""
+    require_standard_form(graph)
+    document = _Flattener(graph).document()
+    ends = document.graph.parameters, document.graph.results
+    inputs, results = ([identifier.name for identifier in each] for each in ends)
+    return Flattened(print_document(document), inputs, results)
 
 
 class _Flattener:

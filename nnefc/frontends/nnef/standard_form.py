@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,7 +18,10 @@ ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.
 
 
 def require_standard_form(graph: Graph) -> None:
-    """Raise NnefError `flatten/...` for everything that NNEF cannot express, each kind once."""
+    """Raise NnefError `flatten/...` for everything that NNEF cannot express, each kind once.
+
+    Messages count the operations of a kind, if there are several.
+    """
     problems: dict[tuple[str, str], Diagnostic] = {}
     for name in graph.state_shapes:
         message = f"state '{name}' cannot be written in NNEF, which has no states of operators"
@@ -26,10 +30,16 @@ def require_standard_form(graph: Graph) -> None:
         if value.type.dtype not in ITEM_TYPES:
             message = f"input '{value.name}' has items of {value.type.dtype}, no item type of NNEF"
             problems["input", value.name] = Diagnostic("flatten/type", message)
+    counts: Counter[tuple[str, str]] = Counter()
     for op in graph.ops:
-        for rule, message in _problems(graph, op):
+        for kind in _problems(graph, op):
             place = op.location.place if op.location else None
-            problems.setdefault((rule, message), Diagnostic(rule, message, place))
+            problems.setdefault(kind, Diagnostic(*kind, place))
+            counts[kind] += 1
+    for kind, number in counts.items():
+        if number > 1:
+            message = f"{kind[1]} ({number:,} times)"
+            problems[kind] = problems[kind]._replace(message=message)
     if problems:
         raise NnefError(problems.values())
 

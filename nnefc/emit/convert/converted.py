@@ -1,0 +1,51 @@
+"""What a conversion returns: the facts of the written model that users see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nnefc.ir import Graph, TensorType
+
+
+class End(NamedTuple):
+    """An input or a result of the model, and its name in the written file."""
+
+    name: str
+    written: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A model in another format, before it is written."""
+
+    dialect: str
+    """The format: `NNEF 1.0.2`, `NNEF`, `tract` or `ONNX`."""
+    operations: Mapping[str, int]
+    """The number of operations by name in the written model, without inputs and data."""
+    inputs: Sequence[End]
+    results: Sequence[End]
+    weight_bytes: int
+    beyond: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Operations and attributes that NNEF 1.0.2 lacks, with their number."""
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The names in the file by the names in the model, where they differ."""
+        ends = (*self.inputs, *self.results)
+        return {end.name: end.written for end in ends if end.name != end.written}
+
+
+def ends_of(
+    graph: Graph, inputs: Sequence[str], results: Sequence[str]
+) -> tuple[list[End], list[End]]:
+    """The inputs and the results of a graph, with these names in the file."""
+    return (
+        [End(v.name, name, v.type) for v, name in zip(graph.inputs, inputs, strict=True)],
+        [
+            End(name, written, v.type)
+            for name, v, written in zip(graph.output_names, graph.outputs, results, strict=True)
+        ],
+    )

@@ -1,0 +1,107 @@
+"""Convert a graph to an NNEF document with the data of its variables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.emit.convert.converted import Converted, ends_of
+from nnefc.emit.convert.standard_operations import (
+    beyond_standard,
+    require_one_width,
+    store_arrays,
+    with_standard_operations,
+)
+from nnefc.formats.container_writer import write_container
+from nnefc.formats.files import FilePath, require_unchanged
+from nnefc.frontends.nnef.flatten import flattened
+from nnefc.ir import Graph
+from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.progress import Progress
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+NOT_COUNTED: Final = ("variable", "constant")
+"""Operations that only hold data."""
+
+
+@dataclass(frozen=True, slots=True)
+class NnefModel:
+    """A document and the data of its variables."""
+
+    converted: Converted
+    text: str
+    tensors: Mapping[str, Array]
+
+    def write(self, path: FilePath, progress: Progress | None = None) -> None:
+        """Write a container, whole or not at all; a file that exists is replaced.
+
+        Raises NnefError `container/...` or `data/...`.
+        """
+        require_unchanged(self.tensors.values())
+        write_container(
+            path, graph_text=self.text, tensors=self.tensors, overwrite=True, progress=progress
+        )
+
+
+def nnef_model(graph: Graph) -> NnefModel:
+    """The document of a graph, in NNEF 1.0.2 as far as it has the operations.
+
+    Raises NnefError `flatten/...` with everything that NNEF cannot say, `data/missing` for
+    variables without data.
+    """
+    require_fixed_results(graph)
+    standard = with_standard_operations(graph)
+    store_arrays(standard)
+    document = flattened(standard)
+    require_one_width(standard)
+    tensors = data_of(standard)
+    inputs, results = ends_of(graph, document.inputs, document.results)
+    beyond = Counter(what for op in standard.ops if (what := beyond_standard(op)))
+    converted = Converted(
+        dialect="NNEF" if beyond else "NNEF 1.0.2",
+        operations=operation_counts(standard),
+        inputs=inputs,
+        results=results,
+        weight_bytes=sum(array.nbytes for array in tensors.values()),
+        beyond=dict(beyond),
+    )
+    return NnefModel(converted, document.text, tensors)
+
+
+def operation_counts(graph: Graph) -> dict[str, int]:
+    """The number of operations of a graph by name, the most frequent first."""
+    counts = Counter(op.name for op in graph.ops if op.name not in NOT_COUNTED)
+    return dict(counts.most_common())
+
+
+def data_of(graph: Graph) -> dict[str, Array]:
+    """The data of the variables by label; raises NnefError `data/missing`."""
+    missing = [variable.label for variable in graph.variables.values() if variable.data is None]
+    if missing:
+        message = f"variables without data: {', '.join(missing)}"
+        raise NnefError.of("data/missing", message)
+    return {
+        variable.label: variable.data
+        for variable in graph.variables.values()
+        if variable.data is not None
+    }
+
+
+def require_fixed_results(graph: Graph) -> None:
+    """Raise NnefError `flatten/count` for results whose extents only a run tells."""
+    problems = [
+        Diagnostic(
+            "flatten/count",
+            f"axis {count.axis} of result '{graph.output_names[count.of]}' has an extent that only"
+            " a run tells, which no document can say",
+        )
+        for count in graph.counts
+    ]
+    if problems:
+        raise NnefError(problems)

@@ -1,0 +1,85 @@
+"""`nnefc convert`, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnefc.cli.convert import check
+from tests.helpers.command_line import Cli
+from tests.helpers.onnx.models import model, node, passing, save, tensor
+
+
+def test_table_and_json(cli: Cli, tmp_path: Path) -> None:
+    path = save(passing("batch"), tmp_path / "net.onnx")
+    arguments = (path, "-o", tmp_path / "net.nnef.tgz", "--symbol", "batch=2", "--check")
+    shown = cli("convert", *arguments)
+    assert shown.status == 0, shown.err
+    assert "NNEF 1.0.2" in shown.out
+    assert "check: 2 results equal bit for bit" in shown.out
+    facts = json.loads(cli("convert", *arguments, "--json").out)
+    assert facts["format"] == "NNEF 1.0.2"
+    assert facts["bytes"] == (tmp_path / "net.nnef.tgz").stat().st_size
+    assert facts["weight_bytes"] == 12_000
+    assert facts["inputs"] == [{"name": "x", "written": "x", "shape": [2, 3], "dtype": "float32"}]
+    assert facts["check"]["first_difference"] is None
+    assert cli("run", tmp_path / "net.nnef.tgz", "--random-inputs", 1).status == 0
+
+
+def test_open_symbols_are_named(cli: Cli, tmp_path: Path) -> None:
+    path = save(passing("batch"), tmp_path / "net.onnx")
+    shown = cli("convert", path, "-o", tmp_path / "net")
+    assert shown.status == 1
+    assert "batch" in shown.err
+    assert "--symbol" in shown.err
+    assert not (tmp_path / "net").exists()
+
+
+@pytest.mark.parametrize("name", ["net.zip", "net.nnefc", "-"])
+def test_unknown_outputs(cli: Cli, tmp_path: Path, name: str) -> None:
+    path = save(passing(), tmp_path / "net.onnx")
+    shown = cli("convert", path, "-o", name if name == "-" else tmp_path / name)
+    assert shown.status == 1
+    assert "[input/option]" in shown.err
+    assert [each.name for each in tmp_path.iterdir()] == ["net.onnx"]
+
+
+def test_a_failure_leaves_existing_files(cli: Cli, tmp_path: Path) -> None:
+    nodes = [node("Erf", ["x"], ["y"]), node("Erf", ["y"], ["z"])]
+    path = save(model(nodes, [tensor("x", [3])], [tensor("z", [3])]), tmp_path / "net.onnx")
+    output = tmp_path / "net.nnef.tgz"
+    output.write_bytes(b"before")
+    shown = cli("convert", path, "-o", output)
+    assert shown.status == 1
+    assert "'erf' cannot be written in NNEF (2 times) [flatten/operation]" in shown.err
+    assert output.read_bytes() == b"before"
+    folder = tmp_path / "full"
+    folder.mkdir()
+    (folder / "file").touch()
+    shown = cli("convert", save(passing(), path), "-o", folder)
+    assert shown.status == 1
+    assert "[container/exists]" in shown.err
+    assert [each.name for each in folder.iterdir()] == ["file"]
+
+
+def test_a_difference_is_a_failure(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(passing(), tmp_path / "net.onnx")
+    compare = check.compare
+
+    def changed(name: str, found: check.Array, expected: check.Array) -> check.Compared:
+        return compare(name, found + np.float32(1e-3) * (name == "v"), expected)
+
+    monkeypatch.setattr(check, "compare", changed)
+    arguments = (path, "-o", tmp_path / "net.tgz", "--check")
+    shown = cli("convert", *arguments)
+    assert shown.status == 1
+    assert "check: 1 of 2 results differ, the first one is 'v'" in shown.out
+    shown = cli("convert", *arguments, "--json")
+    assert shown.status == 1
+    assert json.loads(shown.out)["check"]["first_difference"] == "v"
+    assert cli("convert", *arguments, "--tolerance", 1e-3).status == 0
