@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from nnefc.ir import Op, Value
 from nnefc.ops.tools.table import declared
@@ -15,12 +15,15 @@ from nnefc.symbolic.integers import statically_equal
 
 Counted = Mapping[Value, tuple[int, Value]]
 """Tensors with fewer valid items along an axis than its extent: axis and their number."""
+UNCOUNTED: Final = -1
+"""The axis of results in which only valid items of the operand occur."""
 
 
 def result_axis(op: Op, x: Value, counted: Counted) -> int | None:
     """The axis of the results whose valid items are those of operand `x`, which is in `counted`.
 
-    None for an operation that computes with invalid items.
+    `UNCOUNTED` if no invalid item of `x` has an effect; None for an operation that computes with
+    invalid items.
     """
     axis, _ = counted[x]
     if declared()[op.name].elementwise or op.name == "cast":
@@ -33,40 +36,75 @@ def _transposed(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
     return op.attributes["axes"].index(axis)
 
 
+def is_selected(
+    op_name: str, attributes: Mapping[str, Any], table: Value, indices: Value, counted: Counted
+) -> bool:
+    """Whether a gather selects along the axis of the table that has a count."""
+    if table not in counted:
+        return False
+    axis, _ = counted[table]
+    if op_name == "gather":
+        return axis == attributes["axis"]
+    first = attributes["batch_dims"]
+    return first <= axis < first + indices.type.dims[-1]
+
+
 def _gathered(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
-    """The table or the indices are counted, not both."""
+    """Of table and indices one is counted, or both and the indices select valid items."""
     table, indices = op.inputs
-    at = op.attributes["axis"]
-    if x is indices:
-        return at + axis if table not in counted else None
-    if indices in counted or axis == at:
+    if is_selected(op.name, op.attributes, table, indices, counted):
+        return UNCOUNTED if x is table else _of_indices(op, axis)
+    if table in counted and indices in counted:
         return None
+    if x is indices:
+        return _of_indices(op, axis)
+    if op.name == "gather_nd":
+        return None
+    at = op.attributes["axis"]
     return axis if axis < at else axis + indices.type.rank - 1
 
 
-def _gathered_nd(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
-    table, indices = op.inputs
-    is_row = op.attributes["batch_dims"] <= axis < indices.type.rank - 1
-    return axis if x is indices and is_row and table not in counted else None
+def _of_indices(op: Op, axis: int) -> int | None:
+    """The axis of the result that an axis of the indices becomes."""
+    if op.name == "gather":
+        return op.attributes["axis"] + axis
+    return axis if op.attributes["batch_dims"] <= axis < op.inputs[1].type.rank - 1 else None
 
 
-def _reshaped(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
-    """The dimension stays if the products of those before and behind it do."""
-    old, new = x.type.dims, op.output.type.dims
-    for i, extent in enumerate(new):
-        if (
-            statically_equal(extent, old[axis])
-            and statically_equal(math.prod(new[:i]), math.prod(old[:axis]))
-            and statically_equal(math.prod(new[i + 1 :]), math.prod(old[axis + 1 :]))
+def merged(op: Op, axis: int) -> tuple[int, int] | None:
+    """(axis, factor) of a reshaped tensor: an axis becomes the first of those that are merged into
+    an axis, of which `factor` times as many items are valid; None if valid items do not stay first.
+    """
+    old, new = op.inputs[0].type.dims, op.output.type.dims
+    before = math.prod(old[:axis])
+    behind = math.prod(old[axis + 1 :])
+    places = [i for i in range(len(new)) if statically_equal(math.prod(new[:i]), before)]
+    for i in places:
+        if statically_equal(new[i], old[axis]) and statically_equal(
+            math.prod(new[i + 1 :]), behind
         ):
-            return i
+            return i, 1
+    for i in places:
+        factor, rest = divmod(behind, math.prod(new[i + 1 :]))
+        if factor and not rest and statically_equal(new[i], old[axis] * factor):
+            return i, factor
     return None
 
 
+def _reshaped(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
+    found = merged(op, axis)
+    return None if found is None else found[0]
+
+
 def _joined(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
-    """Along another axis, if all tensors have the same number of valid items."""
-    same = all(counted.get(each) == counted[x] for each in op.inputs)
+    """Along another axis, for tensors that are counted along the same."""
+    same = all(counted.get(each, counted[x])[0] == axis for each in op.inputs)
     return axis if same and axis != op.attributes["axis"] else None
+
+
+def _convolved(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
+    """The items of a batch are independent of each other."""
+    return axis if axis == 0 and x is op.inputs[0] else None
 
 
 def _beside(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
@@ -94,8 +132,10 @@ def _multiplied(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
 _Rule = Callable[[Op, Value, int, Counted], "int | None"]
 _RULES: Final[Mapping[str, _Rule]] = {
     "concat": _joined,
+    "conv": _convolved,
+    "deconv": _convolved,
     "gather": _gathered,
-    "gather_nd": _gathered_nd,
+    "gather_nd": _gathered,
     "matmul": _multiplied,
     "pad": _padded,
     "reshape": _reshaped,

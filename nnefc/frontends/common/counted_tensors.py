@@ -7,14 +7,15 @@ are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from nnefc.frontends.common.counted_axes import result_axis
+from nnefc.frontends.common.counted_axes import UNCOUNTED, is_selected, merged, result_axis
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType, Op, Value
+from nnefc.symbolic.counted_extent import CountedExtent
 
 
 class Builder(Protocol):
@@ -30,7 +31,7 @@ class Builder(Protocol):
 
     def reshape(self, x: Operand, shape: Sequence[int]) -> Operand: ...
 
-    def iota(self, count: int) -> Operand: ...
+    def iota(self, count: int, start: int = 0) -> Operand: ...
 
 
 def _limit(dtype: DType, *, least: bool) -> Any:
@@ -51,6 +52,7 @@ _IDENTITIES: Final[Mapping[str, Callable[[DType], Any]]] = {
     "all_reduce": lambda dtype: True,
 }
 """Items that do not change the result of a reduction, by item type."""
+_UNKNOWN: Final = "a number that is computed from a data-dependent extent cannot be used here"
 _INDEXED: Final = ("gather", "gather_nd")
 
 
@@ -58,15 +60,78 @@ def without_invalid_items(
     make: Builder, name: str, values: list[Value], attributes: Mapping[str, Any]
 ) -> list[Value]:
     """Operands of an operation, in which invalid items do not matter where that is possible."""
-    if name in _INDEXED and values[1] in make.counted:
-        return [values[0], _replaced(make, values[1], 0), *values[2:]]
-    if name in _IDENTITIES and _is_sum(attributes) and _is_reduced(make, values[0], attributes):
-        x = values[0]
-        return [_replaced(make, x, _IDENTITIES[name](x.type.dtype)), *values[1:]]
+    x, *others = values
+    if name in _INDEXED:
+        (indices,) = others
+        if is_selected(name, attributes, x, indices, make.counted):
+            indices = _from_the_end(make, name, attributes, x, indices)
+        return [x, _replaced(make, indices, 0) if indices in make.counted else indices]
+    if name in _IDENTITIES and _is_sum(attributes) and _is_reduced(make, x, attributes):
+        return [_replaced(make, x, _IDENTITIES[name](x.type.dtype)), *others]
+    if name == "topk" and _is_ordered(make, x, attributes):
+        return [_replaced(make, x, _limit(x.type.dtype, least=attributes["largest"]))]
     return values
 
 
-def mean_of_valid_items(
+def _from_the_end(
+    make: Builder, name: str, attributes: Mapping[str, Any], table: Value, indices: Value
+) -> Value:
+    """Indices in which negative ones, which count from the end of the valid items, are positive."""
+    axis, count = make.counted[table]
+    number = make.cast(count, indices.type.dtype)
+    is_from_end: Any = make("lt", indices, 0)
+    if name == "gather_nd" and indices.type.dims[-1] > 1:
+        column = np.arange(indices.type.dims[-1]) == axis - attributes["batch_dims"]
+        shape = [1] * (indices.type.rank - 1) + [column.size]
+        is_from_end = make("and", is_from_end, KnownTensor(column.reshape(shape), DType.BOOL))
+    selected = make.value(make("select", is_from_end, make("add", indices, number), indices))
+    if indices in make.counted:
+        make.counted[selected] = make.counted[indices]
+    return selected
+
+
+def _is_ordered(make: Builder, x: Value, attributes: Mapping[str, Any]) -> bool:
+    return x in make.counted and make.counted[x][0] == attributes["axis"]
+
+
+def of_valid_items(
+    make: Builder, name: str, tensors: Sequence[Operand], attributes: Mapping[str, Any]
+) -> Operand | None:
+    """The result of an operation that is composed of others for tensors with counts, else None."""
+    if name == "concat":
+        return _joined(make, tensors, attributes["axis"])
+    return _mean(make, name, tensors, attributes)
+
+
+def _joined(make: Builder, tensors: Sequence[Operand], axis: int) -> Operand | None:
+    """The valid items of tensors, one after the other; None if none has a count along `axis`.
+
+    Items are gathered from the tensors with all items.  Item i of the result is item i + d there,
+    where d is the number of invalid items in the tensors before.
+    """
+    counts = [make.counted.get(x) if isinstance(x, Value) else None for x in tensors]
+    if not any(count is not None and count[0] == axis for count in counts):
+        return None
+    if any(count is not None and count[0] != axis for count in counts):
+        raise OperatorError("operator/unsupported", "concat of tensors with counts along two axes")
+    make.counted, counted = {}, make.counted
+    plain = make("concat", list(tensors), axis=axis)
+    make.counted = counted
+    room = plain.type.dims[axis]
+    numbers = make.iota(room)
+    where, valid = numbers, KnownTensor(np.array(0), DType.INT64)
+    for x, count in zip(tensors, counts, strict=True):
+        extent = x.type.dims[axis]
+        number = KnownTensor(np.array(extent), DType.INT64) if count is None else count[1]
+        valid = make("add", valid, make.cast(number, DType.INT64))
+        skipped = make("select", make("ge", numbers, valid), make("sub", extent, number), 0)
+        where = make("add", where, skipped)
+    result = make.value(make("gather", plain, make("min", where, room - 1), axis=axis))
+    make.counted[result] = axis, make.value(valid)
+    return result
+
+
+def _mean(
     make: Builder, name: str, tensors: Sequence[Operand], attributes: Mapping[str, Any]
 ) -> Operand | None:
     """The mean along axes of which one has a count; None for other operations."""
@@ -103,6 +168,70 @@ def _replaced(make: Builder, x: Value, item: Any) -> Value:
     return valid
 
 
+def counted_shape(make: Builder, x: Operand) -> list[int]:
+    """The shape of a tensor, with a `CountedExtent` where it has a count."""
+    dims = list(x.type.dims)
+    if isinstance(x, Value) and x in make.counted:
+        axis, count = make.counted[x]
+        dims[axis] = CountedExtent(dims[axis], count)
+    return dims
+
+
+def counted_volume(make: Builder, x: Operand) -> int:
+    """The number of items of a tensor, a `CountedExtent` if it has a count."""
+    volume = math.prod(x.type.dims)
+    if not isinstance(x, Value) or x not in make.counted:
+        return volume
+    axis, count = make.counted[x]
+    others = math.prod(extent for i, extent in enumerate(x.type.dims) if i != axis)
+    return CountedExtent(volume, make("mul", count, others))
+
+
+def numbers_of(make: Builder, items: Iterable[int]) -> list[Operand]:
+    """Symbolic integers and counts, each as a tensor [1] that a run computes.
+
+    Raises OperatorError for a number that was computed from a count.
+    """
+    numbers: list[Operand] = []
+    for item in items:
+        if not isinstance(item, CountedExtent):
+            numbers.append(make.iota(1, item))
+        elif item.count is not None:
+            numbers.append(make.reshape(make.cast(item.count, DType.INT64), (1,)))
+        else:
+            raise OperatorError("operator/unsupported", _UNKNOWN)
+    return numbers
+
+
+def counts_of(shape: Operand) -> dict[int, Value]:
+    """The counts of extents in a shape, by axis; raises OperatorError for unknown ones."""
+    if not isinstance(shape, KnownTensor) or not shape.is_symbolic:
+        return {}
+    extents: list[Any] = shape.array.reshape(-1).tolist()
+    counted = {i: each for i, each in enumerate(extents) if isinstance(each, CountedExtent)}
+    if any(each.count is None for each in counted.values()):
+        raise OperatorError("operator/unsupported", _UNKNOWN)
+    return {i: each.count for i, each in counted.items()}
+
+
+def with_counts(make: Builder, x: Operand, shape: Operand) -> Operand:
+    """A tensor whose last extents are those of a shape, and counted as they are."""
+    first = x.type.rank - shape.type.volume
+    for axis, count in counts_of(shape).items():
+        x = make.value(x)
+        make.counted.setdefault(x, (first + axis, count))
+    return x
+
+
+def filled(make: Builder, x: Operand, item: Any) -> Operand:
+    """A tensor without a count, with `item` in place of invalid items."""
+    if not isinstance(x, Value) or x not in make.counted:
+        return x
+    valid = _replaced(make, x, item)
+    del make.counted[valid]
+    return valid
+
+
 def count_results(make: Builder, op: Op) -> None:
     """Copy the number of valid items from the operands to the results of an operation.
 
@@ -115,6 +244,12 @@ def count_results(make: Builder, op: Op) -> None:
         if op.name in _IDENTITIES and axis in op.attributes["axes"] and _is_sum(op.attributes):
             continue
         at = result_axis(op, x, make.counted)
+        if op.name == "topk" and axis == op.attributes["axis"]:
+            at, count = axis, make.value(make("min", count, op.attributes["k"]))
+        if op.name == "reshape" and (found := merged(op, axis)) is not None and found[1] != 1:
+            count = make.value(make("mul", count, found[1]))
+        if at == UNCOUNTED:
+            continue
         if at is None:
             message = f"{op.name} cannot take a tensor with a data-dependent extent"
             raise OperatorError("operator/unsupported", message)

@@ -39,6 +39,7 @@ def loop(
     turns - 1 - i if they are `backwards`: a flag for each scanned tensor, then each stacked result.
     `chunks`: the extents of the slices, by default 1.
     """
+    counts = [] if inner else _counts(make, states, scanned, shared)
     if turns == 1:
         finals, stacked = body(make, list(states), list(scanned), list(shared))
         return _with_types_of(make, states, finals), list(stacked)
@@ -60,7 +61,27 @@ def loop(
     if turns == 0:  # the body gives the types only
         return list(states), [EmptyTensor(_whole(x.type, 0)) for x in stacked]
     results = [*_with_types_of(within, states, finals), *stacked]
-    return _scan(make, within, turns, states, scanned, captured, results, backwards)
+    final, whole = _scan(make, within, turns, states, scanned, captured, results, backwards)
+    for count in counts:
+        make.counted.update((make.value(x), (0, count)) for x in whole)
+    return final, whole
+
+
+def _counts(
+    make: OpBuilder,
+    states: Sequence[Operand],
+    scanned: Sequence[Operand],
+    shared: Sequence[Operand],
+) -> list[Value]:
+    """The numbers of valid slices of the scanned tensors.
+
+    Raises OperatorError for turns that would pass on what they compute of invalid items.
+    """
+    counted = [x for x in (*states, *shared) if isinstance(x, Value) and x in make.counted]
+    counts = [make.counted[x] for x in scanned if isinstance(x, Value) and x in make.counted]
+    if counted or any(axis != 0 for axis, _ in counts) or (counts and states):
+        raise OperatorError("operator/unsupported", "a loop over a data-dependent extent")
+    return [count for _, count in counts]
 
 
 def _scan(

@@ -12,7 +12,8 @@ import numpy as np
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.counted_tensors import (
     count_results,
-    mean_of_valid_items,
+    numbers_of,
+    of_valid_items,
     without_invalid_items,
 )
 from nnefc.frontends.common.empty_operands import result_of_empty
@@ -102,9 +103,9 @@ class OpBuilder:
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
         if self.counted:
-            mean = mean_of_valid_items(self, name, tensors, attributes)
-            if mean is not None:
-                return mean
+            composed = of_valid_items(self, name, tensors, attributes)
+            if composed is not None:
+                return composed
         is_empty = all(type_.volume == 0 for type_ in types)
         lacks_items = any(map(has_no_items, tensors))
         if is_empty or lacks_items or _foldable(spec, tensors, attributes, types):
@@ -261,7 +262,7 @@ class OpBuilder:
 
     def _symbolic_value(self, x: KnownTensor) -> Value:
         """A tensor with symbolic items, computed when the model runs."""
-        items = [self.iota(1, item) for item in x.array.reshape(-1)]
+        items = numbers_of(self, x.array.reshape(-1))
         joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
         return self.cast(self.reshape(joined, x.array.shape), x.dtype)  # pyright: ignore[reportReturnType]
 

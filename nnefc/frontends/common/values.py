@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nnefc.ir import DType, TensorType, Value
+from nnefc.symbolic.counted_extent import CountedExtent
 from nnefc.symbolic.integers import SymInt, hint
 from nnefc.symbolic.sym_int_base import Dim
 
@@ -278,7 +279,7 @@ def extents(shape: Sequence[int]) -> KnownTensor:
 def integer_array(items: Any) -> Array:
     """An array of int64, or of objects if some items are symbolic."""
     array = np.array(items, object)
-    symbolic = any(isinstance(item, SymInt) for item in array.flat)
+    symbolic = any(isinstance(item, SymInt | CountedExtent) for item in array.flat)
     return array if symbolic else array.astype(np.int64)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.frontends.common.counted_tensors import filled
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, take_room
@@ -41,7 +42,7 @@ def non_max_suppression(
     if batch * classes * max(turns, 0) == 0:
         return KnownTensor(np.zeros((0, 3), np.int64), DType.INT64)
     take_room(make.budget, batch * classes * count)
-    boxes, scores = make.unified(boxes, scores)
+    boxes, scores = make.unified(filled(make, boxes, 0), filled(make, scores, _DROPPED))
     if score_threshold is not None:
         scores = make("select", make("gt", scores, score_threshold), scores, _DROPPED)
     sides = _sides(make, boxes, is_centered)

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
-from nnefc.ir import DType
+from nnefc.ir import DType, Value
 
 
 def as_indices(make: OpBuilder, x: Operand) -> Operand:
@@ -20,7 +20,8 @@ def gather(make: OpBuilder, x: Operand, indices: Operand, axis: int) -> Operand:
     Raises OperatorError for known indices out of range.
     """
     where = as_indices(make, indices)
-    if isinstance(where, KnownTensor):
+    is_counted = isinstance(x, Value) and x in make.counted and make.counted[x][0] == axis
+    if isinstance(where, KnownTensor) and not is_counted:  # otherwise a run tells where the end is
         where = KnownTensor(_from_front(where.array, x.type.dims[axis]), where.dtype)
     return make("gather", x, where, axis=axis)
 

@@ -18,6 +18,7 @@ import numpy as np
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, has_no_items, integer_array
 from nnefc.ir import DType, Value
 from nnefc.ops.core.spec import OpSpec
+from nnefc.symbolic.counted_extent import CountedExtent
 from nnefc.symbolic.sym_int_base import Untraceable
 
 LARGEST: Final = 1 << 24
@@ -46,7 +47,9 @@ class SymbolicReals:
 
 
 def of_integers(x: KnownTensor) -> SymbolicReals | None:
-    """Symbolic integers as reals; None if float32 does not hold them."""
+    """Symbolic integers as reals; None if float32 does not hold them, or only a run tells them."""
+    if any(isinstance(item, CountedExtent) for item in x.array.flat):
+        return None
     return _checked(x.array, 0)
 
 

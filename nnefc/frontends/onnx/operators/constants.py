@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import SparseTensorProto
 
+from nnefc.frontends.common.counted_tensors import counted_shape, counted_volume
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     KnownTensor,
@@ -81,13 +82,13 @@ def identity(make: OpBuilder, input: Any) -> Any:
 
 @operator("Shape")
 def shape(make: OpBuilder, data: Operand, *, start: int = 0, end: int | None = None) -> Any:
-    dims = data.type.dims
-    return KnownTensor(integer_array(list(dims[slice(start, end)])), DType.INT64)
+    dims = counted_shape(make, data)
+    return KnownTensor(integer_array(dims[slice(start, end)]), DType.INT64)
 
 
 @operator("Size")
 def size(make: OpBuilder, data: Operand) -> Any:
-    return KnownTensor(integer_array(data.type.volume), DType.INT64)
+    return KnownTensor(integer_array(counted_volume(make, data)), DType.INT64)
 
 
 # -- dropout, an identity at inference

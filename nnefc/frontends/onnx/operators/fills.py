@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.frontends.common.counted_tensors import counts_of, with_counts
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank, of_rank_at_least
 from nnefc.frontends.common.operators.ranges import arithmetic_sequence
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
-from nnefc.frontends.onnx.registry import Integers, operator
+from nnefc.frontends.common.values import (
+    KnownTensor,
+    Operand,
+    OperatorError,
+    integers,
+    operand,
+)
+from nnefc.frontends.onnx.registry import operator
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
 from nnefc.ir import DType
 
@@ -18,7 +25,11 @@ from nnefc.ir import DType
 @operator("Range", since=11, until=26)
 def range_11(make: OpBuilder, start: Operand, limit: Operand, delta: Operand) -> Any:
     """start, start + delta, ... before `limit`."""
-    return arithmetic_sequence(make, start, limit, delta, start.type.dtype)
+    items = arithmetic_sequence(make, start, limit, delta, start.type.dtype)
+    if counts_of(limit) and integers(start) + integers(delta) != (0, 1):
+        message = f"a range to a data-dependent extent from {start}, in steps of {delta}"
+        raise OperatorError("operator/unsupported", message, "it starts at 0, in steps of 1")
+    return with_counts(make, items, limit)
 
 
 @operator("Range", since=27)
@@ -30,13 +41,14 @@ def range_(
 
 
 @operator("ConstantOfShape", since=9)
-def constant_of_shape(make: OpBuilder, input: Integers, *, value: Operand | None = None) -> Any:
+def constant_of_shape(make: OpBuilder, input: Operand, *, value: Operand | None = None) -> Any:
+    shape = integers(input)
     one = KnownTensor(np.zeros(1, np.float32), DType.FLOAT32) if value is None else value
     if one.type.volume != 1:
         message = f"value has shape {list(one.type.dims)}; one item is expected"
         raise OperatorError("argument/constant_of_shape", message)
-    check_shape(make, "input", input, one.type.dtype)
-    return make.repeated(make.reshape(one, (1,) * len(input)), input)
+    check_shape(make, "input", shape, one.type.dtype)
+    return with_counts(make, make.repeated(make.reshape(one, (1,) * len(shape)), shape), input)
 
 
 @operator("EyeLike", since=9)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from nnefc.frontends.common.counted_tensors import with_counts
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes, normalize_axis
-from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.common.values import Operand, OperatorError, integers
 from nnefc.frontends.onnx.registry import Integers, operator
 from nnefc.symbolic.integers import SymInt, statically_equal
 
@@ -124,19 +125,20 @@ def transpose(make: OpBuilder, data: Operand, *, perm: Integers | None = None) -
 
 
 @operator("Expand", since=8)
-def expand(make: OpBuilder, input: Operand, shape: Integers) -> Any:
+def expand(make: OpBuilder, input: Operand, shape: Operand) -> Any:
     """Both the input and the shape may have extents of 1 that the other one repeats."""
-    check_shape(make, "shape", shape, input.type.dtype)
-    rank = max(input.type.rank, len(shape))
+    extents = integers(shape)
+    check_shape(make, "shape", extents, input.type.dtype)
+    rank = max(input.type.rank, len(extents))
     x = make.aligned_right(input, rank)
-    wanted = (1,) * (rank - len(shape)) + shape
+    wanted = (1,) * (rank - len(extents)) + extents
     full: list[int] = []
     for have, want in zip(x.type.dims, wanted, strict=True):
         if not statically_equal(have, want) and have != want and have != 1 and want != 1:
-            message = f"{list(input.type.dims)} cannot be broadcast to {list(shape)}"
+            message = f"{list(input.type.dims)} cannot be broadcast to {list(extents)}"
             raise OperatorError("argument/expand", message)
         full.append(have if statically_equal(have, want) or want == 1 else want)
-    return make.repeated(x, full)
+    return with_counts(make, make.repeated(x, full), shape)
 
 
 @operator("Tile", until=5)

@@ -149,7 +149,8 @@ def slice_(
     for axis, start, end, step in zip(where, begins, stops, strides, strict=True):
         if step == 0:
             raise OperatorError("argument/slice", f"steps = {list(strides)}; 0 is no step")
-        if isinstance(start, Value) or isinstance(end, Value):
+        counted = isinstance(data, Value) and axis == make.counted.get(data, (None,))[0]
+        if counted or isinstance(start, Value) or isinstance(end, Value):
             data = _computed_slice(make, data, axis, start, end, step)
             continue
         extent = data.type.dims[axis]
@@ -180,9 +181,13 @@ def _computed_slice(
         raise OperatorError("onnx/unsupported", message)
     if extent == 0:
         return x
-    begin, stop = (_clamped(make, bound, extent) for bound in (start, end))
+    valid = make.counted[x][1] if isinstance(x, Value) and x in make.counted else extent
+    begin, stop = (_clamped(make, bound, valid) for bound in (start, end))
     count = make.value(make("max", make("sub", stop, begin), 0))
-    where = make("min", make("add", make.iota(extent), begin), extent - 1)
+    room = extent
+    if isinstance(start, int) and isinstance(end, int) and start >= 0 <= end:
+        room = max(min(extent, end - start), 1)
+    where = make("min", make("add", make.iota(room), begin), extent - 1)
     y = make.value(make("gather", x, where, axis=axis))
     if y in make.counted:
         message = "a tensor has several extents that are computed at run time"
@@ -191,7 +196,7 @@ def _computed_slice(
     return y
 
 
-def _clamped(make: OpBuilder, bound: int | Value, extent: int) -> Operand:
+def _clamped(make: OpBuilder, bound: int | Value, extent: int | Value) -> Operand:
     """A bound from 0 to an extent; a negative one counts from the end."""
     number = operand(bound)
     number = make("select", make("lt", number, 0), make("add", number, extent), number)

@@ -143,6 +143,90 @@ def test_moves_of_counted_items(name: str) -> None:
         np.testing.assert_allclose(result, onnxruntime_results(made, [x])[0], rtol=1e-5)
 
 
+ROW = node("Gather", ["nz", "zero"], ["row"])
+REALS = node("Cast", ["row"], ["f"], to=1)
+COMPUTED: Any = {
+    "from the end": [node("Gather", ["nz", "ends"], ["y"], axis=1)],
+    "by pairs": [node("GatherND", ["nz", "pairs"], ["y"])],
+    "by counted indices": [
+        *(ROW, node("Mul", ["row", "zero_"], ["least"]), node("Sub", ["least", "one_"], ["ends_"])),
+        node("Gather", ["row", "ends_"], ["y"]),
+    ],
+    "first": [node("Slice", ["nz", "zero_", "two_", "one_"], ["y"])],
+    "all but the first": [node("Slice", ["nz", "one_", "most", "one_"], ["y"])],
+    "last": [node("Slice", ["nz", "minus_two", "most", "one_"], ["y"])],
+    "inner": [node("Slice", ["nz", "one_", "minus_one", "one_"], ["y"])],
+    "largest": [ROW, REALS, node("TopK", ["f", "two_"], ["y", "at"])],
+    "smallest": [ROW, REALS, node("TopK", ["f", "two_"], ["v", "y"], largest=0)],
+    "joined": [
+        node("Sub", ["nz", "two_"], ["m"]),
+        node("Concat", ["nz", "ones", "m"], ["y"], axis=1),
+    ],
+    "merged": [node("Transpose", ["nz"], ["t"]), node("Reshape", ["t", "minus_one"], ["y"])],
+    "shape": [node("Shape", ["nz"], ["y"])],
+    "number": [ROW, node("Size", ["row"], ["n"]), node("Cast", ["n"], ["y"], to=1)],
+    "filled": [ROW, node("Shape", ["row"], ["s"]), node("ConstantOfShape", ["s"], ["y"])],
+    "expanded": [ROW, node("Shape", ["row"], ["s"]), node("Expand", ["two_", "s"], ["y"])],
+    "range": [ROW, node("Size", ["row"], ["n"]), node("Range", ["zero", "n", "one"], ["y"])],
+    "convolved": [
+        *(ROW, REALS, node("Reshape", ["f", "column"], ["c"])),
+        node("Conv", ["c", "kernel"], ["y"]),
+    ],
+}
+"""Nodes that compute with the number of valid items."""
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_results_depend_on_the_number_of_items(name: str) -> None:
+    numbers: dict[str, Any] = {"zero": 0, "one": 1, "zero_": [0], "one_": [1], "two_": [2]}
+    numbers |= {"minus_one": [-1], "minus_two": [-2], "most": [2**63 - 1], "ends": [-1, 0, -2]}
+    numbers |= {"ones": [[1], [1]], "pairs": [[0, -1], [1, 1], [-1, -2]], "column": [-1, 1, 1]}
+    weights = [weight(each, np.array(number)) for each, number in numbers.items()]
+    weights.append(weight("kernel", reals(2, 1, 1)))
+    nodes = [node("NonZero", ["x"], ["nz"]), *COMPUTED[name]]
+    kind = 1 if name in ("largest", "number", "filled", "convolved") else INT64
+    made = model(nodes, [tensor("x", [3, 4])], [tensor("y", None, kind)], weights, opset=18)
+    for seed in (1, 2):
+        x = np.round(reals(3, 4, seed=seed))
+        assert 2 < np.count_nonzero(x) < x.size
+        (result,) = reference_results(graph_for(made, [x]), [x])
+        np.testing.assert_allclose(result, onnxruntime_results(made, [x])[0], rtol=1e-6)
+
+
+def test_numbers_computed_from_a_count_are_extents_only() -> None:
+    nodes = [
+        *(node("NonZero", ["x"], ["nz"]), node("Shape", ["nz"], ["s"])),
+        *(node("Mul", ["s", "s"], ["m"]), node("Cast", ["m"], ["y"], to=1)),
+    ]
+    made = model(nodes, [tensor("x", [3, 4])], [tensor("y", None, 1)])
+    with pytest.raises(NnefError, match="computed from a data-dependent extent"):
+        graph_for(made, [reals(3, 4)])
+
+
+@pytest.mark.parametrize("level", [-3, 0, 3])
+def test_suppression_of_chosen_boxes(level: int) -> None:
+    """Of all boxes, of some, and of none."""
+    random = np.random.default_rng(0)
+    corners = random.uniform(0, 1, (9, 2)).astype(np.float32)
+    boxes = np.concatenate([corners, corners + np.float32(0.4)], 1)
+    nodes = [
+        *(node("Greater", ["x", "level"], ["g"]), node("NonZero", ["g"], ["nz"])),
+        *(node("Squeeze", ["nz", "axis0"], ["at"]), node("Gather", ["boxes", "at"], ["b"])),
+        *(node("Gather", ["x", "at"], ["s"]), node("Unsqueeze", ["b", "axis0"], ["b3"])),
+        node("Unsqueeze", ["s", "axes"], ["s3"]),
+        node("NonMaxSuppression", ["b3", "s3", "most", "threshold"], ["kept"]),
+        *(node("Gather", ["kept", "two"], ["k"], axis=1), node("Gather", ["b", "k"], ["y"])),
+    ]
+    numbers: dict[str, Any] = {"axis0": [0], "axes": [0, 1], "most": [2**40], "two": 2}
+    weights = [weight(each, np.array(number)) for each, number in numbers.items()]
+    weights += [weight("boxes", boxes), weight("threshold", np.array([0.3], np.float32))]
+    weights.append(weight("level", np.array(level, np.float32)))
+    made = model(nodes, [tensor("x", [9])], [tensor("y", None, 1)], weights, opset=18)
+    x = reals(9)
+    (result,) = reference_results(graph_for(made, [x]), [x])
+    np.testing.assert_array_equal(result, onnxruntime_results(made, [x])[0])
+
+
 def test_order_of_counted_items() -> None:
     """An operation that would compute with invalid items is refused."""
     nodes = [node("NonZero", ["x"], ["nz"]), node("CumSum", ["nz", "one_"], ["y"])]
