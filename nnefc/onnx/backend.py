@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
-from onnx import ModelProto, NodeProto, defs, helper, numpy_helper
+from onnx import ModelProto, NodeProto, defs, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from nnefc.onnx.compile_bytes import compile_bytes
+from nnefc.formats.onnx.value_types import value_types
+from nnefc.onnx.call_values import given_values, has_sequences, returned_value
+from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes
+from nnefc.onnx.specialized_models import SpecializedModels
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
 if TYPE_CHECKING:
@@ -33,8 +36,6 @@ __all__ = [
 
 _UNKNOWN_VALUES: Final = {"onnx/value", "operator/attribute", "input/shape"}
 """Rules of models that need values or ranks of their inputs."""
-_MAX_ITEMS: Final = 64
-"""Items of an input whose values a model may need, at most."""
 
 
 class NnefcBackendRep(BackendRep):
@@ -42,22 +43,27 @@ class NnefcBackendRep(BackendRep):
 
     A model that needs to know values of inputs, such as the shape of a `Reshape`, is compiled for
     the values of each call: those of lists of integers, or if that is not enough, of all lists.
+    Sequences are lists of arrays, optionals without an element None; such a model is compiled for
+    their lengths.
     """
 
     def __init__(self, proto: ModelProto, threads: int | None = None) -> None:
         """Raises NnefError with all errors."""
         self._proto = proto
         self._threads = threads
-        given = {tensor.name for tensor in proto.graph.initializer}
-        self._inputs = [each.name for each in proto.graph.input if each.name not in given]
-        self._outputs = [each.name for each in proto.graph.output]
-        self._specialized: dict[Any, Model] = {}
-        self._model: Model | None = None
+        content = proto.SerializeToString()
+        self._inputs, self._outputs = value_types(content)
+        self._names = [each.name for each in proto.graph.output]
+        self._model: Model | SpecializedModels
+        if has_sequences(self._inputs, self._outputs):
+            self._model = SpecializedModels(proto, threads)
+            return
         try:
-            self._model = compile_bytes(proto.SerializeToString(), threads)
+            self._model = compile_bytes(content, threads)
         except NnefError as error:
             if not _needs_values(error, proto):
                 raise
+            self._model = SpecializedModels(proto, threads)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, as a tuple that can be indexed by name.
@@ -69,54 +75,33 @@ class NnefcBackendRep(BackendRep):
         Raises:
             NnefError: With all errors of the arrays.
         """
-        named = self._named(inputs)
-        results = self._model.run(named) if self._model else self._run_specialized(named)
-        values = [results[name] for name in self._outputs]
-        make: Any = cast(Any, namedtupledict)("Outputs", self._outputs)
+        results = self._results(given_values(self._named(inputs), self._inputs))
+        values = [returned_value(results[name], self._outputs[name]) for name in self._names]
+        make: Any = cast(Any, namedtupledict)("Outputs", self._names)
         return make(*values)
 
-    def _named(self, inputs: Any) -> dict[str, Array]:
+    def _results(self, named: dict[str, Any]) -> Mapping[str, Any]:
+        """The results by name."""
+        try:
+            return self._model.run(named)
+        except NnefError as error:
+            # a model with symbols is evaluated when it is called
+            known_shapes = all(each.rule != "input/shape" for each in error.errors)
+            if not (known_shapes and _needs_values(error, self._proto)):
+                raise
+        if not isinstance(self._model, SpecializedModels):
+            self._model = SpecializedModels(self._proto, self._threads)
+        return self._model.run(named)
+
+    def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
-            mapping = cast(Mapping[str, Any], inputs)
-            return {name: np.asarray(x) for name, x in mapping.items()}
+            return dict(cast(Mapping[str, Any], inputs))
         sequence = [cast(Any, inputs)] if isinstance(inputs, np.ndarray) else inputs
         every = list(cast(Sequence[Any], sequence))
         if len(every) != len(self._inputs):
             message = f"{len(every)} arrays for {len(self._inputs)} inputs: "
             raise NnefError([Diagnostic("input/count", message + ", ".join(self._inputs))])
-        return {name: np.asarray(x) for name, x in zip(self._inputs, every, strict=True)}
-
-    def _run_specialized(self, named: Mapping[str, Array]) -> dict[str, Array]:
-        """The results of the model in which lists among the inputs are known."""
-        lists = {name: x for name, x in named.items() if x.ndim <= 1 and x.size <= _MAX_ITEMS}
-        integers = {name: x for name, x in lists.items() if x.dtype.kind in "biu"}
-        try:
-            return self._specialize(named, integers)
-        except NnefError:
-            if len(integers) == len(lists):
-                raise
-        return self._specialize(named, lists)
-
-    def _specialize(
-        self, named: Mapping[str, Array], constants: Mapping[str, Array]
-    ) -> dict[str, Array]:
-        """The results of the model for these shapes, in which the inputs `constants` are known."""
-        others = {name: x for name, x in named.items() if name not in constants}
-        shapes = {name: x.shape for name, x in others.items()}
-        known = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in constants.items())
-        key = (known, tuple(shapes.items()))
-        if key not in self._specialized:
-            proto = ModelProto()
-            proto.CopyFrom(self._proto)
-            remaining = [each for each in proto.graph.input if each.name not in constants]
-            del proto.graph.input[:]
-            proto.graph.input.extend(remaining)
-            proto.graph.initializer.extend(
-                numpy_helper.from_array(x, name) for name, x in constants.items()
-            )
-            content = proto.SerializeToString()
-            self._specialized[key] = compile_bytes(content, self._threads, shapes=shapes)
-        return self._specialized[key].run(others)
+        return dict(zip(self._inputs, every, strict=True))
 
 
 def _needs_values(error: NnefError, proto: ModelProto) -> bool:
@@ -144,8 +129,12 @@ class NnefcBackend(Backend):
         from nnefc.frontends.read_model import read_onnx_bytes
         from nnefc.options.import_config import DEFAULT
 
+        content = model.SerializeToString()
         try:
-            read_onnx_bytes(model.SerializeToString(), DEFAULT, Diagnostics())
+            if has_sequences(*value_types(content)):
+                check_operators_of(content)
+            else:
+                read_onnx_bytes(content, DEFAULT, Diagnostics())
         except NnefError as error:
             return _needs_values(error, model) and cls.supports_device(device)
         return cls.supports_device(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from nnefc.options.compile_config import CompileConfig
@@ -36,3 +37,31 @@ def compile_bytes(
     if isinstance(found, Graph):
         return compile_graph(found, config, origin=FromGraph(found, config))
     return DynamicModel.of(found, importing.shapes, config, None)
+
+
+def check_operators_of(content: bytes) -> None:
+    """Raise NnefError with all operators of a serialized model that are not supported."""
+    from nnefc.formats.onnx.model_file import OnnxFile
+    from nnefc.frontends.onnx.check_operators import check_operators
+    from nnefc.frontends.onnx.model import OnnxModel
+    from nnefc.frontends.onnx.tensors import TensorReader
+
+    importing = import_config("model.onnx", {})
+    diagnostics, limits = importing.diagnostics(), importing.limits
+    file = OnnxFile("the model", content)
+    check_operators(
+        OnnxModel(file.outline(), file.name, TensorReader(file, limits), limits), diagnostics
+    )
+    diagnostics.raise_errors()
+
+
+def lengths_of_results(content: bytes, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The lengths of the results of a serialized model that are sequences, by name.
+
+    Others have the numbers of `frontends.onnx.sequences.length_of`.  Raises NnefError.
+    """
+    from nnefc.frontends.onnx.read_model import read_onnx
+
+    importing = import_config("model.onnx", {"shapes": shapes})
+    source = read_onnx("the model", importing.limits, importing.diagnostics(), content=content)
+    return source.lengths_of_results(importing.shapes)

@@ -10,11 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.formats.files import map_file, open_regular
+from nnefc.formats.onnx.value_types import ValueType, value_types
+from nnefc.formats.onnx.wire_format import WireError
+from nnefc.formats.paths import is_onnx
+from nnefc.onnx.call_values import given_values, has_sequences, returned_value
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnefc.onnx.specialized_models import SpecializedModels
     from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.run.model_interface import Model
 
@@ -97,9 +103,6 @@ class InferenceSession:
         NnefError: With all errors of the model; `input/argument` for another provider.
     """
 
-    model: Model
-    """The compiled model."""
-
     def __init__(
         self,
         path_or_bytes: str | os.PathLike[str] | bytes,
@@ -112,25 +115,50 @@ class InferenceSession:
         self._options = sess_options or SessionOptions()
         threads = self._options.intra_op_num_threads or None
         symbols = self._options.free_dimensions
-        if isinstance(path_or_bytes, bytes):
+        self._inputs, self._outputs = _value_types(path_or_bytes)
+        self._specialized: SpecializedModels | None = None
+        if has_sequences(self._inputs, self._outputs):
+            from nnefc.onnx.specialized_models import SpecializedModels, whole_model
+
+            self._specialized = SpecializedModels(whole_model(path_or_bytes), threads)
+        elif isinstance(path_or_bytes, bytes):
             from nnefc.onnx.compile_bytes import compile_bytes
 
-            self.model = compile_bytes(path_or_bytes, threads, symbols=symbols)
+            self._model = compile_bytes(path_or_bytes, threads, symbols=symbols)
         else:
             from nnefc.api.compile import compile
 
-            self.model = compile(path_or_bytes, threads=threads, symbols=symbols)
+            self._model = compile(path_or_bytes, threads=threads, symbols=symbols)
+
+    @property
+    def model(self) -> Model:
+        """The compiled model.
+
+        Raises NnefError `input/argument` if inputs or outputs are sequences or optionals: such a
+        model is compiled for the lengths of each call.
+        """
+        if self._specialized is not None:
+            raise NnefError(
+                [Diagnostic("input/argument", "a model with sequences is compiled for each length")]
+            )
+        return self._model
 
     def get_inputs(self) -> list[NodeArg]:
-        """Names, shapes and types of the inputs, in order."""
-        return [
-            _argument(spec, _symbolic(self.model, "input_shapes")) for spec in self.model.inputs
-        ]
+        """Names, shapes and types of the inputs, in order.
+
+        The shapes are empty if an input or output is a sequence or an optional.
+        """
+        if self._specialized is not None:
+            return [NodeArg(name, [], str(type_)) for name, type_ in self._inputs.items()]
+        shapes = _symbolic(self._model, "input_shapes")
+        return [_argument(spec, shapes, self._inputs) for spec in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
-        """Names, shapes and types of the outputs, in order."""
-        shapes = _symbolic(self.model, "output_shapes")
-        return [_argument(spec, shapes) for spec in self.model.outputs]
+        """Names, shapes and types of the outputs, in order, as `get_inputs` has them."""
+        if self._specialized is not None:
+            return [NodeArg(name, [], str(type_)) for name, type_ in self._outputs.items()]
+        shapes = _symbolic(self._model, "output_shapes")
+        return [_argument(spec, shapes, self._outputs) for spec in self._model.outputs]
 
     def get_providers(self) -> list[str]:
         """`["CPUExecutionProvider"]`."""
@@ -150,17 +178,19 @@ class InferenceSession:
 
         Args:
             output_names: The outputs to return, in this order; None or empty: all of them.
-            input_feed: An array for each input.
+            input_feed: An array for each input, a list of arrays for a sequence, None for an
+                optional without an element; arrays of `ml_dtypes` for float8 and the like.
             run_options: No effect.
 
         Returns:
-            The arrays of the outputs.
+            The arrays of the outputs, lists of arrays and None, in the same form.
 
         Raises:
             NnefError: `input/...` with all errors of the arrays; `input/argument` for an output
                 that the model does not have.
         """
-        results = self.model.run(input_feed)
+        model = self._specialized or self._model
+        results = model.run(given_values(input_feed, self._inputs))
         wanted = list(results) if not output_names else list(output_names)
         if unknown := [name for name in wanted if name not in results]:
             listed = ", ".join(results)
@@ -168,7 +198,7 @@ class InferenceSession:
                 Diagnostic("input/argument", f"there is no output '{name}'; there are {listed}")
                 for name in unknown
             )
-        return [results[name] for name in wanted]
+        return [returned_value(results[name], self._outputs.get(name)) for name in wanted]
 
 
 def _check_providers(providers: Sequence[str | tuple[str, Mapping[str, Any]]]) -> None:
@@ -191,8 +221,27 @@ def _symbolic(model: Model, name: str) -> Mapping[str, Sequence[str]]:
     return {each.name: each.extents for each in found}
 
 
-def _argument(spec: TensorSpec, shapes: Mapping[str, Sequence[str]]) -> NodeArg:
+def _argument(
+    spec: TensorSpec, shapes: Mapping[str, Sequence[str]], types: Mapping[str, ValueType]
+) -> NodeArg:
     written = shapes.get(spec.name, [str(extent) for extent in spec.shape])
     extents = [int(text) if text.isdecimal() else text for text in written]
     known = [None if extent in ("?", "-1") else extent for extent in extents]
-    return NodeArg(spec.name, known, f"tensor({_TYPES.get(spec.dtype.name, spec.dtype.name)})")
+    type_ = types.get(spec.name)
+    text = str(type_) if type_ else f"tensor({_TYPES.get(spec.dtype.name, spec.dtype.name)})"
+    return NodeArg(spec.name, known, text)
+
+
+def _value_types(
+    path_or_bytes: str | os.PathLike[str] | bytes,
+) -> tuple[Mapping[str, ValueType], Mapping[str, ValueType]]:
+    """The types of the inputs and outputs of an ONNX model; empty if they cannot be read."""
+    try:
+        if isinstance(path_or_bytes, bytes):
+            return value_types(path_or_bytes)
+        if is_onnx(path_or_bytes):
+            with open_regular(path_or_bytes, "container/file") as file:
+                return value_types(map_file(file) or file.read())
+    except (WireError, UnicodeDecodeError, OSError):
+        pass  # the front end reports the error
+    return {}, {}

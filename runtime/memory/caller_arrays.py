@@ -118,10 +118,13 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
                 f"{what} {spec.name!r} has the bytes of its items swapped ({array.dtype.str})",
                 hint=make if target else _how_to_convert(repr(spec.dtype.str)),
             )
+        hint = _how_to_convert(f"numpy.{_numpy_name(spec.dtype)}")
+        if array.dtype.isbuiltin == 2 and array.dtype.itemsize == spec.dtype.itemsize == 1:
+            hint = "pass the bytes of its items: x.view(numpy.uint8)"  # float8 and the like
         return Diagnostic(
             "input/dtype",
             f"{what} {spec.name!r} is {array.dtype}, expected {spec.dtype}",
-            hint=make if target else _how_to_convert(f"numpy.{_numpy_name(spec.dtype)}"),
+            hint=make if target else hint,
         )
     hints = {
         "input": "a model is compiled for fixed shapes: compile the document with "

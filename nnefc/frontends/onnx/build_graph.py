@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
@@ -16,17 +17,43 @@ from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.values import EmptyTensor, OperatorError, operand
 from nnefc.frontends.onnx.evaluate import GraphEvaluator
 from nnefc.frontends.onnx.model import OnnxModel
+from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
+from nnefc.frontends.onnx.narrow_types import NarrowTensor, is_narrow
 from nnefc.frontends.onnx.node import BROKEN, Scope
 from nnefc.frontends.onnx.sequences import NoElement, TensorSequence
-from nnefc.frontends.onnx.signature import inputs_of, tensor_type_of
-from nnefc.frontends.onnx.tensors import dtype_of
+from nnefc.frontends.onnx.signature import inputs_of, interface_type, tensor_type_of
+from nnefc.frontends.onnx.tensors import StorageTensor
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import how_to_raise, room_for_recursion
 from nnefc.support.wording import wording
 
 
-def build_graph(
+@dataclass(frozen=True, slots=True)
+class EvaluatedModel:
+    """A model whose nodes are evaluated."""
+
+    model: OnnxModel
+    evaluator: GraphEvaluator
+    scope: Scope
+    diagnostics: Diagnostics
+
+    @property
+    def results(self) -> list[tuple[str, Any]]:
+        """The names and values of the results; None for those that nothing computes."""
+        names = (each.name for each in self.model.graph.output)
+        return [(name, self.scope.find(name)) for name in names]
+
+    def graph(self) -> Graph:
+        """The graph with its results; raises NnefError with all errors of these."""
+        graph = self.evaluator.root
+        self.evaluator.states.add_inputs(graph)
+        _add_outputs(self)
+        self.diagnostics.raise_errors()
+        return graph
+
+
+def evaluate_model(
     model: OnnxModel,
     signature: Signature,
     shapes: Mapping[str, Sequence[int]],
@@ -35,8 +62,8 @@ def build_graph(
     names: VariableNames,
     states: GraphStates,
     diagnostics: Diagnostics,
-) -> Graph:
-    """The graph of a model for input `shapes` by name; raises NnefError with all errors.
+) -> EvaluatedModel:
+    """Evaluate a model for input `shapes` by name; raises NnefError with all errors.
 
     Args:
         model: The model.
@@ -67,10 +94,7 @@ def build_graph(
     except RecursionError:
         diagnostics.error("limit/recursion", "functions nest too deeply", model.place)
     diagnostics.raise_errors()
-    states.add_inputs(graph)
-    _add_outputs(model, evaluator, scope, diagnostics)
-    diagnostics.raise_errors()
-    return graph
+    return EvaluatedModel(model, evaluator, scope, diagnostics)
 
 
 def _add_inputs(
@@ -89,7 +113,7 @@ def _add_inputs(
         known = declared.get(each.name)
         tensor = tensor_type_of(each)
         assert tensor is not None
-        dtype = known.dtype if known else dtype_of(tensor.elem_type)
+        dtype = known.dtype if known else interface_type(tensor.elem_type)
         if dims is None and known is not None:
             try:
                 dims = [extent_of(extent, values) for extent in known.extents]
@@ -108,45 +132,45 @@ def _add_inputs(
             diagnostics.error("input/shape", message, model.place, hint=hint)
             continue
         try:
-            _add_input(each.name, dtype or DType.FLOAT32, tuple(dims), evaluator, scope)
+            type_ = TensorType(dtype or DType.FLOAT32, tuple(dims))
+            _add_input(each.name, type_, tensor.elem_type, evaluator, scope)
         except OperatorError as wrong:
             diagnostics.error(wrong.rule, wrong.message, model.place, hint=wrong.hint)
 
 
 def _add_input(
-    name: str, dtype: DType, dims: tuple[int, ...], evaluator: GraphEvaluator, scope: Scope
+    name: str, type_: TensorType, elem_type: int, evaluator: GraphEvaluator, scope: Scope
 ) -> None:
     """Add one input; raises OperatorError for extents, rank or size that are not allowed."""
     if name in scope.values:
         raise OperatorError("onnx/name", f"input '{name}' is declared twice")
-    type_ = TensorType(dtype, dims)
     check_input(name, type_, evaluator.model.limits)
     value = evaluator.make.graph.add_input(type_, evaluator.free_name(name))
-    scope.values[name] = EmptyTensor(type_) if 0 in dims else value
+    items = EmptyTensor(type_) if 0 in type_.dims else value
+    is_bytes = is_narrow(elem_type)
+    scope.values[name] = from_bytes(evaluator.make, items, elem_type) if is_bytes else items
 
 
-def _add_outputs(
-    model: OnnxModel, evaluator: GraphEvaluator, scope: Scope, diagnostics: Diagnostics
-) -> None:
+def _add_outputs(evaluated: EvaluatedModel) -> None:
     """Add the results as outputs of the graph; reports those that are missing or no tensors."""
-    make = evaluator.make
-    for output in model.graph.output:
-        value: Any = scope.find(output.name)
+    model, diagnostics = evaluated.model, evaluated.diagnostics
+    make = evaluated.evaluator.make
+    for name, value in evaluated.results:
         if value is None:
-            message = f"nothing computes the output '{output.name}'"
+            message = f"nothing computes the output '{name}'"
             diagnostics.error("onnx/name", message, model.place)
         elif isinstance(value, TensorSequence | NoElement):
-            message = f"output '{output.name}' is {value!r}"
-            hint = (
-                "outputs are tensors; ConcatFromSequence and SequenceAt make tensors of sequences"
-            )
+            message = f"output '{name}' is {value!r}"
+            hint = "nnefc.onnx.InferenceSession and nnefc.onnx.backend return lists, or None"
             diagnostics.error("onnx/unsupported", message, model.place, hint=hint)
         elif value is not BROKEN:
             try:
+                if isinstance(value, NarrowTensor | StorageTensor):
+                    value = bytes_of(make, value)
                 result: Value = make.value(operand(value), may_be_empty=True)
-                add_output(make.graph, result, output.name)
+                add_output(make.graph, result, name)
             except OperatorError as wrong:
-                message = f"output '{output.name}': {wrong.message}"
+                message = f"output '{name}': {wrong.message}"
                 diagnostics.error(wrong.rule, message, model.place, hint=wrong.hint)
-    evaluator.states.add_outputs(make)
+    evaluated.evaluator.states.add_outputs(make)
     add_counts(make)

@@ -27,11 +27,12 @@ class NarrowTensor:
     """A tensor of a type that the IR lacks.
 
     `items`: its values, which their type (float32, int8, uint8) holds exactly; `elem_type`: a
-    `TensorProto.DataType`.
+    `TensorProto.DataType`; `stored`: the bytes of an input, which has NaN of several bit patterns.
     """
 
     items: Operand
     elem_type: int
+    stored: Operand | None = None
 
     @property
     def wrong(self) -> OperatorError:
@@ -113,7 +114,7 @@ def narrowed(
 ) -> StorageTensor | NarrowTensor:
     """Numbers cast to a narrow type; `round_mode` matters for powers of two (float8e8m0)."""
     if elem_type in INTEGER_BITS:
-        return stored(_wrapped(make, x, elem_type), elem_type)
+        return stored(integers_of_bits(make, x, elem_type), elem_type)
     if x.type.dtype is not DType.FLOAT64:
         x = make.cast(x, DType.FLOAT32)
     if elem_type == _POWERS:
@@ -123,8 +124,8 @@ def narrowed(
     return stored(make.cast(items, DType.FLOAT32), elem_type)
 
 
-def _wrapped(make: OpBuilder, x: Operand, elem_type: int) -> Operand:
-    """The lowest bits of integers; other numbers are truncated first."""
+def integers_of_bits(make: OpBuilder, x: Operand, elem_type: int) -> Operand:
+    """The integers of a narrow type with the lowest bits of x; reals are truncated first."""
     bits, wide = INTEGER_BITS[elem_type]
     whole = make.cast(x, DType.INT64)
     low = make("bitand", whole, constant(whole, (1 << bits) - 1))
@@ -137,7 +138,7 @@ def _wrapped(make: OpBuilder, x: Operand, elem_type: int) -> Operand:
 def _rounded(make: OpBuilder, x: Operand, kind: NarrowFloat, saturate: bool) -> Operand:
     """Numbers rounded to the nearest of a format, ties to even."""
     size = make("abs", x)
-    step = _unit(make, size, kind.least, kind.least + 16 if kind.digits > 2 else 17, kind.digits)
+    step, _ = scale_of(make, size, kind)
     near = make("mul", make("round_even", make("div", x, step)), step)
     most = constant(x, kind.most)
     if saturate or not kind.has_nan:
@@ -147,19 +148,34 @@ def _rounded(make: OpBuilder, x: Operand, kind: NarrowFloat, saturate: bool) -> 
     return make("select", is_beyond, make("mul", make("sign", x), beyond), near)
 
 
-def _unit(make: OpBuilder, size: Operand, least: int, most: int, digits: int) -> Operand:
-    """The distance of neighbours: 2^(e - digits), with e from `least` to `most` for each number.
+def scale_of(make: OpBuilder, size: Operand, kind: NarrowFloat) -> tuple[Operand, Operand]:
+    """The distance of neighbours at absolute values `size`, and the exponents e - `kind.least`."""
+    most = kind.least + 16 if kind.digits > 2 else 17
+    return _scale(make, size, kind.least, most, kind.digits)
+
+
+def scale_of_power(make: OpBuilder, size: Operand) -> tuple[Operand, Operand]:
+    """The next power of two of float8e8m0 below float64 numbers, and its exponent, from 0."""
+    return _scale(make, size, _LOWEST_POWER, _HIGHEST_POWER, 0)
+
+
+def _scale(
+    make: OpBuilder, size: Operand, least: int, most: int, digits: int
+) -> tuple[Operand, Operand]:
+    """2^(e - digits), with e from `least` to `most` for each number, and e - least.
 
     e is found bit by bit, by comparisons and multiplications with powers of two, which are exact.
     """
     rest = make("mul", make("max", size, constant(size, 2.0**least)), constant(size, 2.0**-least))
     unit: Operand = constant(size, 2.0 ** (least - digits))
+    exponent: Operand = constant(size, 0)
     for bit in reversed(range((most - least).bit_length())):
         power = 1 << bit
         is_large = make("ge", rest, constant(size, 2.0**power))
         rest = make("select", is_large, make("mul", rest, constant(size, 2.0**-power)), rest)
         unit = make("select", is_large, make("mul", unit, constant(size, 2.0**power)), unit)
-    return unit
+        exponent = make("select", is_large, make("add", exponent, power), exponent)
+    return unit, exponent
 
 
 def _rounded_to_powers(make: OpBuilder, x: Operand, saturate: bool, round_mode: str) -> Operand:
@@ -168,7 +184,7 @@ def _rounded_to_powers(make: OpBuilder, x: Operand, saturate: bool, round_mode: 
         message = f"round_mode is 'up', 'down' or 'nearest', not {round_mode!r}"
         raise OperatorError("onnx/arguments", message)
     wide = make("abs", make.cast(x, DType.FLOAT64))
-    power = _unit(make, wide, _LOWEST_POWER - 1, _HIGHEST_POWER + 1, 0)
+    power, _ = _scale(make, wide, _LOWEST_POWER - 1, _HIGHEST_POWER + 1, 0)
     if round_mode != "down":
         factor = constant(wide, 1 if round_mode == "up" else 1.5)
         compare = "gt" if round_mode == "up" else "ge"

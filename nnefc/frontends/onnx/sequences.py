@@ -42,6 +42,16 @@ class NoElement:
 
 NO_ELEMENT: Final = NoElement()
 
+TENSOR: Final = -1
+NOTHING: Final = -2
+
+
+def length_of(value: Any) -> int:
+    """The number of items of a sequence; `TENSOR`, or `NOTHING` for an absent element."""
+    if isinstance(value, TensorSequence):
+        return len(value.items)
+    return NOTHING if value is NO_ELEMENT else TENSOR
+
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Operand]:
     """The tensors in values, which may be sequences; raises OperatorError for others."""

@@ -10,7 +10,9 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 from nnefc.frontends.common.extents import NoValue, depth, extent_of, names_of
 from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.frontends.onnx.model import OnnxModel
+from nnefc.frontends.onnx.narrow_types import is_narrow
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
+from nnefc.ir import DType
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse_expression
@@ -19,6 +21,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SUM: Final = re.compile(r"[\w\s()+*/-]{1,200}", re.ASCII)
 """Texts that may be expressions of symbols, such as `past + 1`."""
 _MAX_DEPTH: Final = 20
+_HINT: Final = "inputs are tensors of numbers or booleans"
 
 
 def inputs_of(model: OnnxModel) -> list[ValueInfoProto]:
@@ -37,12 +40,14 @@ def signature_of(model: OnnxModel, diagnostics: Diagnostics) -> Signature:
         tensor = tensor_type_of(each)
         if tensor is None:
             kind = (each.type.WhichOneof("value") or "unknown").removesuffix("_type")
-            _refuse(model, each, f"is of type {kind}", diagnostics)
+            is_list = kind in ("sequence", "optional")
+            hint = "nnefc.onnx.InferenceSession and nnefc.onnx.backend take lists, or None"
+            _refuse(model, each, f"is of type {kind}", diagnostics, hint if is_list else _HINT)
             continue
-        dtype = dtype_of(tensor.elem_type)
+        dtype = interface_type(tensor.elem_type)
         if dtype is None:
             name = type_name(tensor.elem_type)
-            _refuse(model, each, f"holds items of type {name}", diagnostics)
+            _refuse(model, each, f"holds items of type {name}", diagnostics, _HINT)
             continue
         if tensor.HasField("shape"):
             extents = tuple(
@@ -50,6 +55,11 @@ def signature_of(model: OnnxModel, diagnostics: Diagnostics) -> Signature:
             )
             symbolic.append(SymbolicInput(each.name, model.place, extents, dtype))
     return Signature(tuple(symbolic))
+
+
+def interface_type(elem_type: int) -> DType | None:
+    """The item type of an input or a result: bytes for one that the IR lacks; None: refused."""
+    return DType.UINT8 if is_narrow(elem_type) else dtype_of(elem_type)
 
 
 def tensor_type_of(each: ValueInfoProto) -> TypeProto.Tensor | None:
@@ -63,9 +73,10 @@ def tensor_type_of(each: ValueInfoProto) -> TypeProto.Tensor | None:
     return type_.tensor_type if type_.WhichOneof("value") == "tensor_type" else None
 
 
-def _refuse(model: OnnxModel, each: ValueInfoProto, what: str, diagnostics: Diagnostics) -> None:
+def _refuse(
+    model: OnnxModel, each: ValueInfoProto, what: str, diagnostics: Diagnostics, hint: str
+) -> None:
     message = f"input '{each.name}' {what}"
-    hint = "inputs are tensors of numbers or booleans"
     diagnostics.error("onnx/unsupported", message, model.place, hint=hint)
 
 

@@ -13,8 +13,9 @@ from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.symbolic_source import SymbolicSource
 from nnefc.frontends.common.values import Array, OperatorError
-from nnefc.frontends.onnx.build_graph import build_graph
+from nnefc.frontends.onnx.build_graph import evaluate_model
 from nnefc.frontends.onnx.model import OnnxModel
+from nnefc.frontends.onnx.sequences import length_of
 from nnefc.frontends.onnx.signature import inputs_of
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostics, NnefError
@@ -104,10 +105,27 @@ class OnnxSource(SymbolicSource):
         diagnostics = diagnostics or Diagnostics(limit=self.model.limits.errors)
         self.require_inputs(shapes)
         stored = GraphStates(states or {})
-        graph = build_graph(
+        evaluated = evaluate_model(
             self.model, self.signature, shapes, self.given, lifted, self._names, stored, diagnostics
         )
+        graph = evaluated.graph()
         for name, variable in graph.variables.items():
             if variable.data is not None and self.model.tensors.has_no_data(variable.data):
                 graph.variables[name] = replace(variable, data=None)
         return graph
+
+    def lengths_of_results(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """`sequences.length_of` of each result for input `shapes`; raises NnefError."""
+        diagnostics = Diagnostics(limit=self.model.limits.errors)
+        self.require_inputs(shapes)
+        evaluated = evaluate_model(
+            self.model,
+            self.signature,
+            shapes,
+            self.given,
+            None,
+            VariableNames(),
+            GraphStates({}),
+            diagnostics,
+        )
+        return {name: length_of(value) for name, value in evaluated.results}

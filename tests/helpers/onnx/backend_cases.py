@@ -95,7 +95,7 @@ def _generated() -> Iterator[BackendCase]:
 def _stored() -> Iterator[BackendCase]:
     for kind in FOLDERS:
         for folder in sorted((DATA / kind).iterdir()):
-            model = onnx.load(folder / "model.onnx")
+            model = ModelProto.FromString((folder / "model.onnx").read_bytes())
             graph, data_sets = model.graph, sorted(folder.glob("test_data_set_*"))
             data = tuple(
                 (_files(each, "input", graph.input), _files(each, "output", graph.output))
@@ -106,7 +106,7 @@ def _stored() -> Iterator[BackendCase]:
 
 def _light() -> Iterator[BackendCase]:
     for file in sorted((DATA / LIGHT).glob("*.onnx")):
-        model = onnx.load(file)
+        model = ModelProto.FromString(file.read_bytes())
         expected = _array_in(file.with_name(f"{file.stem}_output_0.pb"), model.graph.output[0].type)
         stored = {each.name for each in model.graph.initializer}
         (given,) = (each for each in model.graph.input if each.name not in stored)

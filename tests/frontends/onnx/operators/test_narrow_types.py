@@ -9,11 +9,9 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for, reference_results
 
 FLOATS = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ")
@@ -94,15 +92,3 @@ def test_integers_keep_their_lowest_bits(name: str, known: bool) -> None:
         low = np.where(low >> (bits - 1), low - (1 << bits), low)
     actual = there_and_back(x, getattr(TensorProto, name), known)
     np.testing.assert_array_equal(actual, low.astype(np.float32))
-
-
-def test_a_narrow_result_is_refused() -> None:
-    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E5M2)
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT8E5M2, [3])
-    model: onnx.ModelProto = helper.make_model(helper.make_graph([node], "cast", [x], [y]))
-    with pytest.raises(NnefError) as caught:
-        graph_for(model, [np.zeros(3, np.float32)])
-    (error,) = caught.value.errors
-    assert error.rule == "onnx/unsupported"
-    assert "FLOAT8E5M2" in error.message

@@ -46,9 +46,3 @@ def test_positions_outside_of_a_sequence_are_errors() -> None:
     }"""
     with pytest.raises(NnefError, match="position 2 is not in a sequence of 2 items"):
         graph_for(parsed(text), [reals(2)])
-
-
-def test_sequences_cannot_be_results() -> None:
-    text = "(float[2] x) => (seq(float[2]) y) { y = SequenceConstruct (x, x) }"
-    with pytest.raises(NnefError, match=r"'y' is a sequence of 2 items.*onnx/unsupported"):
-        graph_for(parsed(text), [reals(2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from onnx import TensorProto, helper
@@ -15,6 +16,7 @@ from nnefc.frontends.common.values import (
     StringTensor,
     operand,
 )
+from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
 from nnefc.frontends.onnx.narrow_types import NarrowTensor, is_narrow, narrowed, values_of
 from nnefc.frontends.onnx.registry import operator
 from nnefc.frontends.onnx.tensors import StorageTensor, dtype_of, type_name
@@ -116,19 +118,32 @@ def _refused(name: str) -> OperatorError:
 
 
 @operator("BitCast", since=26)
-def bit_cast(make: OpBuilder, input: Operand, *, to: int) -> Any:
+def bit_cast(make: OpBuilder, input: Any, *, to: int) -> Any:
     """The bits of the items as another type of the same width.
 
     Bits of real numbers that a run computes are not accessible.
     """
-    before, after = input.type.dtype, dtype_of(to)
+    given = elem_type_of(input)
+    if _bits_of(given) != _bits_of(to):
+        message = f"{type_name(given)} and {type_name(to)} have different widths"
+        raise OperatorError("onnx/type", message)
+    is_narrow_input = isinstance(input, StorageTensor | NarrowTensor)
+    x = bytes_of(make, input) if is_narrow_input else operand(input)
+    if is_narrow(to):
+        return from_bytes(make, make.cast(x, DType.UINT8), to)
+    before, after = x.type.dtype, dtype_of(to)
     if after is None:
         raise OperatorError("onnx/unsupported", f"items of type {type_name(to)}")
-    if before.itemsize != after.itemsize:
-        raise OperatorError("argument/bit_cast", f"{before} and {after} have different widths")
-    if isinstance(input, KnownTensor) and not input.is_symbolic:
-        return KnownTensor(input.array.view(after.numpy), after)
+    if isinstance(x, KnownTensor) and not x.is_symbolic:
+        return KnownTensor(x.array.view(after.numpy), after)
     if before is not after and (before.is_float or after.is_float or after is DType.BOOL):
         message = f"the bits of {before} as {after}, of a tensor that is computed by a run"
         raise OperatorError("onnx/unsupported", message)
-    return make.cast(input, after)
+    return make.cast(x, after)
+
+
+def _bits_of(elem_type: int) -> int:
+    """The width of an item type."""
+    if is_narrow(elem_type):
+        return int(re.findall(r"\d+", type_name(elem_type))[0])
+    return helper.tensor_dtype_to_np_dtype(elem_type).itemsize * 8
