@@ -68,7 +68,7 @@ def compile(
     Raises:
         NnefError: With all errors.
     """
-    check_names("compile", options, IMPORT_OPTIONS)
+    check_names(compile, options, IMPORT_OPTIONS)
     config = CompileConfig.of(threads, accuracy, check_indices=check_indices, tuned=tuned)
     check_environment()
     check_progress(progress)

@@ -47,7 +47,7 @@ def import_model(
     Raises:
         NnefError: With all errors.  Warnings are issued as `NnefWarning`.
     """
-    check_names("import_model", options, IMPORT_OPTIONS)
+    check_names(import_model, options, IMPORT_OPTIONS)
     check_flags(strict=strict)
     check_progress(progress)
     config = import_config(source, options, strict=strict, load_data=load_data)

@@ -38,7 +38,7 @@ def tune(
     Raises:
         NnefError: As `compile` does.
     """
-    check_names("tune", options, IMPORT_OPTIONS)
+    check_names(tune, options, IMPORT_OPTIONS)
     count = check_threads(threads)
     check_progress(progress)
     check_flags(strict=strict)

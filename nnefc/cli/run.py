@@ -170,7 +170,7 @@ def _print_outputs(results: Mapping[str, Array]) -> None:
             *("" if facts[key] is None else f"{facts[key]:.6g}" for key in RANGE),
             _values(array),
         )
-    print_table(console(), view)
+    print_table(console(), view, optional=["mean", "type", "min", "max"])
 
 
 def _save(compiled: Model, path: Path) -> None:

@@ -74,13 +74,17 @@ def _is_bool(value: object) -> bool:
     return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
 
 
-def check_names(function: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError, as Python does, for keyword arguments that a function does not take."""
+def check_names(function: Callable[..., Any], names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise TypeError, as Python does, for keyword arguments that a function does not take.
+
+    `known`: names that its `**` parameter accepts.
+    """
+    known = [*(function.__kwdefaults__ or ()), *known]
     for name in names:
         if name not in known:
             hint = "; shapes={'input': (8, 3, 224, 224)} sets it" if name == "batch" else ""
             raise TypeError(
-                f"{function}() got an unexpected keyword argument {name!r}: "
+                f"{function.__name__}() got an unexpected keyword argument {name!r}: "
                 f"options are {', '.join(known)}{hint}"
             )
 

@@ -78,7 +78,7 @@ def export(
     axes, values = check_axes(dynamic_axes, dict(zip(names, map(_shape, tensors), strict=True)))
     asserted = check_assertions(assertions, axes, values)
     known = signature(to_nnef.TractNNEF).parameters
-    check_names("export", target, [name for name in known if name not in _OWN_OPTIONS])
+    check_names(export, target, [name for name in known if name not in _OWN_OPTIONS])
     with preserve_module(module), tempfile.TemporaryDirectory() as folder:
         module.eval()
         result_names = _result_names(module, tensors, output_names)

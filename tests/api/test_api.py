@@ -44,7 +44,7 @@ def test_compile_accepts_the_options_of_import(document: Path) -> None:
 
 def test_unknown_options(document: Path) -> None:
     with pytest.raises(
-        TypeError, match=r"compile\(\) got .* 'shapse': options are shapes, symbols"
+        TypeError, match=r"compile\(\) got .* 'shapse': options are threads, .* shapes, symbols"
     ):
         nnefc.compile(document, shapse={})  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"import_model\(\) .* 'batch': .*; shapes={'input'"):

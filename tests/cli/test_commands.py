@@ -6,6 +6,9 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -279,3 +282,49 @@ def test_narrow_terminals_leave_out_columns_and_shorten_names() -> None:
     assert "show: kernel, share" in shown(40)
     assert "/encoder…n/output" in " ".join(shown(30).split())
     assert "1,234 us" in shown(30)
+
+
+@pytest.mark.slow
+def test_tables_fit_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    """Names may be shortened there, and columns left out; in a pipe everything is shown."""
+    layer = "encoder_layers_11_attention_self_output_dense_projection"
+    path = tmp_path / "graph.nnef"
+    text = SMALL.replace("conv1", f"{layer}_{'x' * 40}").replace("relu1", f"{layer}_activated")
+    path.write_text(text.replace("conv/", f"{layer}/"))
+    artifact = tmp_path / "net.nnefc"
+    common = (str(path), "--random-weights", "1")
+    command = [sys.executable, "-m", "nnefc"]
+    subprocess.run([*command, "compile", *common, "-o", artifact], check=True, capture_output=True)
+    for arguments in (
+        ("run", *common, "--random-inputs", "1"),
+        ("inspect", str(artifact), "--weights"),
+        ("compare", *common, "--all"),
+        ("profile", *common, "--duration", "0.01"),
+        ("compile", *common, "--plan", "--explain"),
+    ):
+        lines = _in_terminal([*command, *arguments])
+        assert any("─" in line for line in lines), lines
+        assert max(map(len, lines)) <= 80, lines
+    piped = subprocess.run(
+        [*command, "compare", *common, "--all"], check=True, capture_output=True, text=True
+    )
+    assert f"{layer}_{'x' * 40}" in piped.stdout
+
+
+def _in_terminal(command: list[str]) -> list[str]:
+    """The lines that a command prints to a terminal of 80 columns, without progress bars."""
+    import pty
+
+    main, end = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+    with subprocess.Popen(command, stdout=end, stderr=subprocess.PIPE, env=environment) as process:
+        os.close(end)
+        text = b""
+        with suppress(OSError):  # the terminal is gone at the end
+            while part := os.read(main, 1 << 16):
+                text += part
+        os.close(main)
+        assert process.stderr is not None
+        error = process.stderr.read().decode()
+    assert process.returncode == 0, error
+    return text.decode().splitlines()

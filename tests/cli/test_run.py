@@ -146,12 +146,41 @@ def test_run_reports_conversions_of_pictures(cli: Cli, tmp_path: Path) -> None:
 
 def test_run_reports_conversions_of_types(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
-    for dtype, notes in (("float32", 0), ("float64", 1), ("uint8", 1), ("int8", 1)):
+    for dtype, notes in (("float32", 0), ("float64", 1), ("uint8", 1), ("bool", 1)):
         np.save(path, np.zeros((1, 1, 8, 8), dtype))
         result = cli("run", DIGITS, "-i", path)
         assert result.status == 0
         assert result.err.count(f"converted from {dtype} to float32") == notes
         assert len(result.err.splitlines()) == notes
+
+
+@pytest.mark.parametrize(
+    ("values", "fits"),
+    [
+        (np.array([0.0, 2.0, -128.0]), True),
+        (np.array([True, False, True]), True),
+        (np.array([0.0, 0.5, 1.0]), False),
+        (np.array([0.0, 128.0, 1.0]), False),
+        (np.array([0.0, np.nan, np.inf]), False),
+        (np.array([0, -129, 1]), False),
+        (np.array([0, 1, 1j]), False),
+    ],
+)
+def test_arrays_become_integers_if_no_value_changes(
+    cli: Cli, tmp_path: Path, values: np.ndarray[Any, Any], fits: bool
+) -> None:
+    path, x = tmp_path / "graph.nnef", tmp_path / "x.npy"
+    path.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\ngraph net( x ) -> ( y )\n{\n"
+        "    x = tract_core_external(shape = [3], datum_type = 'i8');\n    y = x + 0;\n}\n"
+    )
+    np.save(x, values)
+    result = cli("run", path, "-i", x, "-o", tmp_path / "y.npy")
+    assert result.status == (0 if fits else 1)
+    if fits:
+        np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), values)
+    else:
+        assert f"input 'x' is {values.dtype}, expected int8" in result.err
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def _print_variables(out: Console, variables: list[dict[str, Any]]) -> None:
         zeros = str(row.get("zeros", ""))
         cells = (row["name"], shape_text(row), row["dtype"], f"{row['parameters']:,}")
         view.add_row(*cells, *numbers, zeros)
-    print_table(out, view)
+    print_table(out, view, optional=["items", "zeros", "std", "mean"])
 
 
 def _print_operations(out: Console, operations: list[dict[str, Any]]) -> None:

@@ -164,7 +164,7 @@ def print_targets(out: Console, targets: Sequence[Mapping[str, Any]]) -> None:
             str(target["launches"]),
             fits + target["obstacle"],
         )
-    print_table(out, view)
+    print_table(out, view, optional=["launches", "arena", "code"])
 
 
 def _processor(cpu: str) -> str:

@@ -251,13 +251,13 @@ def _standard_input(stream: TextIO | None) -> bytes:
 
 
 def _as_type(array: Array, value: Value, notes: Diagnostics) -> Array:
-    """Convert an array to the item type of an input if it is of the same kind of number.
+    """Convert an array to the item type of an input, but no reals to integers that differ.
 
     Files often hold float64 or bytes.  Other arrays are returned as they are.
     """
     dtype = value.type.dtype.numpy
     kind = "f" if value.type.dtype.is_float else dtype.kind
-    accepted = {"f": "fiu", "i": "iu", "u": "iu", "b": "iu"}
+    accepted = {"f": "fiub", "i": "iubf", "u": "iubf", "b": "iu"}
     if array.dtype == dtype or array.dtype.kind not in accepted.get(kind, ""):
         return array
     if kind in "iu" and not _holds(dtype, array):
@@ -268,11 +268,17 @@ def _as_type(array: Array, value: Value, notes: Diagnostics) -> Array:
 
 
 def _holds(dtype: np.dtype[Any], array: Array) -> bool:
-    """Whether an integer type can hold all items of an array."""
+    """Whether an integer type can hold all items of an array of numbers or bools."""
     import numpy as np
 
     bounds = np.iinfo(dtype)
-    return bool(bounds.min <= array.min() and array.max() <= bounds.max) if array.size else True
+    if not array.size or array.dtype.kind == "b":
+        return True
+    if array.dtype.kind == "f":
+        # 2 ** bits is a float, the largest integer may be none; comparisons with NaN are false
+        within = (array >= float(bounds.min)) & (array < float(bounds.max + 1))
+        return bool(within.all() and (array == np.trunc(array)).all())
+    return bool(bounds.min <= array.min() and array.max() <= bounds.max)
 
 
 def _add_known(
