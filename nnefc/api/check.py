@@ -7,7 +7,7 @@ from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.options.arguments import check_dialect
 from nnefc.options.import_config import ImportConfig, Path
-from nnefc.support.errors import Diagnostic, Diagnostics, Place
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
 
 
@@ -23,7 +23,16 @@ def check_model(
     model = read_model(source, config, diagnostics)
     if isinstance(model, Graph):
         return
-    trial = sample_graph(model, {}, diagnostics)
+    try:
+        trial = sample_graph(model, {}, diagnostics)
+    except NnefError as error:
+        if not model.value_inputs:
+            raise
+        names = ", ".join(model.value_inputs)
+        message = f"{model.name} is not checked whole: no sample values of {names}, which decide "
+        message += f"shapes, are possible: {error.errors[0].message}"
+        diagnostics.add(Diagnostic("input/trial", message, Place(str(source)), "note"))
+        return
     if trial.values:
         message = f"{model.name} is checked with {trial}: extents of its inputs are symbols"
         diagnostics.add(Diagnostic("input/trial", message, Place(str(source)), "note"))

@@ -105,8 +105,6 @@ def run(
 
         nnefc run text.nnef.tgz -i tokens.npy
 
-        nnefc run text.nnef.tgz --shape tokens=1,16 --random-inputs 1
-
         nnefc run text.nnef.tgz --symbol S=16 --random-inputs 1
     """
     if reference and save is not None:
@@ -119,7 +117,8 @@ def run(
     )
     if save is not None and isinstance(opened, ArtifactModel):
         require_suffix("--save", save)
-    arrays, random = read_inputs(opened.inputs, inputs.input, random_inputs, pictures)
+    wanted, known = opened.inputs, opened.value_arrays
+    arrays, random = read_inputs(wanted, inputs.input, random_inputs, pictures, known)
     run = opened.evaluate if reference else partial(_run_compiled, opened, threads, save)
     results = _with_valid_indices(partial(run, steps=steps), arrays, random)
     written = write_outputs(output, results) if output is not None else []

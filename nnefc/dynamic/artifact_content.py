@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.driver.targets import Task, build_targets, check_targets, serve
-from nnefc.dynamic.planner import Request, output_specs, traced_or_concrete
+from nnefc.dynamic.output_shapes import output_specs
+from nnefc.dynamic.planner import Request, traced_or_concrete
 from nnefc.formats.source_files import SourceFiles
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.artifact.build_dynamic import DynamicBuild, build_patterns
 from nnefc.runtime.artifact.write_dynamic import PortableSource, write_dynamic
 from nnefc.runtime.memory.caller_arrays import TensorSpec
+from nnefc.support import value_inputs
 from nnefc.support.limits import Limits
 from nnefc.support.memory_errors import memory_errors
 from nnefc.support.package import VERSION
@@ -129,6 +131,7 @@ def _portable(
         "random_weights": files.random_weights,
         "symbols": dict(files.symbols),
         "limits": asdict(files.limits),
+        "values": value_inputs.to_data(list(files.value_inputs.items())),
         "tensors": tensors,
     }
     facts = {
@@ -153,6 +156,7 @@ def _source_facts(
         "results": list(map(_spec, output_specs(source, fixed) if results is None else results)),
         "free": [name for name in source.free if name not in values],
         "fixed": list(fixed.items()),
+        "values": value_inputs.to_data(list(source.value_inputs.items())),
         "linear": None if linear is None else linear_shapes.to_data(linear),
         "growing": list(source.growing_axes.items()),
     }
@@ -185,6 +189,7 @@ def _files_in(artifact: DynamicArtifact) -> SourceFiles:
             {str(name): int(value) for name, value in facts["symbols"].items()},
             Limits(**facts["limits"]),
             str(facts.get("kind", "tract")),
+            value_inputs.from_data(facts.get("values", ())),
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from nnefc.dynamic.argument_shape import shape_of_argument
+from nnefc.dynamic.argument_shape import keys_of_arguments
 from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
 from nnefc.dynamic.refusals import KnownShapesOnly
 from nnefc.dynamic.session import Session
@@ -20,7 +20,7 @@ from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.run.executable import session_layout
 from nnefc.runtime.run.model_interface import Model
 from nnefc.runtime.run.signature import ordered
-from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -163,7 +163,7 @@ class DynamicModel(Model):
 
         `?` is an extent that depends on data, or on symbols in a way that is no expression.
         """
-        from nnefc.dynamic.planner import output_shapes
+        from nnefc.dynamic.output_shapes import output_shapes
         from nnefc.frontends.common.graph_source import SymbolicShape
 
         return [
@@ -210,16 +210,13 @@ class DynamicModel(Model):
         return model
 
     def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
-        """The shapes of the arguments of a call; raises NnefError for other objects."""
+        """The shapes of the arguments of a call; raises NnefError for other objects.
+
+        Items of those whose values decide shapes.
+        """
         self._check_count(len(arrays))
-        problems: list[Diagnostic] = []
-        shapes = [
-            shape_of_argument(array, name, self._descriptions, problems)
-            for array, name in zip(arrays, self.input_names, strict=True)
-        ]
-        if problems:
-            raise NnefError(problems)
-        return shapes
+        given = dict(zip(self.input_names, arrays, strict=True))
+        return keys_of_arguments(given, self._source.value_inputs, self._descriptions)
 
     def _check_count(self, count: int) -> None:
         if count != len(self.input_names):
@@ -242,7 +239,10 @@ class DynamicModel(Model):
         named = dict(zip(self.input_names, shapes, strict=True))
         for name, shape in self._shapes.items():
             if named.get(name, shape) != shape:
-                message = f"input {name!r} has shape {named[name]}, not {shape}"
+                values = self._source.value_inputs.get(name)
+                what = "has shape" if values is None else "is"
+                texts = (str(x) if values is None else values.text(x) for x in (named[name], shape))
+                message = f"input {name!r} {what} {' not '.join(texts)}"
                 raise NnefError.of("input/shape", message)
         return named
 

@@ -35,17 +35,9 @@ def completed(source: GraphSource, fixed: Shapes, shapes: Mapping[str, Shape]) -
     """
     every = {**fixed, **shapes}
     source.check(every)
-    known = source.types(source.symbol_values(every))
-    complete = {
-        name: tuple(every[name]) if name in every else known[name].dims
-        for name in source.inputs
-        if name in every or name in known
-    }
-    missing = [
-        name
-        for name in source.inputs
-        if name not in every and -1 in (known[name].dims if name in known else (-1,))
-    ]
+    known = {**source.determined(source.symbol_values(every)), **every}
+    complete = {name: tuple(known[name]) for name in source.inputs if name in known}
+    missing = [name for name in source.inputs if name not in known]
     if missing:
         described = descriptions(source, fixed)
         raise NnefError(
@@ -61,9 +53,12 @@ def completed(source: GraphSource, fixed: Shapes, shapes: Mapping[str, Shape]) -
 def descriptions(source: GraphSource, fixed: Shapes) -> dict[str, str]:
     """Descriptions of the inputs by name, with `fixed` shapes of some: `x: float32[1,S]`."""
     values = source.symbol_values(fixed)
-    extents = {each.name: ",".join(each.extents) for each in source.shapes(values)}
+    shapes = {each.name: each for each in source.shapes(values)}
     types = source.types(values)
-    return {name: f"{name}: {type_.dtype}[{extents[name]}]" for name, type_ in types.items()}
+    return {
+        name: str(shapes[name]).replace(": [", f": {type_.dtype}[", 1)
+        for name, type_ in types.items()
+    }
 
 
 def with_symbols(source: GraphSource, values: Mapping[str, int]) -> GraphSource:
@@ -116,6 +111,5 @@ def _shapes_of(
         given = ", ".join(f"{name} = {value}" for name, value in numbers.items())
         message = f"{given} gives {missing[0]!r} no value"
         raise NnefError.of("input/symbol", message, hint="give the values of all symbols")
-    if negative := [f"{name} = {value}" for name, value in numbers.items() if value < 0]:
-        raise NnefError.of("input/symbol", f"{negative[0]}: symbols are at least 0")
-    return {name: type_.dims for name, type_ in source.types({**known, **numbers}).items()}
+    source.with_symbols({**source.given, **numbers}).check(fixed)
+    return source.determined({**known, **numbers})

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.runtime.run.executable import Executable
+    from nnefc.support.value_inputs import ValueInput
 
 MAX_PLANS: Final = 64
 """Capacity of the cache for plans of one combination of shapes."""
@@ -66,6 +67,9 @@ class Source(Protocol):
     inputs: list[str]
     outputs: list[str]
     free: list[str]
+
+    @property
+    def value_inputs(self) -> Mapping[str, ValueInput]: ...
 
     @property
     def growing_axes(self) -> Mapping[str, int]: ...
@@ -285,5 +289,5 @@ def _holds_for_others(plan: SymbolicPlan, values: Sequence[int]) -> bool:
         plan.model.holds([*values[:i], other, *values[i + 1 :]])
         for i, value in enumerate(values)
         for other in (value + 1, value - 1, 2 * value, value // 2, value + 16)
-        if other > 0 and other != value
+        if (other > 0 or value <= 0) and other != value
     )

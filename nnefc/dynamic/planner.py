@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from nnefc.dynamic.output_shapes import output_specs
 from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey, Shapes
 from nnefc.runtime.plan.symbolic_executable import SymbolicExecutable
@@ -18,7 +19,6 @@ from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
-    from nnefc.frontends.common.symbolic_graph import SymbolicGraph
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.memory.weight_pool import WeightPool
@@ -70,6 +70,8 @@ class Planner:
         self.is_ready = True
         self.programs: list[tuple[Request, TracedProgram]] = []
         """The latest traced programs with their requests: files need them again."""
+        self._latest: Shapes | None = None
+        """The shapes of the latest plan."""
         self._progress = progress
         self._shared: WeightPool = WeightPool(PLAN_BYTES)
         for array in source.arrays():
@@ -82,11 +84,12 @@ class Planner:
 
     def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
         """The results, with these shapes of some inputs; -1 for extents that vary."""
-        return output_specs(self.document, shapes)
+        return output_specs(self.document, shapes, self._latest)
 
     def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """The concrete plan for these shapes; raises NnefError with all errors."""
         graph = self.document.graph(shapes, states=states)
+        self._latest = shapes
         return compile_concrete(graph, self.config, self._progress, self._shared)
 
     def trace(self, request: Request) -> SymbolicPlan:
@@ -98,6 +101,7 @@ class Planner:
         with memory_errors("compile the model"), compiling_around(self.config):
             program = traced(self.document, self.config, request)
             template = compile_template(program, self._progress, self._shared)
+        self._latest = request.shapes
         self.programs = [*self.programs, (request, program)][-MAX_PROGRAMS:]
         threads = self.config.threads
         model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)
@@ -147,13 +151,15 @@ def traced(source: GraphSource, config: CompileConfig, request: Request) -> Trac
     }
     graph = source.graph(shapes, states=lifted, lifted=inputs, capacity=capacity)
     program = lower_graph(graph, config, dynamic_shapes=True)
-    input_dims = [value.type.dims for value in graph.inputs[: len(shapes)]]
-    dims = list(chain.from_iterable([*input_dims, *lifted.values()]))
+    dims: list[Any] = []  # None for items, which are symbols all of them
+    for value, (name, shape) in zip(graph.inputs, shapes.items(), strict=False):
+        dims += [None] * len(shape) if name in source.value_inputs else value.type.dims
+    dims += chain.from_iterable(lifted.values())
     conditions = PlanConditions(
         tuple(symbols),
         ShapeKey.of(shapes, states),
         [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
-        [i for i, x in enumerate(dims) if not isinstance(x, SymInt)],
+        [i for i, x in enumerate(dims) if x is not None and not isinstance(x, SymInt)],
         tuple(symbols.values()),
         trace.is_degraded,
     )
@@ -183,7 +189,7 @@ def traced_or_concrete(
     if symbols or _change(request):
         try:
             return traced(source, config, request)
-        except Untraceable:
+        except (Untraceable, NnefError):  # NnefError: the graph below reports it
             pass
     trace = Trace()
     for value in symbols.values():
@@ -332,40 +338,3 @@ def _states_after(source: GraphSource, shapes: Shapes) -> dict[str, tuple[int, .
         for state in graph.states
         if state.output is not None
     }
-
-
-def output_specs(source: GraphSource, fixed: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
-    """The results of a document, with `fixed` shapes of some inputs; -1 for extents that vary.
-
-    Raises NnefError if no sample shapes fit.
-    """
-    symbolic = _symbolic_graph(source, fixed)
-    return tuple(
-        TensorSpec(
-            name,
-            tuple(
-                extent if text == str(extent) else -1
-                for text, extent in zip(symbolic.extents(value), value.type.dims, strict=True)
-            ),
-            value.type.dtype.numpy,
-        )
-        for name, value in zip(source.outputs, symbolic.graph.outputs)
-    )
-
-
-def output_shapes(
-    source: GraphSource, fixed: Mapping[str, Sequence[int]]
-) -> list[tuple[str, tuple[str, ...]]]:
-    """The names and extents of the results, as expressions of the symbols; `?` for others."""
-    symbolic = _symbolic_graph(source, fixed)
-    return [
-        (name, tuple("?" if text is None else text for text in symbolic.extents(value)))
-        for name, value in zip(source.outputs, symbolic.graph.outputs)
-    ]
-
-
-def _symbolic_graph(source: GraphSource, fixed: Mapping[str, Sequence[int]]) -> SymbolicGraph:
-    from nnefc.frontends.common.symbolic_graph import symbolic_graph
-    from nnefc.support.errors import Diagnostics
-
-    return symbolic_graph(source, fixed, Diagnostics())

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnefc.runtime.memory.caller_arrays import TensorSpec
+from nnefc.support import value_inputs
 from nnefc.support.fork_safe import Lazy
 from nnefc.support.item_types import numpy_type
 from nnefc.symbolic import linear_shapes
@@ -42,6 +43,8 @@ class StoredSource:
             """The shapes of inputs that the model was compiled with."""
             linear = facts["linear"]
             self._linear = None if linear is None else linear_shapes.from_data(linear)
+            self.value_inputs = value_inputs.from_data(facts.get("values", ()))
+            """The inputs whose values decide shapes, by name."""
             self._growing = {str(name): int(axis) for name, axis in facts["growing"]}
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nnefc.formats.container import Container
@@ -11,6 +12,7 @@ from nnefc.formats.paths import DOCUMENT, TENSOR_SUFFIX, CaselessIndex
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.support.errors import NnefError, Place
 from nnefc.support.limits import Limits
+from nnefc.support.value_inputs import ValueInput
 
 
 class SourceFiles(NamedTuple):
@@ -27,6 +29,8 @@ class SourceFiles(NamedTuple):
     limits: Limits
     kind: str = "tract"
     """The format of the document: "tract" or "onnx"."""
+    value_inputs: Mapping[str, ValueInput] = MappingProxyType({})
+    """The inputs whose values decide shapes, by name."""
 
 
 def container_of(files: SourceFiles) -> Container:

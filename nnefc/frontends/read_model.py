@@ -116,7 +116,8 @@ def graph_or_source(
     See `read_model` for `dynamic` and `sources`.
     """
     source.check(config.shapes)
-    if not sources and not (dynamic and source.unbound(config.shapes)):
+    is_open = source.value_inputs or source.unbound(config.shapes)
+    if not sources and not (dynamic and is_open):
         graph = source.graph(config.shapes, diagnostics)
         if not (dynamic and graph.needs_session):
             return graph
@@ -164,7 +165,8 @@ def _onnx_source(
 
     seed, needs_data = config.random_weights, config.load_data and config.require_data
     missing = NO_DATA if seed is None and not needs_data else seed
-    return read_onnx(path, config.limits, diagnostics, config.symbols, missing, content)
+    source = read_onnx(path, config.limits, diagnostics, config.symbols, missing, content)
+    return source.finding_value_inputs(config.shapes)
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

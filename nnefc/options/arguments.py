@@ -183,7 +183,7 @@ def _symbols(symbols: object, problems: list[Diagnostic]) -> dict[str, int]:
         return values
     for name, given in cast(Mapping[Any, object], symbols).items():
         value = as_integer(given)
-        if value is None or not 0 <= value < SYMBOL_LIMIT or not isinstance(name, str):
+        if value is None or abs(value) >= SYMBOL_LIMIT or not isinstance(name, str):
             expected = "whole numbers of at most 63 bits by name"
             problems.append(_wrong(f"symbols[{name!r}]", given, expected, _SYMBOLS))
         else:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from nnefc.support import value_inputs
+from nnefc.support.value_inputs import ValueInput
 
 Terms = tuple[int, tuple[tuple[str, int], ...]]
 """A constant, and the factors of symbols."""
@@ -32,6 +36,8 @@ class LinearShapes(NamedTuple):
     """A comparison that must hold if its symbols have values, and its sides."""
     known: Mapping[str, int]
     """Values of symbols that are given."""
+    items: Mapping[str, ValueInput] = MappingProxyType({})
+    """The inputs whose values decide shapes."""
 
     def solve(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int] | None:
         """The values of the symbols with these shapes of inputs, without the known ones.
@@ -39,6 +45,13 @@ class LinearShapes(NamedTuple):
         None if the shapes do not fit, or if an extent by itself determines no symbol.
         """
         values = dict(self.known)
+        for name, each in self.items.items():
+            key = shapes.get(name, ())
+            if name in shapes and each.fault(key):
+                return None
+            for symbol, item in zip(each.symbols(len(key)), key, strict=False):
+                if values.setdefault(symbol, item) != item:
+                    return None
         equations: list[tuple[Terms, int]] = []
         for name, extents in self.inputs.items():
             if name in shapes:
@@ -82,12 +95,13 @@ def _solve_one(terms: Terms, extent: int, values: dict[str, int]) -> bool:
 
 def to_data(shapes: LinearShapes) -> Any:
     """The shapes as JSON data."""
-    return [list(shapes.inputs.items()), shapes.assertions, dict(shapes.known)]
+    items = value_inputs.to_data(list(shapes.items.items()))
+    return [list(shapes.inputs.items()), shapes.assertions, dict(shapes.known), items]
 
 
 def from_data(data: Any) -> LinearShapes:
     """The shapes in JSON data; raises ValueError, TypeError or KeyError for other data."""
-    inputs, assertions, known = data
+    inputs, assertions, known, items = data
     read = [(sign, _terms(left), _terms(right)) for sign, left, right in assertions]
     if any(sign not in _COMPARISONS for sign, _, _ in read):
         raise ValueError("an unknown comparison")
@@ -95,6 +109,7 @@ def from_data(data: Any) -> LinearShapes:
         {str(name): tuple(map(_terms, extents)) for name, extents in inputs},
         read,
         {str(name): int(value) for name, value in known.items()},
+        value_inputs.from_data(items),
     )
 
 

@@ -65,8 +65,8 @@ class PlanConditions(NamedTuple):
             return None
         if key.at(self.fixed) != traced.at(self.fixed):
             return None
-        values = [symbols.get(name, -1) for name in self.symbols]
-        if len(symbols) != len(values) or -1 in values:
+        values = [symbols[name] for name in self.symbols if name in symbols]
+        if not len(symbols) == len(values) == len(self.symbols):
             return None
         for indices in self.groups:
             extents = key.at(indices)

@@ -42,7 +42,7 @@ def test_for_shapes_takes_symbols(tmp_path: Path) -> None:
         ({"x": (2, 6)}, {"S": 4}, ["axis 1 has to be 8, not 6, as S = 4"]),
         ({"x": (2, 6), "q": (1,)}, {"N": 1}, ["no input 'q'", "the document has no symbol 'N'"]),
         (None, {"B": 2}, ["input 'x' has no shape", "input 'y' has no shape"]),
-        (None, {"B": -1}, ["symbols['B'] = -1: expected whole numbers"]),
+        (None, {"B": -1}, ["symbol B = -1: extents are at least 0"]),
         ({"x": 3}, {"B": 1.5}, ["shapes['x'] = 3", "symbols['B'] = 1.5"]),
         (None, {"B": 1 << 63, "S": 1}, ["symbols['B'] = 9223372036854775808"]),
         (None, ["B"], ["symbols = ['B']: expected whole numbers by name"]),

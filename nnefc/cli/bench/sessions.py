@@ -116,12 +116,16 @@ def _arrays(
     session: Session, calls: SessionCalls, step: int, given: Mapping[str, Array], seed: int
 ) -> list[Array]:
     """The arrays for the inputs of a call: `given` ones of the right shape, else random ones."""
+    from nnefc.cli.support.inputs import value_arrays
     from nnefc.ir import TensorType
     from nnefc.runtime.memory.random_inputs import random_inputs
 
     shapes, known = calls.call(step).shapes, calls.source.types()
-    types = {name: TensorType(known[name].dtype, shapes[name]) for name in calls.source.inputs}
-    fitting = {name: x for name, x in given.items() if x.shape == shapes.get(name)}
+    values = value_arrays(shapes, calls.source.value_inputs)
+    dims = {**shapes, **{name: x.shape for name, x in values.items()}}
+    types = {name: TensorType(known[name].dtype, dims[name]) for name in calls.source.inputs}
+    fitting = {name: x for name, x in given.items() if x.shape == dims.get(name)}
+    fitting |= values
     return random_inputs(session, types, seed, fitting)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class CallInputs:
     """
     zero_integers: bool = False
     """Whether integers that no file gives are 0 instead of random."""
+    values: Mapping[str, Array] = field(default_factory=dict[str, Any])
+    """The arrays of inputs whose values decide shapes."""
 
     def arrays(self, inputs: Iterable[Value], step: int) -> dict[str, Array]:
         """The arrays of call `step`, counted from 0."""
@@ -53,5 +55,5 @@ class CallInputs:
         """The array of a file; a wrong shape is returned if the file is for this call."""
         if step < len(self.turns) and value.name in self.turns[step]:
             return self.turns[step][value.name]
-        first = self.turns[0].get(value.name)
+        first = self.turns[0].get(value.name, self.values.get(value.name))
         return first if first is not None and first.shape == value.type.dims else None

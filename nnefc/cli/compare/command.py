@@ -121,7 +121,8 @@ def compare(
     opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)
     outputs = results_of(opened.graph) if against else ()
     turns = read_turns(opened.inputs, inputs.input, inputs.pictures(), outputs)
-    given = CallInputs(turns, random_inputs if is_typed(context, "random_inputs") else None)
+    seed = random_inputs if is_typed(context, "random_inputs") else None
+    given = CallInputs(turns, seed, values=opened.value_arrays)
 
     def compared(given: CallInputs) -> tuple[Comparison, SessionCalls | None]:
         comparison = Comparison(against=_against(opened, against))

@@ -124,7 +124,7 @@ def _source(model: str, document: DocumentOptions, strict: bool) -> GraphSource:
 
 def _only_shapes(source: GraphSource) -> dict[str, Any]:
     """The shapes of the inputs of a document without symbols."""
-    if source.free:
-        example = " ".join(f"--symbol {name}=16" for name in source.free)
+    if free := source.unbound({}):
+        example = " ".join(f"--symbol {name}=16" for name in free)
         raise usage("--dynamic needs the shapes to plan for", f"name them, as in {example}")
-    return {name: type_.dims for name, type_ in source.types().items()}
+    return dict(source.determined())

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 def describe_source(source: GraphSource, sample: SymbolicGraph) -> dict[str, Any]:
     """The dialect, symbols and states of a document, for JSON."""
     graph = sample.graph
-    shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
+    by_values = source.value_inputs
+    shapes = {
+        value.name: value.type.dims
+        for value in graph.inputs
+        if value.name in source.inputs and value.name not in by_values
+    }
+    shapes |= {name: tuple(key) for name, key in sample.shapes.items() if name in by_values}
     description = source.description()
     dialect = description.pop("dialect")
     if "deviations" in description:
@@ -36,6 +42,9 @@ def describe_source(source: GraphSource, sample: SymbolicGraph) -> dict[str, Any
         dialect: {
             **description,
             "shapes": {each.name: list(each.extents) for each in source.shapes()},
+            "value_inputs": {
+                each.name: list(each.items) for each in source.shapes() if each.items is not None
+            },
             "values": values,
             "tried": bool(sample.values),
             "states": states,

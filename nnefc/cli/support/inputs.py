@@ -13,6 +13,7 @@ from nnefc.cli.support.options import usage
 from nnefc.cli.support.pictures import AS_THEY_ARE, PictureOptions
 from nnefc.cli.support.turns import split_turn, turn_name
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.support.value_inputs import MAX_ITEMS, ValueInput
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -56,16 +57,17 @@ def read_inputs(
     options: Sequence[str] | None,
     seed: int | None,
     pictures: PictureOptions = AS_THEY_ARE,
+    known: Mapping[str, Array] | None = None,
 ) -> tuple[dict[str, Array], list[str]]:
     """The array for each of `wanted`, by name: from a file of `options`, else random with `seed`;
     and the names of random ones.
 
-    Notes on standard error tell which arrays are converted or not used.  Raises NnefError
-    `input/option` for inputs with neither.
+    `known`: arrays of inputs without a file.  Notes on standard error tell which arrays are
+    converted or not used.  Raises NnefError `input/option` for inputs with neither.
     """
     from nnefc.runtime.memory.caller_arrays import random_array
 
-    loaded = read_files(wanted, options, pictures)
+    loaded = {**(known or {}), **read_files(wanted, options, pictures)}
     missing = [value for value in wanted if value.name not in loaded]
     if missing and seed is None:
         raise no_data([f"{value.name} ({value.type})" for value in missing])
@@ -140,11 +142,40 @@ def _converted(
 
 
 def input_shapes(
-    names: Sequence[str], options: Sequence[str] | None
+    names: Sequence[str], options: Sequence[str] | None, values: Mapping[str, ValueInput]
 ) -> dict[str, tuple[int, ...] | None]:
-    """Shapes of the files of `--input` options by input; None for pictures, which fit any shape."""
+    """Shapes of the files of `--input` options by input; None for pictures, which fit any shape.
+
+    `values`: the inputs whose values decide shapes, which have keys instead.
+    """
     files = _open_files(list(names), options, Diagnostics())
-    return dict.fromkeys(files.pictures) | {n: array.shape for n, array in files.arrays.items()}
+    found = {name: key_of(name, array, values) for name, array in files.arrays.items()}
+    return dict.fromkeys(files.pictures) | found
+
+
+def key_of(name: str, array: Array, values: Mapping[str, ValueInput]) -> tuple[int, ...]:
+    """The shape of an array, or its key if its values decide shapes; raises NnefError."""
+    each = values.get(name)
+    if each is None:
+        return array.shape
+    if array.ndim != each.rank or array.dtype.kind not in "biuf" or array.size > MAX_ITEMS:
+        kind = f"{each.dtype}[{','.join(each.extents)}] with at most {MAX_ITEMS} items"
+        message = f"input '{name}' is {array.dtype}{list(array.shape)}, expected {kind}"
+        raise NnefError.of("input/shape", message)
+    return each.key(array.reshape(-1).tolist())
+
+
+def value_arrays(
+    shapes: Mapping[str, Sequence[int]], values: Mapping[str, ValueInput]
+) -> dict[str, Array]:
+    """The arrays of the inputs whose values decide shapes, by the keys among `shapes`."""
+    import numpy as np
+
+    return {
+        name: np.array(each.items(shapes[name]), each.dtype).reshape(each.shape(shapes[name]))
+        for name, each in values.items()
+        if name in shapes
+    }
 
 
 def no_data(listed: Sequence[str]) -> NnefError:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.cli.support.artifacts import artifact_in
-from nnefc.cli.support.diagnostics import reported
+from nnefc.cli.support.graph_of_shapes import facts_of, graph_of, keys_of
 from nnefc.cli.support.import_and_compile import compile_graph, read
-from nnefc.cli.support.inputs import input_shapes, no_data
+from nnefc.cli.support.inputs import value_arrays
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, SourceOptions
-from nnefc.cli.support.options import model_path, parse_shapes, parse_symbols, usage
+from nnefc.cli.support.options import model_path, parse_symbols, usage
 from nnefc.cli.support.session_calls import (
     ReferenceSession,
     SessionCalls,
@@ -23,7 +23,7 @@ from nnefc.cli.support.session_calls import (
 )
 from nnefc.formats.files import printable
 from nnefc.formats.recognise_artifact import is_artifact
-from nnefc.frontends.common.graph_source import GraphSource, SampleGraph, sample_graph
+from nnefc.frontends.common.graph_source import GraphSource, SampleGraph
 from nnefc.ir import Graph
 from nnefc.support.errors import NnefError, Place
 
@@ -65,6 +65,8 @@ class DocumentModel:
     """The source of graphs for other shapes; None if the document has a single graph."""
     later: Mapping[str, int] = field(default_factory=dict[str, int])
     """Values of symbols in the calls of a session after the first, as typed."""
+    keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """The keys of the inputs whose values decide shapes."""
 
     def config(self, threads: int | None) -> CompileConfig:
         """How its graphs are compiled."""
@@ -124,7 +126,13 @@ class DocumentModel:
         return session_calls(self.source, self._input_shapes(), self.later)
 
     def _input_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {value.name: value.type.dims for value in self.inputs}
+        shapes = {value.name: value.type.dims for value in self.inputs}
+        return {**shapes, **self.keys}
+
+    @property
+    def value_arrays(self) -> dict[str, Array]:
+        """The arrays of the inputs whose values decide shapes."""
+        return {} if self.source is None else value_arrays(self.keys, self.source.value_inputs)
 
 
 @dataclass(eq=False)
@@ -137,6 +145,8 @@ class ArtifactModel:
     symbols: Mapping[str, int] = field(default_factory=dict[str, int])
     """It has no symbols."""
     chosen: Sequence[str] = ()
+    value_arrays: Mapping[str, Array] = field(default_factory=dict[str, Any])
+    """No values of its inputs decide shapes."""
 
     def config(self, threads: int | None) -> CompileConfig:
         """How its graph was compiled."""
@@ -248,7 +258,7 @@ def open_model(
         later = parse_symbols(others)
 
     def sample(source: GraphSource, shapes: Sequence[str]) -> SampleGraph:
-        found = _graph_of(source, shapes, files, needs_data, chooses)
+        found = graph_of(source, shapes, files, needs_data, chooses)
         _require_states(later, found.graph.needs_session)
         return found
 
@@ -259,15 +269,17 @@ def open_model(
             return ArtifactModel(artifact)
         source = source_of(artifact, document)
         found = sample(source, document.shape or ())
-        facts = (*_facts(source, found), _options_in(artifact))
-        return DynamicArtifactModel(found.graph, *facts, source, later, artifact=artifact)
+        facts = (*facts_of(source, found), _options_in(artifact))
+        keys = keys_of(source, found)
+        return DynamicArtifactModel(found.graph, *facts, source, later, keys, artifact=artifact)
     shapes = document.shapes(model)
     source = read(model, document.config_for(shapes))
     if isinstance(source, Graph):
         _require_states(later, False)
         return DocumentModel(source, shapes, parse_symbols(document.symbol), (), compiling)
     found = sample(source, shapes)
-    return DocumentModel(found.graph, *_facts(source, found), compiling, source, later)
+    facts = facts_of(source, found)
+    return DocumentModel(found.graph, *facts, compiling, source, later, keys_of(source, found))
 
 
 def _options_in(artifact: Artifact | DynamicArtifact) -> CompileOptions:
@@ -290,36 +302,6 @@ def source_of(artifact: DynamicArtifact, options: SourceOptions) -> GraphSource:
     return source.with_symbols({**source.given, **values})
 
 
-def _graph_of(
-    source: GraphSource,
-    shapes: Sequence[str],
-    files: Sequence[str] | None,
-    needs_data: bool,
-    chooses: bool,
-) -> SampleGraph:
-    """The graph for `shapes`, in the form of `--shape`, and for those of `files`."""
-    of_files = input_shapes(source.inputs, files)
-    of_options = parse_shapes(shapes) or {}
-    missing = [name for name in source.inputs if name not in {**of_files, **of_options}]
-    if missing and not of_options and needs_data:
-        raise no_data([str(each) for each in source.shapes() if each.name in missing])
-    known = {name: shape for name, shape in of_files.items() if shape is not None}
-    _check_agreement(known, of_options)
-    known |= of_options
-    with reported() as diagnostics:
-        source.check(known)
-        if chooses:
-            return sample_graph(source, known, diagnostics)
-        return SampleGraph(source.graph(known, diagnostics), known, {})
-
-
-def _facts(source: GraphSource, found: SampleGraph) -> tuple[list[str], dict[str, int], list[str]]:
-    """`shapes`, `symbols` and `chosen` of a model."""
-    shapes = [f"{name}={','.join(map(str, shape))}" for name, shape in found.shapes.items()]
-    symbols = {**source.given, **source.symbol_values(found.shapes)}
-    return shapes, symbols, list(found.values)
-
-
 def _require_states(later: Mapping[str, int], has_states: bool) -> None:
     """Raise NnefError for values of later calls of a model without states."""
     if later and not has_states:
@@ -328,24 +310,6 @@ def _require_states(later: Mapping[str, int], has_states: bool) -> None:
             f"--symbol {name} has two values, but the model keeps no states",
             f"give one value: --symbol {name}=VALUE",
         )
-
-
-def _check_agreement(
-    of_files: Mapping[str, tuple[int, ...]], of_options: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Raise NnefError for inputs whose file and options have different shapes."""
-    problems = [
-        problem
-        for name, shape in of_files.items()
-        if of_options.get(name, shape) != shape
-        for problem in usage(
-            f"input {name!r}: the file has shape {list(shape)}, the options say "
-            f"{list(of_options[name])}",
-            "leave out --shape and --batch: the shape of the file applies",
-        ).errors
-    ]
-    if problems:
-        raise NnefError(problems)
 
 
 def names_artifact(model: str) -> bool:

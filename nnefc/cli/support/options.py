@@ -218,10 +218,11 @@ def parse_symbols(options: Sequence[str] | None) -> dict[str, int]:
     problems: list[Diagnostic] = []
     for option in options or ():
         name, _, text = (part.strip() for part in option.partition("="))
-        if not name or not (text.isascii() and text.isdecimal()):
+        digits = text.removeprefix("-")
+        if not name or not (digits.isascii() and digits.isdecimal()):
             message = f"--symbol {option}: expected NAME=VALUE with a whole number, as in S=16"
             problems += usage(message).errors
-        elif len(text) > _MAX_DIGITS:
+        elif len(digits) > _MAX_DIGITS:
             message = f"--symbol {option}: a value has at most {_MAX_DIGITS} digits"
             problems += usage(message).errors
         elif values.setdefault(name, int(text)) != int(text):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.cli.support.inputs import key_of
 from nnefc.cli.support.options import usage
 from nnefc.support.errors import NnefError
 
@@ -53,8 +54,9 @@ class SessionCalls:
     def with_inputs(self, turns: Sequence[Mapping[str, Array]]) -> SessionCalls:
         """The calls whose inputs have the shapes of the arrays of `turns`; raises NnefError."""
         given: list[Call] = []
+        values = self.source.value_inputs
         for arrays in turns[1:]:
-            shapes = {**self.later.shapes, **{name: x.shape for name, x in arrays.items()}}
+            shapes = {**self.later.shapes, **{n: key_of(n, x, values) for n, x in arrays.items()}}
             self.source.check(shapes)
             given.append(Call(shapes, self.source.symbol_values(shapes)))
         return replace(self, given=tuple(given))
@@ -150,9 +152,8 @@ def _call(source: GraphSource, values: Mapping[str, int]) -> Call:
     """The call for values of all symbols; raises NnefError if they contradict the document."""
     fixed = source.with_symbols({**source.given, **values})
     fixed.check({})
-    types = fixed.types()
-    shapes = {name: types[name].dims for name in source.inputs}
-    return Call(shapes, values)
+    shapes = fixed.determined()
+    return Call({name: shapes[name] for name in source.inputs}, values)
 
 
 def _smallest_step(source: GraphSource, first: Call, names: Iterable[str]) -> Call:

@@ -35,8 +35,8 @@ def bind(
     Raises NnefError with all contradictions: `input/symbol`, `input/shape`, `tract/assert`.
     """
     values = dict(known or {})
-    problems: list[Diagnostic] = []
-    wanted = [each for each in signature.inputs if each.name in shapes]
+    problems = list(_bind_items(signature, shapes, values))
+    wanted = [each for each in signature.shaped.inputs if each.name in shapes]
     for each in wanted:
         if len(each.extents) != len(shapes[each.name]):
             reason = f"the rank has to be {len(each.extents)}, not {len(shapes[each.name])}"
@@ -79,6 +79,25 @@ def bind(
     return values
 
 
+def _bind_items(
+    signature: Signature, shapes: Mapping[str, Sequence[int]], values: dict[str, int]
+) -> Iterator[Diagnostic]:
+    """Add the items of inputs whose values decide shapes to `values`; contradictions."""
+    for each in signature.inputs:
+        key = shapes.get(each.name)
+        if each.values is None or key is None:
+            continue
+        if fault := each.values.fault(key):
+            text = f"values of input '{each.name}': {fault}"
+            yield Diagnostic("input/shape", text, each.place)
+            continue
+        for name, item in zip(each.values.symbols(len(key)), key, strict=True):
+            if values.setdefault(name, item) != item:
+                message = f"input '{each.name}' is {each.values.text(key)}, but {name} = "
+                message += f"{values[name]} is given"
+                yield Diagnostic("input/symbol", message, each.place)
+
+
 def impossible_extents(
     signature: Signature, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
 ) -> Iterator[Diagnostic]:
@@ -86,7 +105,7 @@ def impossible_extents(
 
     Those of the inputs without `shapes`, where the `values` of symbols determine them.
     """
-    for each in signature.inputs:
+    for each in signature.shaped.inputs:
         if each.name in shapes:
             continue
         for axis, expression in enumerate(each.extents):
@@ -110,7 +129,11 @@ def evaluated_shapes(
     """The `shapes` of inputs, with symbolic extents computed from `values` where possible."""
     evaluated = dict(shapes)
     for each in signature.inputs:
-        if each.name in shapes:
+        if each.name in shapes and each.values is not None:
+            key = shapes[each.name]
+            names = each.values.symbols(len(key))
+            evaluated[each.name] = [values.get(n, x) for n, x in zip(names, key, strict=True)]
+        elif each.name in shapes:
             evaluated[each.name] = [
                 extent_of(e, values) if all(name in values for name in names_of([e])) else extent
                 for e, extent in zip(each.extents, shapes[each.name], strict=True)
@@ -122,7 +145,7 @@ def linear_shapes(signature: Signature, known: Mapping[str, int]) -> LinearShape
     """The shapes of the inputs and the assertions; None if some are not linear in the symbols."""
     shapes = {
         each.name: tuple(_terms(extent, known) for extent in each.extents)
-        for each in signature.inputs
+        for each in signature.shaped.inputs
     }
     conditions: list[tuple[str, Terms, Terms]] = []
     for stated in signature.assertions:
@@ -142,7 +165,8 @@ def linear_shapes(signature: Signature, known: Mapping[str, int]) -> LinearShape
                 return None
     if any(None in extents for extents in shapes.values()):
         return None
-    return LinearShapes(cast("dict[str, tuple[Terms, ...]]", shapes), conditions, known)
+    extents = cast("dict[str, tuple[Terms, ...]]", shapes)
+    return LinearShapes(extents, conditions, known, signature.value_inputs)
 
 
 def _terms(expression: ast.Expression, known: Mapping[str, int]) -> Terms | None:

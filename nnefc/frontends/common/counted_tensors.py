@@ -252,6 +252,6 @@ def count_results(make: Builder, op: Op) -> None:
             continue
         if at is None:
             message = f"{op.name} cannot take a tensor with a data-dependent extent"
-            raise OperatorError("operator/unsupported", message)
+            raise OperatorError("operator/unsupported", message, unknown=[count])
         for y in op.outputs:
             make.counted[y] = at, count

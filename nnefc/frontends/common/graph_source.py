@@ -10,17 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from nnefc.ir import Graph, TensorType
+from nnefc.ir import DType, Graph, TensorType
 from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.formats.source_files import SourceFiles
+    from nnefc.support.value_inputs import ValueInput
     from nnefc.symbolic.linear_shapes import LinearShapes
 
 Shapes = Mapping[str, Sequence[int]]
-"""Shapes of inputs by name."""
+"""Shapes of inputs by name; keys of inputs whose values decide shapes (`ValueInput`)."""
 
 
 class SymbolicShape(NamedTuple):
@@ -28,9 +30,21 @@ class SymbolicShape(NamedTuple):
 
     name: str
     extents: tuple[str, ...]
+    items: tuple[str, ...] | None = None
+    """The items of an input whose values decide shapes: numbers or symbols."""
 
     def __str__(self) -> str:
-        return f"{self.name}: [{','.join(self.extents)}]"
+        items = "" if self.items is None else f" = {', '.join(self.items)}"
+        return f"{self.name}: [{','.join(self.extents)}]{items}"
+
+
+class DeclaredOutput(NamedTuple):
+    """A result as the document declares it."""
+
+    name: str
+    dtype: DType
+    extents: tuple[str, ...]
+    """Numbers, or `?`."""
 
 
 class GraphSource(Protocol):
@@ -48,6 +62,11 @@ class GraphSource(Protocol):
     """Symbols in the shapes of inputs that have no value before a call."""
     given: Mapping[str, int]
     """Values of symbols that all graphs have, whatever their shapes."""
+
+    @property
+    def value_inputs(self) -> Mapping[str, ValueInput]:
+        """The inputs whose values decide shapes, by name."""
+        ...
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
@@ -68,6 +87,14 @@ class GraphSource(Protocol):
 
     def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
         """The types of the inputs by name; -1 stands for extents without a value."""
+        ...
+
+    def determined(self, values: Mapping[str, int] | None = None) -> dict[str, tuple[int, ...]]:
+        """The shapes of the inputs that `values` of symbols determine, by name."""
+        ...
+
+    def declared_outputs(self) -> list[DeclaredOutput]:
+        """The results as the document declares them, in order; empty if it does not."""
         ...
 
     def symbol_values(self, shapes: Shapes) -> dict[str, int]:
@@ -162,7 +189,8 @@ def sample_graph(source: GraphSource, shapes: Shapes, diagnostics: Diagnostics) 
     """The graph of a source, with sample values of the symbols that `shapes` does not determine.
 
     A document may be valid for few values only, such as those of its trace, so samples are tried
-    until two fail with the same errors.  Raises the NnefError of the first sample.
+    until two fail with the same errors.  Where values of inputs decide shapes, most samples are
+    impossible, so all are tried.  Raises the NnefError of the first sample.
     """
     free = source.unbound(shapes)
     if not free:
@@ -176,10 +204,23 @@ def sample_graph(source: GraphSource, shapes: Shapes, diagnostics: Diagnostics) 
             graph = source.graph(tried, warnings)
         except NnefError as error:
             errors.append(error)
-            if len(errors) == 2 and errors[0].errors == errors[1].errors:
+            is_hopeless = len(errors) == 2 and errors[0].errors == errors[1].errors
+            if is_hopeless and not source.value_inputs:
                 break
             continue
         for warning in warnings.warnings:
             diagnostics.add(warning)
         return SampleGraph(graph, tried, {name: values[name] for name in free})
-    raise errors[0]
+    raise _with_hint(errors[0], source, shapes)
+
+
+def _with_hint(error: NnefError, source: GraphSource, shapes: Shapes) -> NnefError:
+    """The error of a sample, with a hint to give values that decide shapes."""
+    missing = [name for name in source.value_inputs if name not in shapes]
+    if not missing:
+        return error
+    hint = "give possible values of inputs: " + wording(
+        f"shapes={{{', '.join(f'{name!r}: (1, 2)' for name in missing)}}}",
+        " ".join(f"--shape {name}=1,2" for name in missing),
+    )
+    return NnefError([each._replace(hint=hint) for each in error.errors])

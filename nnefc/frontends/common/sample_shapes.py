@@ -1,16 +1,20 @@
-"""Sample shapes of inputs: small values of its symbols that the assertions allow."""
+"""Sample shapes of inputs: small values of its symbols that the assertions allow.
+
+Of inputs whose values decide shapes, sample values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, product
-from typing import Final
+from typing import Final, NamedTuple
 
 from nnefc.frontends.common import bind_symbols
 from nnefc.frontends.common.extents import NoValue, assertion, extent_of
 from nnefc.frontends.common.signature import Signature
 from nnefc.support.errors import Diagnostic, NnefError, Place
+from nnefc.support.value_inputs import ValueInput
 from nnefc.syntax import ast
 
 VALUES: Final = (4, 8, 2, 16, 3, 1, 6, 32, 12, 64, 5, 7, 128, 10, 0, 256, 1024)
@@ -137,3 +141,85 @@ def _combinations(names: Sequence[str]) -> Iterator[dict[str, int]]:
         yield dict.fromkeys(names, value)
     for values in islice(product(VALUES, repeat=len(names)), COMBINATIONS):
         yield dict(zip(names, values, strict=True))
+
+
+# -- values that decide shapes
+
+Sample = tuple[dict[str, tuple[int, ...]], dict[str, int]]
+"""Shapes by name, and values of symbols."""
+
+
+class _Profile(NamedTuple):
+    """Samples of all inputs: a number, a list, the length of lists of any length."""
+
+    number: int
+    item: Callable[[int, int], int]
+    """Item i of a list of n items."""
+    length: int
+
+
+def _ones(i: int, n: int) -> int:
+    return 1
+
+
+def _open_shape(i: int, n: int) -> int:
+    return -1 if i == n - 1 else 1
+
+
+def _axes(i: int, n: int) -> int:
+    return i
+
+
+def _zeros(i: int, n: int) -> int:
+    return 0
+
+
+def _twos(i: int, n: int) -> int:
+    return 2
+
+
+_PROFILES: Final = (
+    _Profile(1, _ones, 1),
+    _Profile(-1, _open_shape, 2),
+    _Profile(0, _axes, 2),
+    _Profile(2, _zeros, 4),
+    _Profile(3, _twos, 3),
+)
+VALUE_SAMPLES: Final = len(_PROFILES)
+"""Samples of values for one combination of shapes."""
+_WITH_ALL: Final = 3
+"""Samples of shapes that are combined with all profiles; others only with the first one."""
+
+
+def samples_of_values(
+    inputs: Mapping[str, ValueInput], shapes: Iterator[Sample], given: Mapping[str, int]
+) -> Iterator[Sample]:
+    """Samples of shapes, combined with samples of the values of `inputs`.
+
+    `given`: values that symbols must have.
+    """
+    if not inputs:
+        yield from shapes
+        return
+    for number, (sample, values) in enumerate(shapes):
+        for profile in _PROFILES if number < _WITH_ALL else _PROFILES[:1]:
+            keys = {name: _key(each, profile, given) for name, each in inputs.items()}
+            items = {
+                symbol: item
+                for name, key in keys.items()
+                for symbol, item in zip(inputs[name].symbols(len(key)), key, strict=True)
+            }
+            yield {**sample, **keys}, {**values, **items}
+
+
+def _key(each: ValueInput, profile: _Profile, given: Mapping[str, int]) -> tuple[int, ...]:
+    """The key of an input; items that its type does not have are 1."""
+    if not each.rank:
+        items = [profile.number]
+    else:
+        count = profile.length if each.length is None else each.length
+        items = [profile.item(i, count) for i in range(count)]
+    plain = each._replace(length=None)
+    items = [item if not plain.fault([item]) else 1 for item in items]
+    symbols = each.symbols(len(items))
+    return tuple(given.get(s, x) for s, x in zip(symbols, each.key(items), strict=True))

@@ -9,6 +9,7 @@ from functools import cached_property
 from nnefc.frontends.common.extents import extent_text, names_of
 from nnefc.ir import DType
 from nnefc.support.errors import Diagnostic, Place
+from nnefc.support.value_inputs import ValueInput
 from nnefc.syntax import ast
 
 
@@ -19,7 +20,10 @@ class SymbolicInput:
     name: str
     place: Place
     extents: tuple[ast.Expression, ...]
+    """The extents; the symbols of the items, for known values of a known number."""
     dtype: DType
+    values: ValueInput | None = None
+    """Its items, if its values decide shapes."""
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -50,6 +54,24 @@ class Signature:
     declared: tuple[str, ...] = ()
     """The symbols that the document declares, whether or not an input has them."""
     assertions: tuple[Assertion, ...] = ()
+
+    @cached_property
+    def value_inputs(self) -> dict[str, ValueInput]:
+        """The inputs whose values decide shapes, by name."""
+        return {each.name: each.values for each in self.inputs if each.values is not None}
+
+    @cached_property
+    def shaped(self) -> Signature:
+        """The signature of the other inputs."""
+        shaped = tuple(each for each in self.inputs if each.values is None)
+        return Signature(shaped, self.declared, self.assertions)
+
+    @cached_property
+    def value_symbols(self) -> frozenset[str]:
+        """The symbols that stand for items; they may be negative."""
+        return frozenset(
+            name for each in self.inputs if each.values for name in names_of(each.extents)
+        )
 
     @cached_property
     def free_symbols(self) -> list[str]:

@@ -91,6 +91,8 @@ class _Traced(NamedTuple):
 def _best_trace(source: GraphSource, shapes: Shapes, sample: SampleGraph) -> _Traced:
     """The trace with the most expressions: an extent of 1, as small samples give, takes guards."""
     built, tried = [sample], list[_Traced]()
+    if source.value_inputs:  # one exception does not show all that depends on values
+        built += _samples(source, shapes, sample)
     while len(tried) < min(len(built), MAX_TRACES) and not (tried and not tried[-1].unknown):
         tried.append(_traced(source, shapes, built[len(tried)], built))
     return min(tried, key=lambda each: each.unknown)
@@ -160,6 +162,15 @@ def _exception(
     return None
 
 
+def _samples(source: GraphSource, shapes: Shapes, first: SampleGraph) -> Iterator[SampleGraph]:
+    """The graphs of further samples."""
+    for tried, every in islice(source.sample_shapes(shapes), MAX_SAMPLES):
+        values = {name: every[name] for name in first.values}
+        if values != first.values:
+            with suppress(NnefError):
+                yield SampleGraph(source.graph(tried), tried, values)
+
+
 def _distance(values: Iterable[int]) -> float:
     """The distance of the least value from `TYPICAL`, as a ratio."""
     least = max(min(values), 1)
@@ -193,7 +204,11 @@ def _drop_wrong(
     """Replace expressions by None where they have another value than the graph of `twins`."""
     for value, twin in twins.items():
         row, shape = texts.get(value), twin.type.shape
-        if row is not None and shape is not None and len(row) == len(shape):
+        if row is None or shape is None:
+            continue
+        if len(row) != len(shape):
+            row[:] = [None] * len(row)
+        else:
             row[:] = [t if a == b else None for t, a, b in zip(row, expected[value], shape)]
 
 

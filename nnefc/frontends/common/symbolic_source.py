@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from nnefc.frontends.common.bind_symbols import bind, impossible_extents, linear_shapes
 from nnefc.frontends.common.extents import NoValue, extent_of
-from nnefc.frontends.common.graph_source import SymbolicShape
-from nnefc.frontends.common.sample_shapes import sample_shapes
-from nnefc.frontends.common.signature import Signature
+from nnefc.frontends.common.graph_source import DeclaredOutput, SymbolicShape
+from nnefc.frontends.common.sample_shapes import sample_shapes, samples_of_values
+from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.ir import TensorType
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostic, NnefError
@@ -17,6 +17,7 @@ from nnefc.support.wording import wording
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
+    from nnefc.support.value_inputs import ValueInput
     from nnefc.symbolic.linear_shapes import LinearShapes
 
 
@@ -41,7 +42,15 @@ class SymbolicSource:
         for each in self.signature.inputs:
             known = [_extent(extent, values) for extent in each.extents]
             pairs = zip(each.written, known, strict=True)
-            extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
+            extents = tuple(text if extent is None else str(extent) for text, extent in pairs)
+            if each.values is not None:
+                items = (
+                    extents
+                    if each.values.length is not None or not each.values.rank
+                    else (f"{each.values.symbol}_0", "...")
+                )
+                declared.append(SymbolicShape(each.name, each.values.extents, items))
+                continue
             declared.append(SymbolicShape(each.name, extents))
         return declared
 
@@ -51,11 +60,41 @@ class SymbolicSource:
         types = {
             each.name: TensorType(
                 each.dtype,
-                tuple(_extent(extent, values) for extent in each.extents),
+                tuple(-1 if n is None else n for n in self._array_shape(each, values)),
             )
             for each in self.signature.inputs
         }
         return {name: types[name] for name in self.inputs if name in types}
+
+    def _array_shape(
+        self, each: SymbolicInput, values: Mapping[str, int]
+    ) -> tuple[int | None, ...]:
+        """The shape of the array of an input; None for extents that `values` do not determine."""
+        if each.values is not None:
+            return (each.values.length,) * each.values.rank
+        return tuple(_extent(extent, values) for extent in each.extents)
+
+    @property
+    def value_inputs(self) -> Mapping[str, ValueInput]:
+        """The inputs whose values decide shapes, by name."""
+        return self.signature.value_inputs
+
+    def determined(self, values: Mapping[str, int] | None = None) -> dict[str, tuple[int, ...]]:
+        """The shapes of the inputs that `values` of symbols determine, by name."""
+        values = {**self.given, **(values or {})}
+        found: dict[str, tuple[int, ...]] = {}
+        for each in self.signature.inputs:
+            if each.values is not None and each.values.rank and each.values.length is None:
+                continue
+            known = [_extent(extent, values) for extent in each.extents]
+            shape = tuple(extent for extent in known if extent is not None)
+            if len(shape) == len(known):
+                found[each.name] = shape
+        return found
+
+    def declared_outputs(self) -> list[DeclaredOutput]:
+        """Empty: the document declares no results."""
+        return []
 
     def linear_shapes(self) -> LinearShapes | None:
         """The shapes of the inputs and the assertions as data; None if some are not linear."""
@@ -64,11 +103,20 @@ class SymbolicSource:
     def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
         """Free symbols that these input shapes do not determine; raises NnefError."""
         values = bind(self.signature, shapes, self.given)
-        return [name for name in self.free if name not in values]
+        lists = [each.symbol for name, each in self._open_lists() if name not in shapes]
+        return [*(name for name in self.free if name not in values), *(f"{n}_0" for n in lists)]
+
+    def _open_lists(self) -> Iterator[tuple[str, ValueInput]]:
+        """The inputs whose values decide shapes, and that have any number of items."""
+        for name, each in self.value_inputs.items():
+            if each.rank and each.length is None:
+                yield name, each
 
     def check(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Raise NnefError with all errors of `shapes` and of the `given` symbols."""
         problems = [*self._unknown_inputs(shapes), *self._unknown_symbols()]
+        if any(value < 0 for value in self._extent_symbols().values()):
+            raise NnefError(problems)
         known = {name: shape for name, shape in shapes.items() if name in self.inputs}
         try:
             values = bind(self.signature, known, self.given)
@@ -78,6 +126,10 @@ class SymbolicSource:
             problems += impossible_extents(self.signature, known, values)
         if problems:
             raise NnefError(problems)
+
+    def _extent_symbols(self) -> dict[str, int]:
+        """The given symbols that stand for extents."""
+        return {n: x for n, x in self.given.items() if n not in self.signature.value_symbols}
 
     def require_inputs(self, names: Iterable[str]) -> None:
         """Raise NnefError for names that are not inputs."""
@@ -100,6 +152,9 @@ class SymbolicSource:
     def _unknown_symbols(self) -> Iterator[Diagnostic]:
         known = self.signature.all_symbols
         for name, value in self.given.items():
+            if self._extent_symbols().get(name, 0) < 0:
+                message = f"symbol {name} = {value}: extents are at least 0"
+                yield Diagnostic("input/symbol", message)
             if name not in known:
                 listed = f"; it has {', '.join(known)}" if known else ": no extent is a symbol"
                 message = f"symbol {name} = {value}: the document has no symbol '{name}'{listed}"
@@ -120,7 +175,9 @@ class SymbolicSource:
         known = {name: tuple(shape) for name, shape in shapes.items()}
         first_error: NnefError | None = None
         is_possible = False
-        for sample, sample_values in sample_shapes(self.signature, values):
+        samples = sample_shapes(self.signature.shaped, values)
+        with_items = samples_of_values(self.value_inputs, samples, values)
+        for sample, sample_values in with_items:
             chosen = {**sample, **known}
             try:  # the given extent of P + S determines P, once S has a sample value
                 bound = bind(self.signature, chosen, self.given)
@@ -142,9 +199,9 @@ class SymbolicSource:
         return dict(self._bound[1])
 
 
-def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int:
-    """The value of an extent; -1 if `values` do not determine it."""
+def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int | None:
+    """The value of an extent; None if `values` do not determine it."""
     try:
         return extent_of(expression, values)
     except NoValue:
-        return -1
+        return None

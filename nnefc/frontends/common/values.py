@@ -21,19 +21,20 @@ from nnefc.symbolic.sym_int_base import Dim
 
 Array = np.ndarray[Any, Any]
 
-
 SYMBOLIC_TYPES: Final = (DType.INT64, DType.INT32)
 """Item types of tensors whose items may depend on symbols."""
 
 
 class OperatorError(Exception):
-    """An operator rejects its arguments; the evaluator adds the position."""
+    """An operator rejects its arguments; the evaluator adds the position.
 
-    def __init__(self, rule: str, message: str, hint: str = "") -> None:
+    `unknown`: tensors whose items the operator must know while the graph is built.
+    """
+
+    def __init__(self, rule: str, message: str, hint: str = "", unknown: Any = ()) -> None:
         super().__init__(message)
-        self.rule = rule
-        self.message = message
-        self.hint = hint
+        self.rule, self.message, self.hint = rule, message, hint
+        self.unknown: list[Value] = [x for x in unknown if isinstance(x, Value)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,11 +347,9 @@ def _not_known(value: Any, what: str) -> OperatorError:
         return wrong
     if isinstance(value, Value):
         which = f"'{value.name}'" if value.name else "this tensor"
-        return OperatorError(
-            "operator/attribute",
-            f"{what} that are known before the model runs are expected, but {which} is "
-            "computed from its inputs",
-        )
+        message = f"{what} that are known before the model runs are expected, but {which} is "
+        message += "computed from its inputs"
+        return OperatorError("operator/attribute", message, unknown=[value])
     text = value.array.tolist() if isinstance(value, KnownTensor) else _described(value)
     return OperatorError("operator/attribute", f"{text} is no array of {what}")
 

@@ -21,7 +21,7 @@ from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
 from nnefc.frontends.onnx.narrow_types import NarrowTensor, is_narrow
 from nnefc.frontends.onnx.node import BROKEN, Scope
 from nnefc.frontends.onnx.sequences import NoElement, TensorSequence
-from nnefc.frontends.onnx.signature import inputs_of, interface_type, tensor_type_of
+from nnefc.frontends.onnx.signature import inputs_of, interface_type, known_tensor, tensor_type_of
 from nnefc.frontends.onnx.tensors import StorageTensor
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.support.errors import Diagnostics
@@ -62,6 +62,7 @@ def evaluate_model(
     names: VariableNames,
     states: GraphStates,
     diagnostics: Diagnostics,
+    needed: set[str] | None = None,
 ) -> EvaluatedModel:
     """Evaluate a model for input `shapes` by name; raises NnefError with all errors.
 
@@ -74,6 +75,7 @@ def evaluate_model(
         names: The names of variables, shared by all graphs of the model.
         states: The states of random number generators.
         diagnostics: Receives warnings and errors.
+        needed: Receives the names of inputs whose values operators that fail must know.
     """
     values: Mapping[str, int] = bind(signature, shapes, given)
     if lifted is not None:
@@ -93,6 +95,8 @@ def evaluate_model(
         diagnostics.error(rule, exhausted.message, exhausted.place, hint=hint)
     except RecursionError:
         diagnostics.error("limit/recursion", "functions nest too deeply", model.place)
+    if needed is not None:
+        needed |= evaluator.needed
     diagnostics.raise_errors()
     return EvaluatedModel(model, evaluator, scope, diagnostics)
 
@@ -132,8 +136,14 @@ def _add_inputs(
             diagnostics.error("input/shape", message, model.place, hint=hint)
             continue
         try:
+            items = None
+            if known is not None and known.values is not None:
+                items = known_tensor(known.values, dims, known.dtype)
+                dims = items.array.shape
             type_ = TensorType(dtype or DType.FLOAT32, tuple(dims))
             _add_input(each.name, type_, tensor.elem_type, evaluator, scope)
+            if items is not None:
+                scope.values[each.name] = items
         except OperatorError as wrong:
             diagnostics.error(wrong.rule, wrong.message, model.place, hint=wrong.hint)
 

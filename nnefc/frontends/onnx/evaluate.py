@@ -20,6 +20,7 @@ from nnefc.frontends.onnx.attributes import attributes_of
 from nnefc.frontends.onnx.model import OnnxModel, domain_of, function_key, opsets_of
 from nnefc.frontends.onnx.node import ABSENT, BROKEN, BrokenBody, Node, Scope
 from nnefc.frontends.onnx.registry import bind, find
+from nnefc.frontends.onnx.signature import inputs_behind
 from nnefc.frontends.onnx.standard_functions import standard_function
 from nnefc.frontends.onnx.tensors import Constant
 from nnefc.ir import Graph, Location, Value
@@ -57,6 +58,8 @@ class GraphEvaluator:
         self.make = OpBuilder(graph, budget)
         self.make.evaluator = self
         self._taken: dict[str, int] = {}
+        self.needed: set[str] = set()
+        """Inputs of the model whose items an operator that failed must know."""
 
     def within(self, graph: Graph, diagnostics: Diagnostics | None = None) -> GraphEvaluator:
         """An evaluator of the same model that appends to another graph.
@@ -65,7 +68,7 @@ class GraphEvaluator:
         """
         diagnostics = diagnostics or self.diagnostics
         other = GraphEvaluator(self.model, graph, self.names, self.budget, diagnostics, self.states)
-        other.root, other._taken = self.root, self._taken
+        other.root, other._taken, other.needed = self.root, self._taken, self.needed
         other.make.location = self.make.location
         return other
 
@@ -250,6 +253,8 @@ class GraphEvaluator:
         return Place(f"{self.model.place.file}: {node}")
 
     def _report(self, wrong: OperatorError, what: str, scope: Scope) -> None:
+        for value in wrong.unknown:
+            self.needed |= inputs_behind(value, self.root)
         message = f"{what}: {wrong.message}"
         self.diagnostics.add(
             Diagnostic(

@@ -39,7 +39,7 @@ def read_stored_onnx(files: SourceFiles, diagnostics: Diagnostics) -> OnnxSource
     """The source of a model that `OnnxSource.files` returned; raises NnefError."""
     tensors = TensorReader(None, files.limits, files.tensors)
     model = OnnxModel(files.texts[OUTLINE], files.file, tensors, files.limits)
-    return source_of_model(model, diagnostics, files.symbols)
+    return source_of_model(model, diagnostics, files.symbols).with_value_inputs(files.value_inputs)
 
 
 def source_of_model(

@@ -190,7 +190,7 @@ def _converted(parameter: Parameter, value: Any) -> Any:
         return parameter.convert(value)
     except OperatorError as wrong:
         message = f"{parameter.name}: {wrong.message}"
-        raise OperatorError(wrong.rule, message, wrong.hint) from None
+        raise OperatorError(wrong.rule, message, wrong.hint, wrong.unknown) from None
 
 
 @cache
@@ -303,5 +303,5 @@ def _floats(value: Any) -> Floats:
     if hasattr(x, "array"):
         return tuple(float(item) for item in x.array.reshape(-1))  # pyright: ignore
     raise OperatorError(
-        "onnx/value", "numbers that are known before the model runs are expected here"
+        "onnx/value", "numbers that are known before the model runs are expected here", unknown=[x]
     )

@@ -1,19 +1,25 @@
-"""The inputs of a model as a signature: named dimensions are symbols."""
+"""The inputs of a model as a signature: named dimensions are symbols, and so are deciding values."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+import numpy as np
 from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 
 from nnefc.frontends.common.extents import NoValue, depth, extent_of, names_of
+from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.signature import Signature, SymbolicInput
+from nnefc.frontends.common.values import SYMBOLIC_TYPES, KnownTensor, integer_array
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.narrow_types import is_narrow
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
-from nnefc.ir import DType
+from nnefc.ir import DType, Graph, Value
 from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.value_inputs import MAX_ITEMS, ValueInput
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse_expression
 
@@ -62,6 +68,12 @@ def interface_type(elem_type: int) -> DType | None:
     return DType.UINT8 if is_narrow(elem_type) else dtype_of(elem_type)
 
 
+def narrow_inputs(model: OnnxModel) -> set[str]:
+    """The inputs that calls give as bytes."""
+    types = ((each.name, tensor_type_of(each)) for each in inputs_of(model))
+    return {name for name, type_ in types if type_ is not None and is_narrow(type_.elem_type)}
+
+
 def tensor_type_of(each: ValueInfoProto) -> TypeProto.Tensor | None:
     """The tensor type of an input; None if it is no tensor.
 
@@ -71,6 +83,16 @@ def tensor_type_of(each: ValueInfoProto) -> TypeProto.Tensor | None:
     if type_.WhichOneof("value") == "optional_type":
         type_ = type_.optional_type.elem_type
     return type_.tensor_type if type_.WhichOneof("value") == "tensor_type" else None
+
+
+def declared_output(each: ValueInfoProto) -> DeclaredOutput | None:
+    """An output as the model declares it; None without a type or a rank."""
+    tensor = tensor_type_of(each)
+    dtype = None if tensor is None else interface_type(tensor.elem_type)
+    if tensor is None or dtype is None or not tensor.HasField("shape"):
+        return None
+    extents = tuple(str(d.dim_value) if d.HasField("dim_value") else "?" for d in tensor.shape.dim)
+    return DeclaredOutput(each.name, dtype, extents)
 
 
 def _refuse(
@@ -104,3 +126,109 @@ def _named_extent(text: str) -> ast.Expression:
         except (NnefError, NoValue):
             pass
     return ast.Identifier(0, text)
+
+
+# -- inputs whose values decide shapes, such as the k of TopK
+#
+# An operator that must know the items of a tensor fails, and names the tensor.  Where this tensor is
+# computed from small inputs alone, their values are needed.
+
+_TYPES: Final = frozenset(
+    {DType.BOOL, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.INT16, DType.INT32}
+    | {DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64}
+)
+"""Item types of inputs whose values may decide shapes."""
+_MAX_STEPS: Final = 10_000
+"""Operations behind a tensor that are followed."""
+
+
+def inputs_behind(value: Value, graph: Graph) -> set[str]:
+    """The inputs of a graph that a tensor is computed from; empty if others are among them.
+
+    Others are inputs of the body of a loop, variables, and inputs whose values cannot decide
+    shapes.
+    """
+    found: set[str] = set()
+    inputs, seen, pending = set(graph.inputs), {value}, [value]
+    while pending:
+        current = pending.pop()
+        if current in inputs and _may_decide(current.type.dtype, current.type.dims):
+            found.add(current.name)
+        elif current.op is None or len(seen) > _MAX_STEPS:
+            return set()
+        else:
+            new = [x for x in current.op.inputs if x not in seen]
+            seen.update(new)
+            pending += new
+    return found
+
+
+def _may_decide(dtype: DType, dims: Sequence[int]) -> bool:
+    return dtype in _TYPES and len(dims) <= 1 and all(n <= MAX_ITEMS for n in dims)
+
+
+def candidates(signature: Signature) -> set[str]:
+    """The inputs whose values may decide shapes, without those that are known to."""
+    return {
+        each.name
+        for each in signature.inputs
+        if each.values is None and each.dtype in _TYPES and len(each.extents) <= 1
+    }
+
+
+def value_inputs_of(signature: Signature, names: Iterable[str]) -> dict[str, ValueInput]:
+    """The inputs whose values decide shapes, and these."""
+    found = signature.value_inputs.copy()
+    for each in signature.inputs:
+        if each.name in names:
+            others = [other for other in signature.inputs if other.name != each.name]
+            taken = {symbol for other in others for symbol in names_of(other.extents)}
+            taken |= {symbol for other in found.values() for symbol in other.symbols(MAX_ITEMS)}
+            found[each.name] = _value_input(each, taken)
+    return found
+
+
+def with_value_inputs(signature: Signature, inputs: Mapping[str, ValueInput]) -> Signature:
+    """A signature in which the values of these inputs decide shapes."""
+    return replace(
+        signature,
+        inputs=tuple(
+            replace(each, extents=_items(inputs[each.name]), values=inputs[each.name])
+            if each.name in inputs
+            else each
+            for each in signature.inputs
+        ),
+    )
+
+
+def _items(each: ValueInput) -> tuple[ast.Expression, ...]:
+    """The items as symbols; none for a list of any length."""
+    count = each.length if each.rank else 1
+    return tuple(ast.Identifier(0, name) for name in each.symbols(count or 0))
+
+
+def _value_input(each: SymbolicInput, taken: set[str]) -> ValueInput:
+    """The items of an input; their symbols differ from those `taken`."""
+    rank, length = len(each.extents), None
+    match each.extents:
+        case (ast.Literal_(value=int(extent)),):
+            length = int(extent)
+        case _:
+            pass
+    new = ValueInput(each.name, rank, length, each.dtype.value)
+    while taken.intersection(new.symbols(MAX_ITEMS)):
+        new = new._replace(symbol=f"{new.symbol}_value")
+    return new
+
+
+def known_tensor(each: ValueInput, items: Sequence[int], dtype: DType) -> KnownTensor:
+    """The tensor with this key, whose items may be symbolic."""
+    shape = each.shape(items)
+    if dtype in SYMBOLIC_TYPES:
+        array = integer_array(items)
+        array = array if array.dtype == object else array.astype(dtype.numpy)
+    elif dtype is DType.BOOL:
+        array = np.array([item != 0 for item in items], np.bool_)
+    else:
+        array = np.array(each.items([int(item) for item in items]), dtype.numpy)
+    return KnownTensor(array.reshape(shape), dtype)

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.common.graph_names import output_names
+from nnefc.frontends.common.graph_source import MAX_SAMPLES, DeclaredOutput
 from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames
+from nnefc.frontends.common.sample_shapes import VALUE_SAMPLES
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.symbolic_source import SymbolicSource
 from nnefc.frontends.common.values import Array, OperatorError
-from nnefc.frontends.onnx.build_graph import evaluate_model
+from nnefc.frontends.onnx.build_graph import EvaluatedModel, evaluate_model
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.sequences import length_of
-from nnefc.frontends.onnx.signature import inputs_of
+from nnefc.frontends.onnx.signature import (
+    candidates,
+    declared_output,
+    inputs_of,
+    narrow_inputs,
+    value_inputs_of,
+    with_value_inputs,
+)
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.value_inputs import ValueInput
 
 OUTLINE: Final = "model.onnx"
 """The path of the outline among the texts of `SourceFiles`."""
@@ -48,6 +59,46 @@ class OnnxSource(SymbolicSource):
         source._names = self._names
         return source
 
+    def with_value_inputs(self, inputs: Mapping[str, ValueInput]) -> OnnxSource:
+        """A source of the same model, in which the values of these inputs decide shapes."""
+        source = OnnxSource(self.model, with_value_inputs(self.signature, inputs), self.given)
+        source._names = self._names
+        return source
+
+    def finding_value_inputs(self, shapes: Mapping[str, Sequence[int]]) -> OnnxSource:
+        """The source in which the inputs that operators must know are `value_inputs`.
+
+        `shapes`: of some inputs.  Graphs for sample shapes are built until one is complete; for
+        several sample values, as some values need to know others, such as the steps of a slice.
+        """
+        source = self
+        while needed := source._needed_inputs(shapes):
+            source = source.with_value_inputs(value_inputs_of(source.signature, needed))
+        return source
+
+    def _needed_inputs(self, shapes: Mapping[str, Sequence[int]]) -> set[str]:
+        """Inputs whose values operators must know, and that are no `value_inputs` yet."""
+        possible = candidates(self.signature) - narrow_inputs(self.model)
+        if not possible:
+            return set()
+        shapes = {name: shape for name, shape in shapes.items() if name not in possible}
+        least = VALUE_SAMPLES if self.value_inputs else 1
+        try:
+            for number, (sample, _) in enumerate(islice(self.sample_shapes(shapes), MAX_SAMPLES)):
+                needed: set[str] = set()
+                try:
+                    diagnostics = Diagnostics(limit=self.model.limits.errors)
+                    self._evaluated(sample, diagnostics, needed=needed)
+                except NnefError:
+                    if needed & possible:
+                        return needed & possible
+                else:
+                    if number + 1 >= least:
+                        break
+        except NnefError:  # of shapes and symbols, which are checked later
+            pass
+        return set()
+
     def read_weights(self) -> None:
         """Map all tensors outside of the outline, which graphs then share; raises NnefError."""
         diagnostics = Diagnostics(limit=self.model.limits.errors)
@@ -74,7 +125,13 @@ class OnnxSource(SymbolicSource):
         texts = {OUTLINE: model.text}
         tensors = model.tensors.stored()
         file = model.place.file
-        return SourceFiles(file, texts, tensors, None, self.given, model.limits, "onnx")
+        values = self.value_inputs
+        return SourceFiles(file, texts, tensors, None, self.given, model.limits, "onnx", values)
+
+    def declared_outputs(self) -> list[DeclaredOutput]:
+        """The outputs of the model, if it declares all types and ranks; else an empty list."""
+        declared = [declared_output(each) for each in self.model.graph.output]
+        return [each for each in declared if each is not None] if None not in declared else []
 
     def description(self) -> dict[str, Any]:
         """The producer, the versions of operators, and the symbols."""
@@ -104,11 +161,10 @@ class OnnxSource(SymbolicSource):
         """
         diagnostics = diagnostics or Diagnostics(limit=self.model.limits.errors)
         self.require_inputs(shapes)
-        stored = GraphStates(states or {})
-        evaluated = evaluate_model(
-            self.model, self.signature, shapes, self.given, lifted, self._names, stored, diagnostics
-        )
-        graph = evaluated.graph()
+        try:
+            graph = self._evaluated(shapes, diagnostics, states, lifted).graph()
+        except NnefError as error:
+            raise self._with_values(error, shapes) from None
         for name, variable in graph.variables.items():
             if variable.data is not None and self.model.tensors.has_no_data(variable.data):
                 graph.variables[name] = replace(variable, data=None)
@@ -116,16 +172,40 @@ class OnnxSource(SymbolicSource):
 
     def lengths_of_results(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """`sequences.length_of` of each result for input `shapes`; raises NnefError."""
-        diagnostics = Diagnostics(limit=self.model.limits.errors)
         self.require_inputs(shapes)
-        evaluated = evaluate_model(
+        evaluated = self._evaluated(shapes, Diagnostics(limit=self.model.limits.errors))
+        return {name: length_of(value) for name, value in evaluated.results}
+
+    def _evaluated(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        diagnostics: Diagnostics,
+        states: Mapping[str, Sequence[int]] | None = None,
+        lifted: Mapping[str, int] | None = None,
+        needed: set[str] | None = None,
+    ) -> EvaluatedModel:
+        """The model, evaluated for these shapes; see `evaluate_model` and `graph`."""
+        return evaluate_model(
             self.model,
             self.signature,
             shapes,
             self.given,
-            None,
-            VariableNames(),
-            GraphStates({}),
+            lifted,
+            self._names,
+            GraphStates(states or {}),
             diagnostics,
+            needed,
         )
-        return {name: length_of(value) for name, value in evaluated.results}
+
+    def _with_values(self, error: NnefError, shapes: Mapping[str, Sequence[int]]) -> NnefError:
+        """An error that also tells the values of the inputs that decide shapes."""
+        known = {**self.determined(), **shapes}
+        texts = [
+            f"{name} = {each.text(known[name])}"
+            for name, each in self.value_inputs.items()
+            if name in known and not each.fault(known[name])
+        ]
+        if not texts:
+            return error
+        ending = f" (with the input{'s' * (len(texts) > 1)} {', '.join(texts)})"
+        return NnefError([each._replace(message=each.message + ending) for each in error.errors])

@@ -54,10 +54,10 @@ class Body(Protocol):
 class StopsAtRunTime(OperatorError):
     """Whether a turn is the last one is only known when the model runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, unknown: Sequence[Any] = ()) -> None:
         message = "the number of turns is only known when the model runs"
         hint = "M must be known when the graph is built, or bounded, as in Min(M, 100)"
-        super().__init__("onnx/unsupported", message, hint)
+        super().__init__("onnx/unsupported", message, hint, unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def selected(make: OpBuilder, condition: Operand, a: Operand, b: Operand) -> Ope
     if a.type != b.type:
         message = f"one of two tensors is chosen at run time, but one is {a.type}, one {b.type}"
         hint = "both must have the same type and shape"
-        raise OperatorError("onnx/unsupported", message, hint)
+        raise OperatorError("onnx/unsupported", message, hint, [condition])
     result: Operand = make("select", condition, a, b)
     counts = [make.counted.get(x) if isinstance(x, Value) else None for x in (a, b)]
     axes = {each[0] for each in counts if each is not None}

@@ -136,7 +136,8 @@ def dropout(
     )
     if not is_inference and not keeps_all:
         hint = "export the model for inference, with training_mode = false"
-        raise OperatorError("onnx/unsupported", "dropout of a model in training", hint)
+        message = "dropout of a model in training"
+        raise OperatorError("onnx/unsupported", message, hint, [training_mode, ratio])
     return _unchanged(make, data, DType.BOOL, node)
 
 

@@ -12,7 +12,7 @@ from nnefc.frontends.common.value_bounds import bounds
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
 from nnefc.frontends.onnx.node import Subgraph
 from nnefc.frontends.onnx.registry import operator
-from nnefc.frontends.onnx.sequences import merged
+from nnefc.frontends.onnx.sequences import merged, tensors_in
 from nnefc.frontends.onnx.subgraphs import Captured, captured_values, evaluated
 from nnefc.frontends.onnx.turns import (
     LIMIT,
@@ -65,7 +65,18 @@ def loop(
     Where the number of turns is only known at run time, turns up to its bound M are computed; the
     last of them leave the states as they are, and their results do not count.
     """
-    states, captured = list(v_initial), captured_values(body)
+    try:
+        return _turns(make, M, cond, list(v_initial), body)
+    except StopsAtRunTime as wrong:
+        around = [M, cond, *tensors_in([*v_initial, *captured_values(body).values()])]
+        raise StopsAtRunTime([*wrong.unknown, *around]) from None
+
+
+def _turns(
+    make: OpBuilder, M: Operand | None, cond: Operand | None, states: list[Any], body: Subgraph
+) -> Any:
+    """The results of a loop; raises OperatorError."""
+    captured = captured_values(body)
     active = _TRUE if cond is None else _flag(make, cond, "cond")
     limit = M if isinstance(M, Value) else None
     most = _most_turns(M)

@@ -69,7 +69,8 @@ def sequence_at(make: OpBuilder, input_sequence: TensorSequence, position: Opera
     if len({x.type for x in items}) != 1:
         listed = ", ".join(str(x.type) for x in items)
         message = f"an item of [{listed}] is chosen at run time"
-        raise OperatorError("onnx/unsupported", message, "all items must have the same type")
+        hint = "all items must have the same type"
+        raise OperatorError("onnx/unsupported", message, hint, [position])
     where = make.reshape(position, ())
     where = make("select", make("lt", where, 0), make("add", where, len(items)), where)
     return make("gather", _joined(make, items, 0, is_new=True), where, axis=0)

@@ -12,7 +12,7 @@ from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes, normalize_axis
 from nnefc.frontends.common.values import Operand, OperatorError, integers
 from nnefc.frontends.onnx.registry import Integers, operator
-from nnefc.symbolic.integers import SymInt, statically_equal
+from nnefc.symbolic.integers import statically_equal
 
 
 @operator("Reshape", until=4)
@@ -43,7 +43,7 @@ def _target_shape(
     for i, extent in enumerate(full):
         if not keeps_zeros and i < len(dims) and extent == 0:
             full[i] = dims[i]
-    unknown = [i for i, extent in enumerate(full) if not isinstance(extent, SymInt) and extent < 0]
+    unknown = [i for i, extent in enumerate(full) if extent < 0]
     if len(unknown) == 1 and full[unknown[0]] == -1:
         known = [extent for i, extent in enumerate(full) if i != unknown[0]]
         full[unknown[0]] = _remaining(dims, known)

@@ -178,7 +178,7 @@ def _computed_slice(
     extent = x.type.dims[axis]
     if step != 1:
         message = "bounds that are computed at run time are possible with steps of 1"
-        raise OperatorError("onnx/unsupported", message)
+        raise OperatorError("onnx/unsupported", message, unknown=[start, end])
     if extent == 0:
         return x
     valid = make.counted[x][1] if isinstance(x, Value) and x in make.counted else extent
@@ -191,7 +191,7 @@ def _computed_slice(
     y = make.value(make("gather", x, where, axis=axis))
     if y in make.counted:
         message = "a tensor has several extents that are computed at run time"
-        raise OperatorError("onnx/unsupported", message)
+        raise OperatorError("onnx/unsupported", message, unknown=[start, end])
     make.counted[y] = axis, count
     return y
 
