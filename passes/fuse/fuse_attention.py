@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
-from nnefc.ir import Expression, Graph, Op, Shape, TensorType, Value
+from nnefc.ir import Expression, Graph, Op, Shape, Step, TensorType, Value
 from nnefc.ops.core.strided_rules import reshaped
 from nnefc.passes.analysis import repeated_heads
 from nnefc.passes.analysis.causal_masks import CausalMasks
@@ -34,8 +34,10 @@ class FuseAttention:
     reshapes of operands, and a transpose of the result that keeps its last dimension, become
     strides.  Operands of a concatenation of keys or values, `parts` at most, are read in place; so
     are repeated heads (`repeated_heads`).  A causal mask at the end of the expression becomes a
-    diagonal.  A guard that replaces NaN by 0 in rows whose scores are all -inf,
-    `select(max_reduce(%s) > -inf, %p, 0.0)`, becomes the attribute `empty`.
+    diagonal.  Factors of queries and of keys become a factor of the scores.  A guard that replaces
+    NaN by 0 in rows whose scores are all -inf becomes the attribute `empty`: it is
+    `select(max_reduce(%s) > -inf, %p, 0.0)` or `select(%p != %p, 0.0, %p)`.  The latter also
+    replaces NaN in rows with scores that are NaN or inf, which stays here.
     """
 
     name: ClassVar[str] = "fuse_attention"
@@ -58,7 +60,8 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     if products is None:
         return False
     first, second = products
-    query, k, v = first.inputs[0], first.inputs[1], second.inputs[1]
+    (query, k), factor = _without_factors(first)
+    v = second.inputs[1]
     batch = scores.type.dims[:-2]
     view, dims = strided_source(query), query.type.dims
     finer = repeated_heads.finer_batch(k, v) if dims[:-2] == batch else None
@@ -78,6 +81,7 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     )
     target, strides, after = _target(graph, second.output, finer)
     expression, others, diagonal = _epilogue(first, masks)
+    expression = _scaled(expression, factor)
     attributes = {
         "scores": (*finer, *scores.type.dims[-2:]),
         "depth": dims[-2 if first.attributes["transposeA"] else -1],
@@ -128,7 +132,7 @@ def _products(graph: Graph, softmax: Op, guards: tuple[Op, ...]) -> tuple[Op, Op
     second = only_user(graph, weights, "matmul")
     if (
         first is None
-        or len(scores.users) != (2 if guards else 1)
+        or len(scores.users) != (2 if len(guards) > 1 else 1)
         or graph.is_output(scores)
         or softmax.attributes["axes"] != (scores.type.rank - 1,)
         or second is None
@@ -141,11 +145,14 @@ def _products(graph: Graph, softmax: Op, guards: tuple[Op, ...]) -> tuple[Op, Op
 
 
 def _guards(graph: Graph, softmax: Op) -> tuple[Op, ...]:
-    """(select, comparison, maximum) that make weights 0 in rows whose scores are all -inf.
+    """(select, comparison, maximum), or a fused operation, that make weights 0 in rows whose scores
+    are all -inf.
 
     Empty without such a guard.
     """
     select = only_user(graph, softmax.output)
+    if select is not None and _replaces_nan(select):
+        return (select,)
     selected = None if select is None else _with_literal(select, "select", 0.0)
     if select is None or selected is None or selected[1:] != [softmax.output]:
         return ()
@@ -162,6 +169,64 @@ def _guards(graph: Graph, softmax: Op) -> tuple[Op, ...]:
     ):
         return ()
     return select, visible, maximum
+
+
+def _replaces_nan(op: Op) -> bool:
+    """Whether an operation is `select(x != x, 0.0, x)`."""
+    if op.name != "fused" or len(op.inputs) != 1:
+        return False
+    expression: Expression = op.attributes["expression"]
+    steps = {step.op: (1 + i, step) for i, step in enumerate(expression.steps)}
+    if len(expression.steps) != 3 or set(steps) != {"literal", "ne", "select"}:
+        return False
+    (zero, literal), (compared, ne), (result, select) = (
+        steps[name] for name in ("literal", "ne", "select")
+    )
+    return (
+        literal.value == 0
+        and ne.operands == (0, 0)
+        and select.operands == (compared, zero, 0)
+        and expression.results == (result,)
+    )
+
+
+def _without_factors(product: Op) -> tuple[list[Value], float]:
+    """The operands of a product without constant factors, and the product of these."""
+    operands: list[Value] = []
+    product_of_factors = 1.0
+    for x in product.inputs[:2]:
+        factor = None if x.op is None else _factor(x.op)
+        operands.append(x if x.op is None or factor is None else x.op.inputs[0])
+        product_of_factors *= 1.0 if factor is None else factor
+    return operands, product_of_factors
+
+
+def _factor(op: Op) -> float | None:
+    """The number c of an operation `mul(x, c)`; None for other operations."""
+    if op.name != "fused" or len(op.inputs) != 1 or op.output.type != op.inputs[0].type:
+        return None
+    expression: Expression = op.attributes["expression"]
+    if [step.op for step in expression.steps] != ["literal", "mul"]:
+        return None
+    literal, multiply = expression.steps
+    if sorted(multiply.operands) != [0, 1] or not isinstance(literal.value, float):
+        return None
+    return literal.value if math.isfinite(literal.value) else None
+
+
+def _scaled(expression: Expression, factor: float) -> Expression:
+    """An expression of `factor` times its first input."""
+    if factor == 1:
+        return expression
+    count, dtype = len(expression.inputs), expression.inputs[0]
+
+    def moved(operand: int) -> int:
+        return count + 1 if operand == 0 else operand + 2 if operand >= count else operand
+
+    steps = [Step("literal", (), dtype, factor), Step("mul", (0, count), dtype)]
+    for step in expression.steps:
+        steps.append(replace(step, operands=tuple(map(moved, step.operands))))
+    return Expression(expression.inputs, tuple(steps), tuple(map(moved, expression.results)))
 
 
 def _with_literal(op: Op, name: str, number: float) -> list[Value] | None:
