@@ -13,7 +13,7 @@ import numpy as np
 
 from nnefc.driver.targets import Task, build_targets, check_targets, serve
 from nnefc.dynamic.output_shapes import output_specs
-from nnefc.dynamic.planner import Request, traced_or_concrete
+from nnefc.dynamic.planner import Request, concrete, traced_or_concrete
 from nnefc.formats.source_files import SourceFiles
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.options.compile_config import CompileConfig
@@ -47,6 +47,8 @@ def content_of(
     progress: Progress | None = None,
     results: Sequence[TensorSpec] | None = None,
     programs: Programs = (),
+    *,
+    for_c: bool = False,
 ) -> Content:
     """The document, and the patterns of the requests for each target.
 
@@ -59,6 +61,7 @@ def content_of(
         progress: Called while kernels are compiled.
         results: The results, with -1 for extents that vary; None: they are computed.
         programs: Programs for this processor that exist already, with their requests.
+        for_c: A plan that cannot be computed in C is made for exactly the shapes of its request.
 
     Raises NnefError, also for shapes that contradict the document.
     """
@@ -67,10 +70,12 @@ def content_of(
         for request in requests:
             if _program_of(request, programs) is None:  # read all tensors, and report errors
                 source.graph(request.shapes, states=request.states, capacity=request.capacity)
-        portable = _portable(source, config, fixed, requests, results)
+        portable = _portable(source, config, fixed, requests, results, for_c=for_c)
         arrays = list(portable.arrays.values())
         task = Task(
-            lambda advance: _build_native(source, config, requests, arrays, advance, programs),
+            lambda advance: _build_native(
+                source, config, requests, arrays, advance, programs, for_c=for_c
+            ),
             lambda file: write_dynamic(file, portable, []),
             portable.nbytes,
             "nnefc.dynamic.artifact_content",
@@ -85,10 +90,25 @@ def _build_native(
     arrays: Sequence[Array],
     progress: Progress | None,
     programs: Programs = (),
+    *,
+    for_c: bool = False,
 ) -> DynamicBuild:
     every = [
         _program_of(request, programs) or traced_or_concrete(source, config, request)
         for request in requests
+    ]
+    build = build_patterns(every, arrays, progress)
+    # growing states change their lengths in each call, so plans for one length would be useless
+    if not for_c or any(request.dynamic_axes for request in requests):
+        return build
+    from nnefc.emit.shape_code import is_writable
+
+    writable = list(map(is_writable, build.patterns))
+    if all(writable):
+        return build
+    every = [
+        program if fits else concrete(source, config, request)
+        for program, request, fits in zip(every, requests, writable, strict=True)
     ]
     return build_patterns(every, arrays, progress)
 
@@ -106,6 +126,8 @@ def _portable(
     fixed: Shapes,
     requests: Sequence[Request],
     results: Sequence[TensorSpec] | None,
+    *,
+    for_c: bool,
 ) -> PortableSource:
     files = source.files()
     arrays = {
@@ -141,6 +163,7 @@ def _portable(
             [list(shapes.items()), list(states.items()), list(axes.items()), capacity]
             for shapes, states, axes, capacity in requests
         ],
+        **({"for_c": True} if for_c else {}),
     }
     return PortableSource(source.name, VERSION, config.stored, arrays, files.texts, facts)
 
@@ -224,7 +247,8 @@ def _build(path: str, config: CompileConfig, progress: Progress) -> DynamicBuild
 
     artifact = DynamicArtifact(open_file(path))
     source, arrays = source_in(artifact), list(artifact.tensors().values())
-    return _build_native(source, config, requests_in(artifact), arrays, progress)
+    for_c = artifact.facts.get("for_c") is True
+    return _build_native(source, config, requests_in(artifact), arrays, progress, for_c=for_c)
 
 
 if __name__ == "__main__":

@@ -310,8 +310,10 @@ class DynamicModel(Model):
 
         Raises:
             NnefError: As `CompiledModel.emit_c`; `input/state` if states grow without
-                `state_capacity`, or change their shapes otherwise; `artifact/c-shape` if plans
-                depend on tables of windows or on turns of loops.
+                `state_capacity`, or change their shapes otherwise; `artifact/c-shape` for
+                assertions that are not linear, and for models with growing states whose plans
+                depend on tables of windows or on turns of loops.  Other models with such plans
+                serve exactly the named shapes, and a warning says so.
         """
         from nnefc.dynamic.save import emit_c
         from nnefc.formats.files import require_path

@@ -180,17 +180,22 @@ def traced_or_concrete(
     source: GraphSource, config: CompileConfig, request: Request
 ) -> TracedProgram:
     """As `traced`; where tracing cannot go on, the program for exactly these shapes."""
+    if source.symbol_values(request.shapes) or _change(request):
+        try:
+            return traced(source, config, request)
+        except (Untraceable, NnefError):  # NnefError: the graph below reports it
+            pass
+    return concrete(source, config, request)
+
+
+def concrete(source: GraphSource, config: CompileConfig, request: Request) -> TracedProgram:
+    """The program for exactly the shapes of a request."""
     from nnefc.driver.lower_graph import lower_graph
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.symbolic.integers import Trace
 
     shapes, states, _, capacity = request
     symbols = source.symbol_values(shapes)
-    if symbols or _change(request):
-        try:
-            return traced(source, config, request)
-        except (Untraceable, NnefError):  # NnefError: the graph below reports it
-            pass
     trace = Trace()
     for value in symbols.values():
         int(trace.symbol(value))  # a guard that the symbol has this value

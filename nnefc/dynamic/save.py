@@ -13,13 +13,14 @@ from nnefc.dynamic.named_shapes import shapes_named
 from nnefc.dynamic.planner import Request, fixed_memory_requests, requests_for
 from nnefc.dynamic.stored_planner import StoredPlanner
 from nnefc.runtime.artifact.write_dynamic import write_dynamic
-from nnefc.support.errors import NnefError
+from nnefc.support.errors import Diagnostic, NnefError, warn
 from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.dynamic.artifact_content import Content
     from nnefc.dynamic.plan_cache import PlanCache, PlanMaker
     from nnefc.formats.files import FilePath
+    from nnefc.runtime.plan.plan_conditions import PlanConditions
     from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.support.progress import Progress
 
@@ -46,6 +47,8 @@ class ModelParts(NamedTuple):
         requests: Sequence[Request],
         targets: Sequence[str],
         progress: Progress | None = None,
+        *,
+        for_c: bool = False,
     ) -> Content:
         """The content of an artifact; see `content_of`."""
         planner = self.planner
@@ -58,6 +61,7 @@ class ModelParts(NamedTuple):
             progress,
             self.results(),
             planner.programs,
+            for_c=for_c,
         )
 
 
@@ -107,8 +111,30 @@ def emit_c(
 
     source = model.planner.document
     every = shapes_named(shapes, source, model.fixed)
-    portable, (build,) = model.content(fixed_memory_requests(source, every, capacity), [target])
+    requests = fixed_memory_requests(source, every, capacity)
+    portable, (build,) = model.content(requests, [target], for_c=True)
+    _warn_of_exact_plans([pattern.conditions for pattern in build.patterns])
     return write_c_patterns(folder, portable, build, source.linear_shapes(), tensors, name)
+
+
+def _warn_of_exact_plans(plans: Sequence[PlanConditions]) -> None:
+    """Warn if plans of a C program serve no other values of the symbols than the named ones."""
+    exact = [
+        ", ".join(f"{name} = {value}" for name, value in zip(plan.symbols, plan.values))
+        for plan in plans
+        if plan.symbols and len(plan.fixed) == len(plan.traced.extents)
+    ]
+    if exact:
+        warn(
+            Diagnostic(
+                "artifact/c-shape",
+                f"{wording('emit_c', '--emit c')}: plans for {'; '.join(exact)} serve exactly these "
+                "values: they depend on tables or turns of loops, which are not computed in C",
+                hint="name every value that the program needs: "
+                + wording("shapes=[{...}, {...}]", "repeat --symbol or --shape"),
+                severity="warning",
+            )
+        )
 
 
 def bytes_of(model: ModelParts) -> bytes:

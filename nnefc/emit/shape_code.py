@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nnefc.kernels.embedded.model_layout import OPERATIONS, STEP
 from nnefc.support.errors import NnefError
 from nnefc.support.wording import wording
 from nnefc.symbolic.linear_shapes import Terms
 from nnefc.symbolic.straight_line import COMPARISONS, EXTREMES, Operand, StraightLine
+
+if TYPE_CHECKING:
+    from nnefc.runtime.artifact.build_dynamic import PatternBuild
 
 _INTEGER: Final = {
     **{"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "<<": "lshift"},
@@ -178,6 +181,19 @@ class ShapeCode:
             product = self._step("mul", self._known[name], self.number(factor))
             total = self._step("add", total, product)
         return total
+
+
+def is_writable(pattern: PatternBuild) -> bool:
+    """Whether the numbers of a plan can be computed in C."""
+    template, program = pattern.template, pattern.template.program
+    if template.bases or template.launches.repeated:
+        return False
+    names = {name: i for i, name in enumerate(program.symbols)}
+    try:
+        ShapeCode(len(names), names).add(program)
+    except NnefError:
+        return False
+    return True
 
 
 def symbol_indices(terms: Terms, symbols: Sequence[str], known: Mapping[str, int]) -> Terms:
