@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from onnx import ModelProto, NodeProto, defs, helper
+from onnx import ModelProto, NodeProto, TensorProto, defs, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from nnefc.formats.onnx.value_types import value_types
@@ -34,17 +34,12 @@ __all__ = [
     "supports_device",
 ]
 
-_UNKNOWN_VALUES: Final = {"onnx/value", "operator/attribute", "input/shape"}
-"""Rules of models that need values or ranks of their inputs."""
-
 
 class NnefcBackendRep(BackendRep):
     """A prepared model.
 
-    A model that needs to know values of inputs, such as the shape of a `Reshape`, is compiled for
-    the values of each call: those of lists of integers, or if that is not enough, of all lists.
     Sequences are lists of arrays, optionals without an element None; such a model is compiled for
-    their lengths.
+    their lengths.  A model with strings, or with inputs of any rank, is compiled for each call.
     """
 
     def __init__(self, proto: ModelProto, threads: int | None = None) -> None:
@@ -55,15 +50,10 @@ class NnefcBackendRep(BackendRep):
         self._inputs, self._outputs = value_types(content)
         self._names = [each.name for each in proto.graph.output]
         self._model: Model | SpecializedModels
-        if has_sequences(self._inputs, self._outputs):
+        if has_sequences(self._inputs, self._outputs) or _needs_values(proto):
             self._model = SpecializedModels(proto, threads)
-            return
-        try:
+        else:
             self._model = compile_bytes(content, threads)
-        except NnefError as error:
-            if not _needs_values(error, proto):
-                raise
-            self._model = SpecializedModels(proto, threads)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, as a tuple that can be indexed by name.
@@ -75,23 +65,10 @@ class NnefcBackendRep(BackendRep):
         Raises:
             NnefError: With all errors of the arrays.
         """
-        results = self._results(given_values(self._named(inputs), self._inputs))
+        results = self._model.run(given_values(self._named(inputs), self._inputs))
         values = [returned_value(results[name], self._outputs[name]) for name in self._names]
         make: Any = cast(Any, namedtupledict)("Outputs", self._names)
         return make(*values)
-
-    def _results(self, named: dict[str, Any]) -> Mapping[str, Any]:
-        """The results by name."""
-        try:
-            return self._model.run(named)
-        except NnefError as error:
-            # a model with symbols is evaluated when it is called
-            known_shapes = all(each.rule != "input/shape" for each in error.errors)
-            if not (known_shapes and _needs_values(error, self._proto)):
-                raise
-        if not isinstance(self._model, SpecializedModels):
-            self._model = SpecializedModels(self._proto, self._threads)
-        return self._model.run(named)
 
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
@@ -104,20 +81,11 @@ class NnefcBackendRep(BackendRep):
         return dict(zip(self._inputs, every, strict=True))
 
 
-def _needs_values(error: NnefError, proto: ModelProto) -> bool:
-    """Whether a model may be valid once values and ranks of its inputs are known."""
-    rules = {each.rule for each in error.errors}
-    if _has_lists(proto):
-        rules -= {"onnx/unsupported"}  # such as a number of turns that is an input
-    return rules <= _UNKNOWN_VALUES
-
-
-def _has_lists(proto: ModelProto) -> bool:
-    """Whether all inputs are tensors, and one is a number or a list."""
-    types = [each.type for each in proto.graph.input]
-    if not all(each.HasField("tensor_type") for each in types):
-        return False
-    return any(len(each.tensor_type.shape.dim) <= 1 for each in types)
+def _needs_values(proto: ModelProto) -> bool:
+    """Whether inputs have no rank, or hold strings, which only constants do in a compiled model."""
+    given = {tensor.name for tensor in proto.graph.initializer}
+    types = [each.type.tensor_type for each in proto.graph.input if each.name not in given]
+    return any(not t.HasField("shape") or t.elem_type == TensorProto.STRING for t in types)
 
 
 class NnefcBackend(Backend):
@@ -131,12 +99,12 @@ class NnefcBackend(Backend):
 
         content = model.SerializeToString()
         try:
-            if has_sequences(*value_types(content)):
+            if has_sequences(*value_types(content)) or _needs_values(model):
                 check_operators_of(content)
             else:
                 read_onnx_bytes(content, DEFAULT, Diagnostics())
-        except NnefError as error:
-            return _needs_values(error, model) and cls.supports_device(device)
+        except NnefError:
+            return False
         return cls.supports_device(device)
 
     @classmethod

@@ -30,7 +30,7 @@ class ValueInput(NamedTuple):
     @property
     def is_real(self) -> bool:
         """Whether items are real: their keys are the bits of float64."""
-        return self.dtype.startswith("float")
+        return "float" in self.dtype
 
     @property
     def extents(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from nnefc.cli.support.options import usage
 from nnefc.cli.support.pictures import AS_THEY_ARE, PictureOptions
 from nnefc.cli.support.turns import split_turn, turn_name
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.support.item_types import numpy_type
 from nnefc.support.value_inputs import MAX_ITEMS, ValueInput
 
 if TYPE_CHECKING:
@@ -172,9 +173,9 @@ def value_arrays(
     import numpy as np
 
     return {
-        name: np.array(each.items(shapes[name]), each.dtype).reshape(each.shape(shapes[name]))
+        name: np.array(each.items(key), numpy_type(each.dtype)).reshape(each.shape(key))
         for name, each in values.items()
-        if name in shapes
+        for key in ([shapes[name]] if name in shapes else [])
     }
 
 

@@ -123,7 +123,7 @@ def _jointly_satisfiable(constraints: Sequence[_Constraint], tried: Sequence[obj
 def shapes_for(
     signature: Signature, values: Mapping[str, int]
 ) -> dict[str, tuple[int, ...]] | None:
-    """Declared shapes of the inputs; None if an extent has no value or is below 1."""
+    """Declared shapes of the inputs; None if an extent has no value or, computed, is below 1."""
     try:
         shapes = {
             each.name: tuple(extent_of(extent, values) for extent in each.extents)
@@ -131,8 +131,10 @@ def shapes_for(
         }
     except NoValue:
         return None
-    extents = chain.from_iterable(shapes.values())
-    return shapes if all(extent > 0 for extent in extents) else None
+    pairs = zip(signature.inputs, shapes.values(), strict=True)
+    extents = chain.from_iterable(zip(each.extents, shape, strict=True) for each, shape in pairs)
+    is_possible = all(n > 0 or isinstance(extent, ast.Literal_) for extent, n in extents)
+    return shapes if is_possible else None
 
 
 def _combinations(names: Sequence[str]) -> Iterator[dict[str, int]]:
@@ -185,8 +187,12 @@ _PROFILES: Final = (
     _Profile(2, _zeros, 4),
     _Profile(3, _twos, 3),
 )
-VALUE_SAMPLES: Final = len(_PROFILES)
-"""Samples of values for one combination of shapes."""
+_SHIFTS: Final = (0, -1, 1, 2, -2)
+"""Distances between the profiles of an input and of the next one."""
+VALUE_SAMPLES: Final = len(_PROFILES) * len(_SHIFTS)
+"""Samples of values for one combination of shapes, at most."""
+_CHOICES: Final = [(first, shift) for shift in _SHIFTS for first in range(len(_PROFILES))]
+"""Profiles of the first input, with shifts."""
 _WITH_ALL: Final = 3
 """Samples of shapes that are combined with all profiles; others only with the first one."""
 
@@ -202,8 +208,13 @@ def samples_of_values(
         yield from shapes
         return
     for number, (sample, values) in enumerate(shapes):
-        for profile in _PROFILES if number < _WITH_ALL else _PROFILES[:1]:
-            keys = {name: _key(each, profile, given) for name, each in inputs.items()}
+        for first, shift in _CHOICES if number < _WITH_ALL else _CHOICES[:1]:
+            if shift and len(inputs) == 1:
+                break
+            keys = {
+                name: _key(each, _PROFILES[(first + shift * i) % len(_PROFILES)], given)
+                for i, (name, each) in enumerate(inputs.items())
+            }
             items = {
                 symbol: item
                 for name, key in keys.items()

@@ -1,4 +1,4 @@
-"""The inputs of a model as a signature: named dimensions are symbols, and so are deciding values."""
+"""The inputs of a model as a signature: named dimensions and deciding values are symbols."""
 
 from __future__ import annotations
 
@@ -130,13 +130,10 @@ def _named_extent(text: str) -> ast.Expression:
 
 # -- inputs whose values decide shapes, such as the k of TopK
 #
-# An operator that must know the items of a tensor fails, and names the tensor.  Where this tensor is
-# computed from small inputs alone, their values are needed.
+# An operator that must know the items of a tensor fails, and names the tensor.  Where this tensor
+# is computed from small inputs alone, their values are needed.
 
-_TYPES: Final = frozenset(
-    {DType.BOOL, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.INT16, DType.INT32}
-    | {DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64}
-)
+_TYPES: Final = frozenset(DType) - {DType.STRING}
 """Item types of inputs whose values may decide shapes."""
 _MAX_STEPS: Final = 10_000
 """Operations behind a tensor that are followed."""

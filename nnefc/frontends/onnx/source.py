@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.common.graph_names import output_names
-from nnefc.frontends.common.graph_source import MAX_SAMPLES, DeclaredOutput
+from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.sample_shapes import VALUE_SAMPLES
@@ -33,6 +33,10 @@ from nnefc.support.value_inputs import ValueInput
 
 OUTLINE: Final = "model.onnx"
 """The path of the outline among the texts of `SourceFiles`."""
+
+
+COMPLETE_GRAPHS: Final = 3
+"""Graphs for sample values that show which further values must be known."""
 
 
 class OnnxSource(SymbolicSource):
@@ -82,9 +86,9 @@ class OnnxSource(SymbolicSource):
         if not possible:
             return set()
         shapes = {name: shape for name, shape in shapes.items() if name not in possible}
-        least = VALUE_SAMPLES if self.value_inputs else 1
+        missing = COMPLETE_GRAPHS if self.value_inputs else 1
         try:
-            for number, (sample, _) in enumerate(islice(self.sample_shapes(shapes), MAX_SAMPLES)):
+            for sample, _ in islice(self.sample_shapes(shapes), VALUE_SAMPLES):
                 needed: set[str] = set()
                 try:
                     diagnostics = Diagnostics(limit=self.model.limits.errors)
@@ -93,7 +97,8 @@ class OnnxSource(SymbolicSource):
                     if needed & possible:
                         return needed & possible
                 else:
-                    if number + 1 >= least:
+                    missing -= 1
+                    if not missing:
                         break
         except NnefError:  # of shapes and symbols, which are checked later
             pass

@@ -138,7 +138,7 @@ def bit_cast(make: OpBuilder, input: Any, *, to: int) -> Any:
         return KnownTensor(x.array.view(after.numpy), after)
     if before is not after and (before.is_float or after.is_float or after is DType.BOOL):
         message = f"the bits of {before} as {after}, of a tensor that is computed by a run"
-        raise OperatorError("onnx/unsupported", message)
+        raise OperatorError("onnx/unsupported", message, unknown=[x])
     return make.cast(x, after)
 
 
