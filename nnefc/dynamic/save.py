@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from nnefc.dynamic.artifact_content import Content
     from nnefc.dynamic.plan_cache import PlanCache, PlanMaker
     from nnefc.formats.files import FilePath
-    from nnefc.runtime.plan.plan_conditions import PlanConditions
     from nnefc.runtime.memory.caller_arrays import TensorSpec
+    from nnefc.runtime.plan.plan_conditions import PlanConditions
     from nnefc.support.progress import Progress
 
 Shapes = Mapping[str, Sequence[int]]
@@ -128,8 +128,8 @@ def _warn_of_exact_plans(plans: Sequence[PlanConditions]) -> None:
         warn(
             Diagnostic(
                 "artifact/c-shape",
-                f"{wording('emit_c', '--emit c')}: plans for {'; '.join(exact)} serve exactly these "
-                "values: they depend on tables or turns of loops, which are not computed in C",
+                f"{wording('emit_c', '--emit c')}: plans for {'; '.join(exact)} serve exactly "
+                "these values: they depend on tables or turns of loops, which C does not compute",
                 hint="name every value that the program needs: "
                 + wording("shapes=[{...}, {...}]", "repeat --symbol or --shape"),
                 severity="warning",
