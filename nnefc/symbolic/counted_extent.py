@@ -21,16 +21,18 @@ class CountedExtent(int):
         return made
 
 
-def _unknown(method: Callable[..., Any]) -> Callable[..., Any]:
-    def compute(*operands: Any) -> Any:
-        result = method(*operands)
+def _computed(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def compute(extent: CountedExtent, *others: Any) -> Any:
+        if others == (_NEUTRAL.get(name),):
+            return extent
+        result = method(extent, *others)
         return CountedExtent(result) if type(result) is int else result
 
     return compute
 
 
-for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", "abs", "pow"):
-    for _side in ("__", "__r"):
-        if hasattr(int, f"{_side}{_name}__"):
-            _method = f"{_side}{_name}__"
-            setattr(CountedExtent, _method, _unknown(getattr(int, _method)))
+_NEUTRAL = {"add": 0, "radd": 0, "sub": 0, "mul": 1, "rmul": 1, "floordiv": 1}
+"""Numbers that do not change an extent, by operation."""
+_NAMES = "add radd sub rsub mul rmul floordiv rfloordiv mod rmod pow rpow neg abs"
+for _name in _NAMES.split():
+    setattr(CountedExtent, f"__{_name}__", _computed(_name, getattr(int, f"__{_name}__")))

@@ -122,9 +122,17 @@ def _tiled(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
     return axis if statically_equal(op.attributes["repeats"][axis], 1) else None
 
 
+def is_contracted(number: int, x: Value, attributes: Mapping[str, Any], counted: Counted) -> bool:
+    """Whether operand `number` of a product of matrices is summed along the axis with a count."""
+    transposed = attributes["transposeB" if number else "transposeA"]
+    return x in counted and counted[x][0] == x.type.rank - (2 if bool(number) != transposed else 1)
+
+
 def _multiplied(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
-    """The rows of the first matrix are counted."""
+    """The rows of the first matrix are counted, or invalid items are summed as 0."""
     first, second = op.inputs
+    if all(is_contracted(i, y, op.attributes, counted) for i, y in enumerate(op.inputs)):
+        return UNCOUNTED
     is_row = axis == first.type.rank - 2 and not op.attributes["transposeA"]
     return axis if x is first and is_row and second not in counted else None
 

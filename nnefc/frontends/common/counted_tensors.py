@@ -12,7 +12,13 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from nnefc.frontends.common.counted_axes import UNCOUNTED, is_selected, merged, result_axis
+from nnefc.frontends.common.counted_axes import (
+    UNCOUNTED,
+    is_contracted,
+    is_selected,
+    merged,
+    result_axis,
+)
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType, Op, Value
 from nnefc.symbolic.counted_extent import CountedExtent
@@ -50,6 +56,8 @@ _IDENTITIES: Final[Mapping[str, Callable[[DType], Any]]] = {
     "min_reduce": lambda dtype: _limit(dtype, least=False),
     "any_reduce": lambda dtype: False,
     "all_reduce": lambda dtype: True,
+    "argmax_reduce": lambda dtype: _limit(dtype, least=True),
+    "argmin_reduce": lambda dtype: _limit(dtype, least=False),
 }
 """Items that do not change the result of a reduction, by item type."""
 _UNKNOWN: Final = "a number that is computed from a data-dependent extent cannot be used here"
@@ -68,6 +76,13 @@ def without_invalid_items(
         return [x, _replaced(make, indices, 0) if indices in make.counted else indices]
     if name in _IDENTITIES and _is_sum(attributes) and _is_reduced(make, x, attributes):
         return [_replaced(make, x, _IDENTITIES[name](x.type.dtype)), *others]
+    if name == "softmax" and _is_reduced(make, x, attributes):
+        return [_replaced(make, x, -math.inf)]
+    if name == "matmul":
+        return [
+            _replaced(make, each, 0) if is_contracted(i, each, attributes, make.counted) else each
+            for i, each in enumerate(values)
+        ]
     if name == "topk" and _is_ordered(make, x, attributes):
         return [_replaced(make, x, _limit(x.type.dtype, least=attributes["largest"]))]
     return values
@@ -244,6 +259,8 @@ def count_results(make: Builder, op: Op) -> None:
         if op.name in _IDENTITIES and axis in op.attributes["axes"] and _is_sum(op.attributes):
             continue
         at = result_axis(op, x, make.counted)
+        if op.name == "softmax":
+            at = axis
         if op.name == "topk" and axis == op.attributes["axis"]:
             at, count = axis, make.value(make("min", count, op.attributes["k"]))
         if op.name == "reshape" and (found := merged(op, axis)) is not None and found[1] != 1:
