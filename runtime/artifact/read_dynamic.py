@@ -18,6 +18,7 @@ from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey
 from nnefc.runtime.plan.plan_template import PlanTemplate, Sections
 from nnefc.support.fork_safe import Lazy
 from nnefc.symbolic import straight_line
+from nnefc.symbolic.table_size import bounded_total
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.executable_memory import ExecutableImage
@@ -66,9 +67,10 @@ class DynamicArtifact(ArtifactReader):
 
     @contextmanager
     def evaluating(self) -> Generator[None]:
-        """Report errors of types in the function of a pattern as damage."""
+        """Bound the tables of the function of a pattern; report errors of types as damage."""
         try:
-            yield
+            with bounded_total():
+                yield
         except (TypeError, AttributeError, LookupError) as error:
             message = f"the function of its shapes cannot be computed: {error}"
             raise self.file.damaged(message) from error

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,7 +15,10 @@ import pytest
 import nnefc
 from nnefc.kernels.target.isa import executable
 from nnefc.ops.tools.reference import evaluate
-from nnefc.support.errors import NnefWarning
+from nnefc.runtime.artifact.artifact_file import open_file
+from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
+from nnefc.support.errors import NnefError, NnefWarning
+from nnefc.symbolic.straight_line import CALL, StraightLine
 from tests.helpers.artifacts.saved import python
 from tests.helpers.graphs.dynamic_models import items, symbolic_model
 
@@ -27,6 +34,12 @@ WINDOWS = f"""graph net(x) -> (y, z, v) {{
   v = conv(a, k, 0.0, padding = [(1,1), (1,1)], stride = [2, 2], dilation = [1, 1],
     border = 'constant');
 }}"""
+
+RESAMPLED = """graph net(x) -> (y, z) {
+  x = tract_core_external(shape = [1, 16, S, T], datum_type = 'f32');
+  y = multilinear_upsample(x, factor = [2, 2], method = 'symmetric', border = 'replicate');
+  z = nearest_upsample(box(x, size = [1, 1, 3, 1], border = 'ignore'), factor = [2, 3]);
+}"""
 
 
 ROWS = {isa.registers: isa.name for isa in executable()}
@@ -64,3 +77,52 @@ heavy = ("nnefc.lower", "nnefc.passes", "nnefc.frontends", "numba", "llvmlite")
 print([name for name in sys.modules if name.startswith(heavy)])
 """
     assert python(program, path).strip() == "[]"
+
+
+@pytest.mark.parametrize("body", [WINDOWS, RESAMPLED])
+def test_tables_of_a_hostile_file_are_bounded_before_memory_is_allocated(
+    tmp_path: Path, body: str
+) -> None:
+    weights = {"w": items(32, 1, 3, 3), "k": items(48, 32, 3, 3)} if body is WINDOWS else {}
+    path = tmp_path / "net.nnefc"
+    symbolic_model(tmp_path, body, **weights).save(path, shapes={"S": 20, "T": 30})
+    artifact = DynamicArtifact(open_file(path))
+    ((conditions, genuine),) = artifact.programs(0)
+    refused: list[NnefError] = []
+    for program in _with_huge_extents(genuine):
+        tracemalloc.start()
+        with suppress(ValueError, ArithmeticError), artifact.evaluating():
+            try:
+                program.function()(*conditions.hints)
+            except NnefError as error:
+                refused.append(error)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 64 << 20, program
+    assert {error.errors[0].rule for error in refused} <= {"limit/memory", "limit/window"}
+    assert any(isinstance(error, OverflowError) for error in refused)  # ends as a guard does
+
+
+def _with_huge_extents(program: StraightLine) -> Iterator[StraightLine]:
+    """The program with each variable in the arguments of a call replaced by a huge number."""
+    for i, step in enumerate(program.steps):
+        if step.op != CALL:
+            continue
+        for name in sorted(set(_variables(step.operands[1:]))):
+            changed = step._replace(operands=_replaced(step.operands, name, 1 << 33))
+            yield program._replace(steps=(*program.steps[:i], changed, *program.steps[i + 1 :]))
+
+
+def _variables(operand: Any) -> Iterator[str]:
+    if isinstance(operand, tuple):
+        for each in cast("tuple[Any, ...]", operand):
+            yield from _variables(each)
+    elif isinstance(operand, str) and operand[:1] in ("s", "v"):
+        yield operand
+
+
+def _replaced(operand: Any, name: str, number: int) -> Any:
+    if isinstance(operand, tuple):
+        every = cast("tuple[Any, ...]", operand)
+        return tuple(_replaced(each, name, number) for each in every)
+    return number if operand == name else operand

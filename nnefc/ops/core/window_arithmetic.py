@@ -18,6 +18,7 @@ from nnefc.ir import Attribute, Shape
 from nnefc.support.errors import NnefError
 from nnefc.symbolic.integers import is_symbolic
 from nnefc.symbolic.sym_int_base import Dim, Untraceable
+from nnefc.symbolic.table_size import check_items
 
 Indices = npt.NDArray[np.int64]
 Padding = tuple[tuple[Dim, Dim], ...]
@@ -359,6 +360,7 @@ def interpolation(extent: int, factor: int, method: str, border: str) -> Interpo
     Where the weight is 0, `high` equals `low`, so that an infinity in the unused neighbour does not
     produce a NaN.
     """
+    check_items(extent, factor)
     i = np.arange(extent * factor, dtype=np.int64)
     match method:
         case "asymmetric":

@@ -18,6 +18,7 @@ from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE, Folding
 from nnefc.ops.core.value_text import listing
 from nnefc.symbolic.captured_values import traceable
+from nnefc.symbolic.table_size import check_items
 from nnefc.symbolic.traced_array import traced_call
 
 COORDINATES = (
@@ -91,6 +92,7 @@ def taps(extent: int, outputs: int, explicit: float | None, attributes: Mapping[
     choice of the neighbour depends on their rounding.
     """
     a, scale = attributes, _scale(extent, outputs, explicit)
+    check_items(CUBIC_TAPS, outputs)
     kind = np.float32 if a["interpolator"] == "nearest" else np.float64
     at = coordinates(extent, np.arange(outputs, dtype=kind), kind(scale), a["coord_transformer"])
     if a["interpolator"] == "nearest":

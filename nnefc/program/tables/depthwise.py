@@ -14,6 +14,7 @@ from nnefc.program.tables.phases import Tap, axis_phases, axis_taps
 from nnefc.program.tables.plane_records import Records, records, split_width
 from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.captured_values import traceable
+from nnefc.symbolic.table_size import PYTHON_ITEM, check_items
 
 
 def tap_orders(window: Window) -> list[list[tuple[Tap, ...]]]:
@@ -21,6 +22,7 @@ def tap_orders(window: Window) -> list[list[tuple[Tap, ...]]]:
 
     Taps are sorted by distance, so that those of neighbouring inputs follow each other.
     """
+    check_items(PYTHON_ITEM, *window.size)
     along = [
         [sorted(taps, key=lambda tap: tap[1]) for taps in axis_taps(window, axis)]
         for axis in range(window.rank)
@@ -42,6 +44,7 @@ class _Stretch:
 
 def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Stretch]:
     """All outputs along a dimension, ordered by the first output of each stretch."""
+    check_items(PYTHON_ITEM, window.output[axis])
     stretches: list[_Stretch] = []
     for each in axis_phases(window, axis):
         widths = split_width(each.outputs.count, heights)
@@ -83,6 +86,7 @@ def depthwise_pieces(
     targets = [[each.output for each in stretches] for stretches in along]
     numbers = [[each.phase for each in stretches] for stretches in along]
     counts = [len(axis_taps(window, axis)) for axis in range(window.rank)]
+    check_items(*map(len, numbers))
     phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
     tables = _tables(window, row, inputs, x, y)
     lengths = np.array([len(table) for table in tables])

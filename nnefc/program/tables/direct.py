@@ -12,6 +12,7 @@ from nnefc.program.tables.phases import Phase, Progression, pixels_of, tap_count
 from nnefc.program.tables.planes import Offsets, Plane, as_offsets
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import ceil_div
+from nnefc.symbolic.table_size import check_items
 
 MIN_ROW_PIXELS: Final = 4
 """Minimum pixels of a row to end tiles with rows: shorter tiles do not fill the registers."""
@@ -68,6 +69,7 @@ def _entry_offsets(phase: Phase, x: Plane, lane: int, channels: int) -> Offsets:
         return np.zeros(1, np.int32)
     step = x.layout.entry
     per_block = x.layout.block // step
+    check_items(ceil_div(channels, step), len(distances))
     steps = lane // step + np.arange(ceil_div(channels, step))
     first = steps // per_block * x.nbytes + steps % per_block * step * x.layout.itemsize
     return as_offsets(np.add.outer(first, distances).ravel())
@@ -80,6 +82,7 @@ def _row_runs(phase: Phase, x: Plane) -> list[tuple[range, npt.NDArray[np.bool_]
     if not tap_count(phase):
         return [(every, np.ones(1, np.bool_))]
     distances = [distance for _, distance in axis.taps]
+    check_items(axis.inputs.count, len(distances))
     rows = np.add.outer(axis.inputs.numbers, distances)
     inside = (rows >= 0) & (rows < x.spatial[0])
     few = pixels_of(tuple(others)) < MIN_ROW_PIXELS

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from nnefc.ops.core.window_arithmetic import Window
 from nnefc.symbolic.integers import ceil_div
+from nnefc.symbolic.table_size import PYTHON_ITEM, check_items
 
 Tap = tuple[int, int]
 """(number of the tap, distance of its input from that of a tap at distance 0)"""
@@ -73,6 +74,7 @@ def axis_phases(window: Window, axis: int) -> Iterator[AxisPhase]:
 def axis_taps(window: Window, axis: int) -> list[tuple[Tap, ...]]:
     """The taps of each phase along a dimension; phases of deconv are numbered by remainder."""
     size, stride, dilation = window.size[axis], window.stride[axis], window.dilation[axis]
+    check_items(PYTHON_ITEM, size, stride if window.reverse else 1)
     if not window.reverse:
         return [tuple((t, t * dilation) for t in range(size))]
     # output o reads input (o + before - t * dilation) / stride if that is an integer
@@ -97,4 +99,5 @@ def tap_count(phase: Phase) -> int:
 
 def tap_grid(phase: Phase) -> list[tuple[Tap, ...]]:
     """All taps of a phase, as one tap per dimension."""
+    check_items(PYTHON_ITEM, tap_count(phase))
     return list(itertools.product(*(axis.taps for axis in phase)))

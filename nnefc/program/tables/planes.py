@@ -12,6 +12,7 @@ import numpy.typing as npt
 from nnefc.ir import Blocked, Shape
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import ceil_div
+from nnefc.symbolic.table_size import check_items
 
 Offsets = npt.NDArray[np.int32]
 
@@ -61,6 +62,7 @@ class Plane:
 
         Indices below zero or beyond the extent lie in the halo.
         """
+        check_items(*map(len, indices))
         grid = np.int64(self.origin)
         for index, pitch in zip(indices, self.pitches, strict=True):
             grid = np.add.outer(grid, np.asarray(index, np.int64) * pitch)
@@ -122,4 +124,5 @@ def common_runs(planes: Sequence[Plane], parts: int) -> tuple[npt.NDArray[np.int
 @traceable
 def zero_offsets(pixels: int) -> tuple[Offsets]:
     """A table that maps all pixels to the same zeros."""
+    check_items(pixels)
     return (np.zeros(pixels, np.int32),)

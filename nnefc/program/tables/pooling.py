@@ -17,6 +17,7 @@ from nnefc.program.tables.plane_records import Records, bits_of, records
 from nnefc.program.tables.planes import Plane
 from nnefc.program.tables.pooling_rows import WindowAxis, row_pieces
 from nnefc.symbolic.captured_values import traceable
+from nnefc.symbolic.table_size import PYTHON_ITEM, check_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Pool:
 
     def factors(self, shape: Sequence[int]) -> npt.NDArray[Any]:
         """[*outputs]: factors of the sums."""
+        check_items(*shape)
         terms = np.ones((1,) * len(shape))
         for i, along in enumerate(self.divided):
             terms = terms * np.expand_dims(along.terms, [d for d in range(len(shape)) if d != i])
@@ -109,6 +111,7 @@ def pooling_pieces(
     table = _TapTable(x.pitches)
     entries: list[tuple[int, int]] = []
     numbers: list[float] = []
+    check_items(PYTHON_ITEM, len(row), *(axis.outputs for axis in outer))
     for position in itertools.product(*(range(axis.outputs) for axis in outer)):
         distances = tuple(of_axis[o] for of_axis, o in zip(tap_distances, position))
         all_inside = all(len(d) == axis.taps for d, axis in zip(distances, outer, strict=True))

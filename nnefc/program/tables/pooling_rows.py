@@ -13,6 +13,7 @@ from nnefc.ops.core.window_arithmetic import Indices
 from nnefc.program.tables.plane_records import piece_cost, split_width
 from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.integers import ceil_div
+from nnefc.symbolic.table_size import check_items
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +31,7 @@ class WindowAxis:
 
     @classmethod
     def identity(cls, extent: int) -> WindowAxis:
+        check_items(extent)
         return cls(np.arange(extent, dtype=np.int64)[:, None])
 
     @property

@@ -14,6 +14,7 @@ from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
 from nnefc.program.tables.plane_records import Records, bits_of, records
 from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.captured_values import traceable
+from nnefc.symbolic.table_size import PYTHON_ITEM, check_items
 
 Array = np.ndarray[Any, Any]
 
@@ -28,6 +29,9 @@ def interpolation_points(
 
 @traceable
 def repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[Records]:
+    check_items(PYTHON_ITEM, *y.spatial[:-1])
+    for extents in zip(x.spatial, factors):
+        check_items(*extents)
     sources = [np.arange(n * f) // f for n, f in zip(x.spatial, factors)]
     pieces = records(
         [ONE_ROW] * math.prod(y.spatial[:-1]),
@@ -52,6 +56,7 @@ def rows_between(
     low = [range(n) for n in x.spatial[:-2]] + [r.low for r in rows[-1:]]
     high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
     count = math.prod(y.spatial[:-1])
+    check_items(count)
     every = np.tile(weights, count // weights.size)
     pieces = records(
         np.where(every == 0, ONE_ROW, TWO_ROWS),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from nnefc.ops.core.window_arithmetic import Window, forward_taps, reverse_taps
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.integers import statically_equal
+from nnefc.symbolic.table_size import check_items
 
 Indices = npt.NDArray[np.int64]
 
@@ -87,6 +88,7 @@ class WindowDimension:
     def divisors(self) -> Indices:
         """[outputs]: divisors of sums."""
         if self.counts is None:
+            check_items(self.outputs)
             return np.ones(self.outputs, np.int64)
         return (self.counts.table() >= 0).sum(1)
 
@@ -192,4 +194,5 @@ def repetition_indices(dimension: WindowDimension) -> tuple[npt.NDArray[np.int32
 @traceable
 def tap_positions(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64]]:
     """[taps, dimensions], flat: the position of every tap along each dimension."""
+    check_items(len(sizes), *sizes)
     return (np.indices(sizes).reshape(len(sizes), -1).T.ravel(),)
