@@ -64,7 +64,7 @@ class Diagnostic(NamedTuple):
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         lines += [f"  {step}" for step in _folded(self.chain)]
-        return "\n".join(lines)
+        return escaped("\n".join(lines))
 
     @property
     def file(self) -> str | None:
@@ -80,6 +80,15 @@ class Diagnostic(NamedTuple):
     def column(self) -> int:
         """The column of `place`, from 1; 0 without a place."""
         return self.place.column if self.place else 0
+
+
+def escaped(text: str) -> str:
+    """Text with control characters written out, because names of models may contain them."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def _folded(chain: tuple[Step, ...]) -> list[str]:

@@ -81,6 +81,8 @@ class ArtifactFile(NamedTuple):
     """A copy of the head, which cannot change after it was verified."""
     head_at: int
     manifest_at: int
+    verify: bool
+    """Whether the user asked to verify all weights."""
 
     def weights(self, piece: object) -> Array:
         """A piece of the weights; raises ValueError if it is outside."""
@@ -214,8 +216,9 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
         head_data=head_data,
         head_at=head_at,
         manifest_at=manifest_at,
+        verify=verify or digest is not None,
     )
-    if verify or digest is not None or head_at - WEIGHTS_START <= ALWAYS_VERIFIED:
+    if file.verify or head_at - WEIGHTS_START <= ALWAYS_VERIFIED:
         file.verify_weights()
     return file
 

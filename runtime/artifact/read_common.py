@@ -191,7 +191,8 @@ class ArtifactReader:
             packed = self._packed(facts[i])
             dtype = numpy_type(packed.dtype or str(array["dtype"]))
             wanted.append(MissingWeight(number, description, dtype, packed))
-        arrays = load_or_pack(self.file.weights_digest, wanted, self._verified_derivation())
+        origin, derive = self.file.weights_digest, self._verified_derivation()
+        arrays = load_or_pack(origin, wanted, derive, verify=self.file.verify)
         return dict(zip(missing, arrays, strict=True))
 
     def _is_stored(self, facts: Facts) -> bool:

@@ -6,7 +6,8 @@ their dependencies and mapped, so that processes share it.  Without a cache they
     offset  size
          0    16  `MAGIC`
         16    32  the name of the entry
-        48    32  checksum of the following bytes; compared by `nnefc cache verify` only
+        48    32  checksum of the following bytes; compared in small files, if the user asks to
+                  verify a model, and by `nnefc cache verify`
         80     .  zeros, then the arrays, each at a multiple of `ALIGNMENT`
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from nnefc.formats.files import write_evenly
 from nnefc.packing.inverse import PackingSpec
+from nnefc.runtime.artifact.artifact_file import ALWAYS_VERIFIED
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import LruFolder
 from nnefc.support.alignment import ALIGNMENT
@@ -53,15 +55,20 @@ class MissingWeight(NamedTuple):
 
 
 def load_or_pack(
-    origin: str, wanted: Sequence[MissingWeight], derive: Callable[[MissingWeight], PackedWeight]
+    origin: str,
+    wanted: Sequence[MissingWeight],
+    derive: Callable[[MissingWeight], PackedWeight],
+    *,
+    verify: bool = False,
 ) -> list[Array]:
     """The packed arrays, in order of `wanted`.
 
-    `origin`: a digest of the weights of the artifact; `derive`: returns the weight to pack.
+    `origin`: a digest of the weights of the artifact; `derive`: returns the weight to pack.  A file
+    with a wrong checksum is written again; those of large files are compared with `verify` only.
     """
     folder = kernel_cache.weight_folder() if wanted else None
     if folder is not None:
-        cached = _load_or_store(folder, _name(origin, wanted), wanted, derive)
+        cached = _load_or_store(folder, _name(origin, wanted), wanted, derive, verify)
         if cached is not None:
             return cached
     return [derive(each).array() for each in wanted]
@@ -72,6 +79,7 @@ def _load_or_store(
     name: str,
     wanted: Sequence[MissingWeight],
     derive: Callable[[MissingWeight], PackedWeight],
+    verify: bool,
 ) -> list[Array] | None:
     """The arrays in the file of an entry, which is written if missing; None if it cannot be."""
     file = folder.file_name(name)
@@ -96,7 +104,10 @@ def _load_or_store(
         mapping = folder.map(file)
         if mapping is None or not _is_entry(mapping, name, size):
             return None
-        return _arrays(np.frombuffer(mapping, np.uint8), wanted, offsets)
+        data = np.frombuffer(mapping, np.uint8)
+        if (verify or size <= ALWAYS_VERIFIED) and not is_whole(data, name):
+            return None
+        return _arrays(data, wanted, offsets)
 
     arrays = load()
     if arrays is None:

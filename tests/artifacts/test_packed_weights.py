@@ -18,6 +18,7 @@ import pytest
 
 from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
+from nnefc.runtime.artifact import weight_cache
 from nnefc.runtime.artifact.weight_cache import MissingWeight, is_whole, load_or_pack
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import LruFolder
@@ -294,6 +295,24 @@ def test_future_times_do_not_protect_weights(folder: Path, monkeypatch: pytest.M
     made("new")
     assert (future.exists(), past.exists()) == (False, True)
     assert len(list(folder.iterdir())) == 2
+
+
+def test_damaged_weights_are_packed_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files are compared with their checksums; large ones if the user verifies a model."""
+    check_weights(Maker())
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    damaged = whole[:-3] + bytes([whole[-3] ^ 0x40]) + whole[-2:]
+    path.write_bytes(damaged)
+    check_weights(maker := Maker())
+    assert maker.made == 2
+    assert path.read_bytes() == whole
+    monkeypatch.setattr(weight_cache, "ALWAYS_VERIFIED", 0)
+    path.write_bytes(damaged)
+    load_or_pack("origin", WANTED, maker)
+    assert maker.made == 2
+    load_or_pack("origin", WANTED, maker, verify=True)
+    assert maker.made == 4
 
 
 @pytest.mark.parametrize("wrong", [-400 * DAY, 400 * DAY])

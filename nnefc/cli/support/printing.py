@@ -12,6 +12,7 @@ import typer
 
 from nnefc.cli.support.diagnostics import record, reported_records
 from nnefc.formats.read_progress import reporting_to
+from nnefc.support.errors import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +77,8 @@ def print_table(out: Console, view: Table, optional: Sequence[str] = ()) -> None
     if view.row_count > _MAX_RICH_ROWS:
         out.file.writelines(f"{line}\n" for line in plain_lines(view))
         return
+    for column in view.columns:
+        column._cells = [escaped(cell) for cell in _texts(column)]  # pyright: ignore[reportPrivateUsage]
     left_out: list[str] = []
     needed, width = _needed_width(out, view), out.width
     if not out.soft_wrap:

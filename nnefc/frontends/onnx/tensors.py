@@ -162,7 +162,7 @@ class TensorReader:
         array = _shaped(self._items(proto, math.prod(dims)), dims)
         array.setflags(write=False)
         if array.dtype.kind == "c":
-            parts = array.view(array.real.dtype).reshape(*dims, 2)
+            parts = array.reshape(-1).view(array.real.dtype).reshape(*dims, 2)
             return ComplexTensor(KnownTensor(parts, DType(parts.dtype.name)))
         dtype = _NAMES.get(array.dtype.name)
         if dtype is None:

@@ -286,3 +286,32 @@ def test_all_errors_of_nodes_are_reported(path: Path) -> None:
     error = refused(path, made)
     names = [name for name in ("one", "two", "three", "four") if f"'{name}'" in str(error)]
     assert names == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "weights", "rule"),
+    [
+        ([node("MatMulInteger", ["x", "x"], ["y"])], [], "type/operand"),
+        ([node("ConvInteger", ["x", "x"], ["y"])], [], "type/operand"),
+        ([node("Range", ["none", "one", "one"], ["y"])], ["none", "one"], "argument/range"),
+        ([node("Range", ["two", "one", "one"], ["y"])], ["two", "one"], "argument/range"),
+    ],
+)
+def test_operands_that_do_not_fit(path: Path, nodes: Any, weights: Any, rule: str) -> None:
+    numbers = {"none": [], "one": 1, "two": [0, 1]}
+    made = [weight(each, np.array(numbers[each], np.int64)) for each in weights]
+    inputs = [tensor("x", [3, 3])]
+    error = refused(path, model(nodes, inputs, [tensor("y", None)], made, opset=15))
+    assert [each.rule for each in error.errors] == [rule]
+
+
+def test_complex_numbers_of_rank_0_are_read(path: Path) -> None:
+    number = weight("c", np.array(1 + 2j, np.complex64))
+    made = model([node("Relu", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], [number])
+    path.write_bytes(made.SerializeToString())
+    assert import_or_refuse(path) is None
+
+
+def test_control_characters_of_names_are_written_out(path: Path) -> None:
+    made = model([node("Foo\x1b]0;a\x07", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])])
+    assert "Foo\\x1b]0;a\\x07" in str(refused(path, made).errors[0])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import Operand
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.ir import DType
 
 
@@ -23,6 +23,8 @@ def to_codes(make: OpBuilder, scaled: Operand, zero_point: Any, dtype: DType) ->
 
 
 def code_range(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest code of an integer type."""
+    """The smallest and the largest code of an integer type; raises OperatorError for others."""
+    if not dtype.is_integer:
+        raise OperatorError("type/operand", f"codes are integers, not {dtype}")
     info = np.iinfo(dtype.numpy)
     return int(info.min), int(info.max)

@@ -25,6 +25,10 @@ from nnefc.ir import DType
 @operator("Range", since=11, until=26)
 def range_11(make: OpBuilder, start: Operand, limit: Operand, delta: Operand) -> Any:
     """start, start + delta, ... before `limit`."""
+    for name, bound in {"start": start, "limit": limit, "delta": delta}.items():
+        if bound.type.volume != 1:
+            message = f"{name} has shape {list(bound.type.dims)}; one item is expected"
+            raise OperatorError("argument/range", message)
     items = arithmetic_sequence(make, start, limit, delta, start.type.dtype)
     if counts_of(limit) and integers(start) + integers(delta) != (0, 1):
         message = f"a range to a data-dependent extent from {start}, in steps of {delta}"
