@@ -81,7 +81,13 @@ CASES: dict[str, tuple[str, list[tuple[Array, ...]]]] = {
         => (float[C,D] y) {y = Slice(x, from, to, axis, step)}""",
         [
             (X, *map(ints, each))
-            for each in ((0, 5, 1, 1), (1, 9, 1, 2), (-1, -9, 1, -1), (0, -1, 0, 1))
+            for each in (
+                (0, 5, 1, 1),
+                (1, 9, 1, 2),
+                (-1, -9, 1, -1),
+                (0, -1, 0, 1),
+                (-9, -11, 0, -3),
+            )
         ],
     ),
     "condition": (

@@ -154,10 +154,9 @@ def slice_(
             data = _computed_slice(make, data, axis, start, end, step)
             continue
         extent = data.type.dims[axis]
+        first, last = (bound + extent if bound < 0 else bound for bound in (start, end))
         low, high = (0, extent) if step > 0 else (-1, extent - 1)
-        begin, stop = (
-            min(max(bound + extent if bound < 0 else bound, low), high) for bound in (start, end)
-        )
+        begin, stop = min(max(first, 0), high), min(max(last, low), high)
         stop = max(begin, stop) if step > 0 else min(begin, stop)
         data = slice_in_dim(make, data, axis, begin, stop, step)
     return data
