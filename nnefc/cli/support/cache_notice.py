@@ -35,8 +35,9 @@ def tell_of_stored_models() -> None:
 
         nbytes = sum(file.size for file in folder.entries())
         print(
-            f"note: compiled models are kept in {folder.path}, {size(nbytes)} now and at most"
-            f" {size(folder.limit)}; NNEFC_CACHE_LIMIT limits them, NNEFC_KEEP=off keeps none,"
+            f"note: compiled models and packed weights are kept in {folder.path},"
+            f" {size(nbytes)} now and at most {size(folder.limit)};"
+            " NNEFC_CACHE_LIMIT limits them, NNEFC_KEEP=off keeps none,"
             " nnefc cache clear removes them",
             file=sys.stderr,
         )

@@ -14,7 +14,7 @@ from tests.helpers.command_line import Cli
 
 pytestmark = pytest.mark.usefixtures("keep_models")
 
-NOTE = "note: compiled models are kept in "
+NOTE = "note: compiled models and packed weights are kept in "
 
 
 @pytest.fixture(autouse=True)
