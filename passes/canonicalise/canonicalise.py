@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.tools.build import build, constant
-from nnefc.passes.canonicalise import fourier, movement, resampling, triangles, windows
+from nnefc.passes.canonicalise import fourier, movement, resampling, triangles, views, windows
 from nnefc.passes.canonicalise.rules import RULES, NewOp, Result
 from nnefc.passes.op_queries import replace
 
@@ -17,6 +17,7 @@ __all__ = [
     "movement",
     "resampling",
     "triangles",
+    "views",
     "windows",
 ]
 
@@ -62,11 +63,20 @@ def _simplify(graph: Graph, op: Op) -> bool:
         if not isinstance(result, NewOp):
             replace(graph, op, result)
             break
-        dtype = op.outputs[0].type.dtype
-        inputs = [
-            v if isinstance(v, Value) else constant(graph, v, dtype, op) for v in result.inputs
-        ]
-        new = build(graph, result.name, inputs, result.attributes, before=op, location=op.location)
+        new = _inserted(graph, op, result)
         replace(graph, op, new.outputs)
         op = new
     return changed
+
+
+def _inserted(graph: Graph, op: Op, result: NewOp) -> Op:
+    """The operation `result`, inserted before `op` with its operands."""
+    inputs: list[Value] = []
+    for each in result.inputs:
+        if isinstance(each, NewOp):
+            inputs.append(_inserted(graph, op, each).output)
+        elif isinstance(each, Value):
+            inputs.append(each)
+        else:
+            inputs.append(constant(graph, each, op.outputs[0].type.dtype, op))
+    return build(graph, result.name, inputs, result.attributes, before=op, location=op.location)

@@ -22,8 +22,8 @@ class NewOp:
     """An operation that replaces another one."""
 
     name: str
-    inputs: Sequence[Value | float]
-    """Numbers become constants of the type of the result."""
+    inputs: Sequence[Value | float | NewOp]
+    """Numbers become constants of the type of the result; operations are inserted before it."""
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 

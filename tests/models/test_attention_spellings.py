@@ -67,3 +67,56 @@ def test_guarded_attention_is_one_operation(tmp_path: Path, hides_row: bool) -> 
     assert "softmax" not in kinds
     assert len(kinds) <= 9
     np.testing.assert_allclose(compiled(x), onnxruntime_results(made, [x])[0], rtol=1e-5, atol=1e-5)
+
+
+WINDOWS = 3
+
+
+def attention_in_windows() -> ModelProto:
+    """Swin: queries, keys and values of one product; a bias of positions, a mask per window."""
+    width = HEADS * WIDTH
+    nodes = [
+        node("MatMul", ["x", "w"], ["p"]),
+        node("Reshape", ["p", "split"], ["r"]),
+        node("Transpose", ["r"], ["t"], perm=[2, 0, 3, 1, 4]),
+        *(node("Gather", ["t", f"i{i}"], [each], axis=0) for i, each in enumerate("qkv")),
+        node("Mul", ["q", "scale"], ["qs"]),
+        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["qs", "kt"], ["scores"]),
+        node("Add", ["scores", "bias"], ["biased"]),
+        node("Reshape", ["biased", "windows"], ["apart"]),
+        node("Add", ["apart", "mask"], ["masked"]),
+        node("Reshape", ["masked", "together"], ["all"]),
+        node("Softmax", ["all"], ["weights"], axis=-1),
+        node("MatMul", ["weights", "v"], ["o"]),
+        node("Transpose", ["o"], ["ot"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["ot", "joined"], ["y"]),
+    ]
+    mask = np.where(np.random.default_rng(0).random((1, WINDOWS, 1, TOKENS, TOKENS)) < 0.3, -100, 0)
+    shape = (HEADS, TOKENS, TOKENS)
+    weights = [
+        weight("w", reals(width, 3 * width, seed=1)),
+        weight("split", np.array([WINDOWS, TOKENS, 3, HEADS, WIDTH])),
+        *(weight(f"i{i}", np.array(i)) for i in range(3)),
+        weight("scale", np.array(SCALE * SCALE, np.float32)),
+        weight("bias", reals(1, *shape, seed=2)),
+        weight("windows", np.array([1, WINDOWS, *shape])),
+        weight("mask", mask.astype(np.float32)),
+        weight("together", np.array([WINDOWS, *shape])),
+        weight("joined", np.array([WINDOWS, TOKENS, width])),
+    ]
+    x = tensor("x", [WINDOWS, TOKENS, width])
+    return model(nodes, [x], [tensor("y", None, 1)], weights, opset=18)
+
+
+def test_attention_in_windows_is_one_operation(tmp_path: Path) -> None:
+    made = attention_in_windows()
+    x = reals(WINDOWS, TOKENS, HEADS * WIDTH, seed=7)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    compiled = nnefc.compile(path, threads=1)
+    assert isinstance(compiled, CompiledModel)
+    kinds = [launch.label.split(" ")[0] for launch in compiled.launches]
+    assert set(kinds) == {"matmul", "attention"}
+    assert len(kinds) <= 3  # attention packs its keys first
+    np.testing.assert_allclose(compiled(x), onnxruntime_results(made, [x])[0], rtol=1e-5, atol=1e-5)
