@@ -106,6 +106,27 @@ def replace_folder(path: FilePath) -> Generator[Path, None, None]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def require_writable(path: FilePath) -> None:
+    """Raise NnefError `data/write` unless `replace_file` can write here; for use before long work.
+
+    A file beside `path` is created and removed.
+    """
+    if is_stream(path):
+        return
+    try:
+        target = Path(path).resolve()
+        _probe(target)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _failed(error, Place(printable(os.fspath(path)))) from None
+
+
+def _probe(target: Path) -> None:
+    """Raise OSError unless the folder of a path is writable."""
+    beside = _beside(target)
+    beside.touch(exist_ok=False)
+    beside.unlink()
+
+
 def require_new_folder(path: FilePath) -> None:
     """Raise NnefError `data/write` unless `replace_folder` can create this folder."""
     place = Place(printable(os.fspath(path)))
@@ -116,6 +137,7 @@ def require_new_folder(path: FilePath) -> None:
         elif os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
             message, hint = "this exists and is not an empty folder", "name a new folder"
         else:
+            _probe(target)
             return
     except (OSError, ValueError, RuntimeError) as error:
         raise _failed(error, place) from None

@@ -14,6 +14,7 @@ import pytest
 import nnefc
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.saved import TINY, compiled, inputs, python, results, same, transformed
+from tests.helpers.command_line import Cli
 from tests.helpers.disks import make_read_only
 
 PROGRAM = """
@@ -126,3 +127,31 @@ def test_failed_writes_are_errors(tmp_path: Path, home: Path) -> None:
     finally:
         unseal(home)
     assert sorted(path.name for path in home.rglob("*")) == ["c", "net.nnefc"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile", "-o", "net.nnefc"),
+        ("compile", "--emit", "c", "-o", "net"),
+        ("run", "-o", "y.npy"),
+        ("run", "-o", "."),
+        ("inspect", "--html", "net.html"),
+        ("profile", "--trace", "trace.json"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_told_before_the_work(
+    cli: Cli, home: Path, arguments: tuple[str, ...]
+) -> None:
+    """The model does not exist, which nobody gets to know."""
+    command, *options, name = arguments
+    seal(home)
+    try:
+        result = cli(command, "none.nnef", *options, home / name)
+    finally:
+        unseal(home)
+    assert result.status == 1
+    assert str(home) in result.err
+    assert "cannot write: " in result.err
+    assert "none.nnef" not in result.err
+    assert not list(home.iterdir())

@@ -37,6 +37,7 @@ def check_output(output: Path | None, targets: Sequence[str] | None) -> list[str
     Raises NnefError for a wrong path or target, before anything is compiled.
     """
     from nnefc.driver.targets import check_targets
+    from nnefc.formats.atomic import require_writable
     from nnefc.kernels.target.isa import NATIVE
 
     if output is None:
@@ -50,6 +51,7 @@ def check_output(output: Path | None, targets: Sequence[str] | None) -> list[str
     if not is_folder(output.absolute().parent):
         place = Place(printable(str(output)))
         raise NnefError.of("data/write", "the folder does not exist", place, "create it first")
+    require_writable(output)
     return check_targets([name for each in targets or [NATIVE] for name in each.split(",")])
 
 

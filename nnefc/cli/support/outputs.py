@@ -23,7 +23,8 @@ _SINGLE: Final = (".npy", ".dat")
 
 def check_output_path(path: Path, *, json: bool) -> None:
     """Raise NnefError unless outputs can be written to a path of this name, and JSON printed."""
-    from nnefc.formats.files import is_folder, is_stream
+    from nnefc.formats.atomic import require_writable
+    from nnefc.formats.files import exists, is_folder, is_stream
 
     path = stream_path(path)
     if path == _STANDARD_OUTPUT and json:
@@ -39,6 +40,10 @@ def check_output_path(path: Path, *, json: bool) -> None:
         raise usage(
             f"--output {path}: must be an .npz, .npy or .dat file or a folder, not {path.suffix}"
         )
+    if is_folder(path):
+        require_writable(path / "outputs")
+    elif is_folder(path.absolute().parent) and (path.suffix or not exists(path)):
+        require_writable(path)  # other folders are created
 
 
 def stream_path(path: Path) -> Path:
@@ -47,11 +52,17 @@ def stream_path(path: Path) -> Path:
 
 
 def check_suffix(option: str, path: Path | None, suffix: str) -> None:
-    """Raise NnefError unless a path is a stream, or a name with the suffix of its format."""
+    """Raise NnefError unless a path is a stream, or a name with the suffix of its format, which can
+    be written.
+    """
+    from nnefc.formats.atomic import require_writable
     from nnefc.formats.files import is_stream
 
-    if path is not None and path.suffix != suffix and not is_stream(path):
+    if path is None:
+        return
+    if path.suffix != suffix and not is_stream(path):
         raise usage(f"{option} {path}: the name should end in {suffix}")
+    require_writable(path)
 
 
 def write_outputs(path: Path, results: Mapping[str, Array]) -> list[Path]:
