@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nnefc.runtime.memory.caller_arrays import array_of, is_array
@@ -69,3 +69,16 @@ def _items_of_argument(
     else:
         return each.key(array.reshape(-1).tolist())
     return ()
+
+
+def check_fixed(
+    named: Mapping[str, Sequence[int]],
+    fixed: Mapping[str, Sequence[int]],
+    values: Mapping[str, ValueInput],
+) -> None:
+    """Raise NnefError for shapes, or keys of `values`, that are not those in `fixed`."""
+    for name, shape in fixed.items():
+        if named.get(name, shape) != shape:
+            what = "values" if name in values else "shape"
+            message = f"input {name!r} has {what} {named[name]}, not {shape}"
+            raise NnefError.of("input/shape", message)

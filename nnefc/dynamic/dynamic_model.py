@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from nnefc.dynamic.argument_shape import keys_of_arguments
+from nnefc.dynamic.argument_shape import check_fixed, keys_of_arguments
 from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
 from nnefc.dynamic.refusals import KnownShapesOnly
 from nnefc.dynamic.session import Session
@@ -74,6 +74,7 @@ class DynamicModel(Model):
         self._planner = planner
         self._plans = PlanCache(source, planner, plans)
         self._own = Session(self)
+        self._keeping: dict[frozenset[tuple[str, str]], DynamicModel] = {}  # by kept inputs
         self.inputs = inputs
         self.input_names = list(source.inputs)
         """Names of the arrays that a call takes, in order."""
@@ -126,9 +127,23 @@ class DynamicModel(Model):
         absent = {k for k, v in vars(DynamicModel).items() if isinstance(v, KnownShapesOnly)}
         return [name for name in super().__dir__() if name not in absent]
 
-    def session(self) -> Session:
-        """A session with states of its own."""
-        return Session(self)
+    def session(self, states: Mapping[str, str] | None = None) -> Session:
+        """A session with states of its own.
+
+        `states`: inputs of an ONNX model that the session keeps, with the outputs that are their
+        values in the next call: {"past_key_values.*": "present.*"}.  Calls lack both.  They start
+        without items, or with arrays that are assigned to `session.states`.  Raises NnefError
+        `input/state` for patterns without a match, and for pairs of other types.
+        """
+        if not states:
+            return Session(self)
+        from nnefc.dynamic.kept_inputs import pairs_of
+
+        key = frozenset((pairs := pairs_of(states, self.input_names, self.output_names)).items())
+        if key not in self._keeping:
+            source = self._planner.document.with_states(pairs)
+            self._keeping[key] = DynamicModel.of(source, self._shapes, self._planner.config, None)
+        return Session(self._keeping[key])
 
     def reset(self) -> None:
         """Discard the states of calls of the model itself."""
@@ -151,11 +166,7 @@ class DynamicModel(Model):
         document = self._planner.document
         return document.shapes(document.symbol_values(self._shapes))
 
-    @property
-    def input_shapes(self) -> list[SymbolicShape]:
-        """Symbolic shapes of the inputs, such as `[B, 2*S]`."""
-        document = self._planner.document
-        return document.shapes(document.symbol_values(self._shapes))
+    input_shapes = shapes
 
     @property
     def output_shapes(self) -> list[SymbolicShape]:
@@ -194,14 +205,13 @@ class DynamicModel(Model):
             NnefError: With all contradictions of `shapes`, `symbols` and the document; and if
                 operators keep states.
         """
-        from nnefc.dynamic.named_shapes import are_determined, completed, with_symbols
+        from nnefc.dynamic.named_shapes import shapes_of_call
         from nnefc.dynamic.planner import compile_concrete
-        from nnefc.options.arguments import check_shapes
 
-        chosen, values = check_shapes(shapes, symbols)
-        source = with_symbols(self._planner.document, values)
-        named = self._named(list(completed(source, self._shapes, chosen).values()))
-        if are_determined(values, self._planner.document, named):
+        given = (shapes, symbols)
+        source, every, is_determined = shapes_of_call(self._planner.document, self._shapes, *given)
+        named = self._named(list(every.values()))
+        if is_determined:
             model = self._plans.concrete(named)
         else:
             model = compile_concrete(source.graph(named), self._planner.config)
@@ -220,8 +230,8 @@ class DynamicModel(Model):
 
     def _check_count(self, count: int) -> None:
         if count != len(self.input_names):
-            hint = f"the inputs are {', '.join(map(str, self.shapes))}"
             message = f"{count} arrays given, expected {len(self.input_names)}"
+            hint = f"the inputs are {', '.join(map(str, self.shapes))}"
             raise NnefError.of("input/count", message, hint=hint)
 
     def _descriptions(self) -> dict[str, str]:
@@ -237,13 +247,7 @@ class DynamicModel(Model):
     def _named(self, shapes: Sequence[Shape]) -> dict[str, Shape]:
         """Shapes of the inputs by name; raises NnefError where `shapes=` determines others."""
         named = dict(zip(self.input_names, shapes, strict=True))
-        for name, shape in self._shapes.items():
-            if named.get(name, shape) != shape:
-                values = self._source.value_inputs.get(name)
-                what = "has shape" if values is None else "is"
-                texts = (str(x) if values is None else values.text(x) for x in (named[name], shape))
-                message = f"input {name!r} {what} {' not '.join(texts)}"
-                raise NnefError.of("input/shape", message)
+        check_fixed(named, self._shapes, self._source.value_inputs)
         return named
 
     def refusal(self, what: str) -> NnefError:
@@ -251,8 +255,6 @@ class DynamicModel(Model):
         from nnefc.dynamic.refusals import unknown_shapes_error
 
         return unknown_shapes_error(what, self._planner.document, self._shapes)
-
-    # -- files
 
     @property
     def _parts(self) -> ModelParts:
@@ -342,8 +344,6 @@ class DynamicModel(Model):
 
     def __deepcopy__(self, _: object) -> DynamicModel:
         return self.__copy__()
-
-    # -- facts
 
     @cached_property
     def outputs(self) -> tuple[TensorSpec, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]

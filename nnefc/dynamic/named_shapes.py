@@ -61,7 +61,21 @@ def descriptions(source: GraphSource, fixed: Shapes) -> dict[str, str]:
     }
 
 
-def with_symbols(source: GraphSource, values: Mapping[str, int]) -> GraphSource:
+def shapes_of_call(
+    source: GraphSource, fixed: Shapes, shapes: Shapes | None, symbols: Mapping[str, int] | None
+) -> tuple[GraphSource, dict[str, Shape], bool]:
+    """The source with the values of `symbols`, the shapes of all inputs, and whether these give
+    the symbols their values.
+
+    `shapes`: of some inputs; `fixed`: those that the model was compiled with.  Raises NnefError.
+    """
+    chosen, values = check_shapes(shapes, symbols)
+    with_values = _with_symbols(source, values)
+    named = completed(with_values, fixed, chosen)
+    return with_values, named, _are_determined(values, source, named)
+
+
+def _with_symbols(source: GraphSource, values: Mapping[str, int]) -> GraphSource:
     """A source in which more symbols have values; raises NnefError for other values than before."""
     problems = [
         Diagnostic(
@@ -75,7 +89,7 @@ def with_symbols(source: GraphSource, values: Mapping[str, int]) -> GraphSource:
     return source.with_symbols({**source.given, **values}) if values else source
 
 
-def are_determined(values: Mapping[str, int], source: GraphSource, shapes: Shapes) -> bool:
+def _are_determined(values: Mapping[str, int], source: GraphSource, shapes: Shapes) -> bool:
     """Whether shapes of all inputs give symbols these values.
 
     Those of `S/2` give the smallest value, and other shapes may not have the symbol.

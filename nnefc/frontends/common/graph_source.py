@@ -113,6 +113,13 @@ class GraphSource(Protocol):
         """A source of the same document and weights, in which exactly these symbols are `given`."""
         ...
 
+    def with_states(self, pairs: Mapping[str, str]) -> GraphSource:
+        """A source in which inputs are states: the results of the call before.
+
+        `pairs`: names of outputs by those of inputs.  Raises NnefError if the format has none.
+        """
+        ...
+
     def check(self, shapes: Shapes) -> None:
         """Raise NnefError with all errors of `shapes` and of the `given` symbols.
 

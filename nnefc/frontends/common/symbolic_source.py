@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nnefc.frontends.common.bind_symbols import bind, impossible_extents, linear_shapes
 from nnefc.frontends.common.extents import NoValue, extent_of
-from nnefc.frontends.common.graph_source import DeclaredOutput, SymbolicShape
+from nnefc.frontends.common.graph_source import DeclaredOutput, GraphSource, SymbolicShape
 from nnefc.frontends.common.sample_shapes import sample_shapes, samples_of_values
 from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.ir import TensorType
@@ -111,6 +111,10 @@ class SymbolicSource:
         for name, each in self.value_inputs.items():
             if each.rank and each.length is None:
                 yield name, each
+
+    def with_states(self, pairs: Mapping[str, str]) -> GraphSource:
+        """Raise NnefError: documents of this format have operators that keep states."""
+        raise NnefError.of("input/state", "states: only ONNX models have inputs that sessions keep")
 
     def check(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Raise NnefError with all errors of `shapes` and of the `given` symbols."""

@@ -10,7 +10,7 @@ from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.common.extents import NoValue, extent_of
 from nnefc.frontends.common.graph_outputs import add_counts, add_output
-from nnefc.frontends.common.graph_states import GraphStates
+from nnefc.frontends.common.graph_states import GraphStates, KeptInputs
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.signature import Signature
@@ -37,6 +37,7 @@ class EvaluatedModel:
     evaluator: GraphEvaluator
     scope: Scope
     diagnostics: Diagnostics
+    kept: KeptInputs
 
     @property
     def results(self) -> list[tuple[str, Any]]:
@@ -47,7 +48,6 @@ class EvaluatedModel:
     def graph(self) -> Graph:
         """The graph with its results; raises NnefError with all errors of these."""
         graph = self.evaluator.root
-        self.evaluator.states.add_inputs(graph)
         _add_outputs(self)
         self.diagnostics.raise_errors()
         return graph
@@ -63,6 +63,7 @@ def evaluate_model(
     states: GraphStates,
     diagnostics: Diagnostics,
     needed: set[str] | None = None,
+    kept: KeptInputs | None = None,
 ) -> EvaluatedModel:
     """Evaluate a model for input `shapes` by name; raises NnefError with all errors.
 
@@ -76,6 +77,7 @@ def evaluate_model(
         states: The states of random number generators.
         diagnostics: Receives warnings and errors.
         needed: Receives the names of inputs whose values operators that fail must know.
+        kept: The inputs that a session keeps.
     """
     values: Mapping[str, int] = bind(signature, shapes, given)
     if lifted is not None:
@@ -85,7 +87,8 @@ def evaluate_model(
     budget = Budget(model.limits, len(model.text))
     evaluator = GraphEvaluator(model, graph, names, budget, diagnostics, states)
     scope = Scope(model.opsets)
-    _add_inputs(model, signature, shapes, values, evaluator, scope, diagnostics)
+    kept = kept or KeptInputs({}, states, in_place=False)
+    _add_inputs(model, signature, shapes, values, evaluator, scope, diagnostics, kept)
     diagnostics.raise_errors()
     try:
         with room_for_recursion():
@@ -98,7 +101,7 @@ def evaluate_model(
     if needed is not None:
         needed |= evaluator.needed
     diagnostics.raise_errors()
-    return EvaluatedModel(model, evaluator, scope, diagnostics)
+    return EvaluatedModel(model, evaluator, scope, diagnostics, kept)
 
 
 def _add_inputs(
@@ -109,10 +112,17 @@ def _add_inputs(
     evaluator: GraphEvaluator,
     scope: Scope,
     diagnostics: Diagnostics,
+    kept: KeptInputs,
 ) -> None:
     """Add the inputs to the graph and to the scope; reports those without a shape."""
     declared = {each.name: each for each in signature.inputs}
     for each in inputs_of(model):
+        if each.name in kept:
+            try:
+                scope.values[each.name] = kept.add(evaluator.make, each.name, values)
+            except OperatorError as wrong:
+                diagnostics.error(wrong.rule, wrong.message, model.place, hint=wrong.hint)
+            continue
         dims = shapes.get(each.name)
         known = declared.get(each.name)
         tensor = tensor_type_of(each)
@@ -164,8 +174,10 @@ def _add_input(
 def _add_outputs(evaluated: EvaluatedModel) -> None:
     """Add the results as outputs of the graph; reports those that are missing or no tensors."""
     model, diagnostics = evaluated.model, evaluated.diagnostics
-    make = evaluated.evaluator.make
+    make, kept = evaluated.evaluator.make, evaluated.kept
     for name, value in evaluated.results:
+        if name in kept.outputs and value is not None:
+            continue
         if value is None:
             message = f"nothing computes the output '{name}'"
             diagnostics.error("onnx/name", message, model.place)
@@ -182,5 +194,11 @@ def _add_outputs(evaluated: EvaluatedModel) -> None:
             except OperatorError as wrong:
                 message = f"output '{name}': {wrong.message}"
                 diagnostics.error(wrong.rule, message, model.place, hint=wrong.hint)
+    try:
+        kept.store(make, dict(evaluated.results))
+    except OperatorError as wrong:
+        diagnostics.error(wrong.rule, wrong.message, model.place, hint=wrong.hint)
+    diagnostics.raise_errors()
+    evaluated.evaluator.states.add_inputs(make.graph)
     evaluated.evaluator.states.add_outputs(make)
     add_counts(make)

@@ -12,6 +12,7 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 
 from nnefc.frontends.common.extents import NoValue, depth, extent_of, names_of
 from nnefc.frontends.common.graph_source import DeclaredOutput
+from nnefc.frontends.common.graph_states import KeptState
 from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.frontends.common.values import SYMBOLIC_TYPES, KnownTensor, integer_array
 from nnefc.frontends.onnx.model import OnnxModel
@@ -126,6 +127,28 @@ def _named_extent(text: str) -> ast.Expression:
         except (NnefError, NoValue):
             pass
     return ast.Identifier(0, text)
+
+
+def kept_states(
+    model: OnnxModel, inputs: Sequence[SymbolicInput], pairs: Mapping[str, str]
+) -> dict[str, KeptState]:
+    """The states of `pairs`, names of outputs by those of `inputs`."""
+    return {
+        each.name: KeptState(each, pairs[each.name], _growing_axis(model, each, pairs[each.name]))
+        for each in inputs
+        if each.name in pairs
+    }
+
+
+def _growing_axis(model: OnnxModel, each: SymbolicInput, output: str) -> int | None:
+    """The axis of the `Concat` of an input and new items that is the output; None for others."""
+    for node in model.graph.node:
+        if output in node.output and node.op_type == "Concat" and node.domain in ("", "ai.onnx"):
+            axes = [int(a.i) for a in node.attribute if a.name == "axis"]
+            is_first = len(node.input) > 1 and node.input[0] == each.name
+            if is_first and axes and each.name not in node.input[1:]:
+                return axes[0] % len(each.extents) if each.extents else None
+    return None
 
 
 # -- inputs whose values decide shapes, such as the k of TopK

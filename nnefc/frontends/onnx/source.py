@@ -10,7 +10,7 @@ from typing import Any, Final
 from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import DeclaredOutput
-from nnefc.frontends.common.graph_states import GraphStates
+from nnefc.frontends.common.graph_states import GraphStates, KeptInputs, KeptState
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.sample_shapes import VALUE_SAMPLES
 from nnefc.frontends.common.signature import Signature
@@ -23,6 +23,7 @@ from nnefc.frontends.onnx.signature import (
     candidates,
     declared_output,
     inputs_of,
+    kept_states,
     narrow_inputs,
     value_inputs_of,
     with_value_inputs,
@@ -43,31 +44,58 @@ class OnnxSource(SymbolicSource):
     """An ONNX model; implements `GraphSource`."""
 
     def __init__(
-        self, model: OnnxModel, signature: Signature, given: Mapping[str, int] | None = None
+        self,
+        model: OnnxModel,
+        signature: Signature,
+        given: Mapping[str, int] | None = None,
+        kept: Mapping[str, KeptState] | None = None,
+        names: VariableNames | None = None,
     ) -> None:
-        names = [each.name for each in inputs_of(model)]
-        super().__init__(signature, names, given)
+        """`kept`: the inputs that a session keeps; `names`: of the variables of all graphs."""
+        self._kept = kept or {}
+        others = (each for each in inputs_of(model) if each.name not in self._kept)
+        super().__init__(signature, [each.name for each in others], given)
         self.model = model
         self.name = model.graph.name or "graph"
-        self.outputs = output_names(each.name for each in model.graph.output)
-        self._names = VariableNames()
+        outputs = {each.output for each in self._kept.values()}
+        results = (each.name for each in model.graph.output if each.name not in outputs)
+        self.outputs = output_names(results)
+        self._names = names or VariableNames()
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
-        """Empty: the only states are those of random number generators."""
-        return {}
+        """The axes along which kept inputs grow, by name."""
+        return {name: each.axis for name, each in self._kept.items() if each.axis is not None}
 
     def with_symbols(self, values: Mapping[str, int]) -> OnnxSource:
         """A source of the same model, in which exactly these symbols are `given`."""
-        source = OnnxSource(self.model, self.signature, values)
-        source._names = self._names
-        return source
+        return OnnxSource(self.model, self.signature, values, self._kept, self._names)
 
     def with_value_inputs(self, inputs: Mapping[str, ValueInput]) -> OnnxSource:
         """A source of the same model, in which the values of these inputs decide shapes."""
-        source = OnnxSource(self.model, with_value_inputs(self.signature, inputs), self.given)
-        source._names = self._names
-        return source
+        signature = with_value_inputs(self.signature, inputs)
+        return OnnxSource(self.model, signature, self.given, self._kept, self._names)
+
+    def with_states(self, pairs: Mapping[str, str]) -> OnnxSource:
+        """A source of the same model, in which inputs are the results of the call before.
+
+        `pairs`: names of outputs by those of inputs with declared ranks.  Raises NnefError
+        `input/state` for pairs of other types.
+        """
+        kept = kept_states(self.model, self.signature.inputs, pairs)
+        self._check_states(pairs, kept)
+        others = tuple(each for each in self.signature.inputs if each.name not in kept)
+        signature = Signature(others, self.signature.declared, self.signature.assertions)
+        return OnnxSource(self.model, signature, self.given, kept, self._names)
+
+    def _check_states(self, pairs: Mapping[str, str], kept: Mapping[str, KeptState]) -> None:
+        declared = {each.name: each for each in self.declared_outputs()}
+        for name, output in pairs.items():
+            state, result = kept.get(name), declared.get(output)
+            if state is None or state.input.values is not None:
+                why = "its values decide shapes" if state else "it has no declared rank"
+                raise NnefError.of("input/state", f"input '{name}' cannot be a state: {why}")
+            state.check(result.dtype, len(result.extents)) if result else None
 
     def finding_value_inputs(self, shapes: Mapping[str, Sequence[int]]) -> OnnxSource:
         """The source in which the inputs that operators must know are `value_inputs`.
@@ -135,7 +163,8 @@ class OnnxSource(SymbolicSource):
 
     def declared_outputs(self) -> list[DeclaredOutput]:
         """The outputs of the model, if it declares all types and ranks; else an empty list."""
-        declared = [declared_output(each) for each in self.model.graph.output]
+        outputs = (each for each in self.model.graph.output if each.name in self.outputs)
+        declared = [declared_output(each) for each in outputs]
         return [each for each in declared if each is not None] if None not in declared else []
 
     def description(self) -> dict[str, Any]:
@@ -167,7 +196,9 @@ class OnnxSource(SymbolicSource):
         diagnostics = diagnostics or Diagnostics(limit=self.model.limits.errors)
         self.require_inputs(shapes)
         try:
-            graph = self._evaluated(shapes, diagnostics, states, lifted).graph()
+            stored = GraphStates(states or {}, capacity)
+            kept = KeptInputs(self._kept, stored, in_place=in_place)
+            graph = self._evaluated(shapes, diagnostics, stored, lifted, kept=kept).graph()
         except NnefError as error:
             raise self._with_values(error, shapes) from None
         for name, variable in graph.variables.items():
@@ -185,9 +216,10 @@ class OnnxSource(SymbolicSource):
         self,
         shapes: Mapping[str, Sequence[int]],
         diagnostics: Diagnostics,
-        states: Mapping[str, Sequence[int]] | None = None,
+        states: GraphStates | None = None,
         lifted: Mapping[str, int] | None = None,
         needed: set[str] | None = None,
+        kept: KeptInputs | None = None,
     ) -> EvaluatedModel:
         """The model, evaluated for these shapes; see `evaluate_model` and `graph`."""
         return evaluate_model(
@@ -197,9 +229,10 @@ class OnnxSource(SymbolicSource):
             self.given,
             lifted,
             self._names,
-            GraphStates(states or {}),
+            states or GraphStates({}),
             diagnostics,
             needed,
+            kept,
         )
 
     def _with_values(self, error: NnefError, shapes: Mapping[str, Sequence[int]]) -> NnefError:

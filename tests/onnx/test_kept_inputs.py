@@ -1,0 +1,145 @@
+"""Sessions keep inputs of ONNX decoders, such as key-value caches, from call to call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc import DynamicModel, NnefError
+from tests.helpers.onnx.models import save, weight
+from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results
+from tests.helpers.onnx.text_models import parsed
+
+DECODER = """(float[B,S,8] x, float[B,2,P,4] past_0_key, float[B,2,P,4] past_0_value)
+    => (float[B,S,8] y, float[B,2,T,4] present_0_key, float[B,2,T,4] present_0_value) {
+  q = MatMul (x, wq)
+  k = MatMul (x, wk)
+  v = MatMul (x, wv)
+  q4 = Reshape (q, heads)
+  k4 = Reshape (k, heads)
+  v4 = Reshape (v, heads)
+  qt = Transpose <perm = [0, 2, 1, 3]> (q4)
+  kt = Transpose <perm = [0, 2, 1, 3]> (k4)
+  vt = Transpose <perm = [0, 2, 1, 3]> (v4)
+  present_0_key = Concat <axis = -2> (past_0_key, kt)
+  present_0_value = Concat <axis = 2> (past_0_value, vt)
+  kk = Transpose <perm = [0, 1, 3, 2]> (present_0_key)
+  scores = MatMul (qt, kk)
+  weights = Softmax <axis = -1> (scores)
+  heads_out = MatMul (weights, present_0_value)
+  rows = Transpose <perm = [0, 2, 1, 3]> (heads_out)
+  y = Reshape (rows, joined)
+}"""
+STATES = {"past.*": "present.*"}
+Array = np.ndarray[Any, Any]
+
+
+def decoder() -> Any:
+    made = parsed(DECODER, 18)
+    for each in (*made.graph.input, *made.graph.output):
+        each.name = each.name.replace("_0_", ".0.")
+    for each in made.graph.node:
+        for names in (each.input, each.output):
+            names[:] = [name.replace("_0_", ".0.") for name in names]
+    rng = np.random.default_rng(0)
+    for name in ("wq", "wk", "wv"):
+        made.graph.initializer.append(weight(name, rng.standard_normal((8, 8)).astype(np.float32)))
+    made.graph.initializer.append(weight("heads", np.array([0, 0, 2, 4])))
+    made.graph.initializer.append(weight("joined", np.array([0, 0, 8])))
+    return made
+
+
+def tokens(seed: int, count: int) -> Array:
+    return np.random.default_rng(seed).standard_normal((1, count, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> DynamicModel:
+    made = nnefc.compile(save(decoder(), tmp_path / "net.onnx"))
+    assert isinstance(made, DynamicModel)
+    return made
+
+
+def test_a_session_equals_calls_with_caches(model: DynamicModel) -> None:
+    made = decoder()
+    session, other = model.session(states=STATES), model.session(states=STATES)
+    x, cache = tokens(0, 1), [np.zeros((1, 2, 0, 4), np.float32)] * 2
+    for step, count in enumerate([5, 1, 1, 3, *[1] * 40]):
+        x = tokens(step, count)
+        want, *cache = onnxruntime_results(made, [x, *cache])
+        np.testing.assert_allclose(session(x), want, rtol=1e-4, atol=1e-5)
+    assert session.shapes == {"past.0.key": (1, 2, 50, 4), "past.0.value": (1, 2, 50, 4)}
+    np.testing.assert_allclose(session.states["past.0.key"], cache[0], rtol=1e-4, atol=1e-5)
+    assert other.shapes == {}
+    session.reset()
+    first = onnxruntime_results(made, [x, *[np.zeros((1, 2, 0, 4), np.float32)] * 2])[0]
+    np.testing.assert_allclose(session(x), first, rtol=1e-4, atol=1e-5)
+
+
+def test_caches_grow_in_place(model: DynamicModel) -> None:
+    session = model.session(states=STATES)
+    session(tokens(0, 4))
+    session(tokens(1, 1))
+    before = session.states["past.0.key"].ctypes.data
+    for step in range(8):
+        session(tokens(step, 1))
+    assert session.states["past.0.key"].ctypes.data == before
+
+
+def test_first_values_may_be_given(model: DynamicModel) -> None:
+    rng = np.random.default_rng(3)
+    cache = [rng.standard_normal((1, 2, 7, 4)).astype(np.float32) for _ in range(2)]
+    session = model.session(states=STATES)
+    session.states.update({"past.0.key": cache[0], "past.0.value": cache[1]})
+    x = tokens(9, 2)
+    want = onnxruntime_results(decoder(), [x, *cache])[0]
+    np.testing.assert_allclose(session(x), want, rtol=1e-4, atol=1e-5)
+    session.states.update({f"past.0.{n}": cache[0].astype(np.float64) for n in ("key", "value")})
+    with pytest.raises(NnefError, match=r"state 'past\.0\.key' is float64, expected float32"):
+        session(x)
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ({"cache.*": "present.*"}, r"no input has such a name\b"),
+        ({"past.*": "next.*"}, r"there is no output 'next\.0\.key'"),
+        ({"past.*.*": "present.*.*"}, r"both names have one \*, or none"),
+        ({"past.*": "present.0.key"}, r"both names have one \*, or none"),
+        ({"past.*": "present.*", "past.0.key": "present.0.key"}, r"is in another pair"),
+        ({"x": "present.0.key"}, r"'present\.0\.key' is float32 of rank 4, but input 'x'"),
+    ],
+)
+def test_wrong_pairs(model: DynamicModel, states: dict[str, str], message: str) -> None:
+    with pytest.raises(NnefError, match=message):
+        model.session(states=states)
+
+
+def test_other_results_are_stored(tmp_path: Path) -> None:
+    text = """(float[N] x, float[N] sum) => (float[N] y, float[N] next) {
+      next = Add (sum, x)
+      y = Neg (next)
+    }"""
+    made = nnefc.compile(save(parsed(text), tmp_path / "net.onnx"))
+    assert isinstance(made, DynamicModel)
+    session = made.session(states={"sum": "next"})
+    x = np.arange(3, dtype=np.float32)
+    with pytest.raises(NnefError, match=r"session\.states\['sum'\] = array"):
+        session(x)
+    session.states["sum"] = np.zeros(3, np.float32)
+    for turn in range(1, 4):
+        np.testing.assert_array_equal(session(x), -turn * x)
+    np.testing.assert_array_equal(session.states["sum"], 3 * x)
+    tract = Path(tmp_path / "graph.nnef")
+    tract.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\nextension tract_symbol S;\n"
+        "graph g(x) -> (y) { x = tract_core_external(shape = [S], datum_type = 'f32'); "
+        "y = neg(x); }"
+    )
+    other: Any = nnefc.compile(tract)
+    with pytest.raises(NnefError, match="only ONNX models have inputs that sessions keep"):
+        other.session(states={"x": "y"})
