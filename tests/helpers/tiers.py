@@ -18,6 +18,7 @@ SLOW = (
     # whole networks, and the same by other engines
     "benchmarks",
     "emit/convert/test_networks.py",
+    "models/test_exported_spellings.py",
     "models/test_networks.py",
     "passes/test_blocked.py",
     "pytorch/test_export.py",
