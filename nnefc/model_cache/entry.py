@@ -11,7 +11,7 @@ from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
 from nnefc.model_cache.cached_origin import FromCache, Variables
-from nnefc.model_cache.facts import entry_name, facts_of, sources_are_unchanged
+from nnefc.model_cache.facts import entry_name, facts_of, is_current, sources_are_unchanged
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError, Place
@@ -170,7 +170,9 @@ class ModelCacheEntry(NamedTuple):
             artifact = Artifact(content, verified=verified)
         except NnefError:  # the file is damaged
             return None
-        return artifact if artifact.options.get("kept") == self.name else None
+        options = artifact.options
+        is_found = options.get("kept") == self.name and is_current(options["facts"], self.facts)
+        return artifact if is_found else None
 
     def _model(self, artifact: Artifact) -> CompiledModel | None:
         """The model in a file; None if the file has no code for this processor."""

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.formats.files import FilePath
+from nnefc.formats.paths import is_onnx
 from nnefc.support.digests import blake2b
 from nnefc.support.package import PACKAGE
 
@@ -25,6 +26,8 @@ DOCUMENT: Final = "document"
 """The name of the fact that holds the digest of the document."""
 PATH: Final = "path"
 """The name of the fact that holds the path of the document, which messages contain."""
+ONNX: Final = "package onnx"
+"""The name of the fact that holds the version of the package that parsed an ONNX model."""
 _NAME_BYTES: Final = 32
 _FACT_BYTES: Final = 8
 _BEGAN: Final = time.time_ns()
@@ -40,6 +43,8 @@ def facts_of(
 
     `digest`: of the document; `config`: with the actual threads and algorithms.
     """
+    from nnefc.runtime.cache.key import version_of
+
     return {
         DOCUMENT: digest,
         PATH: os.fspath(source),
@@ -52,14 +57,30 @@ def facts_of(
         "tuned algorithms": (
             _short(sorted((config.algorithms or {}).items())) if config.tuned else "off"
         ),
+        **({ONNX: version_of("onnx")} if is_onnx(source) else {}),
         **_environment(),
     }
 
 
 def entry_name(facts: Facts) -> str:
-    """The name of the entry with these facts: hexadecimal digits."""
-    text = json.dumps(facts, sort_keys=True).encode()
+    """The name of the entry with these facts: hexadecimal digits.
+
+    The version of the package `onnx` has no part in it: `is_current` compares it.
+    """
+    named = {name: value for name, value in facts.items() if name != ONNX}
+    text = json.dumps(named, sort_keys=True).encode()
     return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
+
+
+def is_current(stored: Facts, facts: Facts) -> bool:
+    """Whether a stored model with the name for `facts` has them all.
+
+    The bodies of ONNX's functions are those of the package `onnx`, so another version makes another
+    model.  Where the package is not installed, a stored model serves.
+    """
+    from nnefc.runtime.cache.key import NOT_INSTALLED
+
+    return facts.get(ONNX) in (NOT_INSTALLED, stored.get(ONNX))
 
 
 @cache

@@ -32,6 +32,7 @@ FORMAT: Final = 2
 """Version of the entry format; a fact too, so that names differ between formats."""
 SOURCE: Final = "source "
 """Prefix of the names of facts that are digests of source files."""
+NOT_INSTALLED: Final = "not installed"
 INSTRUCTIONS: Final = "instruction set"
 _NAME_BYTES: Final = 32
 _FACT_BYTES: Final = 8
@@ -169,8 +170,8 @@ def environment_facts(isa: Isa) -> Facts:
         "processor": _short(identity().encode()) if isa.cpu == NATIVE else "",
         # numba translates Python's bytecode, which differs between versions.
         "python": sys.implementation.cache_tag or platform.python_version(),
-        "numba": _version("numba"),
-        "llvmlite": _version("llvmlite"),
+        "numba": version_of("numba"),
+        "llvmlite": version_of("llvmlite"),
         "nnefc": VERSION,
     }
 
@@ -180,8 +181,8 @@ def _short(data: bytes) -> str:
 
 
 @cache
-def _version(package: str) -> str:
-    """The version of a package, or "not installed".
+def version_of(package: str) -> str:
+    """The version of a package, or `NOT_INSTALLED`.
 
     Read from the name of its `.dist-info` folder, because `importlib.metadata` loads slowly.
     """
@@ -191,7 +192,7 @@ def _version(package: str) -> str:
 
         spec = find_spec(package)
     if spec is None:
-        return "not installed"
+        return NOT_INSTALLED
     if spec.origin is not None:
         start, end = f"{package}-", ".dist-info"
         names = os.listdir(os.path.dirname(os.path.dirname(spec.origin)))

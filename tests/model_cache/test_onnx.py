@@ -10,6 +10,10 @@ import pytest
 
 import nnefc
 from nnefc.formats.fingerprint import take_fingerprint
+from nnefc.model_cache.entry import ModelCacheEntry
+from nnefc.options.compile_config import CompileConfig
+from nnefc.options.import_config import import_config
+from nnefc.runtime.cache import key
 from tests.helpers.artifacts.model_cache import entries
 from tests.helpers.onnx.models import ROWS, passing, save
 from tests.model_cache.test_start import PACKAGES, modules
@@ -78,3 +82,30 @@ def test_a_cached_model_needs_neither_onnx_nor_numba(
     heavy = {"onnx", "google.protobuf", "numba", "llvmlite", "dataclasses", "hashlib"}
     assert not called & heavy
     assert "nnefc.formats.onnx.external_files" in compiled
+
+
+@pytest.mark.usefixtures("keep_models")
+def test_another_version_of_the_package_makes_another_model(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bodies of functions are its; a stored model serves where it is not installed."""
+    path = save(passing(), tmp_path / "net.onnx")
+
+    def is_stored() -> bool:
+        importing, config = import_config(path, {}), CompileConfig.of(None)
+        return ModelCacheEntry.of(path, importing, config).exists
+
+    nnefc.compile(path)
+    assert len(entries(folder)) == 1
+    assert is_stored()
+    real, installed = key.version_of, ""
+
+    def version_of(package: str) -> str:
+        return installed if package == "onnx" else real(package)
+
+    monkeypatch.setattr(key, "version_of", version_of)
+    for installed, expected in ((key.NOT_INSTALLED, True), ("0.1", False)):  # noqa: B007
+        assert is_stored() is expected
+    nnefc.compile(path)
+    assert is_stored()
+    assert len(entries(folder)) == 1

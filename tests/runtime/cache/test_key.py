@@ -27,7 +27,7 @@ def forget() -> None:
         cache_key.module_dependencies,
         cache_key._row_digest,  # pyright: ignore[reportPrivateUsage]
         cache_key._source,  # pyright: ignore[reportPrivateUsage]
-        cache_key._version,  # pyright: ignore[reportPrivateUsage]
+        cache_key.version_of,
     ):
         known.cache_clear()
 
@@ -236,13 +236,13 @@ def test_names_depend_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_depend_on_the_versions_of_the_translators(
     monkeypatch: pytest.MonkeyPatch, package_name: str
 ) -> None:
-    before, real = name_of(), cache_key._version.__wrapped__  # pyright: ignore[reportPrivateUsage]
+    before, real = name_of(), cache_key.version_of.__wrapped__
 
     @cache_key.cache
     def other(package: str) -> str:
         return "0.1" if package == package_name else real(package)
 
-    monkeypatch.setattr(cache_key, "_version", other)
+    monkeypatch.setattr(cache_key, "version_of", other)
     assert name_of() != before
 
 
@@ -270,7 +270,7 @@ def test_names_do_not_depend_on_the_environment(monkeypatch: pytest.MonkeyPatch)
 def test_versions_are_those_of_the_installed_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = cache_key._version  # pyright: ignore[reportPrivateUsage]
+    version = cache_key.version_of
     assert version("numba") == metadata.version("numba")
     (tmp_path / "some_package").mkdir()
     (tmp_path / "some_package" / "__init__.py").touch()
@@ -321,7 +321,7 @@ def test_shipped_keys_do_not_depend_on_what_is_installed(monkeypatch: pytest.Mon
     assert before == shipped(isa=isa)
     forget()
     monkeypatch.setattr(cache_key, "identity", lambda: "another one")
-    monkeypatch.setattr(cache_key, "_version", str)
+    monkeypatch.setattr(cache_key, "version_of", str)
     monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
     native = isa._replace(cpu="native")
     assert cache_key.shipped_key("convolution.direct.convolution", "()", native) == before
