@@ -80,7 +80,7 @@ def test_inspect(cli: Cli, artifact: Path) -> None:
 
 WRONG = [
     (("--symbol", "S=3", "--symbol", "S=4"), "S is 3 already [input/option]"),
-    (("--symbol", "B=1", "--symbol", "S=-1"), "expected NAME=VALUE with a whole number"),
+    (("--symbol", "B=1", "--symbol", "S=-1"), "S = -1: extents are at least 0"),
     (("--symbol", "B=1", "--symbol", f"S={1 << 70}"), "has at most 18 digits [input/option]"),
     (("--symbol", "B=1", "--symbol", f"S={1 << 63}"), "has at most 18 digits [input/option]"),
     (("--symbol", "B=1000", "--symbol", f"S={1 << 40}"), "bytes, more than"),
