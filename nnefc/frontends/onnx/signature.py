@@ -142,12 +142,15 @@ def kept_states(
 
 def _growing_axis(model: OnnxModel, each: SymbolicInput, output: str) -> int | None:
     """The axis of the `Concat` of an input and new items that is the output; None for others."""
+    same = {each.name}  # names of the input: exporters copy it
     for node in model.graph.node:
-        if output in node.output and node.op_type == "Concat" and node.domain in ("", "ai.onnx"):
+        is_concat = node.op_type == "Concat" and node.domain in ("", "ai.onnx")
+        if output in node.output and is_concat and len(node.input) > 1:
             axes = [int(a.i) for a in node.attribute if a.name == "axis"]
-            is_first = len(node.input) > 1 and node.input[0] == each.name
-            if is_first and axes and each.name not in node.input[1:]:
+            if node.input[0] in same and not same.intersection(node.input[1:]) and axes:
                 return axes[0] % len(each.extents) if each.extents else None
+        elif len(node.input) == 1 and node.input[0] in same:
+            same.update(node.output if is_concat or node.op_type == "Identity" else ())
     return None
 
 
