@@ -127,7 +127,8 @@ def _digest(*texts: str) -> str:
     total = hashlib.sha256()
     for text in texts:
         total.update(text.encode() + b"\0")
-    for path in sorted((ROOT / "convert").glob("*.py")):
+    product = ROOT.parent / "nnefc" / "emit" / "convert"
+    for path in sorted((*(ROOT / "convert").glob("*.py"), *product.glob("onnx_*.py"))):
         total.update(path.read_bytes())
     return total.hexdigest()[:12]
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.convert.onnx_operations import HANDLERS
-from benchmarks.convert.onnx_writer import OnnxWriter, Unsupported
 from benchmarks.convert.patterns import simplify
+from nnefc.emit.convert.onnx_model import require_no_updates
+from nnefc.emit.convert.onnx_writer import OnnxWriter
 from nnefc.ir import Graph
 
 
 def onnx_model(graph: Graph, *, fused: bool = False) -> Any:
-    """The ModelProto of an imported graph; raises `Unsupported` for updated variables."""
-    if any(op.name == "update" for op in graph.ops):
-        raise Unsupported("the network keeps state between calls")
+    """The ModelProto of an imported graph; raises NnefError for updated variables."""
+    require_no_updates(graph)
     return OnnxWriter(simplify(graph), fused=fused).model(HANDLERS)
 
 
@@ -25,5 +25,5 @@ def has_fused_form(graph: Graph) -> bool:
 
 
 def write_onnx(graph: Graph, path: Path, *, fused: bool = False) -> None:
-    """Write an imported graph to a file; raises `Unsupported`."""
+    """Write an imported graph to a file; raises NnefError."""
     import_module("onnx").save(onnx_model(graph, fused=fused), str(path))

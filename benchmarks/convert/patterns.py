@@ -18,8 +18,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from nnefc.emit.convert.onnx_model import complete_windows
+from nnefc.emit.convert.onnx_writer import is_stored
 from nnefc.ir import Graph, Op, Value
-from nnefc.ops.core.window_arithmetic import convolution_window, pooling_window
 from nnefc.passes.op_queries import replace, splat
 
 Rule = Callable[[Graph, Op], bool]
@@ -28,34 +29,12 @@ Rule = Callable[[Graph, Op], bool]
 def simplify(graph: Graph) -> Graph:
     """A copy of a graph with complete attributes and recognised patterns."""
     graph = graph.clone()
-    for op in graph.ops:
-        _complete(op)
+    complete_windows(graph)
     for rule in (_layer_norm, _gelu_tanh, _silu, _attention, _dense, _dense_bias):
         for op in graph.ops:
             rule(graph, op)
         _drop_unused(graph)
     return graph
-
-
-def is_stored(value: Value) -> bool:
-    """Whether a value is a constant or a variable, which must not be updated."""
-    return value.op is not None and value.op.name in ("variable", "constant")
-
-
-def _complete(op: Op) -> None:
-    """Set the paddings, strides and dilations that the document leaves to be deduced."""
-    attributes = op.attributes
-    if op.name in ("conv", "deconv"):
-        shape, kernel = op.inputs[0].type.dims, op.inputs[1].type.dims
-        window = convolution_window(shape, kernel, attributes, reverse=op.name == "deconv")
-        if op.name == "deconv":
-            attributes["output_shape"] = op.output.type.dims
-    elif "pool" in op.name:
-        window = pooling_window(op.inputs[0].type.dims, attributes)
-    else:
-        return
-    for name in ("padding", "stride", "dilation"):
-        attributes[name] = tuple(getattr(window, name))
 
 
 def _drop_unused(graph: Graph) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.convert.onnx_writer import Unsupported, stored_data
-from benchmarks.convert.patterns import is_stored, simplify
+from benchmarks.convert.patterns import simplify
 from benchmarks.convert.torch_functions import FUNCTIONS
+from nnefc.emit.convert.onnx_writer import Unsupported, is_stored, stored_data
 from nnefc.ir import Graph, Op, Value
 from nnefc.passes.op_queries import splat
 

@@ -15,7 +15,6 @@ import torch
 
 import nnefc
 from benchmarks.convert.onnx_file import onnx_model
-from benchmarks.convert.onnx_writer import Unsupported
 from benchmarks.convert.patterns import simplify
 from benchmarks.convert.torch_module import GraphModule
 from benchmarks.zoo import ZOO, inputs_of
@@ -23,6 +22,7 @@ from benchmarks.zoo.builder import Builder, Network, Node
 from benchmarks.zoo.nnef import nnef_document
 from benchmarks.zoo.oracle import torch_outputs
 from benchmarks.zoo.sequences import layer_norm
+from nnefc.emit.convert.onnx_writer import Unsupported
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
@@ -148,7 +148,7 @@ def test_automatic_padding_and_broadcasting() -> None:
 
 def test_state_is_refused() -> None:
     graph = nnefc.import_model(EXAMPLES / "lstm", random_weights=1)
-    with pytest.raises(Unsupported, match="state"):
+    with pytest.raises(nnefc.NnefError, match="updates"):
         onnx_model(graph)
     with pytest.raises(Unsupported, match="state"):
         GraphModule(graph)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnefc.cli.convert import check
-from tests.helpers.command_line import Cli
+from tests.helpers.command_line import DIGITS, Cli
 from tests.helpers.onnx.models import model, node, passing, save, tensor
 
 
@@ -83,3 +83,12 @@ def test_a_difference_is_a_failure(
     assert shown.status == 1
     assert json.loads(shown.out)["check"]["first_difference"] == "v"
     assert cli("convert", *arguments, "--tolerance", 1e-3).status == 0
+
+
+def test_both_directions_keep_names_and_bits(cli: Cli, tmp_path: Path) -> None:
+    there, back = tmp_path / "digits.onnx", tmp_path / "digits.nnef.tgz"
+    for source, output in ((DIGITS, there), (there, back)):
+        facts = json.loads(cli("convert", source, "-o", output, "--check", "--json").out)
+        assert [end["written"] for end in facts["inputs"]] == ["image"]
+        assert [end["written"] for end in facts["results"]] == ["probabilities"]
+        assert facts["check"]["first_difference"] is None

@@ -19,6 +19,7 @@ SLOW = (
     "benchmarks",
     "emit/convert/test_networks.py",
     "models/test_exported_spellings.py",
+    "emit/convert/test_onnx.py",
     "models/test_networks.py",
     "passes/test_blocked.py",
     "pytorch/test_export.py",

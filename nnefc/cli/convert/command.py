@@ -16,10 +16,12 @@ from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
     from nnefc.emit.convert.nnef_model import NnefModel
+    from nnefc.emit.convert.onnx_model import OnnxModel
     from nnefc.ir import Graph
 
 ARCHIVES: Final = (".tgz", ".tar.gz", ".tar")
 """Suffixes of archives that hold documents."""
+ONNX: Final = ".onnx"
 
 Output = Annotated[
     Path,
@@ -27,7 +29,8 @@ Output = Annotated[
         "--output",
         "-o",
         readable=False,
-        help="What to write: an NNEF archive (.tgz, .tar.gz, .tar), or a folder with graph.nnef.",
+        help="What to write: an NNEF archive (.tgz, .tar.gz, .tar), a folder with graph.nnef, or "
+        "an ONNX file (.onnx).",
     ),
 ]
 Check = Annotated[
@@ -72,6 +75,8 @@ def convert(
         nnefc convert net.onnx -o net.nnef.tgz
 
         nnefc convert net.onnx -o net.nnef.tgz --symbol batch=1 --check
+
+        nnefc convert net.nnef.tgz -o net.onnx
     """
     if not tolerance >= 0:
         raise usage(f"--tolerance {tolerance:g}: must be at least 0")
@@ -98,18 +103,26 @@ def check_target(output: Path) -> None:
     name = output.name.lower()
     if str(output) == "-":
         raise usage("--output -: a model is written to a file or a folder", "-o net.nnef.tgz")
-    if output.suffix and not name.endswith(ARCHIVES) and not output.is_dir():
+    if output.suffix and not name.endswith((*ARCHIVES, ONNX)) and not output.is_dir():
         raise usage(
             f"--output {output}: no format has the suffix {output.suffix}",
-            f"NNEF: {', '.join(ARCHIVES)}, or a folder",
+            f"NNEF: {', '.join(ARCHIVES)}, or a folder; ONNX: {ONNX}",
         )
 
 
-def _write(graph: Graph, output: Path) -> NnefModel:
+def _write(graph: Graph, output: Path) -> NnefModel | OnnxModel:
     """Convert a graph and write the result."""
-    from nnefc.emit.convert.nnef_model import nnef_model
+    if output.name.lower().endswith(ONNX):
+        from nnefc.frontends.onnx.package import require_onnx
 
-    model = nnef_model(graph)
+        require_onnx(str(output))
+        from nnefc.emit.convert.onnx_model import onnx_model
+
+        model = onnx_model(graph)
+    else:
+        from nnefc.emit.convert.nnef_model import nnef_model
+
+        model = nnef_model(graph)
     with progress("writing", late=True) as advance:
         model.write(output, advance)
     return model

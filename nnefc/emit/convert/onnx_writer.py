@@ -1,16 +1,17 @@
-"""Build an ONNX model node by node."""
+"""Build an ONNX model from a graph, node by node."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from benchmarks.convert.patterns import is_stored
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.passes.op_queries import splat
+from nnefc.support.errors import Diagnostic, NnefError
 
 Array = np.ndarray[Any, Any]
 
@@ -24,7 +25,12 @@ _DTYPES = {
 
 
 class Unsupported(Exception):
-    """The graph cannot be converted; the message says why."""
+    """An operation cannot be converted; the message says why."""
+
+
+def is_stored(value: Value) -> bool:
+    """Whether a value is a constant or a variable, which must not be updated."""
+    return value.op is not None and value.op.name in ("variable", "constant")
 
 
 def stored_data(graph: Graph, value: Value) -> Array:
@@ -33,7 +39,8 @@ def stored_data(graph: Graph, value: Value) -> Array:
     attributes = value.op.attributes
     if value.op.name == "variable":
         data = graph.variables[attributes["label"].lower()].data
-        assert data is not None, f"variable {attributes['label']} has no data"
+        if data is None:
+            raise NnefError.of("data/missing", f"variable {attributes['label']} has no data")
         return data
     items = np.asarray(attributes["value"], value.type.dtype.numpy)
     if items.size == 1:
@@ -59,6 +66,7 @@ class OnnxWriter:
         self._initializers: list[Any] = []
         self._names: dict[Value, str] = {}
         self._count = 0
+        self._reserved = {*(value.name for value in graph.inputs), *graph.output_names}
 
     # -- for handlers
 
@@ -75,19 +83,33 @@ class OnnxWriter:
         return stored_data(self.graph, value)
 
     def store(self, data: Any, dtype: Any = None) -> str:
-        self._count += 1
-        name = f"data{self._count}"
+        name = self._fresh("data")
         array = np.ascontiguousarray(np.asarray(data, dtype)).reshape(np.shape(data))
         self._initializers.append(self._numpy.from_array(array, name))
         return name
 
+    def number(self, value: float, like: Value) -> str:
+        """A number with the item type of a value."""
+        return self.store(value, like.type.dtype.numpy)
+
+    def cast(self, name: str, dtype: DType) -> str:
+        """A tensor converted to an item type."""
+        return self.one("Cast", name, to=getattr(self._types, _DTYPES[dtype]))
+
     def node(self, kind: str, *inputs: str, results: int = 1, **attributes: Any) -> list[str]:
         """Append a node and return the names of its results."""
-        self._count += 1
-        outputs = [f"{kind.lower()}{self._count}_{i}" for i in range(results)]
-        name = f"{kind}{self._count}"
+        outputs = [self._fresh(kind.lower()) for _ in range(results)]
+        name = self._fresh(kind)
         self._nodes.append(self._helper.make_node(kind, inputs, outputs, name=name, **attributes))
         return outputs
+
+    def _fresh(self, kind: str) -> str:
+        """A name that no tensor has."""
+        while True:
+            self._count += 1
+            name = f"{kind}{self._count}"
+            if name not in self._reserved:
+                return name
 
     def one(self, kind: str, *inputs: str, **attributes: Any) -> str:
         return self.node(kind, *inputs, **attributes)[0]
@@ -105,18 +127,31 @@ class OnnxWriter:
     # -- the model
 
     def model(self, handlers: Mapping[str, Handler]) -> Any:
-        """The ModelProto of the graph; `handlers` write its operations."""
+        """The ModelProto of the graph; `handlers` write its operations.
+
+        Raises NnefError `onnx/unsupported` with everything that cannot be written, counted.
+        """
         for value in self.graph.inputs:
             self._names[value] = value.name
+        refused: Counter[str] = Counter()
         for op in self.graph.ops:
             if op.name in ("variable", "constant"):
                 continue
-            handler = handlers.get(op.name)
-            if handler is None:
-                raise Unsupported(f"operation {op.name} is not converted")
-            results = handler(self, op)
+            try:
+                handler = handlers.get(op.name)
+                if handler is None:
+                    raise Unsupported(f"operation {op.name} is not converted to ONNX")
+                results = handler(self, op)
+            except Unsupported as reason:
+                refused[str(reason)] += 1
+                results = self.node("Refused", results=len(op.outputs))
             results = [results] if isinstance(results, str) else results
             self._names.update(zip(op.outputs, results, strict=True))
+        if refused:
+            raise NnefError(
+                Diagnostic("onnx/unsupported", f"{reason} ({n:,} times)" if n > 1 else reason)
+                for reason, n in refused.items()
+            )
         for name, value in zip(self.graph.output_names, self.graph.outputs):
             node = self._helper.make_node("Identity", [self.name(value)], [name], name=f"to_{name}")
             self._nodes.append(node)

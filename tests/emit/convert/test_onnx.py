@@ -1,0 +1,111 @@
+"""Graphs as ONNX models: samples of operations by onnxruntime, and imported again."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.emit.convert.onnx_model import onnx_model
+from nnefc.frontends.nnef import import_text
+from nnefc.frontends.read_model import read_onnx_bytes
+from nnefc.ir import Graph
+from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.sample import Instance, instance
+from nnefc.ops.tools.table import standard
+from nnefc.options.import_config import DEFAULT
+from nnefc.support.errors import NnefError
+from tests.helpers.command_line import DIGITS
+
+REFUSED = {
+    *("external", "constant", "variable", "update"),
+    *("rsqr", "log2", "box", "rms_pool", "debox", "argmax_pool", "sample", "desample"),
+    *("multilinear_upsample", "avg_roi_pool", "max_roi_pool", "roi_resample", "avg_roi_align"),
+    *("max_roi_align", "max_pool_with_index", "area_downsample", "local_mean_normalization"),
+    *(
+        "nearest_downsample",
+        "logarithmic_quantize",
+        "local_variance_normalization",
+        "local_contrast_normalization",
+    ),
+}
+"""Operations that no handler writes, and compounds of these."""
+NAMES = [name for name in standard() if name not in REFUSED]
+
+
+def imported(content: bytes) -> Graph:
+    graph = read_onnx_bytes(content, DEFAULT, DEFAULT.diagnostics(), dynamic=False)
+    assert isinstance(graph, Graph)
+    return graph
+
+
+def by_onnxruntime(content: bytes, inputs: dict[str, Any]) -> list[Any]:
+    ort: Any = pytest.importorskip("onnxruntime")
+    return ort.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, inputs)
+
+
+def converted(sample: Instance) -> bytes | None:
+    """The serialized model; None if an operation is refused by name."""
+    try:
+        proto = onnx_model(sample.graph).proto
+    except NnefError as error:
+        assert {each.rule for each in error.errors} == {"onnx/unsupported"}
+        return None
+    import_module("onnx.checker").check_model(proto)
+    return proto.SerializeToString()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples(name: str) -> None:
+    spec = standard()[name]
+    number = 0
+    for each in spec.samples:
+        sample = instance(spec, each)
+        content = converted(sample)
+        if content is None:
+            continue
+        number += 1
+        expected = evaluate(sample.graph, sample.inputs).outputs
+        again = imported(content)
+        found = evaluate(again, sample.inputs).outputs
+        assert list(found) == list(expected)
+        for key, want in expected.items():
+            np.testing.assert_allclose(found[key], want, 1e-5, 1e-5, err_msg=str(each))
+            assert found[key].shape == np.shape(want)
+    assert number, "every sample is refused"
+
+
+def test_onnxruntime_computes_the_same() -> None:
+    graph = nnefc.import_model(DIGITS)
+    content = onnx_model(graph).proto.SerializeToString()
+    (value,) = graph.inputs
+    x = np.random.default_rng(1).random(value.type.dims, np.float32)
+    (found,) = by_onnxruntime(content, {value.name: x})
+    expected = evaluate(graph, {value.name: x}).outputs
+    np.testing.assert_allclose(found, next(iter(expected.values())), 1e-4, 1e-6)
+    again = nnefc.compile(imported(content))(x)
+    assert again.tobytes() == nnefc.compile(graph)(x).tobytes()
+
+
+def test_everything_is_refused_at_once() -> None:
+    graph = import_text(
+        """version 1.0;
+        graph net( x ) -> ( y, x1 )
+        {
+            x = external(shape = [1, 2, 8, 8]);
+            data1 = box(x, size = [1, 1, 3, 3]);
+            b = box(data1, size = [1, 1, 3, 3]);
+            y = log2(b);
+            x1 = copy(x);
+        }
+        """
+    )
+    with pytest.raises(NnefError) as refused:
+        onnx_model(graph)
+    assert [each.message for each in refused.value.errors] == [
+        "operation box is not converted to ONNX (2 times)",
+        "operation log2 is not converted to ONNX",
+    ]
