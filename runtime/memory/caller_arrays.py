@@ -9,7 +9,6 @@ import numpy as np
 
 from nnefc.support.array_memory import copy, is_ready
 from nnefc.support.errors import Diagnostic
-from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.ir import Shape, TensorType
@@ -126,6 +125,8 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
             f"{what} {spec.name!r} is {array.dtype}, expected {spec.dtype}",
             hint=make if target else hint,
         )
+    from nnefc.support.wording import wording
+
     hints = {
         "input": "a model is compiled for fixed shapes: compile the document with "
         f"{wording('shapes={...}', '--shape')} for others",
@@ -139,6 +140,8 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
 
 
 def _how_to_convert(dtype: str) -> str:
+    from nnefc.support.wording import wording
+
     lossless = "arrays of files are converted where that changes no value: write the file with"
     return wording(f"convert it: x.astype({dtype})", f"{lossless} x.astype({dtype})")
 
