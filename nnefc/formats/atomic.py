@@ -69,18 +69,27 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
 
 @contextmanager
 def _written_to_stream(path: FilePath, place: Place) -> Generator[BinaryIO, None, None]:
-    """A temporary file, whose content is written to a stream at the end of the block."""
+    """A temporary file, whose content is written to a stream at the end of the block.
+
+    A pipe that no process reads is an error, because opening it would wait without end.
+    """
     import tempfile
 
     descriptor = descriptor_of(path)
-    flags = os.O_WRONLY | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         number = os.open(path, flags) if descriptor is None else os.dup(descriptor)
+        if descriptor is None:
+            os.set_blocking(number, True)
         with os.fdopen(number, "wb") as stream, tempfile.TemporaryFile() as file:
             yield file
             file.seek(0)
             shutil.copyfileobj(file, stream)
     except OSError as error:
+        if error.errno == errno.ENXIO:
+            message = "no process reads this pipe"
+            hint = "start the reader first, or name a file"
+            raise NnefError.of("data/write", message, place, hint) from None
         raise _failed(error, place) from None
 
 
