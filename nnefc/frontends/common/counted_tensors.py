@@ -68,6 +68,8 @@ def without_invalid_items(
     make: Builder, name: str, values: list[Value], attributes: Mapping[str, Any]
 ) -> list[Value]:
     """Operands of an operation, in which invalid items do not matter where that is possible."""
+    if not values:
+        return values
     x, *others = values
     if name in _INDEXED:
         (indices,) = others
