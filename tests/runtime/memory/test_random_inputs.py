@@ -68,3 +68,28 @@ def test_commands_measure_models_with_embeddings(
     result = cli(name, *arguments, "--json")
     assert result.status == 0, result.err
     assert json.loads(result.out)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("command", [("run", "--random-inputs", 3), ("compare",)])
+def test_random_indices_are_in_the_range_of_computed_tables(
+    cli: Cli, tmp_path: Path, rows: int, command: tuple[Any, ...]
+) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\nextension tract_symbol N;\n"
+        "graph net( x, i, j, k ) -> ( y, z, s, h )\n{\n"
+        "    x = tract_core_external(shape = [N, 4], datum_type = 'f32');\n"
+        "    i = tract_core_external(shape = [2, 8], datum_type = 'i32');\n"
+        "    j = tract_core_external(shape = [N, 4], datum_type = 'i64');\n"
+        "    k = tract_core_external(shape = [8], datum_type = 'i64');\n"
+        "    t = relu(x);\n"
+        "    w = tract_core_cast(unsqueeze(i, axes = [0]), to = 'i64');\n"
+        "    y = tract_core_gather(t, w * 1, axis = 0);\n"
+        "    z = tract_core_gather_elements(t, j, axis = 0);\n"
+        "    s = tract_core_scatter_elements(t, j, t, axis = 0);\n"
+        "    h = tract_core_gather(tract_core_gather(j, k, axis = 0), k, axis = 0);\n}\n"
+    )
+    name, *options = command
+    result = cli(name, path, "--symbol", f"N={rows}", *options, "--threads", 1)
+    assert result.status == 0, result.err
