@@ -52,18 +52,7 @@ def with_valid_indices(
     try:
         return call(arrays)
     except NnefError as error:
-        zeros = zero_indices(error, arrays, random)
-        if not zeros:
+        integers = [n for n, x in arrays.items() if n in random and x.dtype.kind in "iu"]
+        if error.errors[0].rule != RULE or not integers:
             raise
-    return call({**arrays, **zeros})
-
-
-def zero_indices(
-    error: NnefError, arrays: Mapping[str, Array], random: Collection[str]
-) -> dict[str, Array]:
-    """Zeros for the integer arrays that are named in `random`; empty for another error than an
-    index out of range.
-    """
-    if error.errors[0].rule != RULE:
-        return {}
-    return {n: np.zeros_like(x) for n, x in arrays.items() if n in random and x.dtype.kind in "iu"}
+    return call({**arrays, **{name: np.zeros_like(arrays[name]) for name in integers}})

@@ -328,3 +328,17 @@ def _in_terminal(command: list[str]) -> list[str]:
         error = process.stderr.read().decode()
     assert process.returncode == 0, error
     return text.decode().splitlines()
+
+
+@pytest.mark.parametrize("rows", [1, 1001])
+def test_control_characters_in_tables_are_written_out(rows: int) -> None:
+    from rich.console import Console
+
+    from nnefc.cli.support.printing import print_table, table
+
+    text, view = io.StringIO(), table("name")
+    for _ in range(rows):
+        view.add_row("a\x1b[31mred")
+    print_table(Console(width=80, highlight=False, markup=False, file=text), view)
+    assert text.getvalue().count("a\\x1b[31mred") == rows
+    assert "\x1b" not in text.getvalue()

@@ -74,11 +74,11 @@ def print_table(out: Console, view: Table, optional: Sequence[str] = ()) -> None
     first, and shortens long names in the middle.  Figures are never cut off; the terminal wraps
     lines that are still too wide, and those of tables with many rows.
     """
+    for column in view.columns:
+        column._cells = [escaped(cell) for cell in _texts(column)]  # pyright: ignore[reportPrivateUsage]
     if view.row_count > _MAX_RICH_ROWS:
         out.file.writelines(f"{line}\n" for line in plain_lines(view))
         return
-    for column in view.columns:
-        column._cells = [escaped(cell) for cell in _texts(column)]  # pyright: ignore[reportPrivateUsage]
     left_out: list[str] = []
     needed, width = _needed_width(out, view), out.width
     if not out.soft_wrap:

@@ -107,6 +107,11 @@ def _convolved(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
     return axis if axis == 0 and x is op.inputs[0] else None
 
 
+def _kept(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
+    """The axis of the operand; along it, invalid items have no effect on the others."""
+    return axis
+
+
 def _beside(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
     """The operation computes along other axes."""
     attributes = op.attributes
@@ -147,11 +152,12 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "matmul": _multiplied,
     "pad": _padded,
     "reshape": _reshaped,
+    "softmax": _kept,
     "tile": _tiled,
     "transpose": _transposed,
     **dict.fromkeys(
         (
-            *("slice", "softmax", "topk", "sum_reduce", "max_reduce", "min_reduce", "mean_reduce"),
+            *("slice", "topk", "sum_reduce", "max_reduce", "min_reduce", "mean_reduce"),
             *("product_reduce", "all_reduce", "any_reduce", "argmax_reduce", "argmin_reduce"),
         ),
         _beside,

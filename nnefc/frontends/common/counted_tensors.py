@@ -132,8 +132,10 @@ def _joined(make: Builder, tensors: Sequence[Operand], axis: int) -> Operand | N
     if any(count is not None and count[0] != axis for count in counts):
         raise OperatorError("operator/unsupported", "concat of tensors with counts along two axes")
     make.counted, counted = {}, make.counted
-    plain = make("concat", list(tensors), axis=axis)
-    make.counted = counted
+    try:
+        plain = make("concat", list(tensors), axis=axis)
+    finally:
+        make.counted = counted
     room = plain.type.dims[axis]
     numbers = make.iota(room)
     where, valid = numbers, KnownTensor(np.array(0), DType.INT64)
@@ -261,9 +263,7 @@ def count_results(make: Builder, op: Op) -> None:
         if op.name in _IDENTITIES and axis in op.attributes["axes"] and _is_sum(op.attributes):
             continue
         at = result_axis(op, x, make.counted)
-        if op.name == "softmax":
-            at = axis
-        if op.name == "topk" and axis == op.attributes["axis"]:
+        if op.name == "topk" and _is_ordered(make, x, op.attributes):
             at, count = axis, make.value(make("min", count, op.attributes["k"]))
         if op.name == "reshape" and (found := merged(op, axis)) is not None and found[1] != 1:
             count = make.value(make("mul", count, found[1]))
