@@ -75,22 +75,32 @@ def _written_to_stream(path: FilePath, place: Place) -> Generator[BinaryIO, None
     """
     import tempfile
 
-    descriptor = descriptor_of(path)
-    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        number = os.open(path, flags) if descriptor is None else os.dup(descriptor)
-        if descriptor is None:
-            os.set_blocking(number, True)
-        with os.fdopen(number, "wb") as stream, tempfile.TemporaryFile() as file:
+        with (
+            os.fdopen(_stream_descriptor(path, place), "wb") as stream,
+            tempfile.TemporaryFile() as file,
+        ):
             yield file
             file.seek(0)
             shutil.copyfileobj(file, stream)
     except OSError as error:
-        if error.errno == errno.ENXIO:
-            message = "no process reads this pipe"
-            hint = "start the reader first, or name a file"
-            raise NnefError.of("data/write", message, place, hint) from None
         raise _failed(error, place) from None
+
+
+def _stream_descriptor(path: FilePath, place: Place) -> int:
+    """A new descriptor of a stream; raises OSError, and NnefError for a pipe without a reader."""
+    known = descriptor_of(path)
+    if known is not None:
+        return os.dup(known)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        hint = "start the reader first, or name a file"
+        raise NnefError.of("data/write", "no process reads this pipe", place, hint) from None
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 @contextmanager
