@@ -55,6 +55,9 @@ def main(
     model: Annotated[list[Path] | None, typer.Option(help="A model to measure as well.")] = None,
     row: Annotated[str, typer.Option(help="Row of the instruction sets.")] = "x86-64-v4",
     threads: arguments.ThreadCounts = "1,2",
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Compare with the kernels for one machine, batch 1.")
+    ] = False,
     json: arguments.Json = None,
     models_dir: arguments.ModelsDir = None,
 ) -> None:
@@ -66,7 +69,7 @@ def main(
     arguments.check_writable(json, "--json")
     os.environ["NNEFC_ISA"] = BUILD + row_of(row).name
     found: dict[str, Coverage] = {}
-    shipped = release_kernels()
+    shipped = release_kernels(brief=brief)
     for group in wanted:
         for name, kernels in kernels_by_network(group, counts, models_dir):
             found[name] = coverage(kernels, shipped)
@@ -77,14 +80,20 @@ def main(
         json.write_text(json_module.dumps(_facts(found, len(shipped), row), indent=1) + "\n")
 
 
-def release_kernels() -> frozenset[Kernel]:
-    """The kernels of the release wheel for the instruction set of this process."""
+def release_kernels(*, brief: bool = False) -> frozenset[Kernel]:
+    """The kernels of the release wheel for the instruction set of this process.
+
+    `brief`: only those for one machine and batches of 1, in a seventh of the time.
+    """
     from kernel_packs.networks import SETS, kernels_of
     from kernel_packs.usual import usual_kernels
 
-    find = partial(kernels_of, complete=True)
+    networks = SETS["release"].networks
+    if brief:
+        networks = [name for name in networks if not name.endswith("batch 4")]
+    find = partial(kernels_of, complete=True, brief=brief)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        kernels = pool.map(find, SETS["release"].networks)
+        kernels = pool.map(find, networks)
         return frozenset(usual_kernels()).union(*kernels)
 
 

@@ -5,7 +5,8 @@ the C calling convention; every other function becomes internal.  LLVM optimises
 instruction set, and writes an object with one defined and no undefined symbol.
 
 Functions that kernels emit instruction by instruction, such as register tiles, are most of the code
-but gain nothing from most passes.  They are optimised apart from the translated functions.
+but gain nothing from most passes.  They are optimised apart from the translated functions.  Many
+kernels differ only in these functions, so the translated ones are optimised once per process.
 
 numba 0.62 to 0.68 and llvmlite 0.45 to 0.50 are known to work; errors mention the installed ones.
 """
@@ -18,9 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding as llvm
 
@@ -122,18 +123,48 @@ def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any
     result = numba_type(WORD if returns else None)
     kernel = translate(function, (numba_type(WORD),) * count, result)
     parts = list(kernel.all())
-    entry = _entry(symbol, kernel, count, isa)
-    module = _linked([entry, *(part.text for part in parts)], symbol, isa, machine)
+    entry = _entry(_ENTRY, kernel, count, isa)
+    module = _linked([entry, *(part.text for part in parts)], _ENTRY, isa, machine)
+    names = _number_declarations(module)
+    module = llvm.parse_bitcode(_optimized_once(str(module), isa))
+    if separate := [part.separate for part in parts if part.separate]:
+        vectors = _linked(separate, None, isa, machine)
+        for name, number in names.items():
+            vectors.get_function(name).name = number
+        _clean_up(vectors, machine)
+        module.link_in(vectors)
+        _hide_all_but(_ENTRY, module)
+    module.get_function(_ENTRY).name = symbol
+    return module
+
+
+_ENTRY: Final = "entry"
+"""Symbol of every kernel until its code is optimised."""
+
+
+def _number_declarations(module: Any) -> dict[str, str]:
+    """Rename the functions that `module` declares by number; returns the new names.
+
+    Names of numba count what the process has translated.  Numbers make modules of kernels equal
+    that differ only in separate functions.
+    """
+    names: dict[str, str] = {}
+    for function in module.functions:
+        if function.is_declaration and not function.name.startswith("llvm."):
+            names[function.name] = f"separate.{len(names)}"
+            function.name = names[function.name]
+    return names
+
+
+@lru_cache(256)
+def _optimized_once(text: str, isa: Isa) -> bytes:
+    """Bitcode of an LLVM module after the O3 pipeline."""
+    module, machine = llvm.parse_assembly(text), _target_machine(isa)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    if separate := [part.separate for part in parts if part.separate]:
-        vectors = _linked(separate, None, isa, machine)
-        _clean_up(vectors, machine)
-        module.link_in(vectors)
-        _hide_all_but(symbol, module)
-    return module
+    return module.as_bitcode()
 
 
 def _vector_module(kernel: VectorKernel, symbol: str, isa: Isa, machine: Any) -> Any:
