@@ -102,7 +102,8 @@ def _compile(wheel: Path, kernels: str, folder: Path) -> Sequence[Path]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     environment.pop("NNEFC_ISA", None)
     environment |= {"NNEFC_CACHE": "off", "NNEFC_SHIPPED": "off", "NNEFC_AHEAD": "off"}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")  # not in the checkout
     subprocess.run(command, env=environment, check=True)
     return sorted((folder / "packs").iterdir())
 

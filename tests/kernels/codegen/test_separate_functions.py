@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from nnefc.kernels.codegen import object_code
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.target.isa import TABLE, host
@@ -22,6 +23,7 @@ from nnefc.kernels.vector.memory import helper
 from nnefc.kernels.vector.module_text import module_texts
 from nnefc.kernels.vector.vector_builder import Vector, separate_function, vector_intrinsic
 from nnefc.kernels.vector.vector_kernel import VectorKernel
+from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.compile.kernel_compiler import compile_functions
 
 
@@ -85,3 +87,32 @@ def test_texts_declare_each_other():
     assert names == [{"caller": False, "module.store": True}, {"module.store": False}]
     assert all("noinline" in text for text in texts)
     assert not re.search("store", module_texts(ir.Module("empty"))[0])
+
+
+def _calling(number: float, turns: int) -> Any:
+    """A kernel that adds `number` to a vector `turns` times."""
+    add = _adding(number)
+
+    def repeat(place: int, _params: int, _first: int, _last: int) -> None:
+        for _ in range(turns):
+            add(place)
+
+    return repeat
+
+
+def test_kernels_that_differ_in_separate_functions_are_optimised_once():
+    cases = {"a": (2.0, 3), "b": (5.0, 3), "c": (2.0, 4)}
+    object_code._optimized_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    objects = {name: emit(_calling(*case), name, host()) for name, case in cases.items()}
+    found = object_code._optimized_once.cache_info()  # pyright: ignore[reportPrivateUsage]
+    assert (found.hits, found.misses) == (1, 2)
+
+    image = ExecutableImage(link(list(objects.values())))
+    for name, (number, turns) in cases.items():
+        data = np.zeros(8, np.float32)
+        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(image.entry(name))(data.ctypes.data, 0, 0, 0)
+        np.testing.assert_array_equal(data, np.full(8, number * turns, np.float32))
+
+    object_code._optimized_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    again = {name: emit(_calling(*cases[name]), name, host()) for name in reversed(cases)}
+    assert again == objects
