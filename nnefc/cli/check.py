@@ -67,10 +67,10 @@ def _findings(
     file: str, strict: bool, limit: list[str] | None, dialect: str
 ) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
     """The errors and the warnings of one file."""
-    from nnefc.api.check import check_model
+    from nnefc.api.check import FATAL, check_model
 
     limits = parse_limits(limit)
-    diagnostics = Diagnostics(strict=strict, limit=limits.errors)
+    diagnostics = Diagnostics(strict=strict, limit=limits.errors, fatal=FATAL)
     try:
         with reading():
             check_model(model_path(file), diagnostics, limits, dialect)

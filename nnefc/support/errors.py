@@ -7,7 +7,7 @@ first.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -179,9 +179,15 @@ def _is_ours(frame: FrameType) -> bool:
 class Diagnostics:
     """A collector of errors, warnings and notes."""
 
-    def __init__(self, *, strict: bool = False, limit: int = 100) -> None:
-        """`strict`: warnings count as errors.  `limit`: the most errors; one more raises."""
+    def __init__(
+        self, *, strict: bool = False, limit: int = 100, fatal: Collection[str] = ()
+    ) -> None:
+        """`strict`: warnings count as errors; `fatal`: so do those of these rules, in any case.
+
+        `limit`: the most errors; one more raises.
+        """
         self.strict = strict
+        self.fatal = fatal
         self.limit = limit
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
@@ -189,7 +195,7 @@ class Diagnostics:
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Add `diagnostic`, ignoring duplicates; NnefError if the errors exceed `limit`."""
-        if diagnostic.severity == "warning" and self.strict:
+        if diagnostic.severity == "warning" and (self.strict or diagnostic.rule in self.fatal):
             diagnostic = diagnostic._replace(severity="error")
         if diagnostic in self._known:
             return

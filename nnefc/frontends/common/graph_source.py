@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from nnefc.ir import DType, Graph, TensorType
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, Sequence[int]]
 """Shapes of inputs by name; keys of inputs whose values decide shapes (`ValueInput`)."""
+
+DECLARED_RULE: Final = "onnx/declared"
+"""The rule of a result whose declared type or shape is not the computed one."""
 
 
 class SymbolicShape(NamedTuple):
@@ -45,6 +48,27 @@ class DeclaredOutput(NamedTuple):
     dtype: DType
     extents: tuple[str, ...]
     """Numbers, or `?`."""
+    by: str = ""
+    """The node that computes it."""
+
+    def __str__(self) -> str:
+        return f"output '{self.name}'" + (f" of {self.by}" if self.by else "")
+
+    def mismatch(self, computed: Sequence[str | None], place: Place) -> Diagnostic | None:
+        """A warning if ranks, or declared and computed numbers differ; None if they agree.
+
+        `computed`: numbers, expressions of symbols, or None for extents that only a run knows; only
+        numbers are compared, because the others may have any value.
+        """
+        pairs = zip(self.extents, computed)
+        is_possible = all(a in (b, "?") or not (b or "").isdecimal() for a, b in pairs)
+        if is_possible and len(self.extents) == len(computed):
+            return None
+        shape = ",".join(each or "?" for each in computed)
+        declared = f"{self.dtype}[{','.join(self.extents)}]"
+        message = f"{self} is declared as {declared}, but is {self.dtype}[{shape}]"
+        hint = "correct the output of the model"
+        return Diagnostic(DECLARED_RULE, message, place, "warning", hint=hint)
 
 
 class GraphSource(Protocol):

@@ -15,6 +15,7 @@ from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.values import EmptyTensor, OperatorError, operand
+from nnefc.frontends.onnx.declared_outputs import check_declared_outputs
 from nnefc.frontends.onnx.evaluate import GraphEvaluator
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
@@ -100,6 +101,7 @@ def evaluate_model(
         diagnostics.error("limit/recursion", "functions nest too deeply", model.place)
     if needed is not None:
         needed |= evaluator.needed
+    check_declared_outputs(model, signature, evaluator.make, scope, diagnostics)
     diagnostics.raise_errors()
     return EvaluatedModel(model, evaluator, scope, diagnostics, kept)
 

@@ -11,7 +11,6 @@ import numpy as np
 from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 
 from nnefc.frontends.common.extents import NoValue, depth, extent_of, names_of
-from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.graph_states import KeptState
 from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.frontends.common.values import SYMBOLIC_TYPES, KnownTensor, integer_array
@@ -84,16 +83,6 @@ def tensor_type_of(each: ValueInfoProto) -> TypeProto.Tensor | None:
     if type_.WhichOneof("value") == "optional_type":
         type_ = type_.optional_type.elem_type
     return type_.tensor_type if type_.WhichOneof("value") == "tensor_type" else None
-
-
-def declared_output(each: ValueInfoProto) -> DeclaredOutput | None:
-    """An output as the model declares it; None without a type or a rank."""
-    tensor = tensor_type_of(each)
-    dtype = None if tensor is None else interface_type(tensor.elem_type)
-    if tensor is None or dtype is None or not tensor.HasField("shape"):
-        return None
-    extents = tuple(str(d.dim_value) if d.HasField("dim_value") else "?" for d in tensor.shape.dim)
-    return DeclaredOutput(each.name, dtype, extents)
 
 
 def _refuse(

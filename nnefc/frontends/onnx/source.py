@@ -17,11 +17,11 @@ from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.symbolic_source import SymbolicSource
 from nnefc.frontends.common.values import Array, OperatorError
 from nnefc.frontends.onnx.build_graph import EvaluatedModel, evaluate_model
+from nnefc.frontends.onnx.declared_outputs import declared_output
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.sequences import length_of
 from nnefc.frontends.onnx.signature import (
     candidates,
-    declared_output,
     inputs_of,
     kept_states,
     narrow_inputs,
@@ -164,7 +164,7 @@ class OnnxSource(SymbolicSource):
     def declared_outputs(self) -> list[DeclaredOutput]:
         """The outputs of the model, if it declares all types and ranks; else an empty list."""
         outputs = (each for each in self.model.graph.output if each.name in self.outputs)
-        declared = [declared_output(each) for each in outputs]
+        declared = [declared_output(self.model, each) for each in outputs]
         return [each for each in declared if each is not None] if None not in declared else []
 
     def description(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
-from nnefc.frontends.onnx.cubic_sampling import sample_volumes
+from nnefc.frontends.onnx.operators.cubic_sampling import sample_volumes
 from nnefc.frontends.onnx.registry import Floats, Integers, operator
 from nnefc.frontends.onnx.resampling import Resampling, resample, whole_sizes
 from nnefc.ir import DType
