@@ -125,12 +125,11 @@ def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any
     parts = list(kernel.all())
     entry = _entry(_ENTRY, kernel, count, isa)
     module = _linked([entry, *(part.text for part in parts)], _ENTRY, isa, machine)
-    names = _number_declarations(module)
+    separate = [part.separate for part in parts if part.separate]
+    vectors = _linked(separate, None, isa, machine) if separate else None
+    _number_declarations(module, vectors)
     module = llvm.parse_bitcode(_optimized_once(str(module), isa))
-    if separate := [part.separate for part in parts if part.separate]:
-        vectors = _linked(separate, None, isa, machine)
-        for name, number in names.items():
-            vectors.get_function(name).name = number
+    if vectors is not None:
         _clean_up(vectors, machine)
         module.link_in(vectors)
         _hide_all_but(_ENTRY, module)
@@ -142,18 +141,19 @@ _ENTRY: Final = "entry"
 """Symbol of every kernel until its code is optimised."""
 
 
-def _number_declarations(module: Any) -> dict[str, str]:
-    """Rename the functions that `module` declares by number; returns the new names.
+def _number_declarations(module: Any, vectors: Any) -> None:
+    """Rename the functions that `module` declares and `vectors` defines by number, in both.
 
     Names of numba count what the process has translated.  Numbers make modules of kernels equal
-    that differ only in separate functions.
+    that differ only in separate functions.  Functions of the C library keep their names.
     """
-    names: dict[str, str] = {}
+    defined = {} if vectors is None else {f.name: f for f in vectors.functions}
+    number = 0
     for function in module.functions:
-        if function.is_declaration and not function.name.startswith("llvm."):
-            names[function.name] = f"separate.{len(names)}"
-            function.name = names[function.name]
-    return names
+        definition = defined.get(function.name)
+        if function.is_declaration and definition and not definition.is_declaration:
+            function.name = definition.name = f"separate.{number}"
+            number += 1
 
 
 @lru_cache(256)

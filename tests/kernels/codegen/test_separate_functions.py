@@ -12,11 +12,13 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
+import pytest
 from llvmlite import ir
 
 from nnefc.kernels.codegen import object_code
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit
+from nnefc.kernels.embedded import libc
 from nnefc.kernels.target.isa import TABLE, host
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.memory import helper
@@ -25,6 +27,7 @@ from nnefc.kernels.vector.vector_builder import Vector, separate_function, vecto
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.compile.kernel_compiler import compile_functions
+from nnefc.support.errors import NnefError
 
 
 def _adding(number: float) -> Any:
@@ -116,3 +119,16 @@ def test_kernels_that_differ_in_separate_functions_are_optimised_once():
     object_code._optimized_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
     again = {name: emit(_calling(*cases[name]), name, host()) for name in reversed(cases)}
     assert again == objects
+
+
+_store_names = libc.store_addresses(("abs", "labs"))
+
+
+def beside_c_functions(place: int, _params: int, _first: int, _last: int) -> None:
+    _store_names(place)
+    _add_ten(place)
+
+
+def test_functions_of_the_c_library_keep_their_names():
+    with pytest.raises(NnefError, match="undefined symbols: abs, labs"):
+        link([emit(beside_c_functions, "symbol", host())])
