@@ -36,12 +36,17 @@ class SavedAsContent:
         write_content(path, self.content(model, chosen, progress))
 
     def emit_c(
-        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        name: str | None,
+        target: str,
+        progress: Progress | None = None,
     ) -> list[str]:
         """Write a folder for C programs; returns the names of its files."""
         from nnefc.artifacts.save import write_c_content
 
-        return write_c_content(path, self.content(model, [target]), name)
+        return write_c_content(path, self.content(model, [target], progress), name)
 
 
 def native_target() -> list[str]:

@@ -28,7 +28,8 @@ def flatten(
     standard operations that reads back as the same graph. An artifact has no document.
 
     A document in the dialect of tract becomes a standard one. Operations that the standard cannot
-    express, and states, are errors.
+    express, and states, are errors. So are symbols without a value in --symbol or --shape, because
+    shapes of the standard are numbers.
 
     Examples:
 
@@ -39,7 +40,7 @@ def flatten(
     from nnefc.formats.atomic import replace_file
     from nnefc.frontends.nnef.flatten import flatten as flattened
 
-    graph = load(model, source.import_config(load_data=False))
+    graph = load(model, source.import_config(load_data=False), "a flat document has known shapes")
     text = flattened(graph)
     report_counts(graph)
     if output is None or str(output) == "-":

@@ -87,7 +87,7 @@ def run(
     """Run a model, and print or write its outputs.
 
     Inputs with symbolic shapes (in the dialect of tract) take the shapes of their files, or those
-    of --shape and --symbol.
+    of --shape and --symbol; random inputs need these, since nothing else tells their shapes.
 
     Examples:
 

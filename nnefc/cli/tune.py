@@ -21,7 +21,8 @@ def tune(
 
     All commands and nnefc.compile then use them for convolutions of the same shapes, with the same
     number of threads. Tune with the number of threads and the shapes that the model will run with.
-    Tuning takes seconds, for large networks minutes; other load makes it less accurate.
+    Tuning takes seconds, for large networks minutes; other load makes it less accurate. A model
+    with symbols in its shapes is tuned for one value of each: --symbol S=128.
 
     nnefc compile --tune also compiles the model and shows its plan.
 
@@ -33,6 +34,6 @@ def tune(
 
         nnefc tune graph.nnef --random-weights 1 --json
     """
-    graph = load(model, document.config_of(model, strict=strict))
+    graph = load(model, document.config_of(model, strict=strict), "tuning measures known shapes")
     tuning = run_tuning(graph, threads)
     print_json(tuning_facts(tuning)) if json else print_tuning(console(), tuning)

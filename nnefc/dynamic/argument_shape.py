@@ -2,60 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from nnefc.runtime.memory.caller_arrays import array_of, is_array
+import numpy as np
+
+from nnefc.runtime.memory.caller_arrays import array_of, how_to_make, is_array
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.value_inputs import MAX_ITEMS, ValueInput
+
+if TYPE_CHECKING:
+    from nnefc.dynamic.named_shapes import Shapes
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.runtime.memory.caller_arrays import TensorSpec
+
+Array = np.ndarray[Any, Any]
+Dtype = np.dtype[Any]
 
 
 def keys_of_arguments(
     arrays: Mapping[str, Any],
     values: Mapping[str, ValueInput],
-    descriptions: Callable[[], Mapping[str, str]],
+    expected: Callable[[str], tuple[str, Dtype | None]],
 ) -> list[tuple[int, ...]]:
-    """The shapes of arrays, or the keys of those whose `values` decide shapes; raises NnefError."""
+    """The shapes of arrays, or the keys of those whose `values` decide shapes; raises NnefError.
+
+    `expected` returns the description and the item type of an input, for messages.
+    """
     problems: list[Diagnostic] = []
-    keys = [
-        _items_of_argument(array, name, values[name], descriptions, problems)
-        if name in values
-        else _shape_of_argument(array, name, descriptions, problems)
-        for name, array in arrays.items()
-    ]
+    keys: list[tuple[int, ...]] = []
+    for name, given in arrays.items():
+        array = given
+        if not isinstance(given, np.ndarray) and (name in values or not _has_shape(given)):
+            text, dtype = expected(name)
+            hint = how_to_make(dtype)
+            array = array_of(given, f"input {name!r}", f"an array {text}", hint, problems)
+        if array is None:
+            keys.append(())
+        elif name in values:
+            keys.append(_items_of(array, name, values[name], problems))
+        else:
+            keys.append(tuple(int(extent) for extent in array.shape))
     if problems:
         raise NnefError(problems)
     return keys
 
 
-def _shape_of_argument(
-    value: Any,
-    name: str,
-    descriptions: Callable[[], Mapping[str, str]],
-    problems: list[Diagnostic],
-) -> tuple[int, ...]:
-    """The shape of an array, or () with an error in `problems`, which describes the input."""
-    array = value if is_array(value) and hasattr(value, "shape") else None
-    if array is None:
-        hint = "make it one: numpy.array(x)"
-        expected = f"an array {descriptions()[name]}"
-        array = array_of(value, f"input {name!r}", expected, hint, problems)
-    return () if array is None else tuple(int(extent) for extent in array.shape)
+def expected_array(
+    source: GraphSource, fixed: Shapes, inputs: Iterable[TensorSpec], name: str
+) -> tuple[str, Dtype | None]:
+    """The description and the item type of an input, whose rank may be unknown.
+
+    `fixed`: shapes of inputs that the model was compiled with.
+    """
+    from nnefc.dynamic.named_shapes import descriptions
+
+    text = descriptions(source, fixed).get(name, f"{name} of any shape")
+    return text, next((each.dtype for each in inputs if each.name == name), None)
 
 
-def _items_of_argument(
-    value: Any,
-    name: str,
-    each: ValueInput,
-    descriptions: Callable[[], Mapping[str, str]],
-    problems: list[Diagnostic],
+def _has_shape(given: object) -> bool:
+    """Whether an object is an array of another library that tells its shape."""
+    return is_array(given) and hasattr(given, "shape")
+
+
+def _items_of(
+    array: Array, name: str, each: ValueInput, problems: list[Diagnostic]
 ) -> tuple[int, ...]:
     """The key of an array whose values decide shapes, or () with an error in `problems`."""
-    hint = "make it one: numpy.array(x)"
-    expected = f"an array {descriptions()[name]}"
-    array = array_of(value, f"input {name!r}", expected, hint, problems)
-    if array is None:
-        return ()
     what = f"input {name!r}"
     if array.dtype.name != each.dtype:
         message = f"{what} has type {array.dtype}, expected {each.dtype}"

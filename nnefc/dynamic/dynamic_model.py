@@ -7,10 +7,10 @@ for them.  The plan cache builds plans on demand; they share weights and kernels
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from nnefc.dynamic.argument_shape import check_fixed, keys_of_arguments
+from nnefc.dynamic.argument_shape import check_fixed, expected_array, keys_of_arguments
 from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
 from nnefc.dynamic.refusals import KnownShapesOnly
 from nnefc.dynamic.session import Session
@@ -226,18 +226,14 @@ class DynamicModel(Model):
         """
         self._check_count(len(arrays))
         given = dict(zip(self.input_names, arrays, strict=True))
-        return keys_of_arguments(given, self._source.value_inputs, self._descriptions)
+        expected = partial(expected_array, self._planner.document, self._shapes, self.inputs)
+        return keys_of_arguments(given, self._source.value_inputs, expected)
 
     def _check_count(self, count: int) -> None:
         if count != len(self.input_names):
             message = f"{count} arrays given, expected {len(self.input_names)}"
             hint = f"the inputs are {', '.join(map(str, self.shapes))}"
             raise NnefError.of("input/count", message, hint=hint)
-
-    def _descriptions(self) -> dict[str, str]:
-        from nnefc.dynamic.named_shapes import descriptions
-
-        return descriptions(self._planner.document, self._shapes)
 
     def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> Executable:
         """The plan for shapes of the inputs, in order, and of states by name."""
@@ -302,6 +298,7 @@ class DynamicModel(Model):
         target: str = "native",
         shapes: NamedShapes | Sequence[NamedShapes] | None = None,
         state_capacity: int | None = None,
+        progress: Progress | None = None,
     ) -> list[str]:
         """Write the model for C programs; `NAME_set_shape` sets the values of its symbols.
 
@@ -326,7 +323,7 @@ class DynamicModel(Model):
                 raise self.refusal("emit_c")
             shapes = {}
         tensors = (self.inputs, self.outputs)
-        return emit_c(self._parts, folder, target, shapes, tensors, name, state_capacity)
+        return emit_c(self._parts, folder, target, shapes, tensors, name, state_capacity, progress)
 
     def __reduce__(self) -> Any:
         """Pickle the document, the plans for the calls so far, and the states of the model."""

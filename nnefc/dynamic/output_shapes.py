@@ -30,7 +30,7 @@ def output_specs(
             raise
         return tuple(
             TensorSpec(name, tuple(-1 if n == "?" else int(n) for n in extents), dtype.numpy)
-            for name, dtype, extents in declared
+            for name, dtype, extents, _ in declared
         )
     return tuple(
         TensorSpec(
@@ -55,7 +55,7 @@ def output_shapes(
         declared = _declared_outputs(source, None)
         if not declared:
             raise
-        return [(name, extents) for name, _, extents in declared]
+        return [(name, extents) for name, _, extents, _ in declared]
     return [
         (name, tuple("?" if text is None else text for text in texts))
         for name, _, texts in _outputs_of(source, symbolic)

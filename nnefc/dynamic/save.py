@@ -102,6 +102,7 @@ def emit_c(
     tensors: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
     name: str | None,
     capacity: int | None,
+    progress: Progress | None,
 ) -> list[str]:
     """Write a folder for C programs: see `DynamicModel.emit_c`.
 
@@ -112,7 +113,7 @@ def emit_c(
     source = model.planner.document
     every = shapes_named(shapes, source, model.fixed)
     requests = fixed_memory_requests(source, every, capacity)
-    portable, (build,) = model.content(requests, [target], for_c=True)
+    portable, (build,) = model.content(requests, [target], progress, for_c=True)
     _warn_of_exact_plans([pattern.conditions for pattern in build.patterns])
     return write_c_patterns(folder, portable, build, source.linear_shapes(), tensors, name)
 

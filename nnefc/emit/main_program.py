@@ -116,8 +116,9 @@ $reset        before = now();
         ${name}_run(net, &inputs, &outputs);
         if (now() - before < best) best = now() - before;
     }
-    printf("%d threads: created in %.3f ms, first result after %.3f ms, then every %.3f ms\n",
-        ${name}_threads(net), ready - start, first - start, best);
+    threads = ${name}_threads(net);
+    printf("%d thread%s: created in %.3f ms, first result after %.3f ms, then every %.3f ms\n",
+        threads, threads == 1 ? "" : "s", ready - start, first - start, best);
     ${name}_destroy(net);
     return 0;
 }

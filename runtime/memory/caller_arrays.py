@@ -146,6 +146,12 @@ def _how_to_convert(dtype: str) -> str:
     return wording(f"convert it: x.astype({dtype})", f"{lossless} x.astype({dtype})")
 
 
+def how_to_make(dtype: np.dtype[Any] | None) -> str:
+    """The hint for an argument that is no array; None: the item type is not known."""
+    given = "" if dtype is None else f", dtype=numpy.{_numpy_name(dtype)}"
+    return f"make it one: numpy.array(x{given})"
+
+
 def _numpy_name(dtype: np.dtype[Any]) -> str:
     return "bool_" if dtype.kind == "b" else dtype.name
 
@@ -156,7 +162,7 @@ def _as_array(
     """`array_of` with messages for the tensor `spec`."""
     if isinstance(given, np.ndarray):
         return cast(Array, given)
-    hint = f"make it one: numpy.array(x, dtype=numpy.{_numpy_name(spec.dtype)})"
+    hint = how_to_make(spec.dtype)
     if what == "out for":
         hint = f"make it: numpy.empty({spec.shape}, numpy.{_numpy_name(spec.dtype)})"
     return array_of(given, f"{what} {spec.name!r}", f"an array {spec}", hint, problems)

@@ -47,7 +47,12 @@ class Origin(Protocol):
         ...
 
     def emit_c(
-        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        name: str | None,
+        target: str,
+        progress: Progress | None = None,
     ) -> list[str]:
         """Write a folder for C programs; returns the names of its files."""
         ...
@@ -73,7 +78,12 @@ class _UnsavableOrigin:
         self.reduce(model)
 
     def emit_c(
-        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        name: str | None,
+        target: str,
+        progress: Progress | None = None,
     ) -> list[str]:
         return self.reduce(model)
 
@@ -222,7 +232,12 @@ class CompiledModel(Executable, Model):
         self._origin.save(self, path, targets, progress)
 
     def emit_c(
-        self, folder: FilePath, *, name: str | None = None, target: str = "native"
+        self,
+        folder: FilePath,
+        *,
+        name: str | None = None,
+        target: str = "native",
+        progress: Progress | None = None,
     ) -> list[str]:
         """Write the model for C programs, which need neither Python nor nnefc.
 
@@ -232,6 +247,7 @@ class CompiledModel(Executable, Model):
                 name of the graph, made a valid C identifier.
             target: The processor to compile for: "native" is this processor with all its features,
                 the others are names of instruction sets, such as "x86-64-v3".
+            progress: As for `save`.
 
         Returns:
             The names of the files: NAME.o, libNAME.so if a linker is installed, NAME.h,
@@ -244,7 +260,7 @@ class CompiledModel(Executable, Model):
         from nnefc.formats.files import require_path
 
         require_path("the folder", folder)
-        return self._origin.emit_c(self, folder, name, target)
+        return self._origin.emit_c(self, folder, name, target, progress)
 
     def __reduce__(self) -> Any:
         """Pickle the artifact that `save` writes, and the number of threads."""

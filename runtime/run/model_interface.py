@@ -71,7 +71,12 @@ class Model:
 
     @abstractmethod
     def emit_c(
-        self, folder: FilePath, *, name: str | None = None, target: str = "native"
+        self,
+        folder: FilePath,
+        *,
+        name: str | None = None,
+        target: str = "native",
+        progress: Progress | None = None,
     ) -> list[str]:
         """Write the model for programs in C; returns the names of the files."""
 

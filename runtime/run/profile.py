@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,6 +144,14 @@ class Profile:
         return int(np.argsort(self.total, kind="stable")[len(self.total) // 2])
 
 
+def check_seconds(seconds: object) -> None:
+    """Raise NnefError `input/argument` unless this is a finite number that is not negative."""
+    number = float(seconds) if isinstance(seconds, Real) else -1.0  # Real has NumPy's, too
+    if isinstance(seconds, bool) or not 0 <= number < float("inf"):
+        message = f"seconds = {seconds!r}: must be a finite number, at least 0"
+        raise NnefError.of("input/argument", message)
+
+
 def profile(
     plan: Plan,
     code: int,
@@ -154,8 +163,9 @@ def profile(
     """Profile a plan for about `seconds`, after two runs to warm up.
 
     `run` runs a sequence of launches; `code` is the address of the plan's kernels.
-    Raises NnefError `input/option` if the plan has no launches.
+    Raises NnefError `input/option` if the plan has no launches, and as `check_seconds`.
     """
+    check_seconds(seconds)
     if not len(plan.launches):
         raise NnefError.of("input/option", "nothing to profile: no operation is left")
     probes = Probes(plan, code)

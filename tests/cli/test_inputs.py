@@ -258,3 +258,27 @@ def test_means_of_integers_are_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(COPY.format(type="integer", shape=[1, 3, 6, 5]))
     result = cli("run", tmp_path, "-i", path, "--mean", "0.5")
     assert "mean and std need a floating-point input" in result.err
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (("x.npy", "x.npy", "x.npy"), "x.npy: for which input?"),
+        (("x=x.npy", "x.npy", "x.npy"), "x.npy: every input has a file already"),
+        (("both.npz", "x.npy"), "x.npy: every input has a file already"),
+        (("y=x.npy", "both.npz"), "both.npz: input y has a file already"),
+    ],
+)
+def test_more_files_than_inputs(
+    cli: Cli,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(model)
+    np.save("x.npy", X)
+    np.savez("both.npz", x=X, y=X)
+    result = cli("run", model, *(word for file in files for word in ("-i", file)))
+    assert result.status == 1
+    assert message in result.err

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nnefc
 from tests.helpers.command_line import Cli
 from tests.helpers.onnx.models import model, node, passing, save, tensor
 
@@ -80,3 +81,59 @@ def test_errors_are_lines(cli: Cli, tmp_path: Path) -> None:
         assert result.status == 1
         assert "ai.onnx.Nope" in result.err
         assert "Traceback" not in result.err
+
+
+ESCAPE = "\x1b[31m"
+
+
+def test_control_characters_of_names_are_written_out(cli: Cli, tmp_path: Path) -> None:
+    made = model(
+        [node("Relu", [f"x{ESCAPE}"], [f"y{ESCAPE}"])],
+        [tensor(f"x{ESCAPE}", [f"N{ESCAPE}", 3])],
+        [tensor(f"y{ESCAPE}", [f"N{ESCAPE}", 3])],
+    )
+    made.producer_name = f"maker{ESCAPE}"
+    path = save(made, tmp_path / "net.onnx")
+    plan = ("--symbol", f"N{ESCAPE}=2", "-o", tmp_path / "net.nnefc")
+    for words in (
+        ["inspect", path],
+        ["bench", path, "--duration", "0.01", "--no-cold"],
+        ["compile", path, "--dynamic", *plan],
+        ["inspect", tmp_path / "net.nnefc"],
+    ):
+        result = cli(*words)
+        assert result.status == 0, result.err
+        assert "\x1b" not in result.out + result.err
+        assert "N\\x1b[31m" in result.out
+
+
+def test_names_of_symbols_may_have_spaces(cli: Cli, tmp_path: Path) -> None:
+    path = save(passing("batch size"), tmp_path / "net.onnx")
+    text = cli("inspect", path).out
+    assert "symbols batch size" in text and "x: [batch size, 3]" in text
+    assert "batchsize" not in text + repr(nnefc.compile(path))
+    result = cli("compile", path, "--dynamic", "-o", tmp_path / "net.nnefc")
+    assert "--symbol 'batch size=16'" in result.err
+    x = np.ones((5, 3), np.float32)
+    np.testing.assert_array_equal(nnefc.compile(path, symbols={"batch size": 5})(x)[0], x)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["run", "--random-inputs", "1"], "files of inputs give symbols their values"),
+        (["tune"], "tuning measures known shapes"),
+        (["flatten"], "a flat document has known shapes"),
+        (["compile"], "--dynamic keeps symbols"),
+    ],
+)
+def test_commands_that_need_symbols_say_why(
+    cli: Cli, tmp_path: Path, words: list[str], why: str
+) -> None:
+    path = save(passing("batch"), tmp_path / "net.onnx")
+    result = cli(words[0], path, *words[1:])
+    assert result.status == 1
+    assert f"{why}" in result.err
+    assert "'batch' has no value" in result.err
+    assert "--shape x=EXTENTS or --symbol NAME=VALUE" in result.err
+    assert "--symbol" in " ".join(cli(words[0], "--help").out.split())

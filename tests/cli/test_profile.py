@@ -93,6 +93,9 @@ def test_wrong_options_are_refused(cli: Cli, net: Path, tmp_path: Path) -> None:
     assert "should end in .svg" in cli("profile", net, "--picture", tmp_path / "p.png").err
     assert "more than 0 seconds" in cli("profile", net, "--duration", 0).err
     assert cli("profile", net, "--by", "color").status == 2
+    for option, name in (("--trace", "t.json"), ("--picture", "p.svg")):  # before the model is read
+        result = cli("profile", tmp_path / "nothing.nnef", option, tmp_path / "no" / name)
+        assert "cannot write" in result.err and "nothing.nnef" not in result.err
 
 
 def test_roofline_limits() -> None:

@@ -119,6 +119,8 @@ def test_errors_of_calls(linear: DynamicModel, arrays: list[Array], rule: str, w
         linear(*arrays)
     assert caught.value.errors[0].rule == rule
     assert words in str(caught.value)
+    if "is a list" in words:
+        assert caught.value.errors[0].hint == "make it one: numpy.array(x, dtype=numpy.float32)"
 
 
 @pytest.mark.parametrize(

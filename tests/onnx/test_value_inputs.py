@@ -213,3 +213,18 @@ def test_hostile_values(name: str, values: Array, message: str, tmp_path: Path) 
     with pytest.raises(NnefError, match=message):
         model(X, values)
     model(*calls[0])  # the model is as before
+
+
+@pytest.mark.parametrize("declared", ["float[B,?]", "float[]"])
+def test_types_of_results_without_possible_samples(declared: str, tmp_path: Path) -> None:
+    """No sample is a set of sizes that add up to 10: types are declared, or those of a call."""
+    text = f"(float[B,10] x, int64[2] sizes) => ({declared} a, {declared} b)"
+    text += "{a, b = Split<axis=1>(x, sizes)}"
+    path = save(parsed(text), tmp_path / "net.onnx")
+    model = nnefc.compile(path)
+    assert isinstance(model, DynamicModel)
+    a, b = model(X, ints(3, 7))
+    np.testing.assert_array_equal(np.concatenate([a, b], axis=1), X)
+    assert [str(each) for each in model.outputs] == ["a: float32[-1,-1]", "b: float32[-1,-1]"]
+    if declared == "float[B,?]":
+        assert [each.extents for each in model.output_shapes] == [("?", "?")] * 2

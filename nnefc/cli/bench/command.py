@@ -29,7 +29,7 @@ from nnefc.cli.support.options import (
     parse_symbols,
     usage,
 )
-from nnefc.cli.support.printing import console, print_json
+from nnefc.cli.support.printing import console, print_json, status
 from nnefc.cli.support.symbols import print_symbols, symbol_facts
 
 Warmup = Annotated[float, typer.Option(help="Seconds to run before measuring.")]
@@ -107,7 +107,8 @@ def bench(
     given = read_files(opened.inputs, inputs.input, pictures)
     facts = _measure(opened, model, counts, Load(streams, warmup, seconds, given))
     if cold and (isinstance(opened, ArtifactModel) or not opened.needs_session):
-        stages = _cold_start(model, document, opened, counts[0])
+        with status("measuring the start of a fresh process"):
+            stages = _cold_start(model, document, opened, counts[0])
         facts["cold_start_ms"] = {stage: 1e3 * t for stage, t in stages.items()}
     _report(facts, earlier, compare, json)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from nnefc.cli.bench.machine_load import LoadMeter
 from nnefc.cli.support.measurements import percentile, repeat
+from nnefc.cli.support.printing import count, status
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +36,12 @@ class Load(NamedTuple):
     given: Mapping[str, Array]
     """Arrays for some inputs by name; the other inputs are random."""
 
+    def text(self, threads: int) -> str:
+        """What is measured, for a line on the terminal."""
+        streams = f" from {self.streams} streams" if self.streams > 1 else ""
+        seconds = self.warmup + self.seconds
+        return f"measuring {count(threads, 'thread')}{streams} for {seconds:g} s"
+
 
 def stream_facts(inputs: Sequence[Value], compiled: CompiledModel, load: Load) -> dict[str, Any]:
     """Latencies of several callers at once, each with random inputs of its own; for JSON.
@@ -52,7 +59,8 @@ def stream_facts(inputs: Sequence[Value], compiled: CompiledModel, load: Load) -
 
     meter = LoadMeter.start()
     actions = [caller(i) for i in range(load.streams)]
-    times, elapsed = run_streams(actions, load.warmup, load.seconds)
+    with status(load.text(compiled.threads)):
+        times, elapsed = run_streams(actions, load.warmup, load.seconds)
     others = meter.others()
     return {
         "threads": compiled.threads,

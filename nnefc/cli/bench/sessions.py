@@ -73,6 +73,7 @@ def session_facts(
     """Latencies of the first call and of later ones, for JSON; each takes half of the time."""
     from nnefc.cli.bench.machine_load import LoadMeter
     from nnefc.cli.bench.parallel_calls import run_streams, timing_facts
+    from nnefc.cli.support.printing import status
     from nnefc.ops.tools.cost import macs
 
     model = opened.compile_session(calls, threads)
@@ -81,7 +82,9 @@ def session_facts(
         graph = calls.graph(step, in_place=False)
         callers = [_caller(model, calls, step, load.given, i) for i in range(load.streams)]
         meter = LoadMeter.start()
-        times, elapsed = run_streams(callers, load.warmup / 2, load.seconds / 2, repeat_prepared)
+        half = load._replace(warmup=load.warmup / 2, seconds=load.seconds / 2)
+        with status(f"{half.text(_threads(threads))}: {kind} calls"):
+            times, elapsed = run_streams(callers, half.warmup, half.seconds, repeat_prepared)
         others = meter.others()
         # callers spend the rest of the time on preparations
         facts = timing_facts(times, sum(times) / load.streams, elapsed)

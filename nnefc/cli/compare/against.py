@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from nnefc.cli.support.array_folders import SUFFIXES, arrays_in_folder
 from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.turns import split_turn, turn_name
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph, TensorType
 
     Array = np.ndarray[Any, Any]
-
-SUFFIXES: Final = (".npy", ".dat")
-"""Suffixes of the files of a folder that are read."""
 
 MAX_TURNS: Final = 10_000
 """The most calls of a session that files may have results of."""
@@ -151,7 +149,8 @@ def _arrays(option: str, outputs: Sequence[str]) -> Iterator[tuple[str, Stored]]
     if is_folder(path):
         if name:
             raise usage(f"--against {option}: a folder has the results of all outputs")
-        yield from _in_folder(Path(path), outputs)
+        for full, array, file in arrays_in_folder(Path(path), outputs):
+            yield full, Stored(array, str(file))
         return
     if Path(path).suffix.lower() not in (*SUFFIXES, ".npz"):
         raise usage(
@@ -173,31 +172,6 @@ def _arrays(option: str, outputs: Sequence[str]) -> Iterator[tuple[str, Stored]]
         yield name, Stored(next(iter(content.values())), path)
     else:
         raise usage(f"--against {option}: the file holds {len(content)} arrays, not one")
-
-
-def _in_folder(folder: Path, outputs: Sequence[str]) -> Iterator[tuple[str, Stored]]:
-    """The arrays in a folder, and in its folders turn_N, named by their files.
-
-    `nnefc run -o` and `--dump` write characters that files cannot have as `_`.
-    """
-    from nnefc.formats.arrays import load_array
-    from nnefc.formats.paths import file_names
-
-    output_of = dict(zip(file_names(outputs), outputs, strict=True))
-    files = [
-        *folder.iterdir(),
-        *(file for each in folder.glob("turn_*") for file in each.iterdir()),
-    ]
-    arrays = sorted(file for file in files if file.suffix.lower() in SUFFIXES)
-    if not arrays:
-        raise NnefError.of(
-            "data/file", "this folder has no .npy and no .dat file", Place(str(folder))
-        )
-    for file in arrays:
-        turn = "" if file.parent == folder else f"{file.parent.name}/"
-        array = load_array(file)
-        assert not isinstance(array, dict), "an .npy or .dat file"
-        yield f"{turn}{output_of.get(file.stem, file.stem)}", Stored(array, str(file))
 
 
 _ACCEPTED: Final = {"f": "f", "i": "iu", "u": "iu", "b": "biu"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.compile.emit_c import emit_facts, print_emitted
+from nnefc.cli.compile.generated_code import others
 from nnefc.cli.support.artifacts import print_plans, print_targets, written_facts
 from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.options import parse_shapes, parse_symbols, usage
-from nnefc.cli.support.printing import console, progress, size
+from nnefc.cli.support.printing import compiling, console, size
 from nnefc.ir import Graph
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def compile_dynamic(
     facts: dict[str, Any] = {"name": source.name, "import_seconds": import_seconds}
     from nnefc.dynamic.dynamic_model import DynamicModel
 
-    with progress("compiling") as advance:
+    with compiling(others(destination.targets)) as advance:
         compiled = DynamicModel.of(source, {}, options.config, None)
         if destination.emit_options is not None:
             emit_options = destination.emit_options
@@ -60,6 +62,7 @@ def compile_dynamic(
                 target=emit_options.target,
                 shapes=shapes,
                 state_capacity=emit_options.state_capacity,
+                progress=advance,
             )
             facts["emitted"] = emit_facts(emit_options, files)
         else:
@@ -125,6 +128,6 @@ def _source(model: str, document: DocumentOptions, strict: bool) -> GraphSource:
 def _only_shapes(source: GraphSource) -> dict[str, Any]:
     """The shapes of the inputs of a document without symbols."""
     if free := source.unbound({}):
-        example = " ".join(f"--symbol {name}=16" for name in free)
+        example = shlex.join(word for name in free for word in ("--symbol", f"{name}=16"))
         raise usage("--dynamic needs the shapes to plan for", f"name them, as in {example}")
     return dict(source.determined())

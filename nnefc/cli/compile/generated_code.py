@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from nnefc.cli.support.printing import compiling, progress
+from nnefc.cli.support.printing import compiling
 
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from nnefc.runtime.artifact.build_static import TargetBuild
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.compiled_model import CompiledModel
+
+
+def others(targets: Sequence[str]) -> list[str]:
+    """The targets other than this processor."""
+    from nnefc.kernels.target.isa import NATIVE
+
+    return [name for name in targets if name != NATIVE]
 
 
 class CompileResult(Protocol):
@@ -66,12 +73,13 @@ class NativeModel:
         return self.model.constant_bytes
 
     def save(self, path: Path) -> None:
-        with progress("saving") as advance:
+        with compiling(others(self.targets)) as advance:
             self.model.save(path, targets=self.targets, progress=advance)
 
     def emit_c(self, folder: Path, name: str | None) -> list[str]:
         (target,) = self.targets
-        return self.model.emit_c(folder, name=name, target=target)
+        with compiling(others(self.targets)) as advance:
+            return self.model.emit_c(folder, name=name, target=target, progress=advance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class CrossCompiled:
         """Compile for the targets only, with a progress bar on standard error."""
         from nnefc.artifacts.content import content_of_graph
 
-        with compiling() as advance:
+        with compiling(others(targets)) as advance:
             return cls(content_of_graph(graph, config, targets, advance))
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnefc.cli.profile.rows import Row, launch_rows
 from nnefc.cli.support.options import usage
+from nnefc.cli.support.printing import count, status
 
 if TYPE_CHECKING:
     from nnefc.cli.support.opened_model import OpenedModel
@@ -61,8 +62,11 @@ def profile_model(
 
     model, graph = _compiled(opened, threads, call)
     inputs = random_inputs(model, {value.name: value.type for value in graph.inputs}, 0)
-    rooflines = {n: measure_roofline(n, seconds=_ROOFLINE_SECONDS * n) for n in {1, model.threads}}
-    profile = model.profile(*inputs, seconds=seconds)
+    counts = {1, model.threads}
+    with status("measuring the limits of this machine"):
+        rooflines = {n: measure_roofline(n, seconds=_ROOFLINE_SECONDS * n) for n in counts}
+    with status(f"profiling {count(model.threads, 'thread')} for {seconds:g} s"):
+        profile = model.profile(*inputs, seconds=seconds)
     doubles = any(v.type.dtype is DType.FLOAT64 for op in graph.ops for v in op.outputs)
     itemsize = 8 if doubles else 4
     return ModelProfile(

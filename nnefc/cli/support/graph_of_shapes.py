@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nnefc.cli.support.diagnostics import reported
+from nnefc.cli.support.import_and_compile import needing_symbols
 from nnefc.cli.support.inputs import input_shapes, no_data
 from nnefc.cli.support.options import parse_shapes, usage
 from nnefc.frontends.common.graph_source import GraphSource, SampleGraph, sample_graph
@@ -32,7 +33,8 @@ def graph_of(
         source.check(known)
         if chooses:
             return sample_graph(source, known, diagnostics)
-        return SampleGraph(source.graph(known, diagnostics), known, {})
+        with needing_symbols("files of inputs give symbols their values; without files"):
+            return SampleGraph(source.graph(known, diagnostics), known, {})
 
 
 def _known_keys(source: GraphSource) -> dict[str, tuple[int, ...]]:

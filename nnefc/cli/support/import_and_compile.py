@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import model_path
 from nnefc.cli.support.printing import compiling, reading
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
@@ -20,9 +22,31 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.compiled_model import CompiledModel
 
 
-def load(model: str | Path, config: ImportConfig | None = None) -> Graph:
-    """The graph of a model; raises NnefError if a shape has a symbol without a value."""
-    return cast("Graph", read(model, config, dynamic=False))
+def load(
+    model: str | Path,
+    config: ImportConfig | None = None,
+    why: str = "the command needs known shapes",
+) -> Graph:
+    """The graph of a model; raises NnefError if a shape has a symbol without a value.
+
+    `why`: the reason why symbols need values, for the hint.
+    """
+    with needing_symbols(why):
+        return cast("Graph", read(model, config, dynamic=False))
+
+
+@contextmanager
+def needing_symbols(why: str) -> Generator[None]:
+    """Within the block, errors of symbols without a value tell `why` they need one."""
+    try:
+        yield
+    except NnefError as error:
+        raise NnefError(
+            each._replace(hint=f"{why}: {each.hint}")
+            if each.rule == "input/symbol" and "no value" in each.message
+            else each
+            for each in error.errors
+        ) from None
 
 
 def read(

@@ -238,7 +238,7 @@ def _open_file(
     """Add what the file of an option holds to `files`."""
     if option.name in files.names():
         raise usage(f"--input {option.text}: input {option.name} has a file already")
-    content = _content(option.path)
+    content = _content(option.path, names)
     if isinstance(content, Path | BytesIO):
         files.pictures[_input_of(option, names, files)] = content
     elif not isinstance(content, dict):
@@ -249,15 +249,22 @@ def _open_file(
         _add_known(files, content, names, option, notes, outputs)
 
 
-def _content(path: str) -> Array | dict[str, Array] | Path | BytesIO:
-    """The arrays in a file or in standard input; a path or a file in memory is a picture."""
+def _content(path: str, names: Sequence[str]) -> Array | dict[str, Array] | Path | BytesIO:
+    """The arrays in a file, a folder or standard input; a path or a file in memory is a picture.
+
+    `names`: of the inputs, after which the files of a folder are named.
+    """
+    from nnefc.cli.support.array_folders import arrays_in_folder
     from nnefc.formats.arrays import load_array, parse_arrays
+    from nnefc.formats.files import is_folder
     from nnefc.formats.image import SUFFIXES
 
     if path == STANDARD_INPUT:
         content = _standard_input(sys.stdin)
         arrays = parse_arrays(content, _INPUT_NAME)
         return BytesIO(content) if arrays is None else arrays
+    if is_folder(path):
+        return {name: array for name, array, _ in arrays_in_folder(Path(path), names)}
     return Path(path) if Path(path).suffix.lower() in SUFFIXES else load_array(path)
 
 
@@ -340,7 +347,10 @@ def _add_known(
         if (turn or 0, name) in added:
             raise usage(f"--input {option.path}: {full} and {name} are the same input")
         added.add((turn or 0, name))
-        (files.later.setdefault(turn, {}) if turn else files.arrays)[name] = arrays[full]
+        target = files.later.setdefault(turn, {}) if turn else files.arrays
+        if name in (target if turn else files.names()):
+            raise usage(f"--input {option.path}: input {full} has a file already")
+        target[name] = arrays[full]
 
 
 def _input_of(option: _Option, names: list[str], files: _Files) -> str:
@@ -348,6 +358,9 @@ def _input_of(option: _Option, names: list[str], files: _Files) -> str:
     if option.name:
         return option.name
     left = [name for name in names if name not in files.names()]
+    if names and not left:
+        listed = f"inputs: {', '.join(names)}"
+        raise usage(f"--input {option.path}: every input has a file already", listed)
     if len(left) != 1:
         listed = ", ".join(left or names)
         hint = f"write NAME={option.path}, NAME: {listed}"
@@ -357,5 +370,6 @@ def _input_of(option: _Option, names: list[str], files: _Files) -> str:
 
 def _single(arrays: Mapping[str, Array], option: _Option) -> Array:
     if len(arrays) != 1:
-        raise usage(f"--input {option.text}: the file holds {len(arrays)} arrays, not one")
+        kind = "folder" if Path(option.path).is_dir() else "file"
+        raise usage(f"--input {option.text}: the {kind} holds {len(arrays)} arrays, not one")
     return next(iter(arrays.values()))

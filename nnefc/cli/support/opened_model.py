@@ -15,6 +15,7 @@ from nnefc.cli.support.import_and_compile import compile_graph, read
 from nnefc.cli.support.inputs import value_arrays
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, SourceOptions
 from nnefc.cli.support.options import model_path, parse_symbols, usage
+from nnefc.cli.support.printing import compiling_in_calls
 from nnefc.cli.support.session_calls import (
     ReferenceSession,
     SessionCalls,
@@ -116,7 +117,7 @@ class DocumentModel:
         from nnefc.dynamic.dynamic_model import DynamicModel
 
         config = with_tuned_algorithms(self.config(threads))
-        return DynamicModel.of(source, shapes, config, None)
+        return DynamicModel.of(source, shapes, config, compiling_in_calls())
 
     @cached_property
     def calls(self) -> SessionCalls | None:

@@ -59,7 +59,8 @@ Inputs = Annotated[
         "-i",
         metavar="[NAME=]FILE",
         help="A .npy or .dat file or a picture (.png, .jpg, .bmp, .gif, .ppm, .webp) for one "
-        "input, or an .npz with inputs by name; - is standard input; repeatable. Pictures are "
+        "input, an .npz with inputs by name, or a folder of .npy and .dat files with their names, "
+        "as compare --dump writes; - is standard input; repeatable. Pictures are "
         "resized, converted to the channels of the input (1: grey, 3: RGB, 4: RGBA), and scaled "
         "to 0..1; integer inputs get 0..255.",
     ),

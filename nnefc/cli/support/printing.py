@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
-import time
+import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -15,24 +16,24 @@ from nnefc.formats.read_progress import reporting_to
 from nnefc.support.errors import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
     from rich.progress import Progress
     from rich.table import Column, Table
 
     from nnefc.support.errors import Diagnostic
+    from nnefc.support.progress import Progress as Advance
 
 
 def console(*, stderr: bool = False) -> Console:
     """A console that neither wraps nor colours output to a file or pipe.
 
-    Text is printed verbatim: names and shapes in square brackets are no markup.
+    Text is printed verbatim, but for control characters, which are escaped: names and shapes in
+    square brackets are no markup.
     """
-    from rich.console import Console
+    from nnefc.cli.support.safe_console import SafeConsole
 
     plain = not (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(
+    return SafeConsole(
         stderr=stderr,
         soft_wrap=plain,
         markup=False,
@@ -225,7 +226,7 @@ def size(nbytes: float) -> str:
 
 
 @contextmanager
-def progress(description: str, *, late: bool = False) -> Generator[Callable[[int, int, str], None]]:
+def progress(description: str, *, late: bool = False) -> Generator[Advance]:
     """Yield `advance(done, total, label)`, which moves a progress bar on standard error.
 
     Without a terminal there is no bar.  `late`: the bar appears with the first call, and shows a
@@ -265,25 +266,100 @@ def _bar(description: str, percentage: bool) -> Progress:
 
 _COMPILING_SECONDS = 1.0
 """Seconds of compiling after which a program without a terminal says so."""
-_COMPILING_KERNELS = 4
-"""The least number of kernels that it mentions."""
+
+
+class _Notice:
+    """Tells once on standard error that kernels are compiled, if that takes long."""
+
+    def __init__(self, targets: Sequence[str]) -> None:
+        self._targets = targets
+        self._kernels = 0
+        self._is_active = self._is_due = self._is_told = False
+        self._timer: threading.Timer | None = None
+
+    def advance(self, done: int, total: int, label: str) -> None:
+        """The `progress` of compiling; a label names a kernel, an empty one is the end."""
+        self._kernels = max(self._kernels, total - done)
+        self._is_active = done < total and bool(label) and label not in self._targets
+        if self._is_active and self._timer is None:  # a single kernel may take long
+            self._timer = threading.Timer(_COMPILING_SECONDS, self._tell_when_due)
+            self._timer.daemon = True
+            self._timer.start()
+        if self._is_due:
+            self._tell()
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tell_when_due(self) -> None:
+        self._is_due = True
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self._is_active or self._is_told:
+            return
+        self._is_told = True
+        targets = ", ".join(self._targets)
+        what = f"kernels for {targets}" if targets else count(self._kernels, "kernel")
+        print(f"compiling {what}, once for this machine", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def compiling() -> Generator[Callable[[int, int, str], None]]:
-    """The `progress` of compiling kernels; without a terminal, one line if it takes long."""
-    start, missing, is_told = time.monotonic(), 0, False
+def compiling(targets: Sequence[str] = ()) -> Generator[Advance]:
+    """The `progress` of compiling kernels; without a terminal, one line if it takes long.
 
-    def tell(done: int, total: int, label: str) -> None:
-        nonlocal missing, is_told
-        missing = missing or total - done
-        late = time.monotonic() - start > _COMPILING_SECONDS
-        if late and label and missing >= _COMPILING_KERNELS and not is_told:
-            is_told = True
-            print(f"compiling {missing:,} kernels, once for this machine", file=sys.stderr)
+    The line tells the number of kernels, or the names of `targets`: code for other processors is
+    made by processes that count their own.
+    """
+    if sys.stderr.isatty():
+        with progress("compiling") as advance:
+            yield advance
+        return
+    notice = _Notice(targets)
+    try:
+        yield notice.advance
+    finally:
+        notice.end()
 
-    with progress("compiling") as advance:
-        yield advance if sys.stderr.isatty() else tell
+
+def compiling_in_calls() -> Advance:
+    """The `progress` of a model that compiles kernels in its calls, each as `compiling` shows it.
+
+    A bar that an error or an interrupt leaves is removed when the process ends.
+    """
+    stack = ExitStack()
+    show: Advance | None = None
+
+    def advance(done: int, total: int, label: str) -> None:
+        nonlocal show
+        if show is None and label:
+            show = stack.enter_context(compiling())
+        if show is not None:
+            show(done, total, label)
+        if not label:
+            show = None
+            stack.close()
+
+    atexit.register(stack.close)
+    return advance
+
+
+@contextmanager
+def status(text: str) -> Generator[None]:
+    """Show a line on a terminal while the body measures something.
+
+    It does not move: drawing it again would take time from what is measured.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    shown = Text(escaped(text))
+    with Live(shown, console=console(stderr=True), auto_refresh=False, transient=True):
+        yield
 
 
 @contextmanager

@@ -29,7 +29,9 @@ class NoValue(Exception):
 
 
 def extent_text(extent: ast.Expression) -> str:
-    """An extent as text, without spaces."""
+    """An extent as text, without spaces, but for those in the name of a symbol."""
+    if isinstance(extent, ast.Identifier):  # no expression has names with spaces
+        return extent.name
     return print_expression(extent).replace(" ", "")
 
 

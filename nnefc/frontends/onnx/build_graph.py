@@ -135,8 +135,10 @@ def _add_inputs(
                 dims = [extent_of(extent, values) for extent in known.extents]
             except NoValue as error:
                 message = f"the shape of input '{each.name}' is [{', '.join(known.written)}], "
-                options = wording("shapes= or symbols=", "--shape or --symbol")
-                hint = f"give shapes or values of symbols: {options}"
+                hint = "give the shape or values of its symbols: " + wording(
+                    f"shapes={{'{each.name}': (...)}} or symbols={{...}}",
+                    f"--shape {each.name}=EXTENTS or --symbol NAME=VALUE",
+                )
                 message += f"but {error}"
                 diagnostics.error("input/symbol", message, model.place, hint=hint)
                 continue

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.test_sessions import DECODER, VALUES
 from tests.helpers.command_line import Cli
+from tests.helpers.onnx.models import model, node, save, tensor
 
 DOCUMENT = """\
 version 1.0;
@@ -198,3 +199,29 @@ def test_a_full_disk(cli: Cli, net: Path, disk: Callable[[str], Path]) -> None:
     assert found.status == 1
     assert "there is room for" in found.err
     assert list(place.iterdir()) == []
+
+
+def test_inputs_of_a_dump_are_inputs_again(cli: Cli, tmp_path: Path) -> None:
+    """Names that no file can have, and the calls of a session."""
+    named = model(
+        [node("Sub", ["a/b", "a_b"], ["y"])],
+        [tensor("a/b", ["rows", 3]), tensor("a_b", ["rows", 3])],
+        [tensor("y", ["rows", 3])],
+    )
+    decoder = tmp_path / "decoder.nnef"
+    decoder.write_text(DECODER)
+    for path, options in ((save(named, tmp_path / "net.onnx"), ()), (decoder, VALUES)):
+        first, again = tmp_path / f"{path.stem}.1", tmp_path / f"{path.stem}.2"
+        seed = ("--random-inputs", 7)
+        assert cli("compare", path, *options, *seed, "--dump", first).status == 0
+        steps = ("--steps", 3) if options else ()
+        found = cli("compare", path, *steps, "-i", first / "inputs", "--dump", again)
+        assert found.status == 0, found.err
+        assert {k: v.tolist() for k, v in read(first)[1].items()} == {
+            k: v.tolist() for k, v in read(again)[1].items()
+        }
+    result = cli("run", tmp_path / "net.onnx", "-i", tmp_path / "net.1")
+    assert "no .npy and no .dat file" in result.err
+    assert "name a folder within: inputs, outputs, reference, tensors" in result.err
+    result = cli("run", tmp_path / "net.onnx", "-i", f"a_b={tmp_path / 'net.1' / 'inputs'}")
+    assert "the folder holds 2 arrays, not one" in result.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -74,6 +75,14 @@ def test_a_profile_checks_its_arguments_like_a_call() -> None:
         model.profile()
     with pytest.raises(NnefError, match="input/shape"):
         model.profile(np.zeros((2, 511), np.float32))
+    x = np.zeros((2, 512), np.float32)
+    for wrong in (-1, float("nan"), float("inf"), True, "1", None):
+        with pytest.raises(NnefError, match="must be a finite number, at least 0"):
+            model.profile(x, seconds=cast(float, wrong))
+    assert (
+        model.profile(x, seconds=0).runs
+        == model.profile(x, seconds=cast(float, np.float32(0))).runs
+    )
 
 
 def test_a_plan_without_launches_has_no_profile() -> None:
