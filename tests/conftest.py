@@ -38,10 +38,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the passes give into tests/passes/golden instead of comparing with it",
     )
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="before a release: every kernel in every variant for every instruction set",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out by the quick tier, -m 'not slow'")
+    config.addinivalue_line("markers", "exhaustive: only with --exhaustive, before a release")
     config.addinivalue_line("markers", "longest: takes a minute or more, so it is started first")
     if _quick(config) and config.getoption("--hypothesis-profile") is None:
         settings.load_profile("quick")
@@ -72,6 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("exhaustive") and not item.config.getoption("--exhaustive"):
+            item.add_marker(pytest.mark.skip(reason="only with --exhaustive"))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     # A worker starts with an equal share of consecutive tests, and later takes from others' ends.
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -111,6 +119,12 @@ class ChoiceFiles:
         from nnefc.runtime.cache.claim import claim
 
         return claim(str(self.folder / f"{name}.lock"))
+
+
+@pytest.fixture(scope="session")
+def exhaustive(request: pytest.FixtureRequest) -> bool:
+    """Whether variants are tested that differ little from those of every run."""
+    return bool(request.config.getoption("--exhaustive"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,12 +31,16 @@ WITHOUT_SHUFFLES = {
     "kernels/vector/test_math.py",
 }
 """Modules that have nothing new for a row with vectors as long as those of another."""
+OTHER_WIDTHS = [isa for isa in ROWS if not is_repeated(isa)]
+ONE_ROW = {"models/test_compressed.py", "kernels/vector/test_math.py"}
+"""Modules that only the first of these rows has in every run."""
 CASES = [
     pytest.param(
         file,
         chosen,
         isa.name,
         id=f"{file}-{isa.name}",
+        marks=[pytest.mark.exhaustive] if file in ONE_ROW and [isa] != OTHER_WIDTHS[:1] else [],
     )
     for file, chosen in FILES.items()
     for isa in ROWS

@@ -40,11 +40,14 @@ def families() -> set[str]:
 
 @pytest.mark.longest
 @pytest.mark.parametrize("row", TABLE)
-def test_every_kernel_runs_or_links(row: str) -> None:
+def test_every_kernel_runs_or_links(row: str, exhaustive: bool) -> None:
     runs = row in {isa.name for isa in executable()}
     environment = {key: value for key, value in os.environ.items() if key != "NNEFC_ISA"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.helpers.kernels.widths", row],
+        [
+            *(sys.executable, "-m", "tests.helpers.kernels.widths", row),
+            *(["--exhaustive"] if exhaustive else []),
+        ],
         env=environment | ({"NNEFC_ISA": row} if runs else {}),
         cwd=ROOT,
         capture_output=True,

@@ -1,12 +1,13 @@
-"""`python -m tests.helpers.kernels.widths ROW [NAME...]`: all subjects, or some, for a row of
-`nnefc.kernels.target.isa`.
+"""`python -m tests.helpers.kernels.widths ROW [--exhaustive] [NAME...]`: all subjects, or some, for
+a row of `nnefc.kernels.target.isa`.
 
 If the row is that of this process (see `NNEFC_ISA`), results are compared with the reference, which
 computes in float64.  Kernels for another row are compiled and linked.  Prints line by line what is
 wrong, then the families of kernels that were reached, last what was done.
 
-The row of the host has all programs.  Others leave out those whose kernels have nothing new, see
-`Reached`; rows that cannot be executed need a new family.
+The row of the host has all programs.  Others leave out programs whose kernels have nothing new, see
+`Reached`.  With `--exhaustive` a new argument of a family is new too, if the row can be executed
+and has another length of vectors than the rows before.
 """
 
 from __future__ import annotations
@@ -229,7 +230,7 @@ def subjects(wanted: list[str]) -> Iterator[tuple[str, str, Graph | Instance, Pr
             yield name, "", made, lower(made.graph)
 
 
-def main(row: str, wanted: list[str]) -> int:
+def main(row: str, wanted: list[str], *, exhaustive: bool) -> int:
     """The exit status: 1 after any error."""
     from nnefc.kernels.target import isa
 
@@ -242,7 +243,7 @@ def main(row: str, wanted: list[str]) -> int:
     from nnefc.runtime.compile.kernel_compiler import object_code
 
     everything = hosts and executes
-    families_only = is_repeated(isa.TABLE[row]) or not executes
+    families_only = is_repeated(isa.TABLE[row]) or not executes or not exhaustive
     wrong: list[str] = []
     reached = Reached()
     done = 0
@@ -264,4 +265,6 @@ def main(row: str, wanted: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    _, chosen, *names = sys.argv
+    option = "--exhaustive"
+    sys.exit(main(chosen, [n for n in names if n != option], exhaustive=option in names))
