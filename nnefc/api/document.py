@@ -94,7 +94,7 @@ def _fields(value: type) -> Iterator[str]:
             continue
         if node.target.id.startswith("_") or "ClassVar" in ast.unparse(node.annotation):
             continue
-        if node.value is not None and "KnownShapesOnly" in ast.unparse(node.value):
+        if node.value is not None and "RefusedAttribute" in ast.unparse(node.value):
             continue  # reading it is an error
         default = "" if node.value is None else f" = {ast.unparse(node.value)}"
         text = ""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.dynamic.argument_shape import check_fixed, expected_array, keys_of_arguments
 from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
-from nnefc.dynamic.refusals import KnownShapesOnly
 from nnefc.dynamic.session import Session
 from nnefc.dynamic.states import States, stateful_model_error
 from nnefc.formats.files import FilePath
 from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.run.executable import session_layout
 from nnefc.runtime.run.model_interface import Model
+from nnefc.runtime.run.refused_attribute import RefusedAttribute
 from nnefc.runtime.run.signature import ordered
 from nnefc.support.errors import NnefError
 
@@ -54,11 +54,11 @@ class DynamicModel(Model):
         {"nbytes", "of", "of_artifact", "plan_for", "refusal", "shapes_of", "threads_wanted"}
     )
 
-    plan: Any = KnownShapesOnly()
-    graph: Any = KnownShapesOnly()
-    launches: Any = KnownShapesOnly()
-    arena_bytes: Any = KnownShapesOnly()
-    state_keys: Any = KnownShapesOnly()
+    plan: Any = RefusedAttribute()
+    graph: Any = RefusedAttribute()
+    launches: Any = RefusedAttribute()
+    arena_bytes: Any = RefusedAttribute()
+    state_keys: Any = RefusedAttribute()
 
     def __init__(
         self,
@@ -121,11 +121,6 @@ class DynamicModel(Model):
     ) -> dict[str, Any]:
         """Run the model on arrays by name; the results by name."""
         return self._own.run(inputs, out)
-
-    def __dir__(self) -> list[str]:
-        """The public names; `CompiledModel` has those of known shapes."""
-        absent = {k for k, v in vars(DynamicModel).items() if isinstance(v, KnownShapesOnly)}
-        return [name for name in super().__dir__() if name not in absent]
 
     def session(self, states: Mapping[str, str] | None = None) -> Session:
         """A session with states of its own.

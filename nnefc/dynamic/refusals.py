@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from nnefc.dynamic.states import stateful_model_error
 from nnefc.support.errors import Diagnostics, NnefError
@@ -11,26 +11,6 @@ from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
-
-
-class NoSuchAttribute(NnefError, AttributeError):
-    """The error of an attribute that only a model with known shapes has."""
-
-
-class _Refusing(Protocol):
-    def refusal(self, what: str) -> NnefError: ...
-
-
-class KnownShapesOnly:
-    """An attribute that only a model with known shapes has; reading it raises NoSuchAttribute."""
-
-    def __set_name__(self, _: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, model: _Refusing | None, _: type) -> Any:
-        if model is None:
-            return self
-        raise NoSuchAttribute(model.refusal(self._name).errors)
 
 
 def unknown_shapes_error(

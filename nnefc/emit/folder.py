@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from nnefc.emit.earlier_folder import EarlierFolder, marked
 from nnefc.emit.embed_static import EmbeddedObject, embedded_object
 from nnefc.emit.header import Interface, header
 from nnefc.emit.main_program import cmake_file, main_program
@@ -113,7 +114,9 @@ def _write(
     embed: Callable[[BinaryIO], EmbeddedObject],
 ) -> list[str]:
     """Write the folder; `embed` writes the weights, and returns the object file."""
-    with replace_folder(path) as folder:
+    earlier = EarlierFolder.of(path)
+    earlier.check(interface.name)
+    with replace_folder(path, merge=earlier.has_model) as folder:
         weights = folder / f"{interface.name}.weights"
         with weights.open("xb") as file:
             embedded = embed(file)
@@ -122,10 +125,17 @@ def _write(
         (folder / f"{interface.name}.o").write_bytes(embedded.object)
         about = f"code for {build.isa}{', this processor' if build.cpu else ''}"
         _text(folder / f"{interface.name}.h", header(interface, about, embedded.has_weights))
-        _text(folder / "main.c", main_program(interface, embedded.has_weights))
-        _text(folder / "CMakeLists.txt", cmake_file(interface))
+        examples = {
+            "main.c": main_program(interface, embedded.has_weights),
+            "CMakeLists.txt": cmake_file(interface),
+        }
+        for file, text in examples.items():
+            _text(folder / file, marked(text, is_c=file.endswith(".c")))
         link_shared(folder, interface.name, build.isa)
-        return sorted(entry.name for entry in folder.iterdir())
+        names = sorted(entry.name for entry in folder.iterdir())
+        earlier.leave_changed(folder, examples)
+    earlier.remove_others(interface.name, names)
+    return names
 
 
 def _text(path: Path, text: str) -> None:

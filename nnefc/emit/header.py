@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from nnefc.emit.earlier_folder import WRITTEN
 from nnefc.emit.names import identifiers
 from nnefc.kernels.embedded.model_layout import DIMS, STATUS
 from nnefc.runtime.memory.caller_arrays import TensorSpec
@@ -167,7 +168,7 @@ def header(interface: Interface, about: str, has_weights: bool) -> str:
     """The text of `NAME.h`; `about`: the target of the code."""
     name, macro = interface.name, interface.macro
     lines = [
-        f"/* {name}: {about}. Written by nnefc {VERSION}; see its docs/c.md. */",
+        f"/* {name}: {about}. {WRITTEN} {VERSION}; see its docs/c.md. */",
         f"#ifndef {macro}_H",
         f"#define {macro}_H",
         "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 from nnefc.support.errors import NnefError
@@ -25,8 +26,14 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def identifier(name: str) -> str:
-    """A C and C++ identifier similar to a name, and no keyword."""
-    text = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    """A C and C++ identifier similar to a name, and no keyword.
+
+    Letters lose their accents; those of other alphabets become their numbers, as `u7f51` for
+    U+7F51; all other characters become `_`.
+    """
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    text = "".join(c if c.isascii() or not c.isalnum() else f"_u{ord(c):x}_" for c in plain)
+    text = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
     if not text or not text[0].isalpha():
         text = f"x{text}" if text else "x"
     return f"{text}_" if text in _RESERVED else text

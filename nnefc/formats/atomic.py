@@ -104,10 +104,11 @@ def _stream_descriptor(path: FilePath, place: Place) -> int:
 
 
 @contextmanager
-def replace_folder(path: FilePath) -> Generator[Path, None, None]:
+def replace_folder(path: FilePath, *, merge: bool = False) -> Generator[Path, None, None]:
     """A temporary folder beside `path` that replaces `path` at the end of the block.
 
-    `path` must not exist, or be an empty folder.  Raises NnefError `data/write` otherwise.
+    `path` must not exist, or be an empty folder.  `merge`: it is a folder, and each of the new
+    files replaces the one of its name; others stay.  Raises NnefError `data/write` otherwise.
     """
     place = Place(printable(os.fspath(path)))
     try:
@@ -118,7 +119,11 @@ def replace_folder(path: FilePath) -> Generator[Path, None, None]:
         raise _failed(error, place) from None
     try:
         yield beside
-        beside.rename(target)
+        if merge:
+            for file in sorted(beside.iterdir()):
+                file.replace(target / file.name)
+        else:
+            beside.rename(target)
     except OSError as error:
         raise _failed(error, place, _room(error, beside)) from error
     finally:

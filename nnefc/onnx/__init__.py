@@ -9,6 +9,13 @@ ONNX file as well, and returns a model with all that nnefc can do.
 
 from __future__ import annotations
 
+from nnefc.formats.onnx.metadata import ModelMetadata
 from nnefc.onnx.session import InferenceSession, NodeArg, SessionOptions, get_available_providers
 
-__all__ = ["InferenceSession", "NodeArg", "SessionOptions", "get_available_providers"]
+__all__ = [
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "SessionOptions",
+    "get_available_providers",
+]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,13 +17,15 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from nnefc.formats.onnx.value_types import value_types
 from nnefc.onnx.call_values import given_values, has_sequences, returned_value
 from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes
-from nnefc.onnx.specialized_models import SpecializedModels
+from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
 if TYPE_CHECKING:
     from nnefc.runtime.run.model_interface import Model
 
     Array = np.ndarray[Any, Any]
+
+ModelOrPath = ModelProto | str | os.PathLike[str] | bytes
 
 __all__ = [
     "NnefcBackend",
@@ -81,6 +84,16 @@ class NnefcBackendRep(BackendRep):
         return dict(zip(self._inputs, every, strict=True))
 
 
+def _proto_of(model: ModelOrPath) -> ModelProto:
+    """A model, or that of a file; raises NnefError for other objects and unreadable files."""
+    if isinstance(model, ModelProto):
+        return model
+    if isinstance(model, str | os.PathLike | bytes):
+        return whole_model(model)
+    message = f"the model is a {type(model).__name__}, expected a ModelProto, a path or bytes"
+    raise NnefError([Diagnostic("input/argument", message)])
+
+
 def _needs_values(proto: ModelProto) -> bool:
     """Whether inputs have no rank, or hold strings, which only constants do in a compiled model."""
     given = {tensor.name for tensor in proto.graph.initializer}
@@ -92,13 +105,14 @@ class NnefcBackend(Backend):
     """nnefc as a backend of ONNX."""
 
     @classmethod
-    def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+    def is_compatible(cls, model: ModelOrPath, device: str = "CPU", **kwargs: Any) -> bool:
         """Whether nnefc has all operators and types of a model."""
         from nnefc.frontends.read_model import read_onnx_bytes
         from nnefc.options.import_config import DEFAULT
 
-        content = model.SerializeToString()
         try:
+            model = _proto_of(model)
+            content = model.SerializeToString()
             if has_sequences(*value_types(content)) or _needs_values(model):
                 check_operators_of(content)
             else:
@@ -108,11 +122,12 @@ class NnefcBackend(Backend):
         return cls.supports_device(device)
 
     @classmethod
-    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> NnefcBackendRep:
+    def prepare(cls, model: ModelOrPath, device: str = "CPU", **kwargs: Any) -> NnefcBackendRep:
         """Compile a model.
 
         Args:
-            model: The model, without external data.
+            model: The model, without external data, or the path or the bytes of a file, which may
+                have such data.
             device: `CPU`.
             kwargs: `threads`: the threads of a call; others have no effect.
 
@@ -122,11 +137,11 @@ class NnefcBackend(Backend):
         if not cls.supports_device(device):
             message = f"device '{device}' is not available: nnefc runs models on the CPU"
             raise NnefError([Diagnostic("input/argument", message, hint="device='CPU'")])
-        return NnefcBackendRep(model, kwargs.get("threads"))
+        return NnefcBackendRep(_proto_of(model), kwargs.get("threads"))
 
     @classmethod
     def run_model(
-        cls, model: ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
+        cls, model: ModelOrPath, inputs: Any, device: str = "CPU", **kwargs: Any
     ) -> tuple[Any, ...]:
         """The outputs of a model: `prepare` and `run`."""
         return cls.prepare(model, device, **kwargs).run(inputs)

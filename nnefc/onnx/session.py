@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.formats.files import map_file, open_regular
+from nnefc.formats.onnx.metadata import ModelMetadata, model_metadata
 from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.formats.onnx.wire_format import WireError
 from nnefc.formats.paths import is_onnx
@@ -18,6 +19,8 @@ from nnefc.onnx.call_values import given_values, has_sequences, returned_value
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
+    from mmap import mmap
+
     import numpy as np
 
     from nnefc.onnx.specialized_models import SpecializedModels
@@ -115,7 +118,7 @@ class InferenceSession:
         self._options = sess_options or SessionOptions()
         threads = self._options.intra_op_num_threads or None
         symbols = self._options.free_dimensions
-        self._inputs, self._outputs = _value_types(path_or_bytes)
+        self._inputs, self._outputs, self._metadata = _facts_of(path_or_bytes)
         self._specialized: SpecializedModels | None = None
         if has_sequences(self._inputs, self._outputs):
             from nnefc.onnx.specialized_models import SpecializedModels, whole_model
@@ -160,6 +163,10 @@ class InferenceSession:
         shapes = _symbolic(self._model, "output_shapes")
         return [_argument(spec, shapes, self._outputs) for spec in self._model.outputs]
 
+    def get_modelmeta(self) -> ModelMetadata:
+        """Who made the model, and what it says about itself; empty for other formats than ONNX."""
+        return self._metadata
+
     def get_providers(self) -> list[str]:
         """`["CPUExecutionProvider"]`."""
         return [CPU]
@@ -178,8 +185,9 @@ class InferenceSession:
 
         Args:
             output_names: The outputs to return, in this order; None or empty: all of them.
-            input_feed: An array for each input, a list of arrays for a sequence, None for an
-                optional without an element; arrays of `ml_dtypes` for float8 and the like.
+            input_feed: An array for each input, or a list of numbers, which becomes one of the item
+                type of the input; a list of arrays for a sequence, None for an optional without an
+                element; arrays of `ml_dtypes` for float8 and the like.
             run_options: No effect.
 
         Returns:
@@ -232,16 +240,17 @@ def _argument(
     return NodeArg(spec.name, known, text)
 
 
-def _value_types(
+def _facts_of(
     path_or_bytes: str | os.PathLike[str] | bytes,
-) -> tuple[Mapping[str, ValueType], Mapping[str, ValueType]]:
-    """The types of the inputs and outputs of an ONNX model; empty if they cannot be read."""
+) -> tuple[Mapping[str, ValueType], Mapping[str, ValueType], ModelMetadata]:
+    """The types of inputs and outputs of an ONNX model, and its metadata; empty if unreadable."""
+    content: mmap | bytes = b""
     try:
         if isinstance(path_or_bytes, bytes):
-            return value_types(path_or_bytes)
-        if is_onnx(path_or_bytes):
+            content = path_or_bytes
+        elif is_onnx(path_or_bytes):
             with open_regular(path_or_bytes, "container/file") as file:
-                return value_types(map_file(file) or file.read())
+                content = map_file(file) or file.read()
+        return *value_types(content), model_metadata(content)
     except (WireError, UnicodeDecodeError, OSError):
-        pass  # the front end reports the error
-    return {}, {}
+        return {}, {}, ModelMetadata()  # the front end reports the error

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
 from onnx.checker import ValidationError
 
-from nnefc.formats.files import printable
+from nnefc.formats.files import printable, reason
 from nnefc.frontends.onnx.sequences import NOTHING, TENSOR
 from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes, lengths_of_results
 from nnefc.support.errors import NnefError, Place
@@ -35,7 +35,7 @@ _MAX_MODELS: Final = 64
 
 
 def whole_model(path_or_bytes: str | os.PathLike[str] | bytes) -> ModelProto:
-    """A model with its external data in memory; raises NnefError `onnx/...`."""
+    """A model with its external data in memory; raises NnefError `onnx/...`, `container/file`."""
     in_memory = isinstance(path_or_bytes, bytes)
     try:
         if in_memory:
@@ -43,7 +43,9 @@ def whole_model(path_or_bytes: str | os.PathLike[str] | bytes) -> ModelProto:
         return onnx.load_model(path_or_bytes)  # pyright: ignore[reportUnknownMemberType]
     except DecodeError as error:
         rule, message = "onnx/protobuf", f"this is no ONNX model: {error}"
-    except (ValidationError, OSError, ValueError) as error:
+    except OSError as error:
+        rule, message = "container/file", f"cannot read: {reason(error)}"
+    except (ValidationError, ValueError) as error:
         rule, message = "onnx/external", str(error)
     place = Place("the model" if in_memory else printable(os.fspath(path_or_bytes)))
     raise NnefError.of(rule, message, place)

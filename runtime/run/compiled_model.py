@@ -13,6 +13,7 @@ from nnefc.runtime.memory.arena_pool import ArenaPool
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.run.executable import Executable, empty_array
 from nnefc.runtime.run.model_interface import Model
+from nnefc.runtime.run.refused_attribute import RefusedAttribute
 from nnefc.runtime.run.runner import PlanRunner
 from nnefc.runtime.run.signature import ordered
 from nnefc.support.errors import NnefError
@@ -105,7 +106,11 @@ class CompiledModel(Executable, Model):
     the variables.
     """
 
-    _internal = frozenset({"nbytes", "of", "state_keys", "threads_wanted"})
+    _internal = frozenset({"nbytes", "of", "refusal", "state_keys", "threads_wanted"})
+
+    for_shapes: Any = RefusedAttribute()
+    session: Any = RefusedAttribute()
+    symbols: Any = RefusedAttribute()
 
     def __init__(
         self,
@@ -209,6 +214,7 @@ class CompiledModel(Executable, Model):
         path: FilePath,
         *,
         targets: Sequence[str] | None = None,
+        shapes: None = None,
         progress: Progress | None = None,
     ) -> None:
         """Write the model as an artifact, which `nnefc.load` opens.
@@ -218,6 +224,7 @@ class CompiledModel(Executable, Model):
             targets: Processors to compile for: "native" is this processor with all its features,
                 the others are names of instruction sets, such as "x86-64-v3".  None: "native", or
                 the targets of its file for a loaded model.
+            shapes: Only for a `DynamicModel`.
             progress: Called as `progress(done, total, label)` while kernels are compiled, one
                 target after the other; with several targets, labels begin with the target.
 
@@ -229,6 +236,7 @@ class CompiledModel(Executable, Model):
         from nnefc.formats.files import require_path
 
         require_path("the artifact", path)
+        self._refuse_options(shapes=shapes)
         self._origin.save(self, path, targets, progress)
 
     def emit_c(
@@ -237,16 +245,21 @@ class CompiledModel(Executable, Model):
         *,
         name: str | None = None,
         target: str = "native",
+        shapes: None = None,
+        state_capacity: None = None,
         progress: Progress | None = None,
     ) -> list[str]:
         """Write the model for C programs, which need neither Python nor nnefc.
 
         Args:
-            folder: A new or empty folder.
+            folder: A new or empty folder, or one with an earlier version of the model, which is
+                replaced; an example that was changed stays, with a warning.
             name: Prefix of the names of functions and files: NAME_create, NAME_run ...; None: the
                 name of the graph, made a valid C identifier.
             target: The processor to compile for: "native" is this processor with all its features,
                 the others are names of instruction sets, such as "x86-64-v3".
+            shapes: Only for a `DynamicModel`.
+            state_capacity: Only for a `DynamicModel`.
             progress: As for `save`.
 
         Returns:
@@ -260,6 +273,7 @@ class CompiledModel(Executable, Model):
         from nnefc.formats.files import require_path
 
         require_path("the folder", folder)
+        self._refuse_options(shapes=shapes, state_capacity=state_capacity)
         return self._origin.emit_c(self, folder, name, target, progress)
 
     def __reduce__(self) -> Any:
@@ -275,6 +289,22 @@ class CompiledModel(Executable, Model):
     def threads_wanted(self) -> int | None:
         """The number of threads that the caller requested; None: all usable CPUs."""
         return self._threads
+
+    def refusal(self, what: str) -> NnefError:
+        """The error of an attribute or option that only a `DynamicModel` has."""
+        inputs = ", ".join(map(str, self.inputs))
+        message = f"{what}: this model is compiled for known shapes: {inputs or 'it has no inputs'}"
+        hint = "nnefc.compile returns a DynamicModel, which has it, if shapes have symbols without "
+        hint += "a value in shapes= and symbols=, or if operators keep states"
+        if what == "session":
+            hint += "; the values of variables are kept by the model itself, until model.reset()"
+        return NnefError.of("input/argument", message, hint=hint)
+
+    def _refuse_options(self, **options: object) -> None:
+        """Raise NnefError `input/argument` for options that only a `DynamicModel` takes."""
+        for name, value in options.items():
+            if value is not None:
+                raise self.refusal(f"{name}=")
 
     # -- facts
 

@@ -6,6 +6,8 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nnefc.runtime.run.refused_attribute import refused_names
+
 if TYPE_CHECKING:
     from nnefc.formats.files import FilePath
     from nnefc.ir import Graph
@@ -27,8 +29,8 @@ class Model:
 
     A `CompiledModel` has one plan, for known shapes.  A `DynamicModel` has a plan for each
     combination of shapes.  Its facts about one plan raise an NnefError that refers to `for_shapes`,
-    which returns a model for known shapes.  This error is an AttributeError too, so that `hasattr`
-    is False.
+    which returns a model for known shapes, and a `CompiledModel` raises one for what only a
+    `DynamicModel` has.  These errors are AttributeErrors too, so that `hasattr` is False.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -39,7 +41,7 @@ class Model:
 
     def __dir__(self) -> list[str]:
         """The public names."""
-        return public_names(super().__dir__(), self._internal)
+        return public_names(super().__dir__(), self._internal | refused_names(type(self)))
 
     @abstractmethod
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:

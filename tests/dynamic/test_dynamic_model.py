@@ -214,13 +214,14 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
         _ = linear.plan
     one = linear.for_shapes({"x": (3, 4)})
     works = {"inputs", "run", "profile", "reset", "save", "emit_c"}
-    public = {name for name in {*vars(one), *dir(type(one))} if not name.startswith("_")}
+    public = {name for name in {*vars(one), *dir(type(one))} if hasattr(one, name)}
+    public = {name for name in public if not name.startswith("_")}
     assert {"outputs", "plan", "graph", "variables", "threads"} < public
     facts = {"outputs", "variables", "threads", "threads_wanted", "nbytes", "constant_bytes"}
     assert [spec.shape for spec in linear.outputs] == [(-1, 3)]
     assert (linear.threads, linear.threads_wanted) == (one.threads, one.threads_wanted)
     assert not dict(linear.variables)
-    for name in public - works - facts - {"of", "patch"}:
+    for name in public - works - facts - {"of", "patch", "refusal"}:
         with pytest.raises(NnefError, match="for_shapes"):
             getattr(linear, name)
         assert not hasattr(linear, name)
@@ -231,6 +232,16 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
     assert not hasattr(linear, "no_such_thing")
     assert getattr(linear, "plan", None) is None
     assert dict(inspect.getmembers(linear))["output_names"] == linear.output_names
+    for name in ("for_shapes", "session", "symbols"):
+        with pytest.raises(NnefError, match=f"{name}: this model is compiled for known shapes"):
+            getattr(one, name)
+        assert not hasattr(one, name) and name not in dir(one) and name in dir(linear)
+    wrong: Any = {"shapes": {"S": 3}}
+    with pytest.raises(NnefError, match=r"shapes=: this model.*x: float32\[3,4\]"):
+        one.save(tmp_path / "net.nnefc", **wrong)
+    for wrong in ({"shapes": {"S": 3}}, {"state_capacity": 9}):
+        with pytest.raises(NnefError, match=f"{next(iter(wrong))}=: this model"):
+            one.emit_c(tmp_path / "c", **wrong)
     linear.for_shapes({"x": (3, 4)}).save(tmp_path / "net.nnefc")
     x = rows(3)
     found = nnefc.load(tmp_path / "net.nnefc")(x)

@@ -64,12 +64,55 @@ def test_wrong_options_are_refused(
     assert [p.name for p in tmp_path.iterdir()] == ["full"]
 
 
+def test_a_model_replaces_its_earlier_version(
+    cli: Cli, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Its weights and library, too; files of the user and examples that were changed stay."""
+    document, folder = write(tmp_path, MIXED), tmp_path / "c"
+    options = ("--emit", "c", "-o", folder, "--name", "net")
+    names = compiled(tmp_path, MIXED).emit_c(folder, name="net")
+    first = {name: (folder / name).read_bytes() for name in names}
+    (folder / "mine.c").write_text("mine")
+    (folder / "net.weights").write_bytes(b"old")
+    (folder / "libnet.so").write_bytes(b"old")
+    assert cli("compile", document, "--random-weights", 3, *options).status == 0
+    assert {name: (folder / name).read_bytes() for name in names} == first
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "mine.c"])
+    assert not recwarn.list
+
+    (folder / "main.c").write_bytes(first["main.c"] + b"/* mine */")
+    tiny = compiled(tmp_path, TINY)
+    with pytest.warns(nnefc.NnefWarning, match=r"main\.c was changed and stays as it is"):
+        names = tiny.emit_c(folder, name="net")
+    assert (folder / "main.c").read_bytes() == first["main.c"] + b"/* mine */"
+    assert (folder / "CMakeLists.txt").read_bytes() == first["CMakeLists.txt"]
+    assert (folder / "net.h").read_bytes() != first["net.h"]
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "mine.c"])
+    (folder / "main.c").unlink()
+    tiny.emit_c(folder, name="net")
+    tiny.emit_c(tmp_path / "fresh", name="net")
+    for name in names:
+        assert (folder / name).read_bytes() == (tmp_path / "fresh" / name).read_bytes()
+
+    with pytest.raises(NnefError, match="this folder has the model net, not other"):
+        tiny.emit_c(folder, name="other")
+    (folder / "net.h").write_text("mine")
+    result = cli("compile", document, *options)
+    assert "this exists and is not an empty folder" in result.err
+
+
 # -- names
 
 
 def test_identifiers_are_valid_and_unique() -> None:
     names = ["x", "X", "int", "a/b.c", "a_b_c", "7", "äh", "", "class"]
-    found = ["x", "X_2", "int_", "a_b_c", "a_b_c_2", "x7", "h", "x_3", "class_"]
+    found = ["x", "X_2", "int_", "a_b_c", "a_b_c_2", "x7", "ah", "x_3", "class_"]
+    assert identifiers(names) == found
+
+
+def test_letters_of_other_alphabets_become_their_numbers() -> None:
+    names = ["网络", "网络.2", "Größe", "×ⅳ²", "🙂", "naïve_名"]
+    found = ["u7f51_u7edc", "u7f51_u7edc_2", "Gro_udf_e", "iv2", "x", "naive_u540d"]
     assert identifiers(names) == found
 
 

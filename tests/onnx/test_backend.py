@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnx.backend.base import Backend, BackendRep
 
 import nnefc.onnx.backend as backend
 from nnefc import NnefError
-from tests.helpers.onnx.models import model, node, passing, tensor
+from tests.helpers.onnx.models import ROWS, model, node, passing, save, tensor
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -83,6 +84,22 @@ def test_numbers_may_be_inputs() -> None:
         node("OneHot", ["i", "depth", "values"], ["y"]), [np.array([2, 0]), depth, values]
     )
     np.testing.assert_array_equal(y, np.eye(4, dtype=np.float32)[[2, 0]] * 5)
+
+
+def test_models_in_files(tmp_path: Path) -> None:
+    """With external data, too."""
+    path = save(passing("batch"), tmp_path / "net.onnx", external="w.bin")
+    for model_ in (str(path), path, save(passing(), tmp_path / "in.onnx").read_bytes()):
+        assert backend.is_compatible(model_)
+        y, v = backend.run_model(model_, [X])
+        np.testing.assert_array_equal(y, X)
+        np.testing.assert_array_equal(v, ROWS)
+    assert not backend.is_compatible(tmp_path / "none.onnx")
+    with pytest.raises(NnefError, match=r"none\.onnx: error: cannot read: "):
+        backend.prepare(str(tmp_path / "none.onnx"))
+    wrong: Any = 3
+    with pytest.raises(NnefError, match="expected a ModelProto, a path or bytes"):
+        backend.prepare(wrong)
 
 
 def test_nodes() -> None:

@@ -102,3 +102,53 @@ def test_errors_of_calls(path: Path) -> None:
         session.run(None, {})
     with pytest.raises(NnefError, match="typo"):
         session.run(None, {"x": x, "typo": x})
+
+
+def test_metadata_is_that_of_onnxruntime(tmp_path: Path) -> None:
+    ort: Any = pytest.importorskip("onnxruntime")
+    rich = product()
+    rich.producer_name, rich.producer_version, rich.domain = "maker", "9", "org.example"
+    rich.model_version, rich.doc_string, rich.graph.doc_string = -7, "a model", "its graph"
+    for key, value in (("a", "1"), ("ß", ""), ("", "2")):
+        entry = rich.metadata_props.add()
+        entry.key, entry.value = key, value
+    for made in (product(), rich):
+        path = save(made, tmp_path / "net.onnx")
+        theirs = ort.InferenceSession(str(path)).get_modelmeta()
+        for given in (path, path.read_bytes()):
+            ours = InferenceSession(given).get_modelmeta()
+            for name in dir(ours):
+                if not name.startswith("_"):
+                    assert getattr(ours, name) == getattr(theirs, name), name
+
+
+@pytest.mark.parametrize(
+    ("elem_type", "lists"),
+    [
+        (1, [[1, 2], [1.5, True], [np.float64(3), 2], [2**40, -1], []]),
+        (7, [[1, -2], [2.0, 3], [True], []]),
+        (10, [[1.1, -2]]),
+        (9, [[True, 0], [0, 2]]),
+        (2, [[0, 255]]),
+    ],
+)
+def test_lists_of_numbers_are_arrays(
+    tmp_path: Path, elem_type: int, lists: list[list[Any]]
+) -> None:
+    ort: Any = pytest.importorskip("onnxruntime")
+    made = model(
+        [node("Identity", ["x"], ["y"])],
+        [tensor("x", ["N"], elem_type)],
+        [tensor("y", ["N"], elem_type)],
+    )
+    path = save(made, tmp_path / "net.onnx")
+    theirs, ours = ort.InferenceSession(str(path)), InferenceSession(path)
+    for given in lists:
+        (expected,), (result,) = theirs.run(None, {"x": given}), ours.run(None, {"x": given})
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == expected.dtype
+    nested = [[1, 2], [3]]
+    wrong = [nested, ["a"], [None]] + ([] if elem_type in (1, 9, 10) else [[1.5], [2**70]])
+    for given in wrong:
+        with pytest.raises(NnefError, match="input 'x' is a list that makes no array of"):
+            ours.run(None, {"x": given})

@@ -40,6 +40,7 @@ def check_emit(
     Raises NnefError for wrong options and for a folder that cannot be written.
     """
     from nnefc.driver.targets import check_targets
+    from nnefc.emit.earlier_folder import EarlierFolder
     from nnefc.emit.names import check_name
     from nnefc.kernels.target.isa import NATIVE
 
@@ -58,7 +59,8 @@ def check_emit(
         raise usage("--emit c needs a folder to write", "add -o FOLDER")
     if name is not None:
         check_name(name)
-    require_new_folder(output)
+    if not EarlierFolder.of(output).has_model:
+        require_new_folder(output)
     wanted = check_targets([each for text in targets or [NATIVE] for each in text.split(",")])
     if len(wanted) > 1:
         raise usage(

@@ -44,7 +44,8 @@ Emit = Annotated[
         "--emit",
         metavar="c",
         help="Write a folder for C programs instead of an artifact: object file, header, "
-        "weights, example; -o names the folder, which must be new or empty.",
+        "weights, example; -o names the folder, which must be new or empty, or have an earlier "
+        "version of the model.",
         autocompletion=lambda: ["c"],
     ),
 ]

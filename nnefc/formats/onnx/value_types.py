@@ -39,6 +39,7 @@ _NAMES: Final = (
     *("float4e2m1", "float8e8m0", "uint2", "int2", "float6e2m3", "float6e3m2"),
 )
 """onnxruntime's names of item types, by the numbers of TensorProto.DataType."""
+_NUMPY_NAMES: Final = {"float": "float32", "double": "float64", "bool": "bool_"}
 NARROW: Final = {
     17: "float8_e4m3fn",
     18: "float8_e4m3fnuz",
@@ -71,6 +72,12 @@ class ValueType:
     def narrow(self) -> str:
         """The name in `ml_dtypes` of the tensors' item type if it is narrow, otherwise ""."""
         return self.element.narrow if self.element else NARROW.get(self.elem_type, "")
+
+    @property
+    def items(self) -> str:
+        """The name of a tensor's item type in NumPy or `ml_dtypes`; "" if neither has it."""
+        name = _NAMES[self.elem_type] if self.elem_type < len(_NAMES) else ""
+        return self.narrow or _NUMPY_NAMES.get(name, name if name[-1:].isdigit() else "")
 
     def __str__(self) -> str:
         """The name that onnxruntime has for it: `seq(tensor(float))`."""
