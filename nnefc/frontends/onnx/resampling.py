@@ -82,22 +82,22 @@ def resample(make: OpBuilder, x: Operand, how: Resampling) -> Operand:
     if not dtype.is_float:
         x = make.cast(x, DType.FLOAT32 if dtype in _EXACT else DType.FLOAT64)
     if how.antialias or how.coordinates == CROP:
-        y = _by_matrices(make, x, how)
+        y = _by_matrices(make, x, how, dtype)
     else:
         y = _by_operation(make, x, how)
-    return y if dtype.is_float else _as_integers(make, y, dtype, how.mode)
+    return y if dtype.is_float else make.cast(_within(make, y, dtype, how), dtype)
 
 
 def _number(value: float) -> KnownTensor:
     return KnownTensor(np.array(value, np.float32), DType.FLOAT32)
 
 
-def _as_integers(make: OpBuilder, y: Operand, dtype: DType, mode: str) -> Operand:
-    """Interpolated items as integers; overshoot of cubic interpolation is clamped."""
-    if mode == "cubic" and dtype is not DType.BOOL:
-        bounds = np.iinfo(dtype.numpy)
-        y = make("clamp", y, float(bounds.min), float(bounds.max))
-    return make.cast(y, dtype)
+def _within(make: OpBuilder, y: Operand, dtype: DType, how: Resampling) -> Operand:
+    """Interpolated items in the range of an integer type, which a cubic filter may exceed."""
+    if how.mode != "cubic" or dtype is DType.BOOL:
+        return y
+    bounds = np.iinfo(dtype.numpy)
+    return make("clamp", y, float(bounds.min), float(bounds.max))
 
 
 def _by_operation(make: OpBuilder, x: Operand, how: Resampling) -> Operand:
@@ -117,19 +117,24 @@ def _by_operation(make: OpBuilder, x: Operand, how: Resampling) -> Operand:
 # -- matrices of weights
 
 
-def _by_matrices(make: OpBuilder, x: Operand, how: Resampling) -> Operand:
-    """One product per axis that changes, then the number outside of the cropped region."""
-    outside: list[Array] = []
-    for axis, size in enumerate(how.sizes):
+def _by_matrices(make: OpBuilder, x: Operand, how: Resampling, dtype: DType) -> Operand:
+    """One product per axis that changes, then the number outside of the cropped region.
+
+    As in onnxruntime, the last axis is the first one, and integers are rounded after each axis of
+    an antialiased tensor.
+    """
+    outside: dict[int, Array] = {}
+    for axis, size in reversed(list(enumerate(how.sizes))):
         extent = x.type.dims[axis]
-        matrix, is_outside = _weights(how, axis, int(extent), int(size))
-        outside.append(is_outside)
+        matrix, outside[axis] = _weights(how, axis, int(extent), int(size))
         if matrix.shape[0] != matrix.shape[1] or (matrix != np.eye(len(matrix))).any():
             x = _multiplied(make, x, axis, matrix)
-    if not any(each.any() for each in outside):
+            if how.antialias and not dtype.is_float:
+                x = _within(make, make("round", x), dtype, how)
+    if not any(each.any() for each in outside.values()):
         return x
     mask = np.zeros(how.sizes, bool)
-    for axis, each in enumerate(outside):
+    for axis, each in outside.items():
         mask |= each.reshape([-1 if i == axis else 1 for i in range(len(how.sizes))])
     value = make.cast(_number(how.extrapolation_value), x.type.dtype)
     return make("select", KnownTensor(mask, DType.BOOL), value, x)
@@ -152,11 +157,12 @@ def _weights(how: Resampling, axis: int, extent: int, size: int) -> tuple[Array,
     """(weights [size, extent], whether each output lies outside of the input)."""
     scale = how.scales[axis] if how.scales else None
     nowhere = np.zeros(size, bool)
+    factor = size / extent if scale is None else float(scale)
     if how.coordinates == CROP:
         at = _cropped(how, axis, extent, size)
         outside = (at < 0) | (at > extent - 1)
-        return _interpolation(how, np.where(outside, 0.0, at), extent, 1.0), outside
-    factor = size / extent if scale is None else float(scale)
+        stretch = min(factor, 1.0) if how.antialias else 1.0
+        return _interpolation(how, np.where(outside, 0.0, at), extent, stretch), outside
     if factor >= 1 or not how.antialias:
         sampled = taps(extent, size, scale, _attributes(how))
         matrix = np.zeros((size, extent))
@@ -178,10 +184,18 @@ def _attributes(how: Resampling) -> dict[str, Any]:
 
 
 def _cropped(how: Resampling, axis: int, extent: int, size: int) -> Array:
-    """Coordinates of the outputs, which span the region of interest from corner to corner."""
+    """Coordinates of the outputs, which span the region of interest from corner to corner.
+
+    In float32, as the region is given: a bound may be an item of the input exactly.
+    """
     start, end = (how.starts[axis], how.ends[axis]) if how.starts else (0.0, 1.0)
-    steps = np.arange(size) / (size - 1) if size > 1 else np.array([0.5])
-    return (start + steps * (end - start)) * (extent - 1)
+    first, last, span = np.float32(start), np.float32(end), np.float32(extent - 1)
+    if size == 1:
+        at = np.array([np.float32(0.5) * (first + last) * span])
+    else:
+        steps = np.arange(size, dtype=np.float32)
+        at = first * span + steps * (last - first) * span / np.float32(size - 1)
+    return at.astype(np.float64)
 
 
 def _interpolation(how: Resampling, at: Array, extent: int, scale: float) -> Array:

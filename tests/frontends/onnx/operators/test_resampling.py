@@ -67,6 +67,33 @@ def test_crop_and_resize(mode: str, roi: Any) -> None:
             coordinate_transformation_mode="tf_crop_and_resize")  # fmt: skip
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("exclude", [0, 1])
+def test_crop_and_antialias(mode: str, exclude: int) -> None:
+    """The filter is as wide as for the whole image; a bound may be an item exactly."""
+    x = reals(1, 2, 6, 8)
+    how: Any = {"mode": mode, "antialias": 1, "exclude_outside": exclude}
+    for roi in ((0.1, 0.2, 0.9, 0.8), (-0.1, 0.2, 0.9, 1.2)):
+        whole = factors(0, 0, *roi[:2], 1, 1, *roi[2:])
+        for inputs in (
+            [x, whole, factors(1, 1, 0.5, 0.75)],
+            [x, whole, NONE, np.array([1, 2, 9, 5])],
+        ):
+            compare("Resize", inputs, known=list(range(1, len(inputs))), opset=18,
+                    coordinate_transformation_mode="tf_crop_and_resize",
+                    extrapolation_value=7.0, **how)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+def test_antialiased_integers_are_rounded(mode: str, dtype: Any) -> None:
+    """After each axis; onnxruntime has weights of 22 bits for bytes."""
+    x = np.random.default_rng(3).integers(0, 256, (1, 2, 10, 12)).astype(dtype)
+    (y,) = compare("Resize", [x, NONE, factors(1, 1, 0.5, 0.25)], known=[1, 2], opset=18,
+                   mode=mode, antialias=1, atol=0.0 if dtype == np.int32 else 1.0)  # fmt: skip
+    assert y.shape == (1, 2, 5, 3)
+
+
 @pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
 def test_sizes_of_some_axes(policy: str) -> None:
     inputs = [reals(1, 2, 6, 7), None, None, np.array([9, 5])]
