@@ -82,7 +82,9 @@ SLOW = (
     "cli/test_sessions.py",
     "pytorch/test_stored.py",
     "frontends/common/test_symbolic_graph.py",
+    "emit/test_c_named_values.py",
     "emit/test_c_shapes.py",
+    "emit/test_shape_code.py",
     "emit/test_c_sessions.py",
     "frontends/onnx/test_schemas.py",
     # other processes: compilers in C, workers, several users of one folder, kills
