@@ -31,7 +31,9 @@ class SavedAsContent:
     ) -> None:
         """Write an artifact; without `targets` it has code for this processor."""
         from nnefc.artifacts.save import write_content
+        from nnefc.options.arguments import check_progress
 
+        check_progress(progress)
         chosen = native_target() if targets is None else targets
         write_content(path, self.content(model, chosen, progress))
 
@@ -45,7 +47,9 @@ class SavedAsContent:
     ) -> list[str]:
         """Write a folder for C programs; returns the names of its files."""
         from nnefc.artifacts.save import write_c_content
+        from nnefc.options.arguments import check_progress
 
+        check_progress(progress)
         return write_c_content(path, self.content(model, [target], progress), name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -13,8 +14,16 @@ def pairs_of(
     """The names of outputs by those of inputs, for patterns such as {"past.*": "present.*"}.
 
     Each pattern has one `*` in both of its names, or none.  Raises NnefError `input/state` with
-    all errors: patterns without a match, and names in two pairs.
+    all errors: patterns without a match, and names in two pairs; `input/argument` for other objects
+    than texts by texts.
     """
+    given: object = patterns
+    if not isinstance(given, Mapping) or not all(
+        isinstance(text, str) for pair in cast(Mapping[Any, Any], given).items() for text in pair
+    ):
+        message = f"states = {given!r}: expected names of outputs by those of inputs"
+        hint = "for example {'past_key_values.*': 'present.*'}"
+        raise NnefError.of("input/argument", message, hint=hint)
     problems: list[Diagnostic] = []
     pairs: dict[str, str] = {}
 

@@ -134,12 +134,15 @@ class PlanCache:
         """Shapes of states in the previous call."""
         self._dynamic_axes: dict[str, set[int]] = {}
         """Axes of states whose extents have changed between calls."""
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        """Held while cached plans are looked up, added and removed."""
+        self._making = threading.RLock()
+        """Held while plans are made, which may take seconds."""
         renew_after_fork(self)
 
     def renew_lock(self) -> None:
-        """After a fork no thread of the child holds the lock."""
-        self._lock = threading.RLock()
+        """After a fork no thread of the child holds a lock."""
+        self._lock, self._making = threading.Lock(), threading.RLock()
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -159,34 +162,57 @@ class PlanCache:
         key = (*shapes.values(), *states, *states.values())
         with self._lock:
             previous, self._previous = self._previous, states
+            plan = self._cached(key)
+        if plan is None:
             plan = self._get_or_add(key, lambda: self._plan(shapes, states, previous))
-            plan.calls += 1
-            is_frequent = plan.is_degraded and plan.calls > RESPECIALIZE_AFTER
-            if is_frequent and self._planner.is_ready:
-                del self._plans[key]
-                plan = self._get_or_add(
-                    key, lambda: _CachedPlan(self._planner.compile(shapes, states))
-                )
-            return plan.model
+        plan.calls += 1
+        if plan.is_degraded and plan.calls > RESPECIALIZE_AFTER and self._planner.is_ready:
+            plan = self._respecialized(key, plan, shapes, states)
+        return plan.model
 
     def concrete(self, shapes: Shapes) -> CompiledModel:
         """The concrete plan for these shapes, without states."""
         key = (*shapes.values(), "concrete")
-        with self._lock:
-            model = self._get_or_add(key, lambda: _CachedPlan(self._concrete(shapes))).model
+        model = self._get_or_add(key, lambda: _CachedPlan(self._concrete(shapes))).model
         assert isinstance(model, CompiledModel)
         return model
 
-    def _get_or_add(self, key: Any, make: Callable[[], _CachedPlan]) -> _CachedPlan:
-        """The plan of a key, built if missing; evicts the least recently used plans."""
+    def _cached(self, key: Any) -> _CachedPlan | None:
+        """The plan of a key, if there is one; the caller holds the lock."""
         plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = make()
-            while len(self._plans) > MAX_PLANS or self._exceeds_memory(plan):
-                self._plans.popitem(last=False)
-        else:
+        if plan is not None:
             self._plans.move_to_end(key)
         return plan
+
+    def _get_or_add(self, key: Any, make: Callable[[], _CachedPlan]) -> _CachedPlan:
+        """The plan of a key, built if missing; calls with cached plans go on meanwhile."""
+        with self._making:
+            with self._lock:
+                plan = self._cached(key)
+            if plan is None:
+                plan = make()
+                self._add(key, plan)
+            return plan
+
+    def _add(self, key: Any, plan: _CachedPlan) -> None:
+        """Add or replace a plan; evicts the least recently used ones."""
+        with self._lock:
+            self._plans[key] = plan
+            self._plans.move_to_end(key)
+            while len(self._plans) > MAX_PLANS or self._exceeds_memory(plan):
+                self._plans.popitem(last=False)
+
+    def _respecialized(
+        self, key: Any, plan: _CachedPlan, shapes: Shapes, states: Shapes
+    ) -> _CachedPlan:
+        """A concrete plan in place of a degraded one, which other threads use meanwhile."""
+        with self._making:
+            if not plan.is_degraded:  # another thread has replaced it
+                return plan
+            concrete = _CachedPlan(self._planner.compile(shapes, states))
+            plan.is_degraded = False
+            self._add(key, concrete)
+            return concrete
 
     def _exceeds_memory(self, added: _CachedPlan) -> bool:
         """Whether all plans exceed PLAN_BYTES; not computed after the addition of a small one."""

@@ -12,6 +12,7 @@ from nnefc.dynamic.artifact_content import content_of, requests_in
 from nnefc.dynamic.named_shapes import shapes_named
 from nnefc.dynamic.planner import Request, fixed_memory_requests, requests_for
 from nnefc.dynamic.stored_planner import StoredPlanner
+from nnefc.options.arguments import check_progress
 from nnefc.runtime.artifact.write_dynamic import write_dynamic
 from nnefc.support.errors import Diagnostic, NnefError, warn
 from nnefc.support.wording import wording
@@ -73,6 +74,7 @@ def save(
     progress: Progress | None,
 ) -> None:
     """Write an artifact: see `DynamicModel.save`."""
+    check_progress(progress)
     planner, plans, _, _ = model
     artifact = planner.artifact if isinstance(planner, StoredPlanner) else None
     if artifact is not None and shapes is None and targets is None and not plans.requests:
@@ -110,6 +112,7 @@ def emit_c(
     """
     from nnefc.emit.folder import write_c_patterns
 
+    check_progress(progress)
     source = model.planner.document
     every = shapes_named(shapes, source, model.fixed)
     requests = fixed_memory_requests(source, every, capacity)

@@ -55,8 +55,7 @@ class Session:
         targets = [] if out is None else out_arrays(out)
         if out is not None:
             check_out_count(targets, names)
-        with self._states.lock:
-            results = self._step(arrays, dict(zip(names, targets, strict=False)))
+        results = self._step(arrays, dict(zip(names, targets, strict=False)))
         if out is not None:
             return out
         return results[0] if len(results) == 1 else tuple(results)
@@ -69,26 +68,44 @@ class Session:
         targets: Mapping[str, Any] = {} if out is None else out
         check_names("inputs", inputs, model.input_names)
         check_names("outputs", targets, model.output_names)
-        with self._states.lock:
-            results = self._step([inputs[name] for name in model.input_names], targets)
+        results = self._step([inputs[name] for name in model.input_names], targets)
         return {**dict(zip(model.output_names, results, strict=True)), **targets}
 
     def _step(self, arrays: Sequence[Any], out: Mapping[str, Any]) -> list[Any]:
-        """The results, which are also written to the arrays in `out`."""
-        model = self._model
-        plan = model.plan_for(model.shapes_of(arrays), self.shapes)
-        layout = session_layout(plan)
-        states = self._states.memory_for(plan.inputs, layout.states)
-        count = len(model.output_names)
-        if len(out) == count == len(plan.outputs) and not states.arrays:
-            targets = [out[name] for name in model.output_names]
-            plan(*arrays, out=targets[0] if count == 1 else targets)
-            return targets
-        outputs = step(plan, arrays, states.addresses)
-        results, new_states = split_outputs(outputs, layout.states, layout.counts)
-        _fill(out, dict(zip(model.output_names, results, strict=True)))
-        self._states.store(new_states, layout.appended)
+        """The results, which are also written to the arrays in `out`.
+
+        Calls of a model with states run one after the other, all others at the same time.
+        """
+        shapes = self._model.shapes_of(arrays)
+        if not self._states:
+            plan = self._model.plan_for(shapes, {})
+            if not session_layout(plan).states:
+                results, _ = self._run(plan, arrays, [], out)
+                return results
+        with self._states.lock:
+            plan = self._model.plan_for(shapes, self.shapes)
+            layout = session_layout(plan)
+            states = self._states.memory_for(plan.inputs, layout.states)
+            results, new_states = self._run(plan, arrays, states.addresses, out)
+            self._states.store(new_states, layout.appended)
         return results
+
+    def _run(
+        self, plan: Executable, arrays: Sequence[Any], states: Sequence[int], out: Mapping[str, Any]
+    ) -> tuple[list[Any], Mapping[str, Array]]:
+        """The results of a plan, and the new states; `states`: the addresses of the present ones.
+
+        The results are also written to the arrays in `out`.
+        """
+        names, layout = self._model.output_names, session_layout(plan)
+        if len(out) == len(names) == len(plan.outputs) and not states:
+            targets = [out[name] for name in names]
+            plan(*arrays, out=targets[0] if len(names) == 1 else targets)
+            return targets, {}
+        outputs = step(plan, arrays, states)
+        results, new_states = split_outputs(outputs, layout.states, layout.counts)
+        _fill(out, dict(zip(names, results, strict=True)))
+        return results, new_states
 
     @property
     def shapes(self) -> Mapping[str, Shape]:

@@ -239,6 +239,15 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
     wrong: Any = {"shapes": {"S": 3}}
     with pytest.raises(NnefError, match=r"shapes=: this model.*x: float32\[3,4\]"):
         one.save(tmp_path / "net.nnefc", **wrong)
+    for each in (one, linear):
+        wrong = {"progress": 3}
+        with pytest.raises(NnefError, match="progress = 3"):
+            each.save(tmp_path / "net.nnefc", **wrong)
+        with pytest.raises(NnefError, match="progress = 3"):
+            each.emit_c(tmp_path / "c", **wrong, **({"shapes": {"S": 3}} if each is linear else {}))
+    for wrong in (["x"], "x", {"x": 1}):
+        with pytest.raises(NnefError, match="expected names of outputs by those of inputs"):
+            linear.session(states=wrong)
     for wrong in ({"shapes": {"S": 3}}, {"state_capacity": 9}):
         with pytest.raises(NnefError, match=f"{next(iter(wrong))}=: this model"):
             one.emit_c(tmp_path / "c", **wrong)
@@ -283,6 +292,39 @@ def test_concurrent_calls_from_many_threads(linear: DynamicModel) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_calls_with_cached_plans_do_not_wait_for_new_ones(
+    linear: DynamicModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan takes seconds if its kernels are compiled; one thread makes it, once."""
+    linear(rows(3))
+    making, may_end, made = threading.Event(), threading.Event(), list[Any]()
+    plan = plan_cache.PlanCache._plan  # pyright: ignore[reportPrivateUsage]
+
+    def slow(self: plan_cache.PlanCache, shapes: Any, *others: Any) -> Any:
+        made.append(shapes["x"])
+        making.set()
+        assert may_end.wait(60)
+        return plan(self, shapes, *others)
+
+    monkeypatch.setattr(plan_cache.PlanCache, "_plan", slow)
+    results: list[Array] = []
+    threads = [threading.Thread(target=lambda: results.append(linear(rows(5)))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert making.wait(60)
+    cached = threading.Thread(target=lambda: results.append(linear(rows(3))))
+    cached.start()
+    cached.join(60)
+    assert [y.shape for y in results] == [(3, 3)]
+    may_end.set()
+    for thread in threads:
+        thread.join(60)
+    assert made == [(5, 4)]
+    for y in results[1:]:
+        np.testing.assert_allclose(y, expected(rows(5)), rtol=1e-4, atol=1e-4)
+    assert len(results) == 3
 
 
 def test_an_input_without_items(tmp_path: Path) -> None:

@@ -147,6 +147,28 @@ def test_nobody_changes_states_while_a_call_runs(several: DynamicModel, change: 
     assert session.shapes.get("kept") == ((7, 4) if change == "set" else None)
 
 
+def test_calls_of_a_model_without_states_do_not_wait_for_each_other(
+    several: DynamicModel, tmp_path: Path
+) -> None:
+    """Those with states do, at the first call already."""
+    stateless = model(
+        tmp_path,
+        "graph g(x) -> (y) { x = tract_core_external(shape = [S, 4], datum_type = 'f32');"
+        " y = x + 1.0; }",
+        "extension tract_symbol S;\n",
+    )
+    for called, waits in ((stateless, False), (several, True)):
+        session, results = called.session(), list[Any]()
+        for _ in range(2):
+            thread = threading.Thread(target=lambda s=session, r=results: r.append(s(rows(3))))
+            with session.states.lock:
+                thread.start()
+                thread.join(0.2 if waits else 30)
+                assert thread.is_alive() == waits
+            thread.join(30)
+        assert len(results) == 2
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_while_other_threads_call_and_plan(several: DynamicModel) -> None:
@@ -155,7 +177,7 @@ def test_a_fork_while_other_threads_call_and_plan(several: DynamicModel) -> None
     plans = several._plans  # pyright: ignore[reportPrivateUsage]
 
     def hold() -> None:
-        with session.states.lock, plans._lock:  # pyright: ignore[reportPrivateUsage]
+        with session.states.lock, plans._making, plans._lock:  # pyright: ignore[reportPrivateUsage]
             held.set()
             stop.wait(30)
 
