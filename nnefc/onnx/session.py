@@ -16,6 +16,7 @@ from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.formats.onnx.wire_format import WireError
 from nnefc.formats.paths import is_onnx
 from nnefc.onnx.call_values import given_values, has_sequences, returned_value
+from nnefc.options.arguments import check_threads
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class SessionOptions:
     enable_cpu_mem_arena: bool = True
     enable_mem_pattern: bool = True
     enable_mem_reuse: bool = True
+    enable_profiling: bool = False
+    profile_file_prefix: str = ""
+    optimized_model_filepath: str = ""
+    execution_order: Any = None
+    use_per_session_threads: bool = True
     log_severity_level: int = 2
     log_verbosity_level: int = 0
     logid: str = ""
@@ -97,13 +103,15 @@ class InferenceSession:
     Args:
         path_or_bytes: The path of an ONNX file, or a serialized model without external data, which
             is compiled each time.
-        sess_options: Number of threads, and values of named dimensions.
+        sess_options: Number of threads, and values of named dimensions; of onnxruntime's own class,
+            which keeps the dimensions to itself, the number of threads.
         providers: None, or `CPUExecutionProvider`, with or without options.
         provider_options: No effect.
         ignored: Other arguments of onnxruntime; no effect.
 
     Raises:
-        NnefError: With all errors of the model; `input/argument` for another provider.
+        NnefError: With all errors of the model; `input/argument` for another provider, and for
+            arguments of other types.
     """
 
     def __init__(
@@ -114,24 +122,26 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **ignored: Any,
     ) -> None:
+        _check_model(path_or_bytes)
         _check_providers(providers or ())
         self._options = sess_options or SessionOptions()
-        threads = self._options.intra_op_num_threads or None
-        symbols = self._options.free_dimensions
+        threads: object = getattr(self._options, "intra_op_num_threads", self._options)
+        count = check_threads(threads or None)
+        symbols = getattr(self._options, "free_dimensions", {})
         self._inputs, self._outputs, self._metadata = _facts_of(path_or_bytes)
         self._specialized: SpecializedModels | None = None
         if has_sequences(self._inputs, self._outputs):
             from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 
-            self._specialized = SpecializedModels(whole_model(path_or_bytes), threads)
+            self._specialized = SpecializedModels(whole_model(path_or_bytes), count)
         elif isinstance(path_or_bytes, bytes):
             from nnefc.onnx.compile_bytes import compile_bytes
 
-            self._model = compile_bytes(path_or_bytes, threads, symbols=symbols)
+            self._model = compile_bytes(path_or_bytes, count, symbols=symbols)
         else:
             from nnefc.api.compile import compile
 
-            self._model = compile(path_or_bytes, threads=threads, symbols=symbols)
+            self._model = compile(path_or_bytes, threads=count, symbols=symbols)
 
     @property
     def model(self) -> Model:
@@ -197,6 +207,13 @@ class InferenceSession:
             NnefError: `input/...` with all errors of the arrays; `input/argument` for an output
                 that the model does not have.
         """
+        feed: object = input_feed
+        if not isinstance(feed, Mapping):
+            message = f"input_feed is a {type(feed).__name__}, expected arrays by name"
+            raise NnefError.of("input/argument", message, hint="run(None, {'x': x})")
+        if isinstance(output_names, str):
+            message = f"output_names = {output_names!r}: expected a list of names, or None"
+            raise NnefError.of("input/argument", message, hint=f"run([{output_names!r}], ...)")
         model = self._specialized or self._model
         results = model.run(given_values(input_feed, self._inputs))
         wanted = list(results) if not output_names else list(output_names)
@@ -209,15 +226,28 @@ class InferenceSession:
         return [returned_value(results[name], self._outputs.get(name)) for name in wanted]
 
 
+def _check_model(given: object) -> None:
+    """Raise NnefError `input/argument` unless a model is given by a path or as bytes."""
+    if not isinstance(given, str | os.PathLike | bytes):
+        message = f"the model is a {type(given).__name__}, expected a path or bytes"
+        hint = "model.SerializeToString()" if hasattr(given, "SerializeToString") else ""
+        raise NnefError.of("input/argument", message, hint=hint)
+
+
 def _check_providers(providers: Sequence[str | tuple[str, Mapping[str, Any]]]) -> None:
-    """Raise NnefError `input/argument` for providers other than `CPU`."""
-    names = [each if isinstance(each, str) else each[0] for each in providers]
+    """Raise NnefError `input/argument` for providers other than `CPU`, and for other objects."""
+    hint = f"leave providers out, or pass ['{CPU}']"
+    given: object = providers
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        message = f"providers = {given!r}: expected a list of names"
+        raise NnefError.of("input/argument", message, hint=hint)
+    names = [each[0] if isinstance(each, tuple) and each else each for each in providers]
     if unknown := [name for name in names if name != CPU]:
         raise NnefError(
             Diagnostic(
                 "input/argument",
                 f"provider '{name}' is not available: nnefc runs models on the CPU",
-                hint=f"leave providers out, or pass ['{CPU}']",
+                hint=hint,
             )
             for name in unknown
         )

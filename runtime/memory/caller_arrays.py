@@ -128,8 +128,11 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
     from nnefc.support.wording import wording
 
     hints = {
-        "input": "a model is compiled for fixed shapes: compile the document with "
-        f"{wording('shapes={...}', '--shape')} for others",
+        "input": wording(
+            "a model is compiled for fixed shapes: compile the document with shapes={...} for "
+            "others",
+            "the shape is fixed by the document, by --shape, --symbol or --batch, or an artifact",
+        ),
         "out for": make,
     }
     return Diagnostic(

@@ -11,6 +11,7 @@ import pytest
 
 import nnefc
 from tests.helpers.command_line import DIGITS, ROOT, Cli
+from tests.helpers.onnx.models import passing, save
 
 
 def test_run_and_reference_agree(cli: Cli, small: Path, tmp_path: Path) -> None:
@@ -279,3 +280,21 @@ def test_large_outputs_are_abbreviated(
     values = " ".join(f"{v:.5g}" for v in x[:shown])
     assert values in text
     assert (f"{values} …" in text) == (shown < n)
+
+
+@pytest.mark.parametrize("name", ["y.npy", "y.npz", "y.dat"])
+def test_outputs_that_cannot_be_written_are_told_first(cli: Cli, tmp_path: Path, name: str) -> None:
+    """Before the model is read; a folder for outputs is created with those around it."""
+    result = cli("run", tmp_path / "nothing.nnef", "-o", tmp_path / "no" / name)
+    assert "cannot write: No such file or directory" in result.err
+    assert "nothing.nnef" not in result.err
+    result = cli("run", tmp_path / "nothing.nnef", "-o", tmp_path / "no" / "folder")
+    assert "nothing.nnef" in result.err
+
+
+def test_a_file_of_another_shape_than_the_options_say(cli: Cli, tmp_path: Path) -> None:
+    path = save(passing("batch"), tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    result = cli("run", path, "-i", tmp_path / "x.npy", "--symbol", "batch=4")
+    assert "input 'x' has shape [2, 3], expected [4, 3]" in result.err
+    assert "fixed by the document, by --shape, --symbol or --batch" in result.err

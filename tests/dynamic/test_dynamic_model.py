@@ -244,7 +244,7 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
         with pytest.raises(NnefError, match="progress = 3"):
             each.save(tmp_path / "net.nnefc", **wrong)
         with pytest.raises(NnefError, match="progress = 3"):
-            each.emit_c(tmp_path / "c", **wrong, **({"shapes": {"S": 3}} if each is linear else {}))
+            each.emit_c(tmp_path / "c", **wrong | ({"shapes": {"S": 3}} if each is linear else {}))
     for wrong in (["x"], "x", {"x": 1}):
         with pytest.raises(NnefError, match="expected names of outputs by those of inputs"):
             linear.session(states=wrong)

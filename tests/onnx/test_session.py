@@ -152,3 +152,35 @@ def test_lists_of_numbers_are_arrays(
     for given in wrong:
         with pytest.raises(NnefError, match="input 'x' is a list that makes no array of"):
             ours.run(None, {"x": given})
+
+
+def test_arguments_of_other_types_are_refused(path: Path) -> None:
+    opened, x = InferenceSession(path), np.ones((1, 16), np.float32)
+    wrong: Any = None
+    for call, message in (
+        (lambda: opened.run(None, wrong), "input_feed is a NoneType, expected arrays by name"),
+        (lambda: opened.run(wrong, [x]), "input_feed is a list"),  # pyright: ignore
+        (lambda: opened.run("y", {"x": x}), "output_names = 'y': expected a list"),
+        (lambda: InferenceSession(wrong), "the model is a NoneType, expected a path or bytes"),
+        (lambda: InferenceSession(product()), r"a ModelProto, .*\n.*SerializeToString\(\)"),
+        (lambda: InferenceSession(path, 3.5), "threads = 3.5: must be an integer"),  # pyright: ignore
+        (lambda: InferenceSession(path, SessionOptions(-1)), "threads = -1"),
+        (lambda: InferenceSession(path, providers="CPU"), "providers = 'CPU': expected a list"),
+        (lambda: InferenceSession(path, providers=[3]), "provider '3' is not"),  # pyright: ignore
+    ):
+        with pytest.raises(NnefError, match=message):
+            call()
+
+
+def test_options_of_onnxruntime(path: Path) -> None:
+    """Its own class, and each attribute that it has."""
+    ort: Any = pytest.importorskip("onnxruntime")
+    theirs = ort.SessionOptions()
+    theirs.intra_op_num_threads = 1
+    assert InferenceSession(path, theirs).model.threads == 1
+    ours = SessionOptions()
+    for name in dir(theirs):
+        value = getattr(theirs, name)
+        if not name.startswith("_") and not callable(value):
+            setattr(ours, name, value)
+    assert ours.intra_op_num_threads == 1

@@ -42,7 +42,7 @@ def check_output_path(path: Path, *, json: bool) -> None:
         )
     if is_folder(path):
         require_writable(path / "outputs")
-    elif is_folder(path.absolute().parent) and (path.suffix or not exists(path)):
+    elif path.suffix or (is_folder(path.absolute().parent) and not exists(path)):
         require_writable(path)  # other folders are created
 
 
