@@ -7,10 +7,10 @@ for them.  The plan cache builds plans on demand; they share weights and kernels
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from nnefc.dynamic.argument_shape import check_fixed, expected_array, keys_of_arguments
+from nnefc.dynamic.argument_shape import Dtype, check_fixed, expected_array, keys_of_arguments
 from nnefc.dynamic.plan_cache import PlanCache, PlanMaker, Source
 from nnefc.dynamic.session import Session
 from nnefc.dynamic.states import States, stateful_model_error
@@ -221,8 +221,11 @@ class DynamicModel(Model):
         """
         self._check_count(len(arrays))
         given = dict(zip(self.input_names, arrays, strict=True))
-        expected = partial(expected_array, self._planner.document, self._shapes, self.inputs)
-        return keys_of_arguments(given, self._source.value_inputs, expected)
+        return keys_of_arguments(given, self._source.value_inputs, self._expected)
+
+    def _expected(self, name: str) -> tuple[str, Dtype | None]:
+        """The description and the item type of an input; reads the document."""
+        return expected_array(self._planner.document, self._shapes, self.inputs, name)
 
     def _check_count(self, count: int) -> None:
         if count != len(self.input_names):
