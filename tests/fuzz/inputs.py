@@ -177,8 +177,44 @@ def use_tract_weights(content: bytes) -> None:
         read_graph(folder, ImportConfig(chosen_limits=LIMITS))
 
 
+@cache
+def _onnx_models() -> list[bytes]:
+    """A rich model, and the small models of single operators that the package `onnx` tests."""
+    from tests.helpers.onnx.backend_cases import backend_cases
+    from tests.helpers.onnx.hostile import rich_model
+
+    models = [case.model for case in backend_cases().values() if len(case.model) < 4096]
+    return [rich_model().SerializeToString(), *models]
+
+
+def onnx(random: Random) -> bytes:
+    """An ONNX file with damaged bytes, or with fields that have other values."""
+    from onnx import ModelProto
+
+    from tests.helpers.onnx.hostile import alterations, mutations
+
+    models, seed = _onnx_models(), random.randrange(1 << 30)
+    content = models[0] if random.random() < 0.25 else random.choice(models)
+    if random.random() < 0.3:
+        return next(mutations(content, seed, 1))
+    model = ModelProto.FromString(content)
+    return next(alterations(model, seed, 1)).SerializeToString()
+
+
+def use_onnx(content: bytes) -> None:
+    """Import for sample shapes, beside the file of its external data."""
+    from tests.helpers.onnx.hostile import import_or_refuse, write_external
+
+    with tempfile.TemporaryDirectory() as name:
+        write_external(Path(name))
+        path = Path(name) / "net.onnx"
+        path.write_bytes(content)
+        import_or_refuse(path)
+
+
 KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {
     "document": (document, use_document),
+    "onnx": (onnx, use_onnx),
     "tensor": (tensor, use_tensor),
     "archive": (archive, use_archive),
     "quantization": (quantization, use_quantization),

@@ -166,8 +166,6 @@ def _add_input(
     name: str, type_: TensorType, elem_type: int, evaluator: GraphEvaluator, scope: Scope
 ) -> None:
     """Add one input; raises OperatorError for extents, rank or size that are not allowed."""
-    if name in scope.values:
-        raise OperatorError("onnx/name", f"input '{name}' is declared twice")
     check_input(name, type_, evaluator.model.limits)
     value = evaluator.make.graph.add_input(type_, evaluator.free_name(name))
     items = EmptyTensor(type_) if 0 in type_.dims else value

@@ -8,7 +8,8 @@
 
 The positional parameters of a function after `make` are the inputs of the operator, in order; the
 keyword parameters are its attributes, with the defaults of these versions.  Annotations say how
-arguments are converted.  A parameter `node: Node` receives the node itself.
+arguments are converted.  A parameter `node: Node` receives the node itself.  A keyword parameter
+whose annotation is an `AttributeRecord` receives several attributes, the fields of the record.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
@@ -53,6 +54,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
+class AttributeRecord:
+    """The base of records of attributes that several operators have."""
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """An input or an attribute; `default` is `inspect.Parameter.empty` if it is required."""
 
@@ -83,6 +89,9 @@ class Parameters:
     rest: Callable[[Any], Any] | None
     """The conversion of inputs behind `inputs`; None if there are no more."""
     attributes: Mapping[str, Parameter]
+    """All attributes, those in records included."""
+    records: Mapping[str, type[AttributeRecord]]
+    """Parameters that receive several attributes."""
     takes_node: bool
 
 
@@ -175,6 +184,8 @@ def bind(
     for name, parameter in parameters.attributes.items():
         if name not in named:
             named[name] = _converted(parameter, None)
+    for name, record in parameters.records.items():
+        named[name] = record(**{each.name: named.pop(each.name) for each in fields(record)})
     if parameters.takes_node:
         named["node"] = node
     return positional, named
@@ -202,11 +213,16 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
     _, *listed = inspect.signature(function).parameters.values()
     inputs: list[Parameter] = []
     attributes: dict[str, Parameter] = {}
+    records: dict[str, type[AttributeRecord]] = {}
     rest: Callable[[Any], Any] | None = None
     for each in listed:
         if each.name == "node":
             continue
         hint = hints[each.name]
+        if isinstance(hint, type) and issubclass(hint, AttributeRecord):
+            records[each.name] = hint
+            attributes.update(_fields(hint))
+            continue
         convert = _converter(hint)
         default = each.default
         if default is inspect.Parameter.empty and type(None) in typing.get_args(hint):
@@ -217,7 +233,22 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
             attributes[each.name] = Parameter(each.name, convert, default)
         else:
             inputs.append(Parameter(each.name, convert, default))
-    return Parameters(tuple(inputs), rest, attributes, any(p.name == "node" for p in listed))
+    takes_node = any(each.name == "node" for each in listed)
+    return Parameters(tuple(inputs), rest, attributes, records, takes_node)
+
+
+def _fields(record: type[AttributeRecord]) -> dict[str, Parameter]:
+    """The attributes in a record."""
+    hints = typing.get_type_hints(record)
+    empty = inspect.Parameter.empty
+    return {
+        each.name: Parameter(
+            each.name,
+            _converter(hints[each.name]),
+            empty if each.default is MISSING else each.default,
+        )
+        for each in fields(record)
+    }
 
 
 # -- conversions, by annotation

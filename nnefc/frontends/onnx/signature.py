@@ -37,12 +37,18 @@ def inputs_of(model: OnnxModel) -> list[ValueInfoProto]:
 
 
 def signature_of(model: OnnxModel, diagnostics: Diagnostics) -> Signature:
-    """The inputs of a model; reports inputs that are no tensors of numbers.
+    """The inputs of a model; reports names that occur twice, and inputs that hold no numbers.
 
     An input without a shape is left out: its rank is that of the array of a call.
     """
     symbolic: list[SymbolicInput] = []
+    names: set[str] = set()
     for each in inputs_of(model):
+        if each.name in names:
+            message = f"input '{each.name}' is declared twice"
+            diagnostics.error("onnx/name", message, model.place)
+            continue
+        names.add(each.name)
         tensor = tensor_type_of(each)
         if tensor is None:
             kind = (each.type.WhichOneof("value") or "unknown").removesuffix("_type")

@@ -15,10 +15,6 @@ refuse(
     "RegexFullMatch",
 )
 refuse(
-    "nnefc has no text processing; count the n-grams before the model runs",
-    "TfIdfVectorizer",
-)
-refuse(
     "nnefc does not decode images; give the decoded pixels as an input",
     "ImageDecoder",
 )

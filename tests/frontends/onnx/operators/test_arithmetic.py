@@ -261,3 +261,12 @@ def test_cumulative_sum(axis: int, reverse: int, exclusive: int) -> None:
     at = np.array(axis, np.int32)
     settings: dict[str, Any] = {"opset": 14, "known": (1,)}
     compare("CumSum", [reals(3, 1, 7), at], reverse=reverse, exclusive=exclusive, **settings)
+
+
+def test_gelu_of_one_half_times_the_other() -> None:
+    """onnxruntime has the operator on other devices only."""
+    x, bias = reals(2, 5, 8), reals(8, seed=1)
+    left, right = np.split(x.astype(np.float64) + bias, 2, axis=2)
+    gate = right / 2 * (1 + np.vectorize(math.erf)(right / math.sqrt(2)))
+    expected = [(left * gate).astype(np.float32)]
+    compare("BiasSplitGelu", [x, bias], domain="com.microsoft", expected=expected)

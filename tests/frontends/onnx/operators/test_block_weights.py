@@ -9,7 +9,7 @@ import pytest
 
 from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for
-from tests.helpers.onnx.onnxruntime_oracle import compare, node_model, reals
+from tests.helpers.onnx.onnxruntime_oracle import Array, compare, node_model, reals
 
 MICROSOFT = "com.microsoft"
 ROWS = 6
@@ -47,6 +47,57 @@ def test_bias() -> None:
     compare("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2, 5), **settings)
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("kind", ["ordered", "permuted", "uneven"])
+def test_indices_of_groups(bits: int, zeros: bool, kind: str) -> None:
+    """g_idx names the block of each column.
+
+    onnxruntime has none for 8 bits.  With packed zero points it is no oracle: indices of blocks
+    that follow each other change its results.
+    """
+    random, columns = np.random.default_rng(0), 70
+    ordered = (np.arange(columns) // 32).astype(np.int32)
+    groups = {
+        "ordered": ordered,
+        "permuted": random.permutation(ordered),
+        "uneven": random.integers(0, 3, columns).astype(np.int32),
+    }[kind]
+    x, (codes, scales) = reals(3, columns), weights(bits, columns, 32, exact=True)
+    packed = random.integers(0, 256, (ROWS, -(-3 * bits // 8))).astype(np.uint8)
+    points = _items(packed, bits)[:, :3] if zeros else np.full((ROWS, 3), 1 << (bits - 1))
+    items = _items(codes.reshape(ROWS, -1), bits)[:, :columns]
+    matrix = (items - points[:, groups]) * scales[:, groups].astype(np.float64)
+    expected = None if bits == 4 and not zeros else [(x @ matrix.T).astype(np.float32)]
+    inputs = [x, codes, scales, packed if zeros else None, groups]
+    settings: Any = {"K": columns, "N": ROWS, "bits": bits, "block_size": 32, "expected": expected}
+    known = (1, 2, 3, 4) if zeros else (1, 2, 4)
+    compare("MatMulNBits", inputs, domain=MICROSOFT, known=known, rtol=1e-3, atol=1e-3, **settings)
+
+
+def _items(packed: Array, bits: int) -> Array:
+    """The codes in rows of bytes, as reals."""
+    nibbles = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1)
+    return (packed if bits == 8 else nibbles).astype(np.float64)
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_real_zero_points(bits: int) -> None:
+    """onnxruntime has none for 8 bits."""
+    zeros = np.random.default_rng(0).uniform(0, 15, (ROWS, 2)).astype(np.float32)
+    inputs = [reals(3, 64), *weights(bits, 64, 32, exact=True), zeros]
+    settings: Any = {"K": 64, "N": ROWS, "bits": bits, "block_size": 32}
+    compare("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2, 3), atol=1e-3, **settings)
+
+
+def test_weights_without_items() -> None:
+    """They stand for a matrix of zeros."""
+    codes = np.zeros((ROWS, 2, 0), np.uint8)
+    inputs = [reals(3, 64), codes, np.zeros((ROWS, 2), np.float32), None, None, reals(ROWS)]
+    settings: Any = {"K": 64, "N": ROWS, "bits": 4, "block_size": 32}
+    compare("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2, 5), **settings)
+
+
 @pytest.mark.parametrize(("exact", "level", "blocks"), [
     (True, 0, True), (False, 0, False), (False, 4, True), (False, 1, False),
 ])  # fmt: skip
@@ -81,3 +132,13 @@ def test_errors() -> None:
         with pytest.raises(NnefError) as error:
             graph_for(model, inputs[:1])
         assert error.value.errors[0].rule == "argument/matmul"
+
+
+@pytest.mark.parametrize("groups", [[0] * 63, [0] * 63 + [2], [-1] * 64])
+def test_wrong_groups(groups: list[int]) -> None:
+    indices = np.array(groups, np.int32)
+    inputs = [reals(3, 64), *weights(4, 64, 32, exact=True), None, indices]
+    settings: Any = {"K": 64, "N": ROWS, "block_size": 32, "bits": 4}
+    model = node_model("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2, 4), **settings)
+    with pytest.raises(NnefError, match="g_idx has 6"):
+        graph_for(model, inputs[:1])

@@ -141,6 +141,33 @@ def test_global_pool(op_type: str) -> None:
     compare(op_type, [reals(2, 3, 5)], opset=11)
 
 
+# -- channels last
+
+MICROSOFT = "com.microsoft"
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_max_pool_with_channels_last(dtype: Any) -> None:
+    """onnxruntime has the operator for codes only."""
+    x = (reals(2, 7, 8, 3) * 60).astype(dtype)
+    settings: Any = {"strides": [2, 2], "pads": [1, 0, 1, 1], "ceil_mode": 1, "dilations": [1, 2]}
+    compare("NhwcMaxPool", [x], domain=MICROSOFT, kernel_shape=[3, 2], **settings)
+
+
+@pytest.mark.parametrize("op_type", ["NhwcConv", "NhwcFusedConv"])
+def test_convolution_with_channels_last(op_type: str) -> None:
+    """onnxruntime computes it in the other order."""
+    x, w, b, z = reals(2, 6, 7, 4), reals(6, 2, 3, 3), reals(6), reals(2, 3, 4, 6)
+    attributes: Any = {"pads": [1] * 4, "strides": [2, 2], "group": 2}
+    inputs, other = [x, w, b], [np.ascontiguousarray(np.moveaxis(x, 3, 1)), w, b]
+    if op_type == "NhwcFusedConv":
+        inputs, other = [*inputs, z], [*other, np.ascontiguousarray(np.moveaxis(z, 3, 1))]
+        attributes["activation"] = "Relu"
+    plain = node_model("FusedConv", other, domain=MICROSOFT, **attributes)
+    expected = [np.moveaxis(y, 1, 3) for y in onnxruntime_results(plain, other)]
+    compare(op_type, inputs, domain=MICROSOFT, expected=expected, **attributes)
+
+
 @pytest.mark.parametrize(
     ("op_type", "shapes", "attributes", "rule"),
     [

@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import of_rank_at_least, of_shape
+from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import (
     aligned,
@@ -260,3 +262,17 @@ def fast_gelu(make: OpBuilder, X: Operand, bias: Operand | None = None) -> Any:
         return gelu(make, X, approximate="tanh")
     check_same_type(X, bias)
     return gelu(make, make("add", *aligned(make, X, bias)), approximate="tanh")
+
+
+@operator("BiasSplitGelu", domain=MICROSOFT)
+def bias_split_gelu(make: OpBuilder, X: Operand, bias: Operand) -> Any:
+    """The first half of X + bias along the last dimension, times the Gelu of the second half."""
+    check_same_type(X, bias)
+    *outer, width = of_rank_at_least("gelu", "X", X, 1)
+    of_shape("gelu", "bias", bias, (width,))
+    if width % 2:
+        raise OperatorError("argument/gelu", f"X has shape {list(X.type.dims)}; {width} is odd")
+    both = make("add", *aligned(make, X, bias))
+    axis, half = len(outer), width // 2
+    left, right = (slice_in_dim(make, both, axis, i * half, (i + 1) * half) for i in range(2))
+    return make("mul", left, gelu(make, right))

@@ -143,7 +143,9 @@ def bit_cast(make: OpBuilder, input: Any, *, to: int) -> Any:
 
 
 def _bits_of(elem_type: int) -> int:
-    """The width of an item type."""
+    """The width of an item type; raises OperatorError for one that does not exist."""
     if is_narrow(elem_type):
         return int(re.findall(r"\d+", type_name(elem_type))[0])
+    if elem_type not in TensorProto.DataType.values() or elem_type == TensorProto.UNDEFINED:
+        raise OperatorError("onnx/arguments", f"there is no item type {elem_type}")
     return helper.tensor_dtype_to_np_dtype(elem_type).itemsize * 8

@@ -78,6 +78,11 @@ class BlockWeights:
         wide = (blocks - self.zeros[..., None]) * self.scales[..., None]
         return wide.reshape(self.codes.shape)
 
+    def items_of_groups(self, groups: Array) -> Array:
+        """The first columns as float32, with the scale and zero point of block `groups[column]`."""
+        codes = self.codes[:, : len(groups)].astype(np.float32)
+        return (codes - self.zeros[:, groups]) * self.scales[:, groups]
+
 
 def known_items(make: OpBuilder, x: Operand, name: str) -> Array:
     """The items of a constant input; raises OperatorError."""

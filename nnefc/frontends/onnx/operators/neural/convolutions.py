@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operand_checks import of_rank_at_least
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.operators.neural.activation_functions import activation
+from nnefc.frontends.onnx.operators.neural.channels_last import (
+    channels_first,
+    with_channels_last,
+)
 from nnefc.frontends.onnx.operators.neural.window_attributes import (
+    ConvolutionAttributes,
     Pairs,
     WindowAttributes,
-    window_attributes,
 )
 from nnefc.frontends.onnx.registry import MICROSOFT, Floats, Integers, operator
 
@@ -23,15 +26,10 @@ def conv(
     W: Operand,
     B: Operand | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Integers = (),
-    group: int = 1,
-    kernel_shape: Integers = (),
-    pads: Integers = (),
-    strides: Integers = (),
+    attributes: ConvolutionAttributes,
 ) -> Any:
     """X [n, c, ..], W [m, c / group, ..], B [m]."""
-    window = _window("conv", X, W, kernel_shape, strides, dilations, pads, auto_pad)
+    window = attributes.window("conv", X, W)
     return make(
         "conv",
         X,
@@ -40,7 +38,7 @@ def conv(
         padding=window.padding(X.type.dims[2:]),
         stride=window.strides,
         dilation=window.dilations,
-        groups=_groups("conv", group),
+        groups=attributes.group,
     )
 
 
@@ -52,31 +50,54 @@ def fused_conv(
     B: Operand | None = None,
     Z: Operand | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Integers = (),
-    group: int = 1,
-    kernel_shape: Integers = (),
-    pads: Integers = (),
-    strides: Integers = (),
+    attributes: ConvolutionAttributes,
     activation: str = "",
     activation_params: Floats = (),
 ) -> Any:
     """An activation of a convolution, to which Z is added before."""
-    y = conv(
-        make,
-        X,
-        W,
-        B,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    y = conv(make, X, W, B, attributes=attributes)
     if Z is not None:
         y = make("add", y, Z)
     return _activated(make, y, activation, activation_params)
+
+
+@operator("NhwcConv", domain=MICROSOFT)
+def nhwc_conv(
+    make: OpBuilder,
+    X: Operand,
+    W: Operand,
+    B: Operand | None = None,
+    *,
+    attributes: ConvolutionAttributes,
+) -> Any:
+    """`Conv` of X [n, .., c]; W [m, c / group, ..] as there."""
+    return nhwc_fused_conv(make, X, W, B, attributes=attributes)
+
+
+@operator("NhwcFusedConv", domain=MICROSOFT)
+def nhwc_fused_conv(
+    make: OpBuilder,
+    X: Operand,
+    W: Operand,
+    B: Operand | None = None,
+    Z: Operand | None = None,
+    *,
+    attributes: ConvolutionAttributes,
+    activation: str = "",
+    activation_params: Floats = (),
+) -> Any:
+    """`FusedConv` of X [n, .., c] and Z [n, .., m]."""
+    y = fused_conv(
+        make,
+        channels_first(make, X),
+        W,
+        B,
+        None if Z is None else channels_first(make, Z),
+        attributes=attributes,
+        activation=activation,
+        activation_params=activation_params,
+    )
+    return with_channels_last(make, y)
 
 
 def _activated(make: OpBuilder, y: Operand, name: str, parameters: Floats) -> Operand:
@@ -91,17 +112,12 @@ def conv_transpose(
     W: Operand,
     B: Operand | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Integers = (),
-    group: int = 1,
-    kernel_shape: Integers = (),
+    attributes: ConvolutionAttributes,
     output_padding: Integers = (),
     output_shape: Integers = (),
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
     """X [n, c, ..], W [c, m / group, ..], B [m]; `output_shape` has the spatial extents."""
-    window = _window("deconv", X, W, kernel_shape, strides, dilations, pads, auto_pad)
+    window = attributes.window("deconv", X, W)
     spatial = X.type.rank - 2
     extra = output_padding or (0,) * spatial
     extents = output_shape[-spatial:] if len(output_shape) == spatial + 2 else output_shape
@@ -117,7 +133,7 @@ def conv_transpose(
         padding=padding,
         stride=window.strides,
         dilation=window.dilations,
-        groups=_groups("deconv", group),
+        groups=attributes.group,
     )
 
 
@@ -141,31 +157,6 @@ def _transposed_padding(
         before = total // 2 if window.auto_pad == "SAME_UPPER" else total - total // 2
         pairs.append((before, whole - m - before))
     return tuple(pairs)
-
-
-def _window(
-    what: str,
-    x: Operand,
-    kernel: Operand,
-    kernel_shape: Integers,
-    strides: Integers,
-    dilations: Integers,
-    pads: Integers,
-    auto_pad: str,
-) -> WindowAttributes:
-    """The window of a convolution; raises OperatorError."""
-    dims = of_rank_at_least(what, "X", x, 2)
-    extents = of_rank_at_least(what, "W", kernel, 2)[2:]
-    if kernel_shape and kernel_shape != extents:
-        message = f"kernel_shape = {list(kernel_shape)}, but W has shape {list(kernel.type.dims)}"
-        raise OperatorError(f"argument/{what}", message)
-    return window_attributes(what, extents, len(dims) - 2, strides, dilations, pads, auto_pad)
-
-
-def _groups(what: str, group: int) -> int:
-    if group < 1:
-        raise OperatorError(f"argument/{what}", f"group = {group}; it must be at least 1")
-    return group
 
 
 def _bias(make: OpBuilder, bias: Operand | None) -> tuple[Operand, ...]:

@@ -11,30 +11,18 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank_at_least, of_shape, take_room
 from nnefc.frontends.common.operators.pooling import indices_of_taps
 from nnefc.frontends.common.operators.precision import accumulation_type
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.node import Node
+from nnefc.frontends.onnx.operators.neural.channels_last import with_channels_first
 from nnefc.frontends.onnx.operators.neural.window_attributes import (
+    DilatedPoolingAttributes,
     Pairs,
+    PoolingAttributes,
     WindowAttributes,
-    window_attributes,
 )
-from nnefc.frontends.onnx.registry import Integers, operator
+from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.ir import DType
 from nnefc.ops.core.window_arithmetic import resolve
-
-
-def _window(
-    what: str,
-    x: Operand,
-    kernel_shape: Integers,
-    strides: Integers,
-    pads: Integers,
-    auto_pad: str,
-    dilations: Integers = (),
-) -> WindowAttributes:
-    """The window of a pooling; raises OperatorError."""
-    spatial = len(of_rank_at_least(what, "X", x, 3)) - 2
-    return window_attributes(what, kernel_shape, spatial, strides, dilations, pads, auto_pad)
 
 
 def _padding(x: Operand, window: WindowAttributes, *, ceil: bool) -> tuple[Pairs, Pairs]:
@@ -70,12 +58,9 @@ def max_pool_1(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Integers,
-    pads: Integers = (),
-    strides: Integers = (),
+    attributes: PoolingAttributes,
 ) -> Any:
-    window = _window("max_pool", X, kernel_shape, strides, pads, auto_pad)
+    window = attributes.window("max_pool", X)
     return _max_pool(make, X, window)
 
 
@@ -85,13 +70,10 @@ def max_pool_8(
     X: Operand,
     *,
     node: Node,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Integers,
-    pads: Integers = (),
+    attributes: PoolingAttributes,
     storage_order: int = 0,
-    strides: Integers = (),
 ) -> Any:
-    window = _window("max_pool", X, kernel_shape, strides, pads, auto_pad)
+    window = attributes.window("max_pool", X)
     return _max_pool(make, X, window, indices=node.is_wanted(1), by_columns=bool(storage_order))
 
 
@@ -101,18 +83,24 @@ def max_pool(
     X: Operand,
     *,
     node: Node,
-    auto_pad: str = "NOTSET",
-    ceil_mode: bool = False,
-    dilations: Integers = (),
-    kernel_shape: Integers,
-    pads: Integers = (),
+    attributes: DilatedPoolingAttributes,
     storage_order: int = 0,
-    strides: Integers = (),
 ) -> Any:
     """Indices number the items of X; by columns if `storage_order` is 1, in each channel."""
-    window = _window("max_pool", X, kernel_shape, strides, pads, auto_pad, dilations)
-    wanted = node.is_wanted(1)
-    return _max_pool(make, X, window, ceil_mode, indices=wanted, by_columns=bool(storage_order))
+    window = attributes.window("max_pool", X)
+    settings = {"indices": node.is_wanted(1), "by_columns": bool(storage_order)}
+    return _max_pool(make, X, window, attributes.ceil_mode, **settings)
+
+
+@operator("NhwcMaxPool", domain=MICROSOFT)
+def nhwc_max_pool(make: OpBuilder, x: Operand, *, attributes: DilatedPoolingAttributes) -> Any:
+    """`MaxPool` of x [n, .., c]."""
+
+    def compute(first: Operand) -> Operand:
+        window = attributes.window("max_pool", first)
+        return operand(_max_pool(make, first, window, attributes.ceil_mode))
+
+    return with_channels_first(make, compute)(x)
 
 
 def _max_pool(
@@ -168,7 +156,9 @@ def max_unpool(
 
     `output_shape` may extend that tensor behind its last items.
     """
-    window = _window("max_unpool", X, kernel_shape, strides, pads, "NOTSET")
+    window = PoolingAttributes(kernel_shape=kernel_shape, pads=pads, strides=strides).window(
+        "max_unpool", X
+    )
     of_shape("max_unpool", "indices", indices, X.type.dims)
     rows = zip(X.type.dims[2:], window.strides, window.explicit, window.kernel, strict=True)
     extents = [(n - 1) * stride - p - q + size for n, stride, (p, q), size in rows]
@@ -197,12 +187,9 @@ def average_pool_1(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Integers,
-    pads: Integers = (),
-    strides: Integers = (),
+    attributes: PoolingAttributes,
 ) -> Any:
-    window = _window("avg_pool", X, kernel_shape, strides, pads, auto_pad)
+    window = attributes.window("avg_pool", X)
     return _average_pool(make, X, window)
 
 
@@ -211,13 +198,10 @@ def average_pool_7(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
+    attributes: PoolingAttributes,
     count_include_pad: bool = False,
-    kernel_shape: Integers,
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
-    window = _window("avg_pool", X, kernel_shape, strides, pads, auto_pad)
+    window = attributes.window("avg_pool", X)
     return _average_pool(make, X, window, count_include_pad)
 
 
@@ -226,14 +210,11 @@ def average_pool_10(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
+    attributes: PoolingAttributes,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
-    kernel_shape: Integers,
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
-    window = _window("avg_pool", X, kernel_shape, strides, pads, auto_pad)
+    window = attributes.window("avg_pool", X)
     return _average_pool(make, X, window, count_include_pad, ceil_mode)
 
 
@@ -242,16 +223,11 @@ def average_pool(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: bool = False,
+    attributes: DilatedPoolingAttributes,
     count_include_pad: bool = False,
-    dilations: Integers = (),
-    kernel_shape: Integers,
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
-    window = _window("avg_pool", X, kernel_shape, strides, pads, auto_pad, dilations)
-    return _average_pool(make, X, window, count_include_pad, ceil_mode)
+    window = attributes.window("avg_pool", X)
+    return _average_pool(make, X, window, count_include_pad, attributes.ceil_mode)
 
 
 def _average_pool(
@@ -291,8 +267,10 @@ def lp_pool_1(
     pads: Integers = (),
     strides: Integers = (),
 ) -> Any:
-    window = _window("lp_pool", X, kernel_shape, strides, pads, auto_pad)
-    return _lp_pool(make, X, window, p)
+    attributes = PoolingAttributes(
+        auto_pad=auto_pad, kernel_shape=kernel_shape, pads=pads, strides=strides
+    )
+    return _lp_pool(make, X, attributes.window("lp_pool", X), p)
 
 
 @operator("LpPool", since=2, until=17)
@@ -300,13 +278,10 @@ def lp_pool_2(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Integers,
+    attributes: PoolingAttributes,
     p: int = 2,
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
-    window = _window("lp_pool", X, kernel_shape, strides, pads, auto_pad)
+    window = attributes.window("lp_pool", X)
     return _lp_pool(make, X, window, p)
 
 
@@ -315,16 +290,11 @@ def lp_pool(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: bool = False,
-    dilations: Integers = (),
-    kernel_shape: Integers,
+    attributes: DilatedPoolingAttributes,
     p: int = 2,
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
-    window = _window("lp_pool", X, kernel_shape, strides, pads, auto_pad, dilations)
-    return _lp_pool(make, X, window, p, ceil_mode)
+    window = attributes.window("lp_pool", X)
+    return _lp_pool(make, X, window, p, attributes.ceil_mode)
 
 
 def _lp_pool(

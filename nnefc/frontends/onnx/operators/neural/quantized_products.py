@@ -41,24 +41,36 @@ def matmul_n_bits(
 ) -> Any:
     """A [.., K] times the transpose of weights [N, K] in blocks of `block_size` items, plus bias.
 
-    Scales are rounded to 16 bits if `accuracy_level` permits less than float32.
+    Scales are rounded to 16 bits if `accuracy_level` permits less than float32.  g_idx [K]: the
+    block whose scale and zero point each item has.  B without items is a matrix of zeros.
     """
-    if g_idx is not None or weight_prepacked:
-        raise OperatorError("onnx/unsupported", "g_idx and weight_prepacked are not supported")
+    if weight_prepacked:
+        message = f"weight_prepacked = {weight_prepacked}: weights in an order for other devices"
+        raise OperatorError("onnx/unsupported", message)
     if bits not in (2, 4, 8) or block_size < 16 or K < 1 or N < 1:
         message = f"bits = {bits}, block_size = {block_size}, K = {K}, N = {N}"
         raise OperatorError("argument/matmul", message)
     if of_rank_at_least("matmul", "A", A, 1)[-1] != K:
         raise OperatorError("argument/matmul", f"A has shape {list(A.type.dims)}, but K = {K}")
-    codes, sizes = known_items(make, B, "B"), known_items(make, scales, "scales")
-    zeros = None if zero_points is None else known_items(make, zero_points, "zero_points")
-    weights = _weights(codes, sizes, zeros, N, -(-K // block_size), block_size, bits)
-    sources = (codes, sizes) if zeros is None else (codes, sizes, zeros)
     wide = accumulation_type(A.type.dtype)
     x = make.cast(A, wide)
     x = make.reshape(x, (1, K)) if x.type.rank == 1 else x
+    codes, sizes = known_items(make, B, "B"), known_items(make, scales, "scales")
+    if 0 in codes.shape:
+        zero = KnownTensor(np.zeros((1,) * x.type.rank, wide.numpy), wide)
+        y = make.repeated(zero, (*x.type.dims[:-1], N))
+        return _finished(make, y, bias, (*A.type.dims[:-1], N), A.type.dtype)
+    zeros = None if zero_points is None else known_items(make, zero_points, "zero_points")
+    weights = _weights(codes, sizes, zeros, N, -(-K // block_size), block_size, bits)
+    sources = (codes, sizes) if zeros is None else (codes, sizes, zeros)
     columns = weights.codes.shape[1]
-    if weights.fits_blocks(rounded=accuracy_level >= 2):
+    indices = None if g_idx is None else known_items(make, g_idx, "g_idx")
+    groups = None if indices is None else _groups(indices, K, block_size)
+    if indices is not None and groups is not None:
+        sources = (*sources, indices)
+        matrix = derived_variable(make, "float", sources, lambda: weights.items_of_groups(groups))
+        y = _times_transpose(make, x, make.cast(matrix, wide))
+    elif weights.fits_blocks(rounded=accuracy_level >= 2):
         padding = tuple((0, columns - K if i == x.type.rank - 1 else 0) for i in range(x.type.rank))
         x = make("pad", x, padding=padding) if columns > K else x
         y = _block_product(make, x, weights, sources)
@@ -67,9 +79,28 @@ def matmul_n_bits(
             make, "float", sources, lambda: np.ascontiguousarray(weights.items()[:, :K])
         )
         y = _times_transpose(make, x, make.cast(matrix, wide))
+    return _finished(make, y, bias, (*A.type.dims[:-1], N), A.type.dtype)
+
+
+def _finished(
+    make: OpBuilder, y: Operand, bias: Operand | None, shape: tuple[int, ...], dtype: DType
+) -> Operand:
+    """A product plus bias, with the shape and type of the result."""
     if bias is not None:
-        y = make("add", y, make.aligned_right(make.cast(bias, wide), y.type.rank))
-    return make.cast(make.reshape(y, (*A.type.dims[:-1], N)), A.type.dtype)
+        y = make("add", y, make.aligned_right(make.cast(bias, y.type.dtype), y.type.rank))
+    return make.cast(make.reshape(y, shape), dtype)
+
+
+def _groups(indices: Array, columns: int, block: int) -> Array | None:
+    """The block of each column; None if blocks follow each other.  Raises OperatorError."""
+    groups, blocks = indices.reshape(-1)[:columns], -(-columns // block)
+    if len(groups) != columns or groups.min() < 0 or groups.max() >= blocks:
+        message = f"g_idx has {indices.size} numbers"
+        if groups.size:
+            message += f" from {groups.min()} to {groups.max()}"
+        hint = f"K = {columns} numbers of {blocks} blocks are expected"
+        raise OperatorError("argument/matmul", message, hint)
+    return None if np.array_equal(groups, np.arange(columns) // block) else groups
 
 
 def _weights(

@@ -1,11 +1,13 @@
-"""The attributes of operators on sliding windows as those of the graph's operations."""
+"""The attributes of operators on sliding windows, and those of the graph's operations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnefc.frontends.common.values import OperatorError
+from nnefc.frontends.common.operand_checks import of_rank_at_least
+from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.onnx.registry import AttributeRecord, Integers
 from nnefc.ops.core.window_arithmetic import automatic_padding, dilated_size
 
 Pairs = tuple[tuple[int, int], ...]
@@ -98,3 +100,63 @@ def window_attributes(
         given or (0,) * (2 * spatial),
         auto_pad,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionAttributes(AttributeRecord):
+    """The attributes of convolutions, of codes and transposed ones too, in all versions."""
+
+    auto_pad: str = "NOTSET"
+    dilations: Integers = ()
+    group: int = 1
+    kernel_shape: Integers = ()
+    pads: Integers = ()
+    strides: Integers = ()
+
+    def window(self, what: str, x: Operand, kernel: Operand) -> WindowAttributes:
+        """The window over x [n, c, ..] with weights of rank 2 or more; raises OperatorError."""
+        dims = of_rank_at_least(what, "X", x, 2)
+        extents = of_rank_at_least(what, "W", kernel, 2)[2:]
+        if self.kernel_shape and self.kernel_shape != extents:
+            given, shape = list(self.kernel_shape), list(kernel.type.dims)
+            message = f"kernel_shape = {given}, but W has shape {shape}"
+            raise OperatorError(f"argument/{what}", message)
+        if self.group < 1:
+            raise OperatorError(f"argument/{what}", f"group = {self.group}; it must be at least 1")
+        spatial = len(dims) - 2
+        return window_attributes(
+            what, extents, spatial, self.strides, self.dilations, self.pads, self.auto_pad
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolingAttributes(AttributeRecord):
+    """The attributes of pooling in its first versions."""
+
+    auto_pad: str = "NOTSET"
+    kernel_shape: Integers
+    pads: Integers = ()
+    strides: Integers = ()
+
+    def window(self, what: str, x: Operand) -> WindowAttributes:
+        """The window over the spatial dimensions of x [n, c, ..]; raises OperatorError."""
+        return _pooling_window(self, what, x, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DilatedPoolingAttributes(PoolingAttributes):
+    """The attributes of pooling since windows may have gaps."""
+
+    ceil_mode: bool = False
+    dilations: Integers = ()
+
+    def window(self, what: str, x: Operand) -> WindowAttributes:
+        return _pooling_window(self, what, x, self.dilations)
+
+
+def _pooling_window(
+    given: PoolingAttributes, what: str, x: Operand, dilations: Integers
+) -> WindowAttributes:
+    spatial = len(of_rank_at_least(what, "X", x, 3)) - 2
+    lists = given.strides, dilations, given.pads
+    return window_attributes(what, given.kernel_shape, spatial, *lists, given.auto_pad)

@@ -12,7 +12,9 @@ from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.broadcasting import binary
 from nnefc.frontends.onnx.operators.elementwise.logic import where
+from nnefc.frontends.onnx.operators.neural.channels_last import with_channels_first
 from nnefc.frontends.onnx.operators.neural.pooling import average_pool_10, global_average_pool
+from nnefc.frontends.onnx.operators.neural.window_attributes import PoolingAttributes
 from nnefc.frontends.onnx.operators.reductions import without_axes
 from nnefc.frontends.onnx.operators.softmax import softmax_along
 from nnefc.frontends.onnx.quantization import codes_like, dequantized
@@ -149,28 +151,22 @@ def qlinear_average_pool(
     y_scale: Operand,
     y_zero_point: Operand | None = None,
     *,
-    auto_pad: str = "NOTSET",
+    attributes: PoolingAttributes,
     ceil_mode: bool = False,
     channels_last: bool = False,
     count_include_pad: bool = False,
-    kernel_shape: Integers,
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
     def compute(x: Operand) -> Operand:
         return average_pool_10(
             make,
             x,
-            auto_pad=auto_pad,
+            attributes=attributes,
             ceil_mode=ceil_mode,
             count_include_pad=count_include_pad,
-            kernel_shape=kernel_shape,
-            pads=pads,
-            strides=strides,
         )
 
     zeros = x_zero_point, y_zero_point
-    pooled = _with_channels_first(make, compute, channels_last)
+    pooled = with_channels_first(make, compute) if channels_last else compute
     return _of_real(make, pooled, X, (x_scale, y_scale), zeros)
 
 
@@ -189,23 +185,8 @@ def qlinear_global_average_pool(
         return global_average_pool(make, x)
 
     zeros = x_zero_point, y_zero_point
-    pooled = _with_channels_first(make, compute, channels_last)
+    pooled = with_channels_first(make, compute) if channels_last else compute
     return _of_real(make, pooled, X, (x_scale, y_scale), zeros)
-
-
-def _with_channels_first(
-    make: OpBuilder, compute: Callable[[Operand], Operand], channels_last: bool
-) -> Callable[[Operand], Operand]:
-    """A function of tensors [n, c, ..] for tensors [n, .., c] if `channels_last`."""
-    if not channels_last:
-        return compute
-
-    def function(x: Operand) -> Operand:
-        rank = x.type.rank
-        y = compute(make.transpose(x, (0, rank - 1, *range(1, rank - 1))))
-        return make.transpose(y, (0, *range(2, rank), 1))
-
-    return function
 
 
 # -- several tensors

@@ -9,11 +9,16 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank_at_least
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.onnx.broadcasting import aligned
+from nnefc.frontends.onnx.operators.neural.channels_last import (
+    channels_first,
+    with_channels_last,
+)
 from nnefc.frontends.onnx.operators.neural.convolutions import conv
 from nnefc.frontends.onnx.operators.neural.products import product
+from nnefc.frontends.onnx.operators.neural.window_attributes import ConvolutionAttributes
 from nnefc.frontends.onnx.operators.quantized.conversions import dynamically_quantized
 from nnefc.frontends.onnx.quantization import codes_like, shifted, sum_type, weight_type
-from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
+from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType
 
 
@@ -170,29 +175,14 @@ def conv_integer(
     x_zero_point: Operand | None = None,
     w_zero_point: Operand | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Integers = (),
-    group: int = 1,
-    kernel_shape: Integers = (),
-    pads: Integers = (),
-    strides: Integers = (),
+    attributes: ConvolutionAttributes,
 ) -> Any:
     """The convolution of codes less zero points, in int32; padding is the zero point."""
     dims = of_rank_at_least("conv", "w", w, 2)
     a = shifted(make, x, None if x_zero_point is None else make.reshape(x_zero_point, ()))
     b = shifted(make, w, None if w_zero_point is None else _of_channels(make, w_zero_point, w))
     dtype = weight_type(make, a, b, math.prod(dims[1:]))
-    sums = conv(
-        make,
-        a.real(make, dtype),
-        b.real(make, dtype),
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    sums = conv(make, a.real(make, dtype), b.real(make, dtype), attributes=attributes)
     return make.cast(sums, DType.INT32)
 
 
@@ -216,27 +206,10 @@ def qlinear_conv(
     y_zero_point: Operand,
     B: Operand | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Integers = (),
-    group: int = 1,
-    kernel_shape: Integers = (),
-    pads: Integers = (),
-    strides: Integers = (),
+    attributes: ConvolutionAttributes,
 ) -> Any:
     """The convolution of codes; B is in units of x_scale w_scale."""
-    sums = conv_integer(
-        make,
-        x,
-        w,
-        x_zero_point,
-        w_zero_point,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    sums = conv_integer(make, x, w, x_zero_point, w_zero_point, attributes=attributes)
     spatial = (1,) * (x.type.rank - 2)
     if B is not None:
         sums = make("add", sums, make.reshape(B, (1, B.type.volume, *spatial)))
@@ -260,20 +233,13 @@ def microsoft_qlinear_conv(
     y_zero_point: Operand,
     B: Operand | None = None,
     *,
-    auto_pad: str = "NOTSET",
+    attributes: ConvolutionAttributes,
     channels_last: bool = False,
-    dilations: Integers = (),
-    group: int = 1,
-    kernel_shape: Integers = (),
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
     """`QLinearConv`, with the channels of x and of the result behind if `channels_last`."""
-    rank = x.type.rank
-    first = make.transpose(x, (0, rank - 1, *range(1, rank - 1))) if channels_last else x
     y = qlinear_conv(
         make,
-        first,
+        channels_first(make, x) if channels_last else x,
         x_scale,
         x_zero_point,
         w,
@@ -282,11 +248,6 @@ def microsoft_qlinear_conv(
         y_scale,
         y_zero_point,
         B,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        attributes=attributes,
     )
-    return make.transpose(y, (0, *range(2, rank), 1)) if channels_last else y
+    return with_channels_last(make, y) if channels_last else y
