@@ -29,13 +29,20 @@ def test_table_and_json(cli: Cli, tmp_path: Path) -> None:
     assert cli("run", tmp_path / "net.nnef.tgz", "--random-inputs", 1).status == 0
 
 
-def test_open_symbols_are_named(cli: Cli, tmp_path: Path) -> None:
+def test_open_symbols_stay_in_the_dialect_of_tract(cli: Cli, tmp_path: Path) -> None:
     path = save(passing("batch"), tmp_path / "net.onnx")
-    shown = cli("convert", path, "-o", tmp_path / "net")
+    shown = cli("convert", path, "-o", tmp_path / "net", "--check", "--check-symbol", "batch=3")
+    assert shown.status == 0, shown.err
+    assert "NNEF in the dialect of tract" in shown.out
+    assert "symbols: batch" in shown.out
+    assert "x (float32[batch,3])" in shown.out
+    shown = cli("convert", path, "-o", tmp_path / "other", "--to", "nnef")
     assert shown.status == 1
     assert "batch" in shown.err
     assert "--symbol" in shown.err
-    assert not (tmp_path / "net").exists()
+    assert not (tmp_path / "other").exists()
+    shown = cli("convert", path, "-o", tmp_path / "other.onnx", "--to", "tract")
+    assert "[input/option]" in shown.err
 
 
 @pytest.mark.parametrize("name", ["net.zip", "net.nnefc", "-"])
@@ -52,7 +59,7 @@ def test_a_failure_leaves_existing_files(cli: Cli, tmp_path: Path) -> None:
     path = save(model(nodes, [tensor("x", [3])], [tensor("z", [3])]), tmp_path / "net.onnx")
     output = tmp_path / "net.nnef.tgz"
     output.write_bytes(b"before")
-    shown = cli("convert", path, "-o", output)
+    shown = cli("convert", path, "-o", output, "--to", "nnef")
     assert shown.status == 1
     assert "'erf' cannot be written in NNEF (2 times) [flatten/operation]" in shown.err
     assert output.read_bytes() == b"before"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.cli.support.import_and_compile import compile_graph, load
+from nnefc.cli.support.import_and_compile import compile_graph, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from nnefc.cli.compare.deviation import Deviation
     from nnefc.emit.convert.converted import Converted
+    from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
 
@@ -64,33 +65,70 @@ class Check:
 
 
 def check_conversion(
-    graph: Graph, converted: Converted, path: Path, seed: int, threads: int | None
+    model: Graph | GraphSource,
+    shapes: Shapes,
+    converted: Converted,
+    path: Path,
+    seed: int,
+    threads: int | None,
 ) -> Check:
-    """Compile a graph and the file at `path`, and compare their results for random inputs."""
+    """Compile a model and the file at `path`, and compare their results for random inputs.
+
+    Extents that are symbols have sample values.
+    """
+    from nnefc.frontends.common.graph_source import sample_graph
+    from nnefc.ir import Graph
+    from nnefc.support.errors import Diagnostics
+
+    graph = model
+    if not isinstance(graph, Graph):
+        graph = sample_graph(cast("GraphSource", model), shapes, Diagnostics()).graph
+    other = read(path, _config_for(graph), sources=True)
+    if not isinstance(other, Graph):
+        types = [value.type.dims for value in graph.inputs]
+        names = [end.written for end in converted.inputs]
+        other = other.graph(dict(zip(names, types, strict=True)))
+    return _check_graphs(graph, other, converted, seed, threads)
+
+
+def _check_graphs(
+    graph: Graph, other: Graph, converted: Converted, seed: int, threads: int | None
+) -> Check:
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.memory.caller_arrays import random_array
     from nnefc.runtime.memory.random_inputs import with_valid_indices
+    from nnefc.support.errors import NnefError
 
     config = CompileConfig.of(threads)
-    other = load(path, _config_for(graph))
     models = [compile_graph(each, config) for each in (graph, other)]
     arrays = {v.name: random_array(v.type, seed, v.name) for v in graph.inputs}
 
     def both(given: Mapping[str, Array]) -> list[list[Array]]:
-        cast = [
+        converted_inputs = [
             (given[ours.name].astype(theirs.type.dtype.numpy), theirs.name)
             for ours, theirs in zip(graph.inputs, other.inputs, strict=True)
         ]
         ours = models[0].run(given)
-        theirs = models[1].run({name: array for array, name in cast})
-        return [
-            [ours[end.name] for end in converted.results],
-            [theirs[name] for name in other.output_names],
-        ]
+        theirs = models[1].run({name: array for array, name in converted_inputs})
+        return [_cut(graph, ours), _cut(other, theirs)]
 
-    expected, found = with_valid_indices(both, arrays, list(arrays))
+    try:
+        expected, found = with_valid_indices(both, arrays, list(arrays))
+    except NnefError as error:
+        hint = "--check-symbol gives symbols other values than those that --check chose"
+        raise NnefError([each._replace(hint=each.hint or hint) for each in error.errors]) from None
     names = [end.name for end in converted.results]
     return Check([compare(*each) for each in zip(names, found, expected, strict=True)])
+
+
+def _cut(graph: Graph, results: Mapping[str, Array]) -> list[Array]:
+    """The results without those that count items, and cut to the counted items."""
+    arrays = [results[name] for name in graph.output_names]
+    for count in graph.counts:
+        items = slice(int(arrays[count.output]))
+        arrays[count.of] = arrays[count.of][(slice(None),) * count.axis + (items,)]
+    counts = {count.output for count in graph.counts}
+    return [array for i, array in enumerate(arrays) if i not in counts]
 
 
 def _config_for(graph: Graph) -> ImportConfig:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
 from nnefc.cli.convert.check import check_conversion
 from nnefc.cli.convert.report import conversion_facts, print_check, print_conversion
-from nnefc.cli.support.import_and_compile import load
+from nnefc.cli.support.import_and_compile import load, read
 from nnefc.cli.support.option_groups import DocumentOptions
-from nnefc.cli.support.options import Json, Model, RandomInputs, Threads, usage
+from nnefc.cli.support.options import Json, Model, RandomInputs, Threads, parse_import, usage
 from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
     from nnefc.emit.convert.nnef_model import NnefModel
     from nnefc.emit.convert.onnx_model import OnnxModel
+    from nnefc.emit.convert.tract_model import To as Language
+    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
+    from nnefc.options.import_config import ImportConfig
 
 ARCHIVES: Final = (".tgz", ".tar.gz", ".tar")
 """Suffixes of archives that hold documents."""
 ONNX: Final = ".onnx"
+FORMATS: Final = ("auto", "nnef", "tract")
+"""Languages of documents."""
 
 Output = Annotated[
     Path,
@@ -50,10 +55,33 @@ Tolerance = Annotated[
 ]
 
 
+CheckSymbols = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check-symbol",
+        metavar="NAME=VALUE",
+        help="The value of a symbol for --check, where the document keeps it; by default --check "
+        "chooses values.",
+    ),
+]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="auto|nnef|tract",
+        help="The language of the document: NNEF 1.0.2, or the dialect of sonos/tract; auto: the "
+        "dialect where NNEF 1.0.2 cannot say what the model computes.",
+        autocompletion=lambda: ["auto", "nnef", "tract"],
+    ),
+]
+
+
 def convert(
     model: Model,
     output: Output,
+    to: To = "auto",
     check: Check = False,
+    check_symbol: CheckSymbols = None,
     tolerance: Tolerance = 0.0,
     random_inputs: RandomInputs = 0,
     threads: Threads = None,
@@ -63,12 +91,11 @@ def convert(
 ) -> None:
     """Write a model as an NNEF document or an ONNX file.
 
-    The document is in NNEF 1.0.2 where that has the operations of the model; the command tells
-    which operations are of later versions. Operations that the document cannot say are errors, all
-    of them at once, and nothing is written. An existing file is replaced when the new one is whole.
+    The document is in NNEF 1.0.2 where that can say what the model computes, otherwise in the
+    dialect of sonos/tract; the command tells which, and why. What no document can say is an error,
+    all at once, and nothing is written. An existing file is replaced when the new one is whole.
 
-    Shapes are fixed: --symbol and --shape give the extents that are symbols. Names of inputs and
-    results stay, except those that are no identifiers.
+    Extents that are symbols stay symbols in the dialect; --symbol and --shape give them values.
 
     Examples:
 
@@ -76,17 +103,26 @@ def convert(
 
         nnefc convert net.onnx -o net.nnef.tgz --symbol batch=1 --check
 
+        nnefc convert decoder.onnx -o decoder.nnef.tgz --check --check-symbol past=8
+
         nnefc convert net.nnef.tgz -o net.onnx
     """
     if not tolerance >= 0:
         raise usage(f"--tolerance {tolerance:g}: must be at least 0")
     check_target(output)
-    graph = load(model, document.config_of(model))
-    written = _write(graph, output)
+    check_format(to, output)
+    config = document.config_of(model)
+    source, written = _converted(model, config, output, to)
+    with progress("writing", late=True) as advance:
+        written.write(output, advance)
     facts = conversion_facts(written.converted, output)
     checked = None
     if check:
-        checked = check_conversion(graph, written.converted, output, random_inputs or 0, threads)
+        if check_symbol:
+            source = read(model, _with_symbols(config, check_symbol), quiet=True, sources=True)
+        checked = check_conversion(
+            source, config.shapes, written.converted, output, random_inputs or 0, threads
+        )
         facts["check"] = {"tolerance": tolerance, **checked.facts(tolerance)}
     if json:
         print_json(facts)
@@ -96,6 +132,11 @@ def convert(
             print_check(checked, tolerance)
     if checked is not None and not checked.agrees(tolerance):
         raise typer.Exit(1)
+
+
+def _with_symbols(config: ImportConfig, symbols: list[str]) -> ImportConfig:
+    """How a model is read whose symbols have further values."""
+    return config._replace(symbols={**config.symbols, **parse_import(symbols=symbols).symbols})
 
 
 def check_target(output: Path) -> None:
@@ -110,19 +151,30 @@ def check_target(output: Path) -> None:
         )
 
 
-def _write(graph: Graph, output: Path) -> NnefModel | OnnxModel:
-    """Convert a graph and write the result."""
+def check_format(to: str, output: Path) -> None:
+    """Raise NnefError for a `--to` that is no language of documents, or does not fit the output."""
+    if to not in FORMATS:
+        raise usage(f"--to {to}: expected one of {', '.join(FORMATS)}")
+    if to != "auto" and output.name.lower().endswith(ONNX):
+        raise usage(f"--to {to}: {output} is an ONNX file", "leave out --to")
+
+
+def _converted(
+    model: str, config: ImportConfig, output: Path, to: str
+) -> tuple[Graph | GraphSource, NnefModel | OnnxModel]:
+    """The model, and what is to be written."""
     if output.name.lower().endswith(ONNX):
         from nnefc.frontends.onnx.package import require_onnx
 
         require_onnx(str(output))
         from nnefc.emit.convert.onnx_model import onnx_model
 
-        model = onnx_model(graph)
-    else:
-        from nnefc.emit.convert.nnef_model import nnef_model
+        graph = load(model, config)
+        return graph, onnx_model(graph)
+    from nnefc.emit.convert.tract_model import document_of
 
-        model = nnef_model(graph)
-    with progress("writing", late=True) as advance:
-        model.write(output, advance)
-    return model
+    if to == "nnef":
+        source = load(model, config, "NNEF 1.0.2 has no symbols")
+    else:
+        source = read(model, config, sources=True)
+    return source, document_of(source, config.shapes, cast("Language", to))

@@ -26,6 +26,7 @@ def conversion_facts(converted: Converted, path: Path) -> dict[str, Any]:
         "weight_bytes": converted.weight_bytes,
         "operations": dict(converted.operations),
         "beyond_1.0.2": dict(converted.beyond),
+        "because": list(converted.because),
         "inputs": [_end(end) for end in converted.inputs],
         "results": [_end(end) for end in converted.results],
         "renamed": converted.renamed,
@@ -40,12 +41,8 @@ def _files(path: Path) -> Sequence[Path]:
 
 def _end(end: End) -> dict[str, Any]:
     type_ = end.type
-    shape = list(map(str, type_.dims)) if _is_symbolic(end) else list(type_.dims)
+    shape = list(end.extents or type_.dims)
     return {"name": end.name, "written": end.written, "shape": shape, "dtype": str(type_.dtype)}
-
-
-def _is_symbolic(end: End) -> bool:
-    return not all(type(extent) is int for extent in end.type.dims)
 
 
 def print_conversion(facts: Mapping[str, Any]) -> None:
@@ -53,6 +50,8 @@ def print_conversion(facts: Mapping[str, Any]) -> None:
     out = console()
     view = table("", facts["output"], fold=[facts["output"]])
     view.add_row("format", _format(facts))
+    for reason in facts["because"]:
+        view.add_row("because", reason)
     total = sum(facts["operations"].values())
     view.add_row("operations", f"{total:,}: {_listed(facts['operations'])}")
     view.add_row("size", f"{size(facts['bytes'])}, weights {size(facts['weight_bytes'])}")

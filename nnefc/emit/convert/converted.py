@@ -15,6 +15,8 @@ class End(NamedTuple):
     name: str
     written: str
     type: TensorType
+    extents: Sequence[str] = ()
+    """The extents as the document writes them, if some depend on symbols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Converted:
     weight_bytes: int
     beyond: Mapping[str, int] = field(default_factory=dict[str, int])
     """Operations and attributes that NNEF 1.0.2 lacks, with their number."""
+    because: Sequence[str] = ()
+    """The reasons why the document is in tract's dialect."""
 
     @property
     def renamed(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.emit.convert.converted import Converted, ends_of
@@ -16,6 +16,7 @@ from nnefc.emit.convert.standard_operations import (
 )
 from nnefc.formats.container_writer import write_container
 from nnefc.formats.files import FilePath, require_unchanged
+from nnefc.formats.tensor_writer import Encoding
 from nnefc.frontends.nnef.flatten import flattened
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostic, NnefError
@@ -37,6 +38,8 @@ class NnefModel:
     converted: Converted
     text: str
     tensors: Mapping[str, Array]
+    encodings: Mapping[str, Encoding] = field(default_factory=dict[str, Encoding])
+    """How tensors are stored, where that does not follow from their arrays."""
 
     def write(self, path: FilePath, progress: Progress | None = None) -> None:
         """Write a container, whole or not at all; a file that exists is replaced.
@@ -45,7 +48,12 @@ class NnefModel:
         """
         require_unchanged(self.tensors.values())
         write_container(
-            path, graph_text=self.text, tensors=self.tensors, overwrite=True, progress=progress
+            path,
+            graph_text=self.text,
+            tensors=self.tensors,
+            encodings=self.encodings,
+            overwrite=True,
+            progress=progress,
         )
 
 
@@ -99,7 +107,7 @@ def require_fixed_results(graph: Graph) -> None:
         Diagnostic(
             "flatten/count",
             f"axis {count.axis} of result '{graph.output_names[count.of]}' has an extent that only"
-            " a run tells, which no document can say",
+            " a run tells",
         )
         for count in graph.counts
     ]

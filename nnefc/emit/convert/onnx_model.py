@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.converted import Converted, ends_of
 from nnefc.emit.convert.nnef_model import operation_counts, require_fixed_results
 from nnefc.emit.convert.onnx_operations import HANDLERS
@@ -12,8 +13,7 @@ from nnefc.emit.convert.onnx_writer import OnnxWriter, is_stored
 from nnefc.emit.convert.standard_operations import without_dead_code
 from nnefc.formats.atomic import replace_file
 from nnefc.formats.files import FilePath
-from nnefc.ir import Graph, Op
-from nnefc.ops.core.window_arithmetic import convolution_window, pooling_window
+from nnefc.ir import Graph
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.errors import NnefError, Place
 from nnefc.support.progress import Progress
@@ -72,25 +72,3 @@ def require_no_updates(graph: Graph) -> None:
     if graph.updated_labels or graph.states:
         message = "the model updates variables from call to call, which ONNX cannot say"
         raise NnefError.of("onnx/unsupported", message)
-
-
-def complete_windows(graph: Graph) -> None:
-    """Set the paddings, strides and dilations that a document leaves to be deduced."""
-    for op in graph.ops:
-        _complete(op)
-
-
-def _complete(op: Op) -> None:
-    """Set the paddings, strides and dilations that the document leaves to be deduced."""
-    attributes = op.attributes
-    if op.name in ("conv", "deconv"):
-        shape, kernel = op.inputs[0].type.dims, op.inputs[1].type.dims
-        window = convolution_window(shape, kernel, attributes, reverse=op.name == "deconv")
-        if op.name == "deconv":
-            attributes["output_shape"] = op.output.type.dims
-    elif "pool" in op.name:
-        window = pooling_window(op.inputs[0].type.dims, attributes)
-    else:
-        return
-    for name in ("padding", "stride", "dilation"):
-        attributes[name] = tuple(getattr(window, name))

@@ -11,6 +11,7 @@ import pytest
 
 import nnefc
 from nnefc.emit.convert.nnef_model import nnef_model
+from nnefc.emit.convert.tract_model import document_of
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.options.import_config import ImportConfig
@@ -32,33 +33,74 @@ STANDARD = {
 """Networks that standard NNEF can say, with the format that the conversion names."""
 
 
-def case(folder: Path) -> tuple[Graph, list[Array], list[Array], dict[str, float]]:
-    """(graph, inputs, results of onnxruntime, tolerance)"""
+IN_DIALECT = {
+    "bert_ort_fused_ts": ["batch", "sequence"],
+    "cnn_qdq_s8s8": [],
+    "dlrm_embedding_bag": [],
+    "dlrm_embedding_bag_ts": [],
+    "gru_ts": ["length", "batch"],
+    "llama_opset23": ["batch", "sequence", "total", "past"],
+    "mamba_scan": ["batch", "length"],
+    "moe_einsum": ["batch", "length"],
+    "resnet_fp16": [],
+    "ssd_nms": [],
+    "swin": [],
+    "unet_dynamic_hw": ["N", "H", "W"],
+}
+"""Networks in tract's dialect, with the symbols of their documents."""
+
+
+def source_and_case(
+    folder: Path,
+) -> tuple[Any, dict[str, Array], list[Array], dict[str, float]]:
+    """(source, inputs, results of onnxruntime, tolerance)"""
     with np.load(folder / "io.npz") as stored:
         ends = [
             [stored[f"{end}{i}"] for i in range(sum(n.startswith(end) for n in stored.files))]
             for end in ("in", "out")
         ]
     source: Any = read_model(folder / "model.onnx", ImportConfig(), dynamic=True, sources=True)
-    graph = source.graph({n: x.shape for n, x in zip(source.inputs, ends[0], strict=True)})
     tolerance = json.loads((folder / "case.json").read_text())["tolerance"]
-    return graph, ends[0], ends[1], tolerance
+    return source, dict(zip(source.inputs, ends[0], strict=True)), ends[1], tolerance
 
 
 @pytest.mark.parametrize(
     "folder", [f for f in onnx_cases() if f.name in STANDARD], ids=lambda folder: folder.name
 )
 def test_standard_documents(folder: Path, tmp_path: Path) -> None:
-    graph, inputs, expected, tolerance = case(folder)
+    source, inputs, expected, tolerance = source_and_case(folder)
+    graph: Graph = source.graph({name: x.shape for name, x in inputs.items()})
     result = nnef_model(graph)
     assert result.converted.dialect == STANDARD[folder.name]
     path = tmp_path / "net.nnef.tar"
     result.write(path)
     if result.converted.dialect == "NNEF 1.0.2":
         nnefc.import_model(path, strict=True)
-    original = nnefc.compile(graph).run(dict(zip((v.name for v in graph.inputs), inputs)))
+    original = nnefc.compile(graph).run(inputs)
     other = nnefc.compile(nnefc.import_model(path, integer="int64"))
-    found = other.run({i.name: x for i, x in zip(other.inputs, inputs, strict=True)})
+    found = other.run({i.name: x for i, x in zip(other.inputs, inputs.values(), strict=True)})
     for end, want in zip(result.converted.results, expected, strict=True):
         assert found[end.written].tobytes() == original[end.name].tobytes()
         assert_equal(found[end.written], want, **tolerance)
+
+
+@pytest.mark.parametrize(
+    "folder", [f for f in onnx_cases() if f.name in IN_DIALECT], ids=lambda folder: folder.name
+)
+def test_documents_in_the_dialect_of_tract(folder: Path, tmp_path: Path) -> None:
+    source, inputs, expected, tolerance = source_and_case(folder)
+    result = document_of(source, {})
+    symbols = [line.split()[2][:-1] for line in result.text.splitlines() if "tract_symbol" in line]
+    assert symbols == IN_DIALECT[folder.name]
+    result.write(tmp_path / "net.tar")
+    found = nnefc.compile(tmp_path / "net.tar").run(inputs)
+    for end, want in zip(result.converted.results, expected, strict=True):
+        assert end.name == end.written
+        assert_equal(found[end.written], want, **tolerance)
+    # with fixed extents both are planned in the same way
+    shapes = {name: x.shape for name, x in inputs.items()}
+    other: Any = read_model(tmp_path / "net.tar", ImportConfig(), sources=True)
+    first, second = (nnefc.compile(each.graph(shapes)).run(inputs) for each in (source, other))
+    for end in result.converted.results:
+        items = len(found[end.written])  # of counted results the rest is not defined
+        assert first[end.name][:items].tobytes() == second[end.written][:items].tobytes()

@@ -1,0 +1,1 @@
+"""Documents in the dialect of tract, from graphs."""

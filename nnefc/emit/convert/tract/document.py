@@ -1,0 +1,127 @@
+"""Convert a graph to a document in tract's dialect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nnefc.emit.convert.complete_windows import complete_windows
+from nnefc.emit.convert.standard_operations import without_dead_code
+from nnefc.emit.convert.tract.extents import Extents
+from nnefc.emit.convert.tract.operations import HANDLERS
+from nnefc.emit.convert.tract.scan import hoist_constants
+from nnefc.emit.convert.tract.writer import (
+    TractWriter,
+    Unsupported,
+    external,
+    quoted,
+)
+from nnefc.ir import Graph
+from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
+from nnefc.support.errors import NnefError
+
+
+@dataclass(frozen=True, slots=True)
+class TractDocument:
+    """A document in tract's dialect, the data of its variables, and what its graph computes."""
+
+    graph: Graph
+    text: str
+    tensors: dict[str, Any]
+    inputs: list[str]
+    results: list[str]
+
+
+def tract_document(graph: Graph, extents: Extents | None = None) -> TractDocument:
+    """The document of a graph, whose extents may depend on symbols.
+
+    Results whose extents only a run tells are cut to their items in the document.  Raises NnefError
+    `flatten/...` with everything that cannot be said.
+    """
+    require_no_states(graph)
+    copy = without_dead_code(graph)
+    ExpandCompounds(only=lambda op: op.name not in HANDLERS).run(copy)
+    complete_windows(copy)
+    hoist_constants(copy)
+    writer = TractWriter(copy, extents or Extents(), HANDLERS)
+    inputs = _inputs(writer, copy)
+    writer.body(copy)
+    results = _results(writer, copy)
+    writer.require_all()
+    return TractDocument(
+        copy, _text(writer, copy, inputs, results), writer.tensors, inputs, results
+    )
+
+
+def require_no_states(graph: Graph) -> None:
+    """Raise NnefError `flatten/state` for states and for variables that the graph updates."""
+    names = [*(state.name for state in graph.states), *graph.updated_labels]
+    if names:
+        listed = ", ".join(f"'{name}'" for name in names)
+        raise NnefError.of("flatten/state", f"states are not written: {listed}")
+
+
+def _inputs(writer: TractWriter, graph: Graph) -> list[str]:
+    scope = writer.scope
+    for value in graph.inputs:
+        scope.names[value] = scope.fresh(value.name)
+    cut = {count.of for count in graph.counts}
+    counts = {count.output for count in graph.counts}
+    for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs)):
+        if i in cut:
+            scope.taken.add(name)  # the name is that of the items that count
+        elif i not in counts and value not in scope.names:
+            scope.names[value] = scope.fresh(name)
+    for value in graph.inputs:
+        try:
+            writer.define([value], external(writer, value.type))
+        except Unsupported as reason:
+            writer.refused[str(reason)] += 1
+    return [scope.names[value] for value in graph.inputs]
+
+
+def _results(writer: TractWriter, graph: Graph) -> list[str]:
+    """The names of the results; repeated ones and inputs are copied, counted ones are cut."""
+    names: list[str] = []
+    counts = {count.output for count in graph.counts}
+    for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
+        if i in counts:
+            continue
+        text = writer.operand(value)
+        cuts = [count for count in graph.counts if count.of == i]
+        for count in cuts:
+            text = _cut(writer, text, value.type.dims[count.axis], count.axis, graph, count.output)
+        written = writer.scope.names[value]
+        if cuts:
+            writer.scope.taken.discard(name)
+        if cuts or written in names or (value.op is None and written != name):
+            written = writer.scope.fresh(name)
+            writer.scope.lines.append(f"{quoted(written)} = copy({text});")
+        names.append(written)
+    return names
+
+
+def _cut(writer: TractWriter, text: str, extent: Any, axis: int, graph: Graph, count: int) -> str:
+    """The first items of a tensor along an axis, as many as output `count` tells.
+
+    They are gathered at the positions of flags, whose number only a run tells.
+    """
+    number = writer.operand(graph.outputs[count])
+    flags = f"lt(tract_core_range(0, {writer.extent(extent)}, 1), {number})"
+    writer.registries.add("tract_onnx")
+    where = writer.assign(f"squeeze(tract_onnx_non_zero({flags}), axes = [0])", "valid")
+    return f"tract_core_gather({text}, {where}, axis = {axis})"
+
+
+def _text(writer: TractWriter, graph: Graph, inputs: list[str], results: list[str]) -> str:
+    lines = ["version 1.0;", ""]
+    lines += [f"extension tract_registry {name};" for name in sorted(writer.registries)]
+    if writer.extents.symbols:
+        lines += [f"extension tract_symbol {name};" for name in writer.extents.symbols]
+    lines += ["", *writer.fragments]
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in graph.name)
+    name = name if name[:1].isalpha() or name[:1] == "_" else f"graph_{name}"
+    ends = [", ".join(map(quoted, names)) for names in (inputs, results)]
+    lines += [f"graph {name}( {ends[0]} ) -> ( {ends[1]} )", "{"]
+    lines += [f"    {line}" for line in writer.scope.lines]
+    return "\n".join([*lines, "}", ""])

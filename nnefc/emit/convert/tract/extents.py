@@ -1,0 +1,161 @@
+"""Extents of graphs as expressions of symbols in documents of tract's dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final
+
+from nnefc.frontends.common.graph_source import (
+    MAX_SAMPLES,
+    GraphSource,
+    SampleGraph,
+    Shapes,
+    sample_graph,
+)
+from nnefc.frontends.common.symbolic_graph import MAX_TRACES, TYPICAL
+from nnefc.ir import Graph
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.symbolic.expressions import expressions
+from nnefc.symbolic.integers import SymInt, Trace
+from nnefc.symbolic.sym_int_base import Untraceable
+
+MAX_COMPARED: Final = 4
+"""Sample values of symbols for which a graph must be the same."""
+_OTHER = re.compile(r"[^A-Za-z0-9_]")
+_CALL = re.compile(r"\b(?:min|max|ceil|floor|round|abs)\(|%")
+"""What expressions of the dialect do not have."""
+
+
+class NoText(Exception):
+    """A number depends on symbols in a way that has no expression; the message says how."""
+
+
+class Extents:
+    """The texts of the numbers of a graph, which may depend on symbols."""
+
+    def __init__(self, trace: Trace | None = None, symbols: Mapping[str, str] | None = None):
+        """`symbols`: the symbols of the trace, in order, with their names in the document."""
+        self._trace = trace
+        self._names = symbols or {}
+        self._texts: dict[str, str] = {}
+
+    @property
+    def symbols(self) -> list[str]:
+        """The names of the symbols in the document."""
+        return list(self._names.values())
+
+    def text(self, number: Any) -> str:
+        """The text of an integer, or of a real number; raises NoText."""
+        if not isinstance(number, SymInt):
+            return repr(float(number)) if isinstance(number, float) else str(int(number))
+        if number.name not in self._texts:
+            self._texts[number.name] = self._expression(number)
+        return self._texts[number.name]
+
+    def _expression(self, number: SymInt) -> str:
+        assert self._trace is not None
+        (text,) = expressions(self._trace.program([number]), self.symbols)
+        if text is None or _CALL.search(text):
+            what = "a table" if text is None else text
+            raise NoText(f"a number that depends on symbols by {what}")
+        return text.replace("//", "/")  # division of integers truncates in the dialect
+
+
+def symbolic_form(source: GraphSource, shapes: Shapes) -> tuple[Graph, Extents]:
+    """The graph of a source whose extents are symbolic where the shapes leave them open.
+
+    The graph is the same for all extents for which the model has been tried, of some above 1.
+    Raises NnefError `flatten/symbol` that names the symbols which must have a value.
+    """
+    if not source.unbound(shapes):
+        return source.graph(shapes), Extents()
+    samples = list(_samples(source, shapes))
+    if not samples:
+        return sample_graph(source, shapes, Diagnostics()).graph, Extents()
+    wrong: list[str] = []
+    for sample in samples[:MAX_TRACES]:
+        graph, trace = _traced(source, sample)
+        wrong = _decisive(trace, sample, samples)
+        if not wrong:
+            return graph, Extents(trace, _identifiers(sample.values))
+    listed = ", ".join(f"'{name}'" for name in wrong)
+    message = f"what the model computes depends on symbols: {listed}"
+    options = " ".join(f"--symbol {name}=VALUE" for name in wrong)
+    raise NnefError.of("flatten/symbol", message, hint=f"give values to them: {options}")
+
+
+def _samples(source: GraphSource, shapes: Shapes) -> Iterator[SampleGraph]:
+    """Graphs for sample values of the symbols, the typical ones first."""
+    names = source.unbound(shapes)
+    tried = list(islice(source.sample_shapes(shapes), MAX_SAMPLES))
+    tried.sort(key=lambda each: _distance(each[1][name] for name in names))
+    found = 0
+    for sample, every in tried:
+        values = {name: every[name] for name in names}
+        if found == MAX_COMPARED:
+            return
+        if min(values.values()) > 1:
+            with suppress(NnefError):
+                yield SampleGraph(source.graph(sample), sample, values)
+                found += 1
+
+
+def _distance(values: Iterable[int]) -> float:
+    """The distance of the least value from `TYPICAL`, as a ratio."""
+    least = max(min(values), 1)
+    return max(least / TYPICAL, TYPICAL / least)
+
+
+def _traced(source: GraphSource, sample: SampleGraph) -> tuple[Graph, Trace]:
+    """The graph of a source for symbolic integers; raises NnefError if they have no trace."""
+    trace = Trace()
+    lifted = {
+        **source.symbol_values(sample.shapes),
+        **{name: trace.symbol(value) for name, value in sample.values.items()},
+    }
+    try:
+        return source.graph(sample.shapes, lifted=lifted), trace
+    except (Untraceable, NnefError) as error:
+        listed = ", ".join(sample.values)
+        message = f"the model cannot be written with the symbols {listed}: {error}"
+        raise NnefError.of("flatten/symbol", message, hint="--symbol gives them values") from None
+
+
+def _decisive(trace: Trace, sample: SampleGraph, samples: Sequence[SampleGraph]) -> list[str]:
+    """The symbols whose values decide about the graph of a trace."""
+    guards = trace.function([])
+    names = list(sample.values)
+
+    def holds(values: Mapping[str, int]) -> bool:
+        try:
+            return guards(*(values[name] for name in names)) is not None
+        except (ArithmeticError, ValueError):
+            return False
+
+    others = [each.values for each in samples if each is not sample]
+    if all(map(holds, others)) and others:
+        return []
+    # a sample that differs in one symbol may be impossible, but its guards can be evaluated
+    alone = [
+        name
+        for name in names
+        if not any(holds({**sample.values, name: sample.values[name] * n}) for n in (2, 3))
+    ]
+    return alone or ([] if not others else names)
+
+
+def _identifiers(names: Mapping[str, int]) -> dict[str, str]:
+    """Different identifiers for symbols."""
+    written: dict[str, str] = {}
+    for name in names:
+        plain = _OTHER.sub("_", name)
+        plain = plain if plain[:1].isalpha() else f"s{plain}"
+        candidate, number = plain, 1
+        while candidate in written.values():
+            number += 1
+            candidate = f"{plain}_{number}"
+        written[name] = candidate
+    return written

@@ -1,0 +1,112 @@
+"""Choose between NNEF 1.0.2 and tract's dialect for a document, and make it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from nnefc.emit.convert.converted import Converted, End
+from nnefc.emit.convert.nnef_model import NnefModel, nnef_model, operation_counts
+from nnefc.emit.convert.tract.document import TractDocument, tract_document
+from nnefc.emit.convert.tract.extents import Extents, symbolic_form
+from nnefc.formats.tensor_writer import Encoding
+from nnefc.frontends.common.graph_source import GraphSource, Shapes
+from nnefc.ir import Graph, Value
+from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.wording import wording
+from nnefc.symbolic.integers import is_symbolic
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+To = Literal["auto", "nnef", "tract"]
+NAME: Final = "NNEF in the dialect of tract"
+
+
+def document_of(model: Graph | GraphSource, shapes: Shapes, to: To = "auto") -> NnefModel:
+    """The document of a model: NNEF 1.0.2 if that can say it, otherwise tract's dialect.
+
+    Args:
+        model: A graph, or a source whose extents are symbols where `shapes` leave them open.
+        shapes: Shapes of inputs by name.
+        to: "nnef" and "tract" choose one of both.
+
+    Raises NnefError `flatten/...` with everything that the document cannot say.
+    """
+    if isinstance(model, Graph):
+        graph, extents = model, Extents()
+    else:
+        _require_values(model, shapes)
+        graph, extents = symbolic_form(model, shapes)
+    if to == "nnef":
+        return nnef_model(graph)
+    if to == "tract":
+        return tract_model(graph, extents, ())
+    if extents.symbols:
+        return tract_model(graph, extents, [f"symbols: {', '.join(extents.symbols)}"])
+    try:
+        return nnef_model(graph)
+    except NnefError as error:
+        reasons = [each.message for each in error.errors]
+        if not all(each.rule.partition("/")[0] == "flatten" for each in error.errors):
+            raise
+    return tract_model(graph, extents, reasons)
+
+
+def tract_model(graph: Graph, extents: Extents, because: Sequence[str]) -> NnefModel:
+    """The document of a graph in tract's dialect; raises NnefError `flatten/...`."""
+    document = tract_document(graph, extents)
+    counts = {count.output for count in graph.counts}
+    outputs = [
+        (name, value)
+        for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True))
+        if i not in counts
+    ]
+    inputs = [(value.name, value) for value in graph.inputs]
+    converted = Converted(
+        dialect=NAME,
+        operations=operation_counts(document.graph),
+        inputs=_ends(inputs, document.inputs, extents),
+        results=_ends(outputs, document.results, extents),
+        weight_bytes=sum(array.nbytes for array in document.tensors.values()),
+        because=because,
+    )
+    return NnefModel(converted, document.text, document.tensors, _encodings(document))
+
+
+def _ends(
+    values: Sequence[tuple[str, Value]], written: Sequence[str], extents: Extents
+) -> list[End]:
+    ends: list[End] = []
+    for (name, value), other in zip(values, written, strict=True):
+        dims = value.type.dims
+        texts = [extents.text(extent) for extent in dims] if is_symbolic(dims) else []
+        ends.append(End(name, other, value.type, texts))
+    return ends
+
+
+def _encodings(document: TractDocument) -> Mapping[str, Encoding]:
+    """tract reads code 1 as unsigned integers, so signed ones have code 4 of later versions."""
+    return {
+        label: Encoding(encoding="int")
+        for label, array in document.tensors.items()
+        if array.dtype.kind == "i"
+    }
+
+
+def _require_values(source: GraphSource, shapes: Shapes) -> None:
+    """Raise NnefError for inputs whose values decide shapes, and are not given."""
+    problems = [
+        Diagnostic(
+            "flatten/value",
+            f"the values of input '{name}' decide what the model computes; a document has them"
+            " as constants",
+            hint=wording(f"shapes={{{name!r}: VALUES}}", f"--shape {name}=VALUES") + " gives them",
+        )
+        for name in source.value_inputs
+        if name not in shapes
+    ]
+    if problems:
+        raise NnefError(problems)
