@@ -96,6 +96,8 @@ def test_a_model_replaces_its_earlier_version(
 
     with pytest.raises(NnefError, match="this folder has the model net, not other"):
         tiny.emit_c(folder, name="other")
+    result = cli("compile", "there-is-no-such-model", *options[:-1], "other")
+    assert "this folder has the model net, not other" in result.err
     (folder / "net.h").write_text("mine")
     result = cli("compile", document, *options)
     assert "this exists and is not an empty folder" in result.err

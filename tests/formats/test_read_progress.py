@@ -116,17 +116,20 @@ def test_compiling_reports_progress(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("name", ["net.tgz", "[red]a[", "a\x1b[2J"])
 def test_the_command_line_shows_progress_on_terminals(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, name: str
 ) -> None:
-    source = packed(folder(tmp_path / "net", DOCUMENT), ".tgz")
+    """Names are no markup, and control characters are written out."""
+    source = packed(folder(tmp_path / "net", DOCUMENT), ".tgz").rename(tmp_path / name)
     shown = io.StringIO()
     monkeypatch.setattr(shown, "isatty", lambda: is_terminal, raising=False)
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
     with reading():
         open_container(source).close()
-    assert ("reading net.tgz" in shown.getvalue()) == is_terminal
+    printed = name.replace("\x1b", "\\x1b")
+    assert (f"reading {printed}" in shown.getvalue()) == is_terminal
     before = shown.getvalue()
     with reading():
         pass

@@ -59,8 +59,11 @@ def check_emit(
         raise usage("--emit c needs a folder to write", "add -o FOLDER")
     if name is not None:
         check_name(name)
-    if not EarlierFolder.of(output).has_model:
+    earlier = EarlierFolder.of(output)
+    if not earlier.has_model:
         require_new_folder(output)
+    elif name is not None:
+        earlier.check(name)
     wanted = check_targets([each for text in targets or [NATIVE] for each in text.split(",")])
     if len(wanted) > 1:
         raise usage(

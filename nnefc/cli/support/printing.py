@@ -241,7 +241,7 @@ def progress(description: str, *, late: bool = False) -> Generator[Advance]:
         def advance(done: int, total: int, label: str) -> None:
             nonlocal bar
             bar = bar or stack.enter_context(_bar(description, late))
-            text = f"{description} {label}"
+            text = escaped(f"{description} {label}")
             bar.update(bar.task_ids[0], completed=done, total=total, description=text)
 
         yield advance
@@ -258,7 +258,8 @@ def _bar(description: str, percentage: bool) -> Progress:
     )
 
     numbers = TaskProgressColumn() if percentage else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), numbers)
+    text = TextColumn("{task.description}", markup=False)  # names may look like markup
+    columns = (text, BarColumn(), numbers)
     bar = Progress(*columns, console=console(stderr=True), transient=True)
     bar.add_task(description, total=None)
     return bar
