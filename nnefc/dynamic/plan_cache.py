@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from nnefc.dynamic.call_memory import check_memory
 from nnefc.dynamic.planner import PLAN_BYTES, Request, SymbolicPlan
 from nnefc.runtime.plan.plan_conditions import ShapeKey, Shapes
 from nnefc.runtime.run.compiled_model import CompiledModel
@@ -164,11 +165,18 @@ class PlanCache:
             previous, self._previous = self._previous, states
             plan = self._cached(key)
         if plan is None:
-            plan = self._get_or_add(key, lambda: self._plan(shapes, states, previous))
+            plan = self._get_or_add(key, lambda: self._possible(shapes, states, previous))
         plan.calls += 1
         if plan.is_degraded and plan.calls > RESPECIALIZE_AFTER and self._planner.is_ready:
             plan = self._respecialized(key, plan, shapes, states)
         return plan.model
+
+    def _possible(self, shapes: Shapes, states: Shapes, previous: Shapes) -> _CachedPlan:
+        """`_plan`; raises NnefError if values of the call ask for more memory than there is."""
+        plan = self._plan(shapes, states, previous)
+        if self._source.value_inputs:
+            check_memory(plan.model.call_bytes, self._source.value_inputs, shapes)
+        return plan
 
     def concrete(self, shapes: Shapes) -> CompiledModel:
         """The concrete plan for these shapes, without states."""

@@ -6,7 +6,7 @@ The *key* of such an input, its items as integers, stands where the shape of ano
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 MAX_ITEMS: Final = 1024
@@ -104,3 +104,13 @@ def from_data(data: Any) -> dict[str, ValueInput]:
         number = None if length is None else int(length)
         read[str(name)] = ValueInput(str(symbol), int(rank), number, str(dtype))
     return read
+
+
+def values_text(inputs: Mapping[str, ValueInput], keys: Mapping[str, Sequence[int]]) -> str:
+    """The values of inputs with known keys, as the end of a message; "" if there are none."""
+    texts = [
+        f"{name} = {each.text(keys[name])}"
+        for name, each in inputs.items()
+        if name in keys and not each.fault(keys[name])
+    ]
+    return f" (with the input{'s' * (len(texts) > 1)} {', '.join(texts)})" if texts else ""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,14 @@ class Executable:
         if patch is None:
             return plan.params.nbytes + plan.launches.nbytes
         return patch.nbytes
+
+    @property
+    def call_bytes(self) -> int:
+        """Bytes that a call allocates: its results, and the arena of the tensors between."""
+        patch, plan = self._patch, self._runner.compiled.plan
+        arena = plan.arena_bytes if patch is None else patch.arena_bytes
+        results = (math.prod(each.shape) * each.dtype.itemsize for each in self.outputs)
+        return arena + sum(results)
 
     @property
     def threads(self) -> int:

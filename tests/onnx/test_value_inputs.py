@@ -228,3 +228,17 @@ def test_types_of_results_without_possible_samples(declared: str, tmp_path: Path
     assert [str(each) for each in model.outputs] == ["a: float32[-1,-1]", "b: float32[-1,-1]"]
     if declared == "float[B,?]":
         assert [each.extents for each in model.output_shapes] == [("?", "?")] * 2
+
+
+def test_memory_of_a_call_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that needs more than there is names the values, and leaves the model as it was."""
+    text = "(float[B,10] x, int64[2] r) => (float[C,D] y) {t = Tile(x, r)  y = Softmax(t)}"
+    net = nnefc.compile(save(parsed(text), tmp_path / "net.onnx"))
+    monkeypatch.setattr("nnefc.dynamic.call_memory.free_memory", lambda: 100_000)
+    assert net(X, ints(2, 5)).shape == (8, 50)
+    with pytest.raises(NnefError) as error:
+        net(X, ints(100, 50))
+    (only,) = error.value.errors
+    assert only.rule == "limit/memory"
+    assert "but 100,000 are free (with the input r = [100, 50])" in only.message
+    assert net(X, ints(50, 2)).shape == (200, 20)

@@ -30,7 +30,7 @@ from nnefc.frontends.onnx.signature import (
 )
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostics, NnefError
-from nnefc.support.value_inputs import ValueInput
+from nnefc.support.value_inputs import ValueInput, values_text
 
 OUTLINE: Final = "model.onnx"
 """The path of the outline among the texts of `SourceFiles`."""
@@ -237,13 +237,7 @@ class OnnxSource(SymbolicSource):
 
     def _with_values(self, error: NnefError, shapes: Mapping[str, Sequence[int]]) -> NnefError:
         """An error that also tells the values of the inputs that decide shapes."""
-        known = {**self.determined(), **shapes}
-        texts = [
-            f"{name} = {each.text(known[name])}"
-            for name, each in self.value_inputs.items()
-            if name in known and not each.fault(known[name])
-        ]
-        if not texts:
+        ending = values_text(self.value_inputs, {**self.determined(), **shapes})
+        if not ending:
             return error
-        ending = f" (with the input{'s' * (len(texts) > 1)} {', '.join(texts)})"
         return NnefError([each._replace(message=each.message + ending) for each in error.errors])

@@ -51,7 +51,7 @@ def _upsampled(make: OpBuilder, x: Operand, scales: Floats, mode: str) -> Operan
     As in onnxruntime, the nearest item is the one before in axes that grow, the one behind in
     axes that shrink.
     """
-    _check_factors(x, scales, len(scales))
+    _check_factors(x, scales, x.type.rank)
     mode = "linear" if mode == "bilinear" else mode
     how = Resampling((), (), mode, "asymmetric", "floor")
     steps = [scales]

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from nnefc.support.errors import NnefError
+from tests.helpers.onnx.evaluate import graph_for
 from tests.helpers.onnx.onnxruntime_oracle import Array, compare, node_model, reals
 
 NONE = np.zeros(0, np.float32)
@@ -143,3 +145,18 @@ def test_cubic_samples_of_volumes(padding: str, align: int) -> None:
     evaluator: Any = ReferenceEvaluator(node_model("GridSample", inputs, **settings))
     expected = evaluator.run(None, {f"x{i}": each for i, each in enumerate(inputs)})
     compare("GridSample", [x, grid], expected=expected, **how)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "opset"), [("Upsample", 7), ("Upsample", 9), ("Resize", 10), ("Resize", 13)]
+)
+def test_there_is_a_scale_for_each_axis(op_type: str, opset: int) -> None:
+    x, scales = reals(1, 2, 4, 4), np.ones(3, np.float32)
+    inputs: list[Any] = [x, scales] if opset < 11 else [x, None, scales]
+    attributes: dict[str, Any] = {}
+    if opset == 7:
+        inputs, attributes = [x], {"scales": [1.0] * 3}
+    known = tuple(range(1, len(inputs)))[-1:]
+    model = node_model(op_type, inputs, opset=opset, known=known, **attributes)
+    with pytest.raises(NnefError, match="3 scales or sizes"):
+        graph_for(model, [x])
