@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.convert.onnx_operations import HANDLERS
 from benchmarks.convert.patterns import simplify
+from nnefc.emit.convert.onnx_files import with_data
 from nnefc.emit.convert.onnx_model import require_no_updates
 from nnefc.emit.convert.onnx_writer import OnnxWriter
 from nnefc.ir import Graph
@@ -16,7 +17,8 @@ from nnefc.ir import Graph
 def onnx_model(graph: Graph, *, fused: bool = False) -> Any:
     """The ModelProto of an imported graph; raises NnefError for updated variables."""
     require_no_updates(graph)
-    return OnnxWriter(simplify(graph), fused=fused).model(HANDLERS)
+    writer = OnnxWriter(simplify(graph), fused=fused)
+    return with_data(writer.model(HANDLERS), writer.data_of)
 
 
 def has_fused_form(graph: Graph) -> bool:

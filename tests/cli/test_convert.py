@@ -99,3 +99,14 @@ def test_both_directions_keep_names_and_bits(cli: Cli, tmp_path: Path) -> None:
         assert [end["written"] for end in facts["inputs"]] == ["image"]
         assert [end["written"] for end in facts["results"]] == ["probabilities"]
         assert facts["check"]["first_difference"] is None
+
+
+def test_external_data(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "digits.onnx"
+    shown = cli("convert", DIGITS, "-o", path, "--external-data", "--check", "--json")
+    facts = json.loads(shown.out)
+    assert facts["check"]["first_difference"] is None
+    assert facts["bytes"] == sum(each.stat().st_size for each in tmp_path.iterdir())
+    assert (tmp_path / "digits.onnx.data").stat().st_size >= 0.9 * facts["weight_bytes"]
+    shown = cli("convert", DIGITS, "-o", tmp_path / "net.tgz", "--external-data")
+    assert "[input/option]" in shown.err

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
+    from nnefc.support.progress import Progress
 
 ARCHIVES: Final = (".tgz", ".tar.gz", ".tar")
 """Suffixes of archives that hold documents."""
@@ -64,6 +65,14 @@ CheckSymbols = Annotated[
         "chooses values.",
     ),
 ]
+ExternalData = Annotated[
+    bool,
+    typer.Option(
+        "--external-data",
+        help="Write the weights of an ONNX file to a file of their own, OUTPUT.data, which happens "
+        "above 2 GiB in any case.",
+    ),
+]
 To = Annotated[
     str,
     typer.Option(
@@ -80,6 +89,7 @@ def convert(
     model: Model,
     output: Output,
     to: To = "auto",
+    external_data: ExternalData = False,
     check: Check = False,
     check_symbol: CheckSymbols = None,
     tolerance: Tolerance = 0.0,
@@ -105,17 +115,19 @@ def convert(
 
         nnefc convert decoder.onnx -o decoder.nnef.tgz --check --check-symbol past=8
 
-        nnefc convert net.nnef.tgz -o net.onnx
+        nnefc convert net.nnef.tgz -o net.onnx --external-data
     """
     if not tolerance >= 0:
         raise usage(f"--tolerance {tolerance:g}: must be at least 0")
     check_target(output)
     check_format(to, output)
+    if external_data and not output.name.lower().endswith(ONNX):
+        raise usage(f"--external-data: {output} is no ONNX file", "leave it out")
     config = document.config_of(model)
     source, written = _converted(model, config, output, to)
     with progress("writing", late=True) as advance:
-        written.write(output, advance)
-    facts = conversion_facts(written.converted, output)
+        files = _write(written, output, advance, external=external_data)
+    facts = conversion_facts(written.converted, output, files)
     checked = None
     if check:
         if check_symbol:
@@ -132,6 +144,21 @@ def convert(
             print_check(checked, tolerance)
     if checked is not None and not checked.agrees(tolerance):
         raise typer.Exit(1)
+
+
+def _write(
+    written: NnefModel | OnnxModel, output: Path, progress: Progress, *, external: bool
+) -> list[Path]:
+    """Write a file or a folder; returns what was written.
+
+    `external`: the weights of an ONNX file go to a file beside it.
+    """
+    from nnefc.emit.convert.onnx_model import OnnxModel
+
+    if isinstance(written, OnnxModel):
+        return written.write(output, progress, external=external)
+    written.write(output, progress)
+    return [output]
 
 
 def _with_symbols(config: ImportConfig, symbols: list[str]) -> ImportConfig:

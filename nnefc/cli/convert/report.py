@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nnefc.cli.support.printing import console, count, print_table, size, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from nnefc.cli.convert.check import Check
@@ -17,12 +17,12 @@ SHOWN_OPERATIONS: Final = 12
 """The kinds of operations that the table names."""
 
 
-def conversion_facts(converted: Converted, path: Path) -> dict[str, Any]:
-    """The facts of a written model, for JSON."""
+def conversion_facts(converted: Converted, path: Path, written: Sequence[Path]) -> dict[str, Any]:
+    """The facts of a model, for JSON; `written`: its files, or its folder."""
     return {
         "output": str(path),
         "format": converted.dialect,
-        "bytes": sum(each.stat().st_size for each in _files(path)),
+        "bytes": sum(each.stat().st_size for each in _files(written)),
         "weight_bytes": converted.weight_bytes,
         "operations": dict(converted.operations),
         "beyond_1.0.2": dict(converted.beyond),
@@ -33,10 +33,9 @@ def conversion_facts(converted: Converted, path: Path) -> dict[str, Any]:
     }
 
 
-def _files(path: Path) -> Sequence[Path]:
-    if path.is_dir():
-        return [each for each in path.rglob("*") if each.is_file()]
-    return [path]
+def _files(written: Sequence[Path]) -> Iterator[Path]:
+    for path in written:
+        yield from (each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
 
 
 def _end(end: End) -> dict[str, Any]:

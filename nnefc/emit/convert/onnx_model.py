@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.converted import Converted, ends_of
 from nnefc.emit.convert.nnef_model import operation_counts, require_fixed_results
+from nnefc.emit.convert.onnx_files import with_data, write_onnx
 from nnefc.emit.convert.onnx_operations import HANDLERS
 from nnefc.emit.convert.onnx_writer import OnnxWriter, is_stored
 from nnefc.emit.convert.standard_operations import without_dead_code
-from nnefc.formats.atomic import replace_file
-from nnefc.formats.files import FilePath
+from nnefc.formats.files import FilePath, require_unchanged
 from nnefc.ir import Graph
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
-from nnefc.support.errors import NnefError, Place
+from nnefc.support.errors import NnefError
 from nnefc.support.progress import Progress
 
-MAX_BYTES: Final = (1 << 31) - 1
-"""The size of a protocol buffer message."""
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxModel:
-    """A ModelProto with the weights in it."""
+    """A ModelProto, and the data of its large initializers."""
 
     converted: Converted
-    proto: Any
+    outline: Any
+    """The ModelProto without these data."""
+    data: Mapping[str, Array]
 
-    def write(self, path: FilePath, progress: Progress | None = None) -> None:
-        """Write the file, whole or not at all; raises NnefError `data/...`."""
-        size = self.proto.ByteSize()
-        if size > MAX_BYTES:
-            message = f"{size:,} bytes exceed the {MAX_BYTES:,} of a protocol buffer message"
-            raise NnefError.of("data/length", message, Place(str(path)))
-        if progress is not None:
-            progress(0, size, "model")
-        with replace_file(path, size) as file:
-            file.write(self.proto.SerializeToString())
+    @property
+    def proto(self) -> Any:
+        """A new ModelProto with all data in it."""
+        return with_data(self.outline, self.data)
+
+    def write(
+        self, path: FilePath, progress: Progress | None = None, *, external: bool = False
+    ) -> list[Path]:
+        """Write the file, whole or not at all; returns the files.  Raises NnefError `data/...`.
+
+        The data of large tensors go to `PATH.data` if they are `external`, or above 2 GiB.
+        """
+        require_unchanged(self.data.values())
+        return write_onnx(path, self.outline, self.data, external=external, progress=progress)
 
 
 def onnx_model(graph: Graph) -> OnnxModel:
@@ -52,7 +62,8 @@ def onnx_model(graph: Graph) -> OnnxModel:
     copy = without_dead_code(graph)
     ExpandCompounds(only=lambda op: op.name not in HANDLERS).run(copy)
     complete_windows(copy)
-    proto = OnnxWriter(copy, fused=False).model(HANDLERS)
+    writer = OnnxWriter(copy, fused=False)
+    outline = writer.model(HANDLERS)
     inputs, results = ends_of(
         graph, [value.name for value in graph.inputs], list(graph.output_names)
     )
@@ -64,7 +75,7 @@ def onnx_model(graph: Graph) -> OnnxModel:
         results=results,
         weight_bytes=sum(int(value.type.nbytes) for value in stored),
     )
-    return OnnxModel(converted, proto)
+    return OnnxModel(converted, outline, writer.data_of)
 
 
 def require_no_updates(graph: Graph) -> None:

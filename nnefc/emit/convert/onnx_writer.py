@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,10 +18,14 @@ Array = np.ndarray[Any, Any]
 _DTYPES = {
     DType.FLOAT32: "FLOAT",
     DType.FLOAT64: "DOUBLE",
-    DType.INT32: "INT32",
-    DType.INT64: "INT64",
-    DType.BOOL: "BOOL",
+    **{
+        dtype: dtype.value.upper()
+        for dtype in DType
+        if dtype not in (DType.FLOAT32, DType.FLOAT64, DType.STRING)
+    },
 }
+OUTLINED_BYTES: Final = 1024
+"""The data of smaller tensors are always in the message."""
 
 
 class Unsupported(Exception):
@@ -61,12 +65,17 @@ class OnnxWriter:
         self.opset = 23 if fused else 17
         self._helper: Any = import_module("onnx.helper")
         self._types: Any = import_module("onnx").TensorProto
-        self._numpy: Any = import_module("onnx.numpy_helper")
         self._nodes: list[Any] = []
         self._initializers: list[Any] = []
+        self.data_of: dict[str, Array] = {}
+        """The data of large initializers by name, which the message does not have."""
         self._names: dict[Value, str] = {}
+        self._renamed: dict[str, str] = {}
+        """Names in the graph by the names that handlers gave to the results of nodes."""
         self._count = 0
-        self._reserved = {*(value.name for value in graph.inputs), *graph.output_names}
+        self._taken = {*(value.name for value in graph.inputs), *graph.output_names}
+        self._reserved = self._taken | {v.name for op in graph.ops for v in op.outputs}
+        self._reserved |= {variable.label for variable in graph.variables.values()}
 
     # -- for handlers
 
@@ -74,7 +83,10 @@ class OnnxWriter:
         """The name of an operand; variables and constants become initializers at first use."""
         if value not in self._names:
             assert is_stored(value), f"{value!r} is used before it is defined"
-            self._names[value] = self.store(stored_data(self.graph, value))
+            assert value.op is not None
+            name = str(value.op.attributes.get("label") or value.name)
+            data = stored_data(self.graph, value)
+            self._names[value] = self.store(data, name=self._unique(name))
         return self._names[value]
 
     def data(self, value: Value) -> Array:
@@ -82,10 +94,17 @@ class OnnxWriter:
             raise Unsupported(f"{value!r} is computed, expected data")
         return stored_data(self.graph, value)
 
-    def store(self, data: Any, dtype: Any = None) -> str:
-        name = self._fresh("data")
-        array = np.ascontiguousarray(np.asarray(data, dtype)).reshape(np.shape(data))
-        self._initializers.append(self._numpy.from_array(array, name))
+    def store(self, data: Any, dtype: Any = None, *, name: str = "") -> str:
+        """An initializer; the data of a large one go to `data_of`."""
+        name = name or self._fresh("data")
+        array = np.asarray(data, dtype)
+        kind = getattr(self._types, _DTYPES[DType(array.dtype.name)])
+        made = self._types(name=name, dims=array.shape, data_type=kind)
+        if array.nbytes >= OUTLINED_BYTES:
+            self.data_of[name] = array
+        else:
+            made.raw_data = array.tobytes()
+        self._initializers.append(made)
         return name
 
     def number(self, value: float, like: Value) -> str:
@@ -111,6 +130,15 @@ class OnnxWriter:
             if name not in self._reserved:
                 return name
 
+    def _unique(self, name: str) -> str:
+        """`name` if no tensor has it, otherwise with a number; a new name without one."""
+        candidate, number = name, 1
+        while not candidate or candidate in self._taken:
+            number += 1
+            candidate = f"{name}_{number}" if name else self._fresh("data")
+        self._taken.add(candidate)
+        return candidate
+
     def one(self, kind: str, *inputs: str, **attributes: Any) -> str:
         return self.node(kind, *inputs, **attributes)[0]
 
@@ -127,7 +155,7 @@ class OnnxWriter:
     # -- the model
 
     def model(self, handlers: Mapping[str, Handler]) -> Any:
-        """The ModelProto of the graph; `handlers` write its operations.
+        """The ModelProto of the graph without large data; `handlers` write its operations.
 
         Raises NnefError `onnx/unsupported` with everything that cannot be written, counted.
         """
@@ -137,6 +165,7 @@ class OnnxWriter:
         for op in self.graph.ops:
             if op.name in ("variable", "constant"):
                 continue
+            made = len(self._nodes)
             try:
                 handler = handlers.get(op.name)
                 if handler is None:
@@ -146,6 +175,7 @@ class OnnxWriter:
                 refused[str(reason)] += 1
                 results = self.node("Refused", results=len(op.outputs))
             results = [results] if isinstance(results, str) else results
+            self._keep_names(op, results, made)
             self._names.update(zip(op.outputs, results, strict=True))
         if refused:
             raise NnefError(
@@ -166,6 +196,17 @@ class OnnxWriter:
         model.ir_version = 11 if self.fused else 8
         return model
 
+    def _keep_names(self, op: Op, results: Sequence[str], made: int) -> None:
+        """Give the results of an operation its names, where its nodes, from `made` on, make them.
+
+        Results of the graph get their names at the end.
+        """
+        outputs = {name for node in self._nodes[made:] for name in node.output}
+        for value, result in zip(op.outputs, results, strict=True):
+            free = result in outputs and result not in self._renamed
+            if free and value.name and not self.graph.is_output(value):
+                self._renamed[result] = self._unique(value.name)
+
     def _info(self, name: str, value: Value) -> Any:
         dtype = getattr(self._types, _DTYPES[value.type.dtype])
         return self._helper.make_tensor_value_info(name, dtype, value.type.dims)
@@ -179,10 +220,11 @@ class OnnxWriter:
         for node in self._nodes:
             source = node.input[0] if node.input else ""
             last = node.name.startswith("to_") and node.op_type == "Identity"
-            if last and source in makers and source not in renamed:
+            if last and source in makers and source not in {**renamed, **self._renamed}:
                 renamed[source] = node.output[0]
             else:
                 nodes.append(node)
+        renamed = {**self._renamed, **renamed}
         for node in nodes:
             for names in (node.input, node.output):
                 names[:] = [renamed.get(name, name) for name in names]
