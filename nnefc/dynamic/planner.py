@@ -5,6 +5,7 @@ It needs the compiler, so a model from an artifact has one only where its patter
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -32,6 +33,8 @@ PLAN_BYTES: Final = 256 << 20
 
 A single call may need more.
 """
+MAX_STATE_ITEMS: Final = 1 << 40
+"""The most items of a state of fixed size, such that offsets in memory fit in 64 bits."""
 MAX_PROGRAMS: Final = 4
 """Traced programs that a planner keeps: a launch takes about 12 KB of them."""
 
@@ -319,6 +322,11 @@ def _check_memory(
         problems.append(
             Diagnostic("input/argument", f"{_option(capacity)}: no state of the model grows")
         )
+    for name, axis in growing.items():
+        items = math.prod(_with_length(states[name], axis, capacity or 0))
+        if items > MAX_STATE_ITEMS:
+            message = f"{_option(capacity)}: state {name!r} would have {items:,} items, more than "
+            problems.append(Diagnostic("input/argument", f"{message}{MAX_STATE_ITEMS:,}"))
     second = source.graph(shapes, states=states, in_place=False).state_shapes
     problems += [
         Diagnostic(

@@ -306,6 +306,15 @@ def test_wrong_capacities(decoder: DynamicModel, tmp_path: Path, capacity: Any) 
         decoder.emit_c(tmp_path / "c", shapes={"B": 1, "S": 2}, state_capacity=capacity)
 
 
+@pytest.mark.parametrize("capacity", [1 << 40, 1 << 62, 1 << 70])
+def test_capacities_that_no_memory_has(
+    decoder: DynamicModel, tmp_path: Path, capacity: int
+) -> None:
+    with pytest.raises(NnefError, match=r"state 'keys' would have .* items, more than") as caught:
+        decoder.emit_c(tmp_path / "c", shapes={"B": 1, "S": 2}, state_capacity=capacity)
+    assert "state 'values'" in str(caught.value)
+
+
 def test_a_capacity_needs_growing_states(tmp_path: Path) -> None:
     body = "graph g(x) -> (y) { x = tract_core_external(shape = [S], datum_type = 'f32'); y = -x; }"
     compiled = model(tmp_path, body, "extension tract_symbol S;\n")
