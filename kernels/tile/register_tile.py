@@ -36,6 +36,13 @@ CHAIN = 256
 The sums of chains are added in a second chain, so that the error grows with the longer chain and
 not with the depth (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
 """
+_AHEAD = 4 << 10
+"""Prefetch distance in B in bytes; hardware prefetchers stop at the end of a page."""
+_LINE = 64
+_PREFETCHING_ROWS = 3
+"""Least height of tiles that prefetch B; lower ones have too few products beside the prefetches.
+
+B of recurrent layers, for example, is in the L2 cache and is read by tiles of one row."""
 TILE_ARGUMENTS = 13
 CASE = 64
 """Distance of switch cases of neighbouring widths; no tile has as many rows."""
@@ -166,6 +173,9 @@ class TileEmitter:
         with v.loop(0, even, unroll, [*[v.zero()] * count, a, b]) as turn:
             *values, at_a, at_b = turn.values
             for _ in range(unroll):
+                if self.height >= _PREFETCHING_ROWS:
+                    for line in range(0, self.width * v.nbytes, _LINE):
+                        v.prefetch(at_b, _AHEAD + line)
                 values = self._step(values, at_a, offsets, at_b)
                 at_a, at_b = v.at(at_a, a_step), v.at(at_b, b_row)
             turn.next = [*values, at_a, at_b]
