@@ -144,3 +144,70 @@ def test_other_results_are_stored(tmp_path: Path) -> None:
     other: Any = nnefc.compile(tract)
     with pytest.raises(NnefError, match="only ONNX models have inputs that sessions keep"):
         other.session(states={"x": "y"})
+
+
+GROUPED = """(float[B,S,64] q, float[B,S,32] k, float[B,S,32] v, int64[B,T] mask,
+      float[B,2,P,16] past_key, float[B,2,P,16] past_value, float[64,8] cos, float[64,8] sin)
+    => (float[B,S,64] y, float[B,2,N,16] present_key, float[B,2,N,16] present_value) {
+  one = Constant <value_int = 1> ()
+  axis = Constant <value_ints = [1]> ()
+  counts = ReduceSum <keepdims = 0> (mask, axis)
+  last = Sub (counts, one)
+  lengths = Cast <to = 6> (last)
+  shape = Shape (mask)
+  whole = Gather (shape, one)
+  total = Cast <to = 6> (whole)
+  y, present_key, present_value = com.microsoft.GroupQueryAttention
+    <num_heads = 4, kv_num_heads = 2, do_rotary = 1>
+    (q, k, v, past_key, past_value, lengths, total, cos, sin)
+}"""
+GROUPED_STATES = {"past_*": "present_*"}
+
+
+def grouped(text: str = GROUPED) -> Any:
+    """The decoder that the builder of onnxruntime-genai writes."""
+    made = parsed(text, 18)
+    made.opset_import.add(domain="com.microsoft", version=1)
+    return made
+
+
+@pytest.mark.parametrize("total", ["of a mask", "as an input"])
+def test_caches_of_grouped_queries_grow_in_place(tmp_path: Path, total: str) -> None:
+    made = grouped()
+    if total == "as an input":
+        text = GROUPED.replace("sin)\n    =>", "sin, int32 count)\n    =>")
+        made = grouped(text.replace("lengths, total,", "lengths, count,"))
+    net = nnefc.compile(save(made, tmp_path / "net.onnx"))
+    assert isinstance(net, DynamicModel)
+    session = net.session(states=GROUPED_STATES)
+    rng = np.random.default_rng(0)
+    tables = [rng.standard_normal((64, 8)).astype(np.float32) for _ in range(2)]
+    cache, items, addresses = [np.zeros((1, 2, 0, 16), np.float32)] * 2, 0, set[int]()
+    for count in [5, 1, 1, 3, *[1] * 8]:
+        items += count
+        new: list[Array] = [
+            rng.standard_normal((1, count, n)).astype(np.float32) for n in (64, 32, 32)
+        ]
+        new.append(np.ones((1, items), np.int64))
+        more = [np.array(items, np.int32)] if total == "as an input" else []
+        want, *cache = onnxruntime_results(made, [*new, *cache, *tables, *more])
+        y = session(*new, *tables, *more)
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+        addresses.add(session.states["past_key"].ctypes.data)
+    np.testing.assert_allclose(session.states["past_value"], cache[1], rtol=1e-4, atol=1e-5)
+    assert session.shapes["past_key"] == (1, 2, items, 16)
+    assert len(addresses) <= 3
+    assert net.plans <= 12
+
+
+def test_kept_caches_of_grouped_queries_have_one_sample_and_no_room(tmp_path: Path) -> None:
+    net = nnefc.compile(save(grouped(), tmp_path / "net.onnx"))
+    assert isinstance(net, DynamicModel)
+    for batch, items in ((2, 7), (1, 9)):
+        session = net.session(states=GROUPED_STATES)
+        for state in ("past_key", "past_value"):
+            session.states[state] = np.zeros((batch, 2, 6, 16), np.float32)
+        new = [np.zeros((batch, 1, n), np.float32) for n in (64, 32, 32)]
+        mask, table = np.ones((batch, items), np.int64), np.zeros((64, 8), np.float32)
+        with pytest.raises(NnefError, match=r"'past_key', which has 6 items along axis 2, and new"):
+            session(*new, mask, table, table)

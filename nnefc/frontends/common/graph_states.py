@@ -195,8 +195,13 @@ class KeptInputs:
         """Append the new items of `after`, which begins with `taken`."""
         if isinstance(taken, EmptyTensor):
             more: Operand = after
+        elif after.op is None or after.op.name != "concat" or after.op.inputs[0] is not taken:
+            message = f"output '{self._kept[name].output}' is not the kept input '{name}', which "
+            message += f"has {before.dims[axis]} items along axis {axis}, and new items behind it"
+            hint = "a kept cache of GroupQueryAttention has one sample, and calls fill it: "
+            hint += "total_sequence_length counts its items and the new ones"
+            raise OperatorError("input/state", message, hint)
         else:
-            assert after.op is not None and after.op.inputs[0] is taken
             rest = list(after.op.inputs[1:])
             more = rest[0] if len(rest) == 1 else make("concat", rest, axis=axis)
         value = before.value

@@ -16,6 +16,7 @@ from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.frontends.common.values import SYMBOLIC_TYPES, KnownTensor, integer_array
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.narrow_types import is_narrow
+from nnefc.frontends.onnx.registry import MICROSOFT
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
 from nnefc.ir import DType, Graph, Value
 from nnefc.support.errors import Diagnostics, NnefError
@@ -136,7 +137,10 @@ def kept_states(
 
 
 def _growing_axis(model: OnnxModel, each: SymbolicInput, output: str) -> int | None:
-    """The axis of the `Concat` of an input and new items that is the output; None for others."""
+    """The axis along which the output is the input and new items; None for other outputs.
+
+    That is the axis of a `Concat`, or that of positions in a cache of `GroupQueryAttention`.
+    """
     same = {each.name}  # names of the input: exporters copy it
     for node in model.graph.node:
         is_concat = node.op_type == "Concat" and node.domain in ("", "ai.onnx")
@@ -144,6 +148,10 @@ def _growing_axis(model: OnnxModel, each: SymbolicInput, output: str) -> int | N
             axes = [int(a.i) for a in node.attribute if a.name == "axis"]
             if node.input[0] in same and not same.intersection(node.input[1:]) and axes:
                 return axes[0] % len(each.extents) if each.extents else None
+        elif (node.domain, node.op_type) == (MICROSOFT, "GroupQueryAttention"):
+            pairs = zip(node.input[3:5], node.output[1:3], strict=False)
+            if any(past in same and present == output for past, present in pairs):
+                return 2 if len(each.extents) == 4 else None
         elif len(node.input) == 1 and node.input[0] in same:
             same.update(node.output if is_concat or node.op_type == "Identity" else ())
     return None

@@ -221,9 +221,9 @@ def _cache(
              (batch,))  # fmt: skip
     counts = make("add", make.cast(make.reshape(seqlens, (batch,)), DType.INT64), 1)
     room = 0 if past is None else of_rank("attention", "past_key", past, 4)[2]
-    is_known = isinstance(total, KnownTensor)
+    is_known = isinstance(total, KnownTensor) or total.op is None
     whole = integers(total)[0] if is_known else largest([room, rows])
-    fills = is_known and batch == 1 and statically_equal(whole, room + rows)
+    fills = is_known and batch == 1 and whole == room + rows
     if statically_equal(room, 0) or fills:
         return _Cache(rows, room + rows, room, counts, None)
     begins = make("max", make("sub", counts, rows), 0)
