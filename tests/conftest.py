@@ -175,8 +175,14 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """`cli("run", path, ...)`: the status and what was printed."""
+    """`cli("run", path, ...)`: the status and what was printed.
+
+    However slow the machine is, no line tells of kernels that are compiled.
+    """
     from nnefc.cli import main
+    from nnefc.cli.support import printing
+
+    monkeypatch.setattr(printing, "_COMPILING_SECONDS", 3600.0)
 
     def call(*arguments: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["nnefc", *map(str, arguments)])
