@@ -106,7 +106,7 @@ class CompiledModel(Executable, Model):
     the variables.
     """
 
-    _internal = frozenset({"nbytes", "of", "refusal", "state_keys", "threads_wanted"})
+    _internal = frozenset({"call_bytes", "nbytes", "of", "refusal", "state_keys", "threads_wanted"})
 
     for_shapes: Any = RefusedAttribute()
     session: Any = RefusedAttribute()
