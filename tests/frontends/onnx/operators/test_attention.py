@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.onnx.onnxruntime_oracle import compare, reals
+from nnefc.support.errors import NnefError
+from tests.helpers.onnx.evaluate import graph_for
+from tests.helpers.onnx.onnxruntime_oracle import compare, node_model, reals
 
 MICROSOFT = "com.microsoft"
 BATCH, ROWS, HEADS, WIDTH = 2, 5, 3, 8
@@ -121,3 +123,12 @@ def test_rotary_embedding(interleaved: int, rotary: int, split: bool) -> None:
     ids = np.arange(BATCH * ROWS).reshape(BATCH, ROWS)
     compare("RotaryEmbedding", [x, ids, *caches], **settings)
     compare("RotaryEmbedding", [x, np.array([3]), *caches], **settings)
+
+
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_keys_and_values_have_the_rank_of_queries(wrong: int) -> None:
+    inputs = [reals(1, 2, 3, 8)] * 3
+    inputs[wrong] = reals(3, 8)
+    name = "QKV"[wrong]
+    with pytest.raises(NnefError, match=rf"{name} has shape \[3, 8\]; a tensor of rank 4"):
+        graph_for(node_model("Attention", inputs, opset=24), inputs)

@@ -30,7 +30,7 @@ from nnefc.symbolic.integers import largest, statically_equal
 
 
 @dataclass(frozen=True, slots=True)
-class _Cache:
+class PositionedCache:
     """Where new keys and values are among all.
 
     `counts` [batch]: the keys of each sample after the call.  `begins` [batch]: those before it;
@@ -140,21 +140,21 @@ def group_query_attention(
     is_quantized = is_quantized or {k_quant_type, v_quant_type} != {"NONE"}
     _check({"a quantized cache": is_quantized, "query_seqlens": query_seqlens is not None,
             "sliding_window_cache": sliding_window_cache, "qk_output": qk_output})  # fmt: skip
-    q, k, v = _heads(make, query, key, value, num_heads, kv_num_heads)
+    q, k, v = packed_heads(make, query, key, value, num_heads, kv_num_heads)
     q = _unit(make, q, q_norm_weight, q_norm_epsilon or qk_norm_epsilon)
     k = _unit(make, k, k_norm_weight, k_norm_epsilon or qk_norm_epsilon)
-    cache = _cache(make, q, past_key, seqlens_k, total_sequence_length)
+    cache = positioned_cache(make, q, past_key, seqlens_k, total_sequence_length)
     if do_rotary:
         tables = (cos_cache, sin_cache)
-        q, k = _rotated(make, q, k, cache, tables, position_ids, rotary_interleaved)
+        q, k = rotated_pair(make, q, k, cache, tables, position_ids, rotary_interleaved)
     keys, values = cache.extended(make, past_key, k), cache.extended(make, past_value, v)
     masks = cache.masks(make, attention_bias, causal, local_window_size)
     if head_sink is None and smooth_softmax == 1:
         head_sink = KnownTensor(np.zeros(num_heads, np.float32), DType.FLOAT32)
-    return _attended(make, q, keys, values, scale, masks, softcap, head_sink), keys, values
+    return attended(make, q, keys, values, scale, masks, softcap, head_sink), keys, values
 
 
-def _attended(
+def attended(
     make: OpBuilder,
     q: Operand,
     keys: Operand,
@@ -178,7 +178,7 @@ def _check(unsupported: Mapping[str, Any]) -> None:
         raise OperatorError("onnx/unsupported", f"{', '.join(used)}: not supported")
 
 
-def _heads(
+def packed_heads(
     make: OpBuilder,
     query: Operand,
     key: Operand | None,
@@ -208,9 +208,9 @@ def _unit(make: OpBuilder, x: Operand, weight: Operand | None, epsilon: float) -
     )
 
 
-def _cache(
+def positioned_cache(
     make: OpBuilder, q: Operand, past: Operand | None, seqlens: Operand, total: Operand
-) -> _Cache:
+) -> PositionedCache:
     """Where the new keys are; raises OperatorError.
 
     Without cached keys, and for one sample whose keys fill the cache, the new keys follow.  Others
@@ -225,16 +225,16 @@ def _cache(
     whole = integers(total)[0] if is_known else largest([room, rows])
     fills = is_known and batch == 1 and whole == room + rows
     if statically_equal(room, 0) or fills:
-        return _Cache(rows, room + rows, room, counts, None)
+        return PositionedCache(rows, room + rows, room, counts, None)
     begins = make("max", make("sub", counts, rows), 0)
-    return _Cache(rows, largest([room, whole]), 0, counts, begins)
+    return PositionedCache(rows, largest([room, whole]), 0, counts, begins)
 
 
-def _rotated(
+def rotated_pair(
     make: OpBuilder,
     q: Operand,
     k: Operand,
-    cache: _Cache,
+    cache: PositionedCache,
     tables: Sequence[Operand | None],
     position_ids: Operand | None,
     interleaved: bool,
@@ -245,7 +245,7 @@ def _rotated(
 
 
 def _angles(
-    make: OpBuilder, cache: _Cache, table: Operand | None, position_ids: Operand | None
+    make: OpBuilder, cache: PositionedCache, table: Operand | None, position_ids: Operand | None
 ) -> Operand:
     """The angles of the queries, [batch or 1, 1, rows, half]; raises OperatorError."""
     if table is None:

@@ -88,7 +88,10 @@ def standard_attention(
     The results are that of the same rank as Q, all keys, all values, and scores.
     """
     del softmax_precision  # computed in float32 at least
-    is_flat = len(of_rank("attention", "Q", Q, 3, 4)) == 3
+    rank = len(of_rank("attention", "Q", Q, 3, 4))
+    is_flat = rank == 3
+    for name, x in (("K", K), ("V", V)):
+        of_rank("attention", name, x, rank)
     counts = (q_num_heads, kv_num_heads, kv_num_heads)
     q, k, v = (
         split_heads(make, x, n) if is_flat else x for x, n in zip((Q, K, V), counts, strict=True)
