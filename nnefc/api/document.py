@@ -105,8 +105,9 @@ def _fields(value: type) -> Iterator[str]:
 
 def _members(value: type) -> Iterator[tuple[str, Any]]:
     """The documented public methods and properties that nnefc defines, by name."""
+    internal = {*_CONSTRUCTORS, *getattr(value, "_internal", ())}
     for name in sorted(dir(value)):
-        if (name.startswith("_") and name != "__call__") or name in _CONSTRUCTORS:
+        if (name.startswith("_") and name != "__call__") or name in internal:
             continue
         homes = [base for base in value.__mro__ if name in vars(base)]
         if not homes or not homes[0].__module__.startswith("nnefc."):

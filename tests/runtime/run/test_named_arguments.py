@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
+from tests.helpers.command_line import ROOT
 from tests.helpers.graphs.dynamic_models import model as dynamic_model
 from tests.helpers.graphs.dynamic_models import rows
 
@@ -123,6 +125,11 @@ def test_dir_lists_what_the_reference_documents(tmp_path: Path) -> None:
     facts = "constant_bytes outputs threads variables"
     assert dir(symbolic) == sorted(f"{CALLS} {facts} {more} states symbols".split())
     assert dir(session(tmp_path / "session")) == ["reset", "run", "shapes", "states"]
+    page = (ROOT / "docs" / "reference.md").read_text()
     for model in (compiled, symbolic):
         assert all(hasattr(model, name) for name in dir(model))
+        part = page.partition(f"### nnefc.{type(model).__name__}\n")[2].partition("\n### ")[0]
+        documented = set(re.findall(r"^#### (\w+)", part, re.M)) - {"__call__"}
+        assert documented <= set(dir(model)), documented - set(dir(model))
+        assert "save" in documented and "profile" in documented
     assert dir(nnefc) == sorted(nnefc.__all__)
