@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.emit.convert.block_weights import unpack_blocks
 from nnefc.ir import DType, Graph, Op
 from nnefc.ir.graph import Variable
 from nnefc.ops.core.interface import interface
@@ -35,8 +36,9 @@ def with_standard_operations(graph: Graph) -> Graph:
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """A copy of a graph without unused operations and variables."""
+    """A copy of a graph without unused operations and variables, and without packed weights."""
     copy = graph.clone()
+    unpack_blocks(copy)
     EliminateDeadCode().run(copy)
     used = {op.attributes["label"].lower() for op in copy.ops if op.name == "variable"}
     copy.variables = {key: copy.variables[key] for key in copy.variables if key in used}

@@ -33,7 +33,8 @@ def document_of(model: Graph | GraphSource, shapes: Shapes, to: To = "auto") -> 
         shapes: Shapes of inputs by name.
         to: "nnef" and "tract" choose one of both.
 
-    Raises NnefError `flatten/...` with everything that the document cannot say.
+    Raises NnefError `flatten/...` with everything that the document cannot say, of both languages
+    if neither can.
     """
     if isinstance(model, Graph):
         graph, extents = model, Extents()
@@ -49,10 +50,13 @@ def document_of(model: Graph | GraphSource, shapes: Shapes, to: To = "auto") -> 
     try:
         return nnef_model(graph)
     except NnefError as error:
-        reasons = [each.message for each in error.errors]
         if not all(each.rule.partition("/")[0] == "flatten" for each in error.errors):
             raise
-    return tract_model(graph, extents, reasons)
+        refused = error.errors
+    try:
+        return tract_model(graph, extents, [each.message for each in refused])
+    except NnefError as error:
+        raise NnefError([*refused, *error.errors]) from None
 
 
 def tract_model(graph: Graph, extents: Extents, because: Sequence[str]) -> NnefModel:

@@ -67,7 +67,7 @@ class Extents:
 def symbolic_form(source: GraphSource, shapes: Shapes) -> tuple[Graph, Extents]:
     """The graph of a source whose extents are symbolic where the shapes leave them open.
 
-    The graph is the same for all extents for which the model has been tried, of some above 1.
+    The graph is the same for other extents, of some for which the model has been tried.
     Raises NnefError `flatten/symbol` that names the symbols which must have a value.
     """
     if not source.unbound(shapes):
@@ -136,7 +136,10 @@ def _decisive(trace: Trace, sample: SampleGraph, samples: Sequence[SampleGraph])
             return False
 
     others = [each.values for each in samples if each is not sample]
-    if all(map(holds, others)) and others:
+    agree = [values for values in others if holds(values)]
+    # extents computed from small samples may be 1, which takes other guards, but not operations
+    is_smaller = [all(x <= sample.values[name] for name, x in v.items()) for v in others]
+    if agree and all(v in agree or small for v, small in zip(others, is_smaller, strict=True)):
         return []
     # a sample that differs in one symbol may be impossible, but its guards can be evaluated
     alone = [

@@ -148,7 +148,7 @@ def _pad(w: TractWriter, op: Op) -> str:
     border = op.attributes["border"]
     names = {"constant": "constant", "reflect": "reflect", "replicate": "replicated"}
     if border not in names:
-        raise Unsupported(f"pad(border = '{border}') is not in the dialect")
+        raise Unsupported(f"pad(border = '{border}') is not in the dialect of tract")
     padding = w.literal(op.attributes["padding"])
     value = float(op.attributes["value"])
     more = f", value = {w.literal(value)}" if value else ""
@@ -192,14 +192,14 @@ def _remainder(w: TractWriter, op: Op) -> str:
 @_handler("matmul")
 def _matmul(w: TractWriter, op: Op) -> str:
     if op.inputs[0].type.rank != op.inputs[1].type.rank:
-        raise Unsupported("matmul of tensors of different ranks is not in the dialect")
+        raise Unsupported("matmul of tensors of different ranks is not in the dialect of tract")
     return invocation(w, op, "matmul")
 
 
 def _with_zero_border(op: Op) -> None:
     if op.attributes["border"] != "constant" and any(map(any, op.attributes["padding"])):
         border = op.attributes["border"]
-        raise Unsupported(f"{op.name}(border = '{border}') is not in the dialect")
+        raise Unsupported(f"{op.name}(border = '{border}') is not in the dialect of tract")
 
 
 def _window(w: TractWriter, op: Op) -> str:
@@ -243,7 +243,7 @@ def _max_pool(w: TractWriter, op: Op) -> str:
     text = w.operand(op.inputs[0])
     if any(map(any, padding)) and a["border"] != "ignore":
         if a["border"] != "constant":
-            raise Unsupported(f"max_pool(border = '{a['border']}') is not in the dialect")
+            raise Unsupported(f"max_pool(border = '{a['border']}') is not in the dialect of tract")
         text = f"pad({text}, padding = {w.literal(padding)})"
         padding = ((0, 0),) * len(padding)
     rest = {"size": a["size"], "padding": padding, "stride": a["stride"], "dilation": a["dilation"]}
@@ -272,7 +272,7 @@ def _resize(w: TractWriter, op: Op) -> str:
     if is_special:
         if not a["scales"]:
             raise Unsupported(
-                "resize to sizes with a cubic kernel of its own is not in the dialect"
+                "resize to sizes with a cubic kernel of its own is not in the dialect of tract"
             )
         name = "tract_onnx_resize"
         w.registries.add("tract_onnx")

@@ -226,7 +226,7 @@ class TractWriter:
                 raise Unsupported(f"'{op.name}' returns items of {value.type.dtype}")
         handler = self.handlers.get(op.name)
         if handler is None:
-            raise Unsupported(f"'{op.name}' cannot be written in NNEF, nor in the dialect of tract")
+            raise Unsupported(f"'{op.name}' is not in the dialect of tract")
         return handler(self, op)
 
     def require_all(self) -> None:
@@ -235,7 +235,7 @@ class TractWriter:
             raise NnefError(
                 Diagnostic(
                     "flatten/operation",
-                    f"{reason}" + (f" ({n:,} times)" if n > 1 else ""),
+                    reason + (f" ({n:,} times)" if n > 1 else ""),
                 )
                 for reason, n in self.refused.items()
             )
