@@ -63,6 +63,7 @@ def nnef_model(graph: Graph) -> NnefModel:
     Raises NnefError `flatten/...` with everything that NNEF cannot say, `data/missing` for
     variables without data.
     """
+    require_inputs(graph)
     require_fixed_results(graph)
     standard = with_standard_operations(graph)
     store_arrays(standard)
@@ -113,3 +114,11 @@ def require_fixed_results(graph: Graph) -> None:
     ]
     if problems:
         raise NnefError(problems)
+
+
+def require_inputs(graph: Graph) -> None:
+    """Raise NnefError `flatten/operation` for a graph without inputs."""
+    if not graph.inputs:
+        raise NnefError.of(
+            "flatten/operation", "the model has no inputs, but a graph of NNEF has at least one"
+        )

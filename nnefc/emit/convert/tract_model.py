@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nnefc.emit.convert.converted import Converted, End
-from nnefc.emit.convert.nnef_model import NnefModel, nnef_model, operation_counts
+from nnefc.emit.convert.nnef_model import NnefModel, nnef_model, operation_counts, require_inputs
 from nnefc.emit.convert.tract.document import TractDocument, tract_document
 from nnefc.emit.convert.tract.extents import Extents, symbolic_form
 from nnefc.formats.tensor_writer import Encoding
@@ -41,6 +41,7 @@ def document_of(model: Graph | GraphSource, shapes: Shapes, to: To = "auto") -> 
     else:
         _require_values(model, shapes)
         graph, extents = symbolic_form(model, shapes)
+    require_inputs(graph)
     if to == "nnef":
         return nnef_model(graph)
     if to == "tract":

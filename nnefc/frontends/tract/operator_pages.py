@@ -80,7 +80,7 @@ def _owner(name: str) -> str:
 def _parameters(operator: Operator) -> str:
     """The parameters of an operator with their defaults, as in a declaration."""
     return ", ".join(
-        p.name.rstrip("_") if p.default is inspect.Parameter.empty
+        p.name if p.default is inspect.Parameter.empty
         else f"{p.name.rstrip('_')} = {_literal(p.default)}"
         for p in operator.parameters
     )  # fmt: skip

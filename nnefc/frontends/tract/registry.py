@@ -84,11 +84,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Parameter:
     """A parameter of an operator.
 
-    `convert` converts an argument, raising OperatorError; `default` is `inspect.Parameter.empty` if
-    the argument is required.
+    `keyword` is its name in Python, where `lambda_` stands for `lambda`.  `convert` converts an
+    argument, raising OperatorError; `default` is `inspect.Parameter.empty` if the argument is
+    required.
     """
 
     name: str
+    keyword: str
     convert: Callable[[Any], Any]
     default: Any
 
@@ -187,7 +189,10 @@ def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """The parameters of an operator's function after `make`."""
     hints = typing.get_type_hints(function)
     _, *parameters = inspect.signature(function).parameters.values()
-    return tuple(Parameter(p.name, _converter(hints[p.name]), p.default) for p in parameters)
+    return tuple(
+        Parameter(p.name.rstrip("_"), p.name, _converter(hints[p.name]), p.default)
+        for p in parameters
+    )
 
 
 def bind(
@@ -196,7 +201,7 @@ def bind(
     named: Mapping[str, Any],
     values: Mapping[str, Any] = _NOTHING,
 ) -> dict[str, Any]:
-    """The converted arguments of an operator's function by name; raises OperatorError.
+    """The converted arguments of an operator's function by keyword; raises OperatorError.
 
     `values`: the identifiers in scope, which torch_to_nnef names by strings in some shapes.
     """
@@ -225,14 +230,14 @@ def bind(
     converted: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.name not in arguments:
-            converted[parameter.name] = parameter.default
+            converted[parameter.keyword] = parameter.default
             continue
         value = arguments[parameter.name]
         if parameter.convert is integers and isinstance(value, tuple):
             items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
             value = tuple(values.get(x, x) if isinstance(x, str) else x for x in items)
         try:
-            converted[parameter.name] = parameter.convert(value)
+            converted[parameter.keyword] = parameter.convert(value)
         except OperatorError as wrong:
             raise OperatorError(
                 wrong.rule, f"{parameter.name}: {wrong.message}", wrong.hint

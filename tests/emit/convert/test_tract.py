@@ -72,6 +72,10 @@ def one(kind: str, inputs: list[Any], outputs: int = 1, **attributes: Any) -> An
 
 CASES = [
     one("Erf", [reals(3, 4)]),
+    one("Selu", [reals(4)], alpha=2.0, gamma=3.0),
+    one("Shape", [reals(2, 3)]),
+    one("Shape", [reals(2, 3)], start=1, end=0),
+    one("DFT", [reals(1, 10, 2, 1)], axis=1, onesided=1),
     one("Round", [f32([0.5, 1.5, -2.5, 2.51])]),
     one("Mod", [ints(-9, 9, 6), (np.int64(4),)]),
     one("Mod", [reals(6), (np.float32(0.3),)], fmod=1),

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.ir import DType, Op, Value
+from nnefc.passes.op_queries import is_constant
 from nnefc.symbolic.integers import is_symbolic
 
 PROMOTING: Final = {
@@ -45,17 +46,13 @@ def is_written_in_place(op: Op, index: int) -> bool:
     others = [
         x
         for i, x in enumerate(op.inputs)
-        if i >= first and i != index and x.op is not value.op and not _is_constant(x)
+        if i >= first and i != index and x.op is not value.op and not is_constant(x)
     ]
     return any(x.type.dtype is value.type.dtype and x.type.rank >= value.type.rank for x in others)
 
 
-def _is_constant(value: Value) -> bool:
-    return value.op is not None and value.op.name == "constant"
-
-
 def _is_number(value: Value) -> bool:
-    if not _is_constant(value) or value.type.dtype is DType.FLOAT64:
+    if not is_constant(value) or value.type.dtype is DType.FLOAT64:
         return False
     assert value.op is not None
     if np.size(value.op.attributes["value"]) != 1:

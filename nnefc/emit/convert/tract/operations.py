@@ -289,7 +289,7 @@ def _resize(w: TractWriter, op: Op) -> str:
 def _fft(w: TractWriter, op: Op) -> str:
     a = op.attributes
     x = op.inputs[0]
-    made = f"tract_core_inner_dim_to_complex({w.operand(x)})"
+    made = _complex(w, x)
     inverse = ", inverse = true" if a["inverse"] else ""
     made = f"tract_core_fft({made}, axis = {a['axis']}{inverse})"
     made = f"tract_core_complex_to_inner_dim({made})"
@@ -302,9 +302,18 @@ def _stft(w: TractWriter, op: Op) -> str:
     x, window = op.inputs
     numbers = ", ".join(f"{name} = {w.extent(a[name])}" for name in ("axis", "frame", "stride"))
     given = "" if splat(window) == 1 else f", window = {w.operand(window)}"
-    made = f"tract_core_inner_dim_to_complex({w.operand(x)})"
+    made = _complex(w, x)
     made = f"tract_core_complex_to_inner_dim(tract_core_stft({made}, {numbers}{given}))"
     return _with_bins(w, made, a["axis"] + 1, a["bins"])
+
+
+def _complex(w: TractWriter, x: Value) -> str:
+    """The complex tensor of real and imaginary parts [.., 2], or of real parts [.., 1]."""
+    text = w.operand(x)
+    if x.type.dims[-1] == 1:
+        padding = ((0, 0),) * (x.type.rank - 1) + ((0, 1),)
+        text = f"pad({text}, padding = {w.literal(padding)})"
+    return f"tract_core_inner_dim_to_complex({text})"
 
 
 def _with_bins(w: TractWriter, text: str, axis: int, bins: Any) -> str:

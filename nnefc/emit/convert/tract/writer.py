@@ -13,6 +13,7 @@ import numpy as np
 from nnefc.emit.convert.tract.extents import Extents, NoText
 from nnefc.emit.convert.tract.literals import is_exact, is_written_in_place, number_of
 from nnefc.ir import DType, Graph, Op, TensorType, Value
+from nnefc.passes.op_queries import is_constant
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.symbolic.integers import hint, is_symbolic
 from nnefc.syntax.lexer import KEYWORDS
@@ -47,6 +48,8 @@ class Scope:
     names: dict[Value, str] = field(default_factory=dict[Value, str])
     taken: set[str] = field(default_factory=set[str])
     lines: list[str] = field(default_factory=list[str])
+    stored: set[Value] = field(default_factory=set[Value])
+    """The constants that statements have stored."""
     quotes: bool = True
     """Whether names may be quoted, so that any name stays."""
 
@@ -116,20 +119,20 @@ class TractWriter:
 
     def operand(self, value: Value) -> str:
         """The name of an operand; constants are stored at first use."""
-        if value not in self.scope.names:
-            assert value.op is not None, f"{value!r} is used before it is defined"
+        scope = self.scope
+        if is_constant(value) and value not in scope.stored:
             text = self._constant(value)
-            name = self.scope.fresh(value.name or "constant")
-            self.scope.names[value] = name
-            self.scope.lines.append(f"{quoted(name)} = {text};")
-        return quoted(self.scope.names[value])
+            name = scope.names.get(value) or scope.fresh(value.name or "constant")
+            scope.names[value] = name
+            scope.stored.add(value)
+            scope.lines.append(f"{quoted(name)} = {text};")
+        return quoted(scope.names[value])
 
     def in_place(self, op: Op, index: int) -> str:
         """An operand, as a literal where its type follows from another operand."""
-        value = op.inputs[index]
-        if value not in self.scope.names and is_written_in_place(op, index):
-            return self.number(value)
-        return self.operand(value)
+        if is_written_in_place(op, index):
+            return self.number(op.inputs[index])
+        return self.operand(op.inputs[index])
 
     def number(self, value: Value) -> str:
         """The literal of a constant that is one number."""
@@ -149,9 +152,10 @@ class TractWriter:
         items = value.op.attributes["value"]
         is_splat = np.size(items) == 1
         is_open = is_symbolic(np.asarray(items, object).reshape(-1)) or is_symbolic(dims)
-        if is_splat and (is_open or self._is_large_number(value)):
-            text = self.number(value)
-            if dtype.is_float:
+        is_empty = not hint(value.type.volume)
+        if is_empty or (is_splat and (is_open or self._is_large_number(value))):
+            text = "0" if is_empty else self.number(value)
+            if dtype.is_float or is_empty:
                 text = f"tract_core_cast({text}, to = '{TYPE_NAMES[dtype]}')"
             return f"tract_core_broadcast({text}, shape = {self.literal(dims)})"
         if is_open:
