@@ -37,6 +37,8 @@ CHUNK = 512
 """Items of a row computed at a time."""
 LANES = 32
 """Number of independent partial results along a row."""
+PIECE = 4096
+"""Most items that are searched for the index of an extreme; they stay in the L1 cache."""
 
 
 REDUCE = Layout(
@@ -258,28 +260,94 @@ def _better(largest: bool, last: bool):
     return better
 
 
+def _row_extreme(largest: bool, item: str) -> Any:
+    """Helper `extreme(row, count, state)`: the maximum or minimum of contiguous items, or NaN.
+
+    `state`: memory for `LANES` partial results.
+    """
+    load, held, hold, size = READ[item], LOAD[item], WRITE[item], ITEMSIZE[item]
+    better = _better(largest, last=False)
+
+    @helper
+    def combine(a, b):
+        return select(better(b, a), b, a)
+
+    @helper
+    def extreme(row, count, state):
+        result = load(row)
+        whole = count // LANES * LANES
+        if whole > 0:
+            for lane in range(LANES):
+                hold(state, lane, result)
+            for i in range(0, whole, LANES):
+                for lane in range(LANES):
+                    hold(state, lane, combine(held(state, lane), load(row + i * size, lane)))
+            for lane in range(LANES):
+                result = combine(result, held(state, lane))
+        for i in range(whole, count):
+            result = combine(result, load(row, i))
+        return result
+
+    return extreme
+
+
 @family()
 def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
     """Row-major index among the reduced items of the maximum (`kind` max) or minimum.
 
-    The first of equal items wins, or the last if `last`.
+    The first of equal items wins, or the last if `last`.  Vectors find the best item of each piece
+    of a row; its index is then searched in the best piece.
     """
-    better, load = _better(kind == "max", last), LOAD[item]
+    largest = kind == "max"
+    better, extreme = _better(largest, last), _row_extreme(largest, item)
+    load, size, local = LOAD[item], ITEMSIZE[item], local_bytes(8 * LANES)
     store, number = STORE[index], NUMBER[index]
+
+    @helper
+    def position(piece, count, best):
+        """Index of the first, or last, item that equals `best` or is NaN as well."""
+        for step in range(count):
+            i = count - 1 - step if last else step
+            value = load(piece, i)
+            if value == best or value != value:
+                return i
+        return 0
+
+    @helper
+    def in_short_rows(params, base, width, volume):
+        best, at = load(base), 0
+        for v in range(volume):
+            row = base + reduced_offset(params, v)
+            for i in range(width):
+                value = load(row, i)
+                if better(value, best):
+                    best, at = value, v * width + i
+        return at
+
+    @helper
+    def in_long_rows(params, base, width, volume, state):
+        best, piece, count, before = load(base), base, 1, 0
+        for v in range(volume):
+            row = base + reduced_offset(params, v)
+            for begin in range(0, width, PIECE):
+                some = min(PIECE, width - begin)
+                value = extreme(row + begin * size, some, state)
+                if (v == 0 and begin == 0) or better(value, best):
+                    best, piece, count = value, row + begin * size, some
+                    before = v * width + begin
+        return before + position(piece, count, best)
 
     def index_rows(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
         unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        state = local()
         for t in range(first * unit_block, min(last * unit_block, outputs)):
             base = x + kept_offset(params, t)
-            best, at = load(base), 0
-            for v in range(volume):
-                row = base + reduced_offset(params, v)
-                for i in range(width):
-                    value = load(row, i)
-                    if better(value, best):
-                        best, at = value, v * width + i
+            if width < LANES:
+                at = in_short_rows(params, base, width, volume)
+            else:
+                at = in_long_rows(params, base, width, volume, state)
             store(y, t, number(at))
 
     return index_rows

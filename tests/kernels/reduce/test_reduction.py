@@ -58,6 +58,22 @@ def test_indices_match_numpy(data: st.DataObject) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64"])
+def test_indices_in_long_rows(name: str, dtype: str) -> None:
+    """Equal extremes are in several pieces of a row, and at the ends of vectors."""
+    random = np.random.default_rng(0)
+    x = random.integers(0, 100, (6, 9001)).astype(dtype)
+    for row, place in enumerate((0, 31, 4095, 4096, 9000)):
+        x[row, place] = {"argmax": 101, "argmin": 0}[name]
+    if dtype.startswith("float"):
+        x[4, [5000, 8000]] = np.nan
+    got = run(f"{name}_reduce", x, axes=(1,))
+    np.testing.assert_array_equal(got, getattr(np, name)(x, 1)[:, None])
+    backwards = run(f"{name}_reduce_last", x, axes=(1,))
+    np.testing.assert_array_equal(backwards, 9000 - getattr(np, name)(x[:, ::-1], 1)[:, None])
+
+
 @pytest.mark.parametrize("shape", [(3_000_000,), (3_000_000, 3), (1000, 3000)])
 def test_long_sums_are_exact(shape: tuple[int, ...]) -> None:
     x = np.abs(normal(1, *shape)) + np.float32(1)
