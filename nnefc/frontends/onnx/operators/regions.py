@@ -19,6 +19,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError, operand
+from nnefc.frontends.onnx.operators.adaptive_regions import averaging_weights, region_sums
 from nnefc.frontends.onnx.registry import Integers, operator
 from nnefc.ir import DType, TensorType
 
@@ -66,8 +67,8 @@ def roi_align(
 ) -> Any:
     """Means or maxima of interpolated samples in the cells of regions (x0, y0, x1, y1).
 
-    Without a `sampling_ratio`, a cell has a sample per item that it covers, but no more than the
-    cells of a region as large as the image.
+    Without a `sampling_ratio`, a cell has a sample per item that it covers; for maxima, no more
+    than the cells of a region as large as the image.
     """
     batch, channels, height, width = of_rank("roi_align", "X", X, 4)
     count = _count_of_regions("roi_align", rois, 4)
@@ -82,11 +83,46 @@ def roi_align(
     is_whole = coordinate_transformation_mode == "half_pixel"
     corners = _corners(make, rois, 0, spatial_scale, 0.5 if is_whole else 0.0)
     ratio = max(sampling_ratio, 0)
+    if mode == "avg" and not ratio:
+        shape = output_height, output_width
+        return _adaptive_means(make, X, batch_indices, corners, shape, is_whole)
     rows = _samples(make, corners[1], corners[3], output_height, height, ratio, is_whole)
     columns = _samples(make, corners[0], corners[2], output_width, width, ratio, is_whole)
     items = make.reshape(make.transpose(X, (0, 2, 3, 1)), (batch * height * width, channels))
     first = make("mul", make.cast(make.reshape(batch_indices, (count, 1)), DType.INT64), height)
     return _pooled_samples(make, items, first, rows, columns, width, mode == "max")
+
+
+def _adaptive_means(
+    make: OpBuilder,
+    x: Operand,
+    images: Operand,
+    corners: Sequence[Operand],
+    cells: tuple[int, int],
+    is_whole: bool,
+) -> Operand:
+    """The means of the cells of regions with a sample per item."""
+    weights: list[Operand] = []
+    counts: list[Operand] = []
+    for start, end, parts, extent in zip(
+        (corners[1], corners[0]), (corners[3], corners[2]), cells, x.type.dims[2:], strict=True
+    ):
+        size = _size(make, start, end, parts, is_whole)
+        weight, number = averaging_weights(make, start, size, parts, extent)
+        weights.append(weight)
+        counts.append(number)
+    sums = region_sums(make, x, images, *weights)
+    number = make("max", make("mul", *counts), 1.0)
+    shape = (images.type.volume, 1, 1, 1)
+    return make("div", sums, make.cast(make.reshape(number, shape), x.type.dtype))
+
+
+def _size(make: OpBuilder, start: Operand, end: Operand, cells: int, is_whole: bool) -> Operand:
+    """The extents of regions, [n, 1]; raises OperatorError."""
+    if cells < 1:
+        raise OperatorError("argument/roi_align", f"{cells} is no extent of a result")
+    size = make("sub", end, start)
+    return size if is_whole else make("max", size, 1.0)
 
 
 def _count_of_regions(what: str, rois: Operand, width: int) -> int:
@@ -119,8 +155,6 @@ class _Samples:
     """[n, S]: their weights; 0 for samples outside of the input."""
     is_used: Operand | None
     """[n, S]: whether a region has the sample; None if all have all."""
-    number: Operand | None
-    """[n, 1]: the samples in a cell; None if it is `per_cell`."""
 
 
 def _samples(
@@ -132,18 +166,13 @@ def _samples(
     ratio: int,
     is_whole: bool,
 ) -> _Samples:
-    """`ratio`: the samples per cell; 0: one per item that a cell covers."""
-    if cells < 1:
-        raise OperatorError("argument/roi_align", f"{cells} is no extent of a result")
+    """`ratio`: the samples per cell; 0: one per item that a cell covers, up to a bound."""
     dtype = start.type.dtype
-    size = make("sub", end, start)
-    if not is_whole:
-        size = make("max", size, 1.0)
-    bin_size = make("div", size, float(cells))
+    bin_size = make("div", _size(make, start, end, cells, is_whole), float(cells))
     per_cell = ratio or -(-extent // cells) + 1
     index = make.reshape(make.iota(cells * per_cell), (1, cells * per_cell))
     cell, within = (make.cast(make(name, index, per_cell), dtype) for name in ("div", "remainder"))
-    number = is_used = None
+    is_used = None
     per_bin: Operand = make.cast(operand(float(ratio)), dtype)
     if not ratio:
         number = make("min", make("ceil", bin_size), float(per_cell))
@@ -163,7 +192,6 @@ def _samples(
         (lower, make("min", make("add", lower, 1), extent - 1)),
         (make("select", is_inside, weights[0], 0.0), make("select", is_inside, weights[1], 0.0)),
         is_used,
-        number,
     )
 
 
@@ -219,10 +247,7 @@ def _pooled_samples(
         if is_used is None:
             return y
         return make("select", make("gt", y, -math.inf), y, 0.0)
-    if rows.number is None or columns.number is None:
-        return make("mul", y, 1 / (rows.per_cell * columns.per_cell))
-    number = make("max", make("mul", rows.number, columns.number), 1.0)
-    return make("div", y, make.cast(make.reshape(number, (count, 1, 1, 1)), dtype))
+    return make("mul", y, 1 / (rows.per_cell * columns.per_cell))
 
 
 def _outer(make: OpBuilder, name: str, x: Operand | None, y: Operand | None) -> Operand | None:

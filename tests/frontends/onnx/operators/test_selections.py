@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnefc.driver.compile import compile_graph
+from nnefc.options.compile_config import CompileConfig
 from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for, reference_results
 from tests.helpers.onnx.models import model, node, tensor, weight
-from tests.helpers.onnx.onnxruntime_oracle import Array, compare, onnxruntime_results, reals
+from tests.helpers.onnx.onnxruntime_oracle import (
+    Array,
+    compare,
+    node_model,
+    onnxruntime_results,
+    reals,
+)
 
 INT64 = 7
 UNIQUE: Any = {"outputs": [True] * 4, "opset": 11}
@@ -79,6 +87,27 @@ def test_roi_align(ratio: int, mode: str, coordinates: str) -> None:
         compare("RoiAlign", [x, REGIONS[:count], IMAGES[:count]], opset=16 if more else 10,
                 output_height=3, output_width=2, sampling_ratio=ratio, spatial_scale=0.75,
                 mode=mode, **more)  # fmt: skip
+
+
+LARGE = np.array(
+    [[-30, -20, 40, 50], [-500, -700, 900, 501], [-3, 2, 4, 300], [5, 5, 2, 2], [90, 3, 99, 5]],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("cells", [(3, 2), (1, 1), (7, 5)])
+def test_roi_align_of_regions_larger_than_the_image(
+    coordinates: str, cells: tuple[int, int]
+) -> None:
+    settings: Any = {"coordinate_transformation_mode": coordinates, "opset": 16}
+    settings |= {"output_height": cells[0], "output_width": cells[1]}
+    inputs = [reals(2, 3, 8, 10), LARGE, IMAGES]
+    compare("RoiAlign", inputs, **settings)
+    model = node_model("RoiAlign", inputs, **settings)
+    y = compile_graph(graph_for(model, inputs), CompileConfig(1))(*inputs)
+    (want,) = onnxruntime_results(model, inputs)
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
