@@ -88,7 +88,7 @@ def test_results(operation: str, result: str) -> None:
 
 DETECTOR = """<ir_version: 8, opset_import: ["": 17]>
 graph (float[12, 4] corners, float[12] scores, float[1, 3, 16, 16] features)
-  => (float boxes, float best, float pooled, float masks)
+  => (float[] boxes, float[] best, float[] pooled, float[] masks)
 <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] five = {5},
  int64[1] most = {100}, float[1] half = {0.5}, float[1] overlap = {0.4}, int64 none = {0}> {
   likely = Greater(scores, half)
