@@ -1,12 +1,13 @@
-"""Rules of `canonicalise` for sliding windows and the padding before them."""
+"""Rules of `canonicalise` for sliding windows, the padding before and the slices after them."""
 
 from __future__ import annotations
 
 from nnefc.ir import Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_window, pooling_window
+from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 from nnefc.passes.op_queries import is_zero, producer
-from nnefc.symbolic.integers import statically_equal
+from nnefc.symbolic.integers import is_symbolic, statically_equal
 
 Padding = tuple[tuple[int, int], ...]
 
@@ -77,6 +78,37 @@ def _stays_inside(window: Window) -> bool:
             window.padding, window.down, window.stride, window.dilated, window.up, strict=True
         )
     )
+
+
+# -- slices
+
+
+@rule("slice")
+def _cut_convolution(op: Op) -> Result:
+    """Compute only the pixels that a slice takes of a convolution, by padding less.
+
+    Causal convolutions are often written so: padded on both sides, then cut at the end.
+    """
+    conv = producer(op.inputs[0], "conv")
+    if conv is None or conv.attributes["border"] != "constant" or len(conv.output.users) > 1:
+        return None
+    a, dims = op.attributes, op.inputs[0].type.dims
+    batch, channels, *spatial = slice_ranges(
+        dims, a["axes"], a["begin"], a["end"], a.get("stride", ())
+    )
+    if not (batch.take_all(dims[0]) and channels.take_all(dims[1])):
+        return None
+    window = convolution_window(conv.inputs[0].type.dims, conv.inputs[1].type.dims, conv.attributes)
+    padding: list[tuple[int, int]] = []
+    for axis, taken in enumerate(spatial):
+        stride, up = window.stride[axis], window.up[axis]
+        before = window.padding[axis][0] - taken.start * stride
+        after = (taken.count - 1) * stride + window.dilated[axis] - up - before
+        padding.append((before, after))
+    flat = [n for pair in padding for n in pair]
+    if is_symbolic(flat) or min(flat) < 0 or any(taken.step != 1 for taken in spatial):
+        return None
+    return NewOp("conv", conv.inputs, {**conv.attributes, "padding": tuple(padding)})
 
 
 # -- windows over whole dimensions

@@ -55,6 +55,13 @@ def _window(graph: Graph, x: Value, rng: random.Random) -> Value:
     return build(graph, name, [x], attributes).output
 
 
+def _slice(graph: Graph, x: Value, rng: random.Random) -> Value:
+    axes = tuple(d for d, n in enumerate(x.type.dims) if n > 1 and rng.random() < (d > 1 or 0.1))
+    ends = (rng.choice((0, 0, -1)) for _ in axes)
+    attributes = {"axes": axes, "begin": tuple(rng.choice((0, 0, 1)) for _ in axes)}
+    return build(graph, "slice", [x], {**attributes, "end": tuple(ends)}).output
+
+
 def _graph(seed: int) -> Graph:
     rng = random.Random(seed)
     graph = Graph("g")
@@ -63,7 +70,7 @@ def _graph(seed: int) -> Graph:
     value = graph.add_input(type_, "x")
     for _ in range(rng.randint(2, 5)):
         try:
-            value = rng.choice((_pad, _window))(graph, value, rng)
+            value = rng.choice((_pad, _window, _window, _slice))(graph, value, rng)
         except NnefError:  # a window that does not fit
             continue
     graph.add_output(value, "y")
@@ -84,6 +91,30 @@ def test_canonicalisation_preserves_values(seed: int) -> None:
     found = evaluate(graph, inputs).outputs["y"]
     np.testing.assert_allclose(found, before, 1e-12, 1e-12, err_msg=f"{text}\n{after}")
     assert not Canonicalise().run(graph)
+
+
+def test_slices_of_convolutions_become_less_padding() -> None:
+    """A causal convolution that is padded on both sides and cut at the end."""
+    graph = Graph("g")
+    x = graph.add_input(TensorType(DType.FLOAT32, (1, 4, 20)), "x")
+    w = graph.add_input(TensorType(DType.FLOAT32, (8, 4, 3)), "w")
+    attributes: dict[str, Any] = {"border": "constant", "padding": ((8, 8),), "dilation": (4,)}
+    wide = build(graph, "conv", [x, w], attributes).output
+    cut = build(graph, "slice", [wide], {"axes": (2,), "begin": (0,), "end": (-8,)})
+    graph.add_output(cut.output, "y")
+    assert Canonicalise().run(graph)
+    EliminateDeadCode().run(graph)
+    assert [op.attributes["padding"] for op in graph.ops if op.name == "conv"] == [((8, 0),)]
+    assert not [op for op in graph.ops if op.name == "slice"]
+
+    used_twice = Graph("g")
+    x = used_twice.add_input(x.type, "x")
+    w = used_twice.add_input(w.type, "w")
+    wide = build(used_twice, "conv", [x, w], attributes).output
+    for end in (-8, -4):
+        cut = build(used_twice, "slice", [wide], {"axes": (2,), "begin": (0,), "end": (end,)})
+        used_twice.add_output(cut.output, f"y{end}")
+    assert not Canonicalise().run(used_twice)
 
 
 def test_many_borders_are_merged() -> None:
