@@ -18,6 +18,7 @@ SLOW = (
     # whole networks, and the same by other engines
     "benchmarks",
     "emit/convert/test_networks.py",
+    "emit/convert/test_tract_samples.py",
     "models/test_exported_spellings.py",
     "emit/convert/test_onnx.py",
     "models/test_networks.py",

@@ -9,6 +9,7 @@ import typer
 
 from nnefc.cli.convert.check import check_conversion
 from nnefc.cli.convert.report import conversion_facts, print_check, print_conversion
+from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.import_and_compile import load, read
 from nnefc.cli.support.option_groups import DocumentOptions
 from nnefc.cli.support.options import Json, Model, RandomInputs, Threads, parse_import, usage
@@ -204,4 +205,8 @@ def _converted(
         source = load(model, config, "NNEF 1.0.2 has no symbols")
     else:
         source = read(model, config, sources=True)
-    return source, document_of(source, config.shapes, cast("Language", to))
+    diagnostics = config.diagnostics()
+    try:
+        return source, document_of(source, config.shapes, cast("Language", to), diagnostics)
+    finally:
+        report(diagnostics.warnings)

@@ -12,7 +12,7 @@ from nnefc.emit.convert.tract.extents import Extents, symbolic_form
 from nnefc.formats.tensor_writer import Encoding
 from nnefc.frontends.common.graph_source import GraphSource, Shapes
 from nnefc.ir import Graph, Value
-from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.wording import wording
 from nnefc.symbolic.integers import is_symbolic
 
@@ -25,13 +25,19 @@ To = Literal["auto", "nnef", "tract"]
 NAME: Final = "NNEF in the dialect of tract"
 
 
-def document_of(model: Graph | GraphSource, shapes: Shapes, to: To = "auto") -> NnefModel:
+def document_of(
+    model: Graph | GraphSource,
+    shapes: Shapes,
+    to: To = "auto",
+    diagnostics: Diagnostics | None = None,
+) -> NnefModel:
     """The document of a model: NNEF 1.0.2 if that can say it, otherwise tract's dialect.
 
     Args:
         model: A graph, or a source whose extents are symbols where `shapes` leave them open.
         shapes: Shapes of inputs by name.
         to: "nnef" and "tract" choose one of both.
+        diagnostics: Receives the warnings of a source.
 
     Raises NnefError `flatten/...` with everything that the document cannot say, of both languages
     if neither can.
@@ -40,7 +46,7 @@ def document_of(model: Graph | GraphSource, shapes: Shapes, to: To = "auto") -> 
         graph, extents = model, Extents()
     else:
         _require_values(model, shapes)
-        graph, extents = symbolic_form(model, shapes)
+        graph, extents = symbolic_form(model, shapes, diagnostics or Diagnostics())
     require_inputs(graph)
     if to == "nnef":
         return nnef_model(graph)

@@ -8,7 +8,7 @@ from typing import Any
 from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.standard_operations import without_dead_code
 from nnefc.emit.convert.tract.extents import Extents
-from nnefc.emit.convert.tract.operations import HANDLERS
+from nnefc.emit.convert.tract.operations import HANDLERS, is_written
 from nnefc.emit.convert.tract.scan import hoist_constants
 from nnefc.emit.convert.tract.writer import (
     TractWriter,
@@ -40,7 +40,7 @@ def tract_document(graph: Graph, extents: Extents | None = None) -> TractDocumen
     """
     require_no_states(graph)
     copy = without_dead_code(graph)
-    ExpandCompounds(only=lambda op: op.name not in HANDLERS).run(copy)
+    ExpandCompounds(only=lambda op: not is_written(op)).run(copy)
     complete_windows(copy)
     hoist_constants(copy)
     writer = TractWriter(copy, extents or Extents(), HANDLERS)

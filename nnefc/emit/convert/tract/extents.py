@@ -64,22 +64,25 @@ class Extents:
         return text.replace("//", "/")  # division of integers truncates in the dialect
 
 
-def symbolic_form(source: GraphSource, shapes: Shapes) -> tuple[Graph, Extents]:
+def symbolic_form(
+    source: GraphSource, shapes: Shapes, diagnostics: Diagnostics
+) -> tuple[Graph, Extents]:
     """The graph of a source whose extents are symbolic where the shapes leave them open.
 
     The graph is the same for other extents, of some for which the model has been tried.
     Raises NnefError `flatten/symbol` that names the symbols which must have a value.
     """
     if not source.unbound(shapes):
-        return source.graph(shapes), Extents()
+        return source.graph(shapes, diagnostics), Extents()
     samples = list(_samples(source, shapes))
     if not samples:
-        return sample_graph(source, shapes, Diagnostics()).graph, Extents()
+        return sample_graph(source, shapes, diagnostics).graph, Extents()
     wrong: list[str] = []
     for sample in samples[:MAX_TRACES]:
         graph, trace = _traced(source, sample)
         wrong = _decisive(trace, sample, samples)
         if not wrong:
+            sample_graph(source, sample.shapes, diagnostics)  # for its warnings
             return graph, Extents(trace, _identifiers(sample.values))
     listed = ", ".join(f"'{name}'" for name in wrong)
     message = f"what the model computes depends on symbols: {listed}"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nnefc.emit.convert.tract.scan import scan
 from nnefc.emit.convert.tract.writer import TYPE_NAMES, Handler, TractWriter, Unsupported
+from nnefc.formats.tensor_header import MAX_RANK
 from nnefc.ir import DType, Op, Value
 from nnefc.ir.compare import same_attribute
 from nnefc.ops.core.interface import interface
@@ -22,8 +23,8 @@ SAME: Final = (
     "acos", "atan", "asinh", "acosh", "atanh", "copy", "not", "select", "add", "sub", "mul", "div",
     "pow", "lt", "gt", "le", "ge", "eq", "ne", "and", "or", "min", "max", "sum_reduce",
     "mean_reduce", "max_reduce", "min_reduce", "all_reduce", "any_reduce", "transpose", "split",
-    "stack", "unstack", "concat", "tile", "clamp", "prelu", "leaky_relu", "elu", "selu", "gelu",
-    "silu", "softabs", "softmax", "avg_pool", "rms_pool", "box", "debox", "l1_normalization",
+    "stack", "unstack", "copy_n", "concat", "tile", "prelu", "leaky_relu", "elu", "selu", "gelu",
+    "silu", "softabs", "softmax", "box", "debox", "l1_normalization",
     "l2_normalization", "local_response_normalization", "batch_normalization", "moments", "add_n",
     "nearest_downsample", "area_downsample", "nearest_upsample", "multilinear_upsample",
 )  # fmt: skip
@@ -34,7 +35,7 @@ RENAMED: Final = {
         for name in (
             "erf", "round_even", "is_nan", "is_inf", "xor", "bitand", "bitor", "bitxor", "bitnot",
             "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd", "topk",
-            "product_reduce", "argmax_reduce_last", "argmin_reduce_last", "grid_sample",
+            "product_reduce", "grid_sample",
         )
     },
     "rcp": "recip",
@@ -42,6 +43,16 @@ RENAMED: Final = {
     "shift_right": "tract_shr",
 }  # fmt: skip
 """Operations that have another name in the dialect, and the same parameters."""
+BORDERS: Final = {"constant": "constant", "reflect": "reflect", "replicate": "replicated"}
+"""The borders of `pad` in the dialect by those of NNEF."""
+
+
+def is_written(op: Op) -> bool:
+    """Whether an operation has a handler; others are composed of simpler ones if they can be."""
+    if op.name != "batch_normalization":
+        return op.name in HANDLERS
+    channels = (1, op.inputs[0].type.dims[1]) if op.inputs[0].type.rank > 1 else ()
+    return all(x.type.dims in ((), channels) for x in op.inputs[1:])
 
 
 def _handler(name: str) -> Callable[[Handler], Handler]:
@@ -146,14 +157,13 @@ def _slice(w: TractWriter, op: Op) -> str:
 @_handler("pad")
 def _pad(w: TractWriter, op: Op) -> str:
     border = op.attributes["border"]
-    names = {"constant": "constant", "reflect": "reflect", "replicate": "replicated"}
-    if border not in names:
+    if border not in BORDERS:
         raise Unsupported(f"pad(border = '{border}') is not in the dialect of tract")
     padding = w.literal(op.attributes["padding"])
     value = float(op.attributes["value"])
     more = f", value = {w.literal(value)}" if value else ""
     operand = w.operand(op.inputs[0])
-    return f"pad({operand}, padding = {padding}, border = '{names[border]}'{more})"
+    return f"pad({operand}, padding = {padding}, border = '{BORDERS[border]}'{more})"
 
 
 @_handler("iota")
@@ -177,6 +187,13 @@ def _tri(w: TractWriter, op: Op) -> str:
     return f"reshape({made}, shape = {w.literal(a['shape'])})"
 
 
+@_handler("clamp")
+def _clamp(w: TractWriter, op: Op) -> str:
+    """tract takes the maximum first, which differs where the bounds are in reverse order."""
+    x, low, high = (w.in_place(op, i) for i in range(3))
+    return f"max(min({x}, {high}), {low})"
+
+
 @_handler("remainder")
 def _remainder(w: TractWriter, op: Op) -> str:
     """Division of integers truncates; the remainder of reals is beyond tract."""
@@ -196,15 +213,29 @@ def _matmul(w: TractWriter, op: Op) -> str:
     return invocation(w, op, "matmul")
 
 
-def _with_zero_border(op: Op) -> None:
-    if op.attributes["border"] != "constant" and any(map(any, op.attributes["padding"])):
-        border = op.attributes["border"]
-        raise Unsupported(f"{op.name}(border = '{border}') is not in the dialect of tract")
+Padding = tuple[tuple[int, int], ...]
 
 
-def _window(w: TractWriter, op: Op) -> str:
-    names = ("padding", "stride", "dilation", "groups")
-    return ", ".join(f"{n} = {w.literal(op.attributes[n])}" for n in names)
+def _bordered(w: TractWriter, op: Op, borders: tuple[str, ...]) -> tuple[str, Padding]:
+    """The operand of a window, and its padding: none if `borders` lack that of the operation.
+
+    Then the operand has the border already.
+    """
+    (x, *_), a = op.inputs, op.attributes
+    padding: Padding = a["padding"]
+    if a["border"] in borders or not any(map(any, padding)):
+        return w.operand(x), padding
+    border = BORDERS.get(a["border"])
+    if border is None or op.name == "deconv":
+        raise Unsupported(f"{op.name}(border = '{a['border']}') is not in the dialect of tract")
+    full = ((0, 0),) * (x.type.rank - len(padding)) + padding
+    text = f"pad({w.operand(x)}, padding = {w.literal(full)}, border = '{border}')"
+    return text, ((0, 0),) * len(padding)
+
+
+def _window(w: TractWriter, op: Op, padding: Padding) -> str:
+    written = {"padding": padding} | {n: op.attributes[n] for n in ("stride", "dilation")}
+    return ", ".join(f"{name} = {w.literal(value)}" for name, value in written.items())
 
 
 def _bias(w: TractWriter, bias: Value) -> str:
@@ -213,49 +244,58 @@ def _bias(w: TractWriter, bias: Value) -> str:
 
 @_handler("conv")
 def _conv(w: TractWriter, op: Op) -> str:
-    _with_zero_border(op)
-    x, kernel = map(w.operand, op.inputs[:2])
-    return f"conv({x}, {kernel}{_bias(w, op.inputs[2])}, {_window(w, op)})"
+    text, padding = _bordered(w, op, ("constant",))
+    kernel, bias = w.operand(op.inputs[1]), _bias(w, op.inputs[2])
+    groups = w.literal(op.attributes["groups"] or op.inputs[0].type.dims[1])
+    return f"conv({text}, {kernel}{bias}, {_window(w, op, padding)}, groups = {groups})"
 
 
 @_handler("deconv")
 def _deconv(w: TractWriter, op: Op) -> str:
     """The dialect has the filter [outputs, inputs / groups, ...]."""
-    _with_zero_border(op)
-    x, kernel, bias = op.inputs
-    groups = op.attributes["groups"] or x.type.dims[1]
-    rows, each, *extents = kernel.type.dims
-    inputs = rows // groups
-    order = [0, 2, 1, *range(3, 3 + len(extents))]
-    text = f"reshape({w.operand(kernel)}, shape = {w.literal((groups, inputs, each, *extents))})"
-    text = f"transpose({text}, axes = {w.literal(order)})"
-    text = f"reshape({text}, shape = {w.literal((groups * each, inputs, *extents))})"
+    text, padding = _bordered(w, op, ("constant",))
+    _, kernel, bias = op.inputs
+    groups = op.attributes["groups"] or op.output.type.dims[1]
+    turned = _turned(w, kernel, groups)
+    window = f"{_window(w, op, padding)}, groups = {w.literal(groups)}"
     shape = w.literal(op.output.type.dims[2:])
-    window = f"{_window(w, op)}, output_shape = {shape}"
-    return f"deconv({w.operand(x)}, {text}{_bias(w, bias)}, {window})"
+    return f"deconv({text}, {turned}{_bias(w, bias)}, {window}, output_shape = {shape})"
 
 
+def _turned(w: TractWriter, kernel: Value, groups: Any) -> str:
+    """A filter [inputs, outputs / groups, ...] as [outputs, inputs / groups, ...]."""
+    rows, each, *extents = kernel.type.dims
+    rest = [*range(2, 2 + len(extents))]
+    if groups == 1:
+        return f"transpose({w.operand(kernel)}, axes = {w.literal([1, 0, *rest])})"
+    if kernel.type.rank == MAX_RANK:
+        raise Unsupported("deconv of tensors of rank 8 in groups is not written")
+    inputs = rows // groups
+    text = f"reshape({w.operand(kernel)}, shape = {w.literal((groups, inputs, each, *extents))})"
+    text = f"transpose({text}, axes = {w.literal([0, 2, 1, *(i + 1 for i in rest)])})"
+    return f"reshape({text}, shape = {w.literal((groups * each, inputs, *extents))})"
+
+
+@_handler("avg_pool")
+@_handler("rms_pool")
 @_handler("max_pool")
-def _max_pool(w: TractWriter, op: Op) -> str:
+def _pool(w: TractWriter, op: Op) -> str:
     """The dialect ignores the border of a maximum, whatever it is called."""
     a = op.attributes
-    padding = a["padding"]
-    text = w.operand(op.inputs[0])
-    if any(map(any, padding)) and a["border"] != "ignore":
-        if a["border"] != "constant":
-            raise Unsupported(f"max_pool(border = '{a['border']}') is not in the dialect of tract")
-        text = f"pad({text}, padding = {w.literal(padding)})"
-        padding = ((0, 0),) * len(padding)
-    rest = {"size": a["size"], "padding": padding, "stride": a["stride"], "dilation": a["dilation"]}
-    written = ", ".join(f"{name} = {w.literal(value)}" for name, value in rest.items())
-    return f"max_pool({text}, {written}, border = 'ignore')"
+    is_maximum = op.name == "max_pool"
+    text, padding = _bordered(w, op, ("ignore",) if is_maximum else ("constant", "ignore"))
+    border = "ignore" if is_maximum or a["border"] == "ignore" else "constant"
+    window = f"size = {w.literal(a['size'])}, {_window(w, op, padding)}, border = '{border}'"
+    return f"{op.name}({text}, {window})"
 
 
 @_handler("argmax_reduce")
 @_handler("argmin_reduce")
+@_handler("argmax_reduce_last")
+@_handler("argmin_reduce_last")
 def _argument(w: TractWriter, op: Op) -> str:
     """The dialect returns 64-bit integers."""
-    text = invocation(w, op, op.name)
+    text = invocation(w, op, f"tract_core_{op.name}" if op.name.endswith("_last") else op.name)
     dtype = op.output.type.dtype
     return text if dtype is DType.INT64 else f"tract_core_cast({text}, to = '{TYPE_NAMES[dtype]}')"
 
@@ -302,6 +342,9 @@ def _stft(w: TractWriter, op: Op) -> str:
     x, window = op.inputs
     numbers = ", ".join(f"{name} = {w.extent(a[name])}" for name in ("axis", "frame", "stride"))
     given = "" if splat(window) == 1 else f", window = {w.operand(window)}"
+    if given and not window.type.rank:
+        frame = w.extent(a["frame"])
+        given = f", window = tract_core_broadcast({w.operand(window)}, shape = [{frame}])"
     made = _complex(w, x)
     made = f"tract_core_complex_to_inner_dim(tract_core_stft({made}, {numbers}{given}))"
     return _with_bins(w, made, a["axis"] + 1, a["bins"])

@@ -23,6 +23,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNQUOTABLE = re.compile(r'[\x00-\x1f\x7f"]')
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 _RESERVED: Final = frozenset({*KEYWORDS, "true", "false", "inf", "nan"})
+ARRAYS: Final = ("split", "unstack", "copy_n")
+"""Operations whose result is an array of tensors."""
 MAX_STORED_SPLAT: Final = 64
 """Tensors of equal items with more items are written as one number and a shape."""
 
@@ -221,7 +223,11 @@ class TractWriter:
                 fallback = value.op.name if value.op else "t"
                 self.scope.names[value] = self.scope.fresh(value.name or fallback)
         names = [quoted(self.scope.names[value]) for value in values]
-        target = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        op = values[0].op
+        if op is not None and op.name in ARRAYS:
+            target = f"[{', '.join(names)}]"
+        else:
+            target = names[0] if len(names) == 1 else f"({', '.join(names)})"
         self.scope.lines.append(f"{target} = {text};")
 
     def _expression(self, op: Op) -> str:
