@@ -65,12 +65,29 @@ def test_packed(case: str) -> None:
     compare("GroupQueryAttention", inputs, known=(6,), **SETTINGS)
 
 
-@pytest.mark.parametrize("case", ["prompt", "token"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("qk_output", [1, 2])
+@pytest.mark.parametrize("options", [{"softcap": 2.0}, {"local_window_size": 3}])
+def test_scores(case: str, qk_output: int, options: Any) -> None:
+    settings: Any = {**SETTINGS, "outputs": (True,) * 4, "qk_output": qk_output, **options}
+    compare("GroupQueryAttention", inputs_of(*CASES[case]), known=(6,), **settings)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_positions(case: str) -> None:
+    _, rows, _, counts, _ = CASES[case]
+    positions = np.stack([np.arange(count - rows, count) for count in counts]) + 2
+    tables = [reals(32, WIDTH // 2, seed=i) for i in (5, 6)]
+    inputs = [*inputs_of(*CASES[case]), *tables, positions]
+    compare("GroupQueryAttention", inputs, known=(6,), do_rotary=1, **SETTINGS)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_bias(case: str) -> None:
     inputs = inputs_of(*CASES[case])
     _, rows, _, _, total = CASES[case]
     inputs += [None, None, None, reals(1, HEADS, rows, total, seed=7)]
-    compare("GroupQueryAttention", inputs, known=(6,), **SETTINGS)
+    compare("GroupQueryAttention", inputs, known=(6,), local_window_size=4, **SETTINGS)
 
 
 def test_sinks() -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
-from nnefc.frontends.common.operators.attention import attend, causal_mask
+from nnefc.frontends.common.operators.attention import Attended, attend, causal_mask
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.operators.precision import accumulation_type
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers
+from nnefc.frontends.onnx.broadcasting import constant
 from nnefc.frontends.onnx.operators.neural.heads import (
     appended,
     default_scale,
     join_heads,
     keys_before,
+    padded_mask,
     rotated,
     split_heads,
 )
@@ -27,6 +29,9 @@ from nnefc.frontends.onnx.operators.neural.normalization_steps import normalized
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType
 from nnefc.symbolic.integers import largest, statically_equal
+
+_PLAIN: Final = ("NONE", "NONE", None, None)
+"""The types and scales of keys and values in a cache that is not quantized."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class PositionedCache:
     before: int
     counts: Operand
     begins: Operand | None
+    whole: int
+    """The keys of the longest sample after the call, as the model says."""
 
     def positions(self, make: OpBuilder) -> Operand:
         """The positions of the queries, [batch or 1, rows]."""
@@ -75,7 +82,7 @@ class PositionedCache:
 
         `window`: how many keys they see, or -1.
         """
-        masks = [] if bias is None else [bias]
+        masks = [] if bias is None else [padded_mask(make, bias, self.keys)]
         if not causal:
             if self.begins is not None or not self.before:
                 masks.append(keys_before(make, self.counts, self.keys))
@@ -136,10 +143,9 @@ def group_query_attention(
     key, value [b, s, g w], or all in `query`; past_key, past_value [b, g, p, w], present ones
     [b, g, max(p, total), w].  seqlens_k [b]: the keys of each sample after the call, less 1.
     """
-    is_quantized = k_scale is not None or v_scale is not None or kv_cache_bit_width
-    is_quantized = is_quantized or {k_quant_type, v_quant_type} != {"NONE"}
+    is_quantized = kv_cache_bit_width or (k_quant_type, v_quant_type, k_scale, v_scale) != _PLAIN
     _check({"a quantized cache": is_quantized, "query_seqlens": query_seqlens is not None,
-            "sliding_window_cache": sliding_window_cache, "qk_output": qk_output})  # fmt: skip
+            "sliding_window_cache": sliding_window_cache})  # fmt: skip
     q, k, v = packed_heads(make, query, key, value, num_heads, kv_num_heads)
     q = _unit(make, q, q_norm_weight, q_norm_epsilon or qk_norm_epsilon)
     k = _unit(make, k, k_norm_weight, k_norm_epsilon or qk_norm_epsilon)
@@ -151,7 +157,9 @@ def group_query_attention(
     masks = cache.masks(make, attention_bias, causal, local_window_size)
     if head_sink is None and smooth_softmax == 1:
         head_sink = KnownTensor(np.zeros(num_heads, np.float32), DType.FLOAT32)
-    return attended(make, q, keys, values, scale, masks, softcap, head_sink), keys, values
+    result = attended(make, q, keys, values, scale, masks, softcap, head_sink)
+    scores = (_scores(make, result, qk_output, q, keys, cache),) if qk_output else ()
+    return join_heads(make, make.cast(result.output, q.type.dtype)), keys, values, *scores
 
 
 def attended(
@@ -163,12 +171,33 @@ def attended(
     masks: Sequence[Operand],
     softcap: float,
     sinks: Operand | None,
-) -> Operand:
-    """Attention as [b, s, h w], computed in float32 at least."""
+) -> Attended:
+    """Attention, computed in float32 at least."""
     a, b, c = (make.cast(x, accumulation_type(q.type.dtype)) for x in (q, keys, values))
     factor = default_scale(q.type.dims[3], scale)
-    y = attend(make, a, b, c, factor, masks, softcap=softcap, sinks=sinks).output
-    return join_heads(make, make.cast(y, q.type.dtype))
+    return attend(make, a, b, c, factor, masks, softcap=softcap, sinks=sinks)
+
+
+def _scores(
+    make: OpBuilder,
+    result: Attended,
+    mode: int,
+    q: Operand,
+    keys: Operand,
+    cache: PositionedCache,
+) -> Operand:
+    """Scores before (1) or after (2) the softmax, [b, h, s, total]; 0 for keys that are hidden.
+
+    Raises OperatorError.
+    """
+    if mode not in (1, 2):
+        raise OperatorError("argument/attention", f"qk_output = {mode}; 0, 1 or 2 is expected")
+    scores = result.weights
+    if mode == 1:
+        is_seen = make("gt", result.scores, constant(result.scores, -math.inf))
+        scores = make("select", is_seen, result.scores, constant(result.scores, 0))
+    scores = make.reshape(scores, (*q.type.dims[:3], keys.type.dims[2]))
+    return make.cast(slice_in_dim(make, scores, 3, 0, cache.whole), q.type.dtype)
 
 
 def _check(unsupported: Mapping[str, Any]) -> None:
@@ -225,9 +254,9 @@ def positioned_cache(
     whole = integers(total)[0] if is_known else largest([room, rows])
     fills = is_known and batch == 1 and whole == room + rows
     if statically_equal(room, 0) or fills:
-        return PositionedCache(rows, room + rows, room, counts, None)
+        return PositionedCache(rows, room + rows, room, counts, None, room + rows)
     begins = make("max", make("sub", counts, rows), 0)
-    return PositionedCache(rows, largest([room, whole]), 0, counts, begins)
+    return PositionedCache(rows, largest([room, whole]), 0, counts, begins, whole)
 
 
 def rotated_pair(

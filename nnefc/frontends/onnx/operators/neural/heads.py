@@ -77,6 +77,17 @@ def filled_mask(make: OpBuilder, keep: Operand, value: float, dtype: DType) -> O
     return make("select", keep, zero, hidden)
 
 
+def padded_mask(make: OpBuilder, mask: Operand, keys: int) -> Operand:
+    """A mask with its last dimension extended to all keys; further keys are hidden."""
+    if not mask.type.rank or mask.type.dims[-1] >= keys:
+        return mask
+    *outer, have = mask.type.dims
+    hidden = False if mask.type.dtype is DType.BOOL else -np.inf
+    one = np.full((1,) * (len(outer) + 1), hidden).astype(mask.type.dtype.numpy)
+    rest = make.repeated(KnownTensor(one, mask.type.dtype), (*outer, keys - have))
+    return make("concat", [mask, rest], axis=len(outer))
+
+
 def keys_before(make: OpBuilder, counts: Operand, keys: int) -> Operand:
     """Whether each key is one of the first, [batch, 1, 1, keys]; counts [batch]."""
     limit = make.reshape(make.cast(counts, DType.INT64), (counts.type.volume, 1, 1, 1))

@@ -15,6 +15,7 @@ from nnefc.frontends.onnx.operators.neural.group_query_attention import (
     positioned_cache,
     rotated_pair,
 )
+from nnefc.frontends.onnx.operators.neural.heads import join_heads
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType
 
@@ -60,7 +61,8 @@ def sparse_attention(
     layouts = _layouts(rows, columns, num_heads)
     selected = _selected(make, layouts, cache.positions(make), keys.type.dims[2], sparse_block_size)
     masks = [*cache.masks(make, None, True, -1), _of_heads(make, selected, num_heads)]
-    return attended(make, q, keys, values, scale, masks, 0.0, None), keys, values
+    result = attended(make, q, keys, values, scale, masks, 0.0, None)
+    return join_heads(make, make.cast(result.output, q.type.dtype)), keys, values
 
 
 def _layouts(rows: Array, columns: Array, heads: int) -> Array:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.attention import Attended, attend, causal_mask
 from nnefc.frontends.common.operators.precision import accumulation_type
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.node import Node
 from nnefc.frontends.onnx.operators.neural.heads import (
     appended,
     join_heads,
     keys_before,
+    padded_mask,
     split_heads,
 )
 from nnefc.frontends.onnx.registry import operator
@@ -99,7 +98,7 @@ def standard_attention(
     before = 0 if past_key is None else of_rank("attention", "past_key", past_key, 4)[2]
     k, v = appended(make, past_key, k), appended(make, past_value, v)
     rows, keys = q.type.dims[2], k.type.dims[2]
-    masks = [] if attn_mask is None else [_padded(make, attn_mask, keys)]
+    masks = [] if attn_mask is None else [padded_mask(make, attn_mask, keys)]
     if nonpad_kv_seqlen is not None:
         masks.append(keys_before(make, nonpad_kv_seqlen, keys))
     starts = None if before or past_key is not None else nonpad_kv_seqlen
@@ -126,17 +125,6 @@ def _scores(attended: Attended, mode: int) -> Operand:
     if not 0 <= mode < len(choices):
         raise OperatorError("argument/attention", f"qk_matmul_output_mode = {mode}")
     return choices[mode]
-
-
-def _padded(make: OpBuilder, mask: Operand, keys: int) -> Operand:
-    """A mask with its last dimension extended to all keys; further keys are hidden."""
-    if not mask.type.rank or mask.type.dims[-1] >= keys:
-        return mask
-    *outer, have = mask.type.dims
-    hidden = False if mask.type.dtype is DType.BOOL else -np.inf
-    one = np.full((1,) * (len(outer) + 1), hidden).astype(mask.type.dtype.numpy)
-    rest = make.repeated(KnownTensor(one, mask.type.dtype), (*outer, keys - have))
-    return make("concat", [mask, rest], axis=len(outer))
 
 
 def _windows(
