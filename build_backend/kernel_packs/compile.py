@@ -31,10 +31,11 @@ U = TypeVar("U")
 def compile_pack(row: Isa, selection: Selection, progress: Progress) -> bytes:
     """The pack of a row with the selected kernels and the support code."""
     codes: dict[bytes, bytes] = {}
+    processes = usable_cpus() if selection.complete else 1  # importing the compiler takes a second
     for setting, isa in variants(row).items():
         # other kernels of variants differ in code, not in arguments
         find = partial(kernels_of, complete=selection.complete, brief=bool(codes))
-        with ProcessPoolExecutor(usable_cpus(), get_context("spawn"), _use, (setting,)) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), _use, (setting,)) as pool:
             units: list[CompileUnit] = _support_code()
             if selection.complete:
                 units += pool.submit(usual_kernels).result()
