@@ -17,8 +17,7 @@ from nnefc.dynamic.states import States, stateful_model_error
 from nnefc.formats.files import FilePath
 from nnefc.runtime.memory.caller_arrays import TensorSpec
 from nnefc.runtime.run.executable import session_layout
-from nnefc.runtime.run.model_interface import Model
-from nnefc.runtime.run.refused_attribute import RefusedAttribute
+from nnefc.runtime.run.model_interface import Model, RefusedAttribute
 from nnefc.runtime.run.signature import ordered
 from nnefc.support.errors import NnefError
 

@@ -12,8 +12,7 @@ from nnefc.runtime.compile.compiled_program import CompiledProgram
 from nnefc.runtime.memory.arena_pool import ArenaPool
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.run.executable import Executable, empty_array
-from nnefc.runtime.run.model_interface import Model
-from nnefc.runtime.run.refused_attribute import RefusedAttribute
+from nnefc.runtime.run.model_interface import Model, RefusedAttribute
 from nnefc.runtime.run.runner import PlanRunner
 from nnefc.runtime.run.signature import ordered
 from nnefc.support.errors import NnefError

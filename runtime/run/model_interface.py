@@ -1,12 +1,15 @@
-"""`Model`: the interface of `CompiledModel` and `nnefc.dynamic.dynamic_model.DynamicModel`."""
+"""`Model`: the interface of `CompiledModel` and `nnefc.dynamic.dynamic_model.DynamicModel`.
+
+Other attributes of one of the classes are a `RefusedAttribute` of the other.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from nnefc.runtime.run.refused_attribute import refused_names
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.formats.files import FilePath
@@ -17,6 +20,36 @@ if TYPE_CHECKING:
     from nnefc.runtime.plan.plan import Plan
     from nnefc.runtime.run.profile import Profile
     from nnefc.support.progress import Progress
+
+
+class NoSuchAttribute(NnefError, AttributeError):
+    """The error of an attribute that only another class of models has; `hasattr` is False."""
+
+
+class _Refusing(Protocol):
+    def refusal(self, what: str) -> NnefError: ...
+
+
+class RefusedAttribute:
+    """An attribute that a class lacks; reading it raises NoSuchAttribute with the `refusal`."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: _Refusing | None, _: type) -> Any:
+        if model is None:
+            return self
+        raise NoSuchAttribute(model.refusal(self._name).errors)
+
+
+def refused_names(cls: type) -> set[str]:
+    """The names of the attributes that a class of models lacks."""
+    return {
+        name
+        for base in cls.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, RefusedAttribute)
+    }
 
 
 def public_names(names: Iterable[str], internal: Collection[str]) -> list[str]:
