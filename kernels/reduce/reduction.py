@@ -260,17 +260,13 @@ def _better(largest: bool, last: bool):
     return better
 
 
-def _row_extreme(largest: bool, item: str) -> Any:
-    """Helper `extreme(row, count, state)`: the maximum or minimum of contiguous items, or NaN.
+def _row_extreme(kind: str, item: str) -> Any:
+    """Helper `extreme(row, count, state)`: the `kind`, max or min, of contiguous items, or NaN.
 
     `state`: memory for `LANES` partial results.
     """
     load, held, hold, size = READ[item], LOAD[item], WRITE[item], ITEMSIZE[item]
-    better = _better(largest, last=False)
-
-    @helper
-    def combine(a, b):
-        return select(better(b, a), b, a)
+    _, _, combine = combination(kind, item)
 
     @helper
     def extreme(row, count, state):
@@ -298,8 +294,7 @@ def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFu
     The first of equal items wins, or the last if `last`.  Vectors find the best item of each piece
     of a row; its index is then searched in the best piece.
     """
-    largest = kind == "max"
-    better, extreme = _better(largest, last), _row_extreme(largest, item)
+    better, extreme = _better(kind == "max", last), _row_extreme(kind, item)
     load, size, local = LOAD[item], ITEMSIZE[item], local_bytes(8 * LANES)
     store, number = STORE[index], NUMBER[index]
 
