@@ -4,7 +4,7 @@ Elementary functions of float32 are those of `nnefc.kernels.vector.math`.  For f
 C library lane by lane, through a table of addresses, so that a kernel has no undefined symbol.
 
 Operands have the type of the result, except in comparisons, `select` (first operand bool) and
-`cast`.  `min`, `max` and `relu` propagate NaN.
+`cast` and `bitcast`.  `min`, `max` and `relu` propagate NaN.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,7 +23,17 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.expression_argument import ELEMENTARY, Number
 from nnefc.kernels.vector.integers import power, quotient, remainder, shift_left, shift_right
 from nnefc.kernels.vector.item_types import FLOATS, HALVES, INTEGERS, SCALARS
-from nnefc.kernels.vector.lanes import Lanes, absolute, ceil, constant, floor, rint, select, sqrt
+from nnefc.kernels.vector.lanes import (
+    Lanes,
+    absolute,
+    ceil,
+    constant,
+    floor,
+    rint,
+    select,
+    sqrt,
+    vector_type,
+)
 from nnefc.kernels.vector.llvm_types import I32, I64, POINTER
 
 
@@ -105,6 +115,11 @@ def _select(call: Call) -> Lanes:
 
 def _cast(call: Call) -> Lanes:
     return convert(call.operands[0], call.dtype)
+
+
+def _bitcast(call: Call) -> Lanes:
+    (x,) = call.operands
+    return Lanes(x.v, call.dtype, x.v.builder.bitcast(x.value, vector_type(x.v, call.dtype)))
 
 
 def _pow(call: Call) -> Lanes:
@@ -207,11 +222,13 @@ _NUMBERS: Final = (*FLOATS, *INTEGERS)
 _ANY: Final = (*SCALARS, *HALVES)
 _BITS: Final = (*INTEGERS, "bool")
 _LOGICAL: Final = ("bool",)
+_WIDE: Final = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 
 INSTRUCTIONS: Final[Mapping[str, Instruction]] = {
     "copy": _unary(_ANY, lambda x: x),
     "select": Instruction(_ANY, _select),
     "cast": Instruction(_ANY, _cast),
+    "bitcast": Instruction(_WIDE, _bitcast),
     "lt": _binary(SCALARS, lambda x, y: x < y),
     "gt": _binary(SCALARS, lambda x, y: x > y),
     "le": _binary(SCALARS, lambda x, y: x <= y),

@@ -239,7 +239,7 @@ def _untiled(op: Op) -> Result:
 
 
 for _name, _spec in operations().items():
-    if _spec.elementwise and _spec.expand is None and _name not in ("cast", "copy"):
+    if _spec.elementwise and _spec.expand is None and not _spec.chooses_type and _name != "copy":
         rule(_name)(_untiled)
 
 

@@ -55,7 +55,7 @@ def same_type(op: Op, value: Value) -> Result:
 # -- copies
 
 
-@rule("copy", "cast")
+@rule("copy", "cast", "bitcast")
 def _copy(op: Op) -> Result:
     return same_type(op, op.inputs[0])
 

@@ -201,7 +201,7 @@ class OpBuilder:
         assert spec.reference is not None
         known = [x for x in tensors if isinstance(x, KnownTensor)]
         is_extent = any(x.is_extent for x in known)
-        filled = {**attributes, "dtype": types[0].dtype} if spec.name == "cast" else attributes
+        filled = {**attributes, "dtype": types[0].dtype} if spec.chooses_type else attributes
 
         def compute(widened: list[Array]) -> Any:
             symbolic = any(array.dtype == object for array in widened)

@@ -118,7 +118,7 @@ Reference = Callable[..., Any]
 """`reference(*operands, **attributes)`: float64/int64/bool arrays in, an array or a tuple out.
 
 A tensor array is one list argument.  Integer results are int64, logical ones bool.  The reference
-of `cast` also takes `dtype`, the item type that it converts to.
+of an operation that `chooses_type` also takes `dtype`, the item type of its result.
 """
 
 
@@ -210,6 +210,7 @@ class OpSpec:
     `commutative`: the two operands may be exchanged.
     `integers`: in a graph, the scalar operands may be integers of one type, and scalar results are
     then integers, too, and wrap around.  Documents cannot have such operands.
+    `chooses_type`: an invocation chooses the item type of the result, as that of `cast`.
     `pure`: the only effect is to compute the outputs.
     `expression`: how the operation applies its attribute `expression`; None if it has none.
     `beyond`: attributes that NNEF 1.0.2 lacks, of operations that it has.
@@ -233,6 +234,7 @@ class OpSpec:
     elementwise: bool = False
     commutative: bool = False
     integers: bool = False
+    chooses_type: bool = False
     pure: bool = True
     expression: ExpressionUse | None = None
     repeats: Callable[[Op], int] | None = None

@@ -1,4 +1,4 @@
-"""Element-wise operations of tract's registries that NNEF lacks.
+"""Element-wise operations that NNEF lacks: those of tract's registries, and `bitcast`.
 
 Operands broadcast, aligned at dimension 0.
 """
@@ -15,7 +15,7 @@ from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import aligned, broadcasting, same
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
-from nnefc.ops.core.traits import COMPOUND, ELEMENTWISE
+from nnefc.ops.core.traits import CHEAP_ELEMENTWISE, COMPOUND, ELEMENTWISE
 from nnefc.ops.standard.unary import samples_of_ranks
 
 _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
@@ -143,6 +143,28 @@ def _integral_pair(
     )
 
 
+def bitcast(x: Array, *, dtype: DType) -> Array:
+    """The bits of the items as items of `dtype`, which has the same width."""
+    width = 8 * dtype.itemsize
+    stored = x.astype(f"float{width}" if x.dtype.kind == "f" else f"int{width}")
+    y = stored.view(dtype.numpy)
+    return y.astype(np.float64) if dtype.is_float else y
+
+
+def _bits(call: Call) -> TensorType:
+    dtype = call.dtype("x")
+    is_number = dtype.is_float or dtype.is_integer
+    call.require(
+        is_number and dtype.itemsize in (4, 8),
+        f"items must be numbers of 32 or 64 bits: x is a tensor of {dtype}",
+    )
+    return TensorType(dtype, call.shape("x"))
+
+
+def _bitcast_sample(values: list[float], dtype: DType) -> Sample:
+    return Sample(inputs=((len(values),),), attributes={"dtype": dtype}, values={0: values})
+
+
 def _remainder(call: Call) -> TensorType:
     dtype = call.dtype("x")
     call.require(
@@ -207,6 +229,23 @@ SPECS: tuple[OpSpec, ...] = (
             ),
             Sample(inputs=((5,), ()), values={0: [7, -7, 6, 0, 5], 1: 3}),
             Sample(inputs=((4,), (4,)), values={0: [7, -7, 7, 7], 1: [-3, -3, -1, 7]}),
+        ),
+    ),
+    OpSpec(
+        name="bitcast",
+        signature="fragment bitcast<?>( x: tensor<> ) -> ( y: tensor<?> )",
+        section="tract",
+        summary="The bits of the items as items of another type of the same width, 32 or 64 bits.",
+        infer=_bits,
+        reference=bitcast,
+        chooses_type=True,
+        traits=CHEAP_ELEMENTWISE,
+        elementwise=True,
+        samples=(
+            Sample(inputs=((2, 3),), attributes={"dtype": DType.INT32}, data="normal"),
+            _bitcast_sample([*_WILD, 1e-40, -1e-45], DType.INT32),
+            _bitcast_sample([0, 1, -1, 0x3F800000, -(1 << 31)], DType.FLOAT32),
+            Sample(inputs=((),), attributes={"dtype": DType.INT32}, values={0: -3.5}),
         ),
     ),
     OpSpec(

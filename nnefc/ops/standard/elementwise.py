@@ -275,6 +275,7 @@ _GENERIC = (
         "integers to their lowest bits, any to logicals by `x != 0`.",
         infer=_cast,
         reference=cast,
+        chooses_type=True,
         traits=CHEAP_ELEMENTWISE,
         elementwise=True,
         samples=(

@@ -105,7 +105,7 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
         return list(spec.evaluate(op, operands, _Interpreter(lookup)))
     if spec.reference is None:
         return _apply_expansion(op, spec, operands)
-    extra = {"dtype": op.output.type.dtype} if op.name == "cast" else {}
+    extra = {"dtype": op.output.type.dtype} if spec.chooses_type else {}
     try:
         result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
     except WrongIndex as wrong:
@@ -173,11 +173,11 @@ def evaluate_expression(
         if step.op == "literal":
             values.append(widen(np.asarray(step.value), step.dtype))
             continue
-        reference = operations()[step.op].reference
-        assert reference is not None, step.op
+        spec = operations()[step.op]
+        assert spec.reference is not None, step.op
         arguments = [values[i] for i in step.operands]
-        extra = {"dtype": step.dtype} if step.op == "cast" else {}
-        values.append(wrap(np.asarray(reference(*arguments, **extra)), step.dtype))
+        extra = {"dtype": step.dtype} if spec.chooses_type else {}
+        values.append(wrap(np.asarray(spec.reference(*arguments, **extra)), step.dtype))
     results: list[Array] = []
     for i, type_ in zip(expression.results, types, strict=True):
         # a result may be independent of the operands that determine the output's shape

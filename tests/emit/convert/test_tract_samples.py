@@ -23,7 +23,7 @@ from tests.helpers.onnx.evaluate import reference_results, source_of
 
 SAMPLES = 6
 REFUSED = {
-    *("external", "constant", "variable", "update", "iota", "tri"),
+    *("external", "constant", "variable", "update", "iota", "tri", "bitcast"),
     *("argmax_pool", "sample", "desample", "max_pool_with_index", "dequantize_blocks", "append"),
     *("avg_roi_pool", "max_roi_pool", "roi_resample", "avg_roi_align", "max_roi_align"),
 }

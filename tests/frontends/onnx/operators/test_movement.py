@@ -194,16 +194,6 @@ def test_fills() -> None:
             compare("Trilu", [x, np.array(k)], known=[1], opset=14, upper=upper)
 
 
-def test_bit_casts() -> None:
-    for dtype, other, number in ((np.int8, np.uint8, 2), (np.float32, np.int32, 6)):
-        x = np.array([-1, 0, 100, -77], dtype)
-        known = [0] if dtype is np.float32 else []
-        compare("BitCast", [x], known=known, opset=26, to=number, types=[number],
-                expected=[x.view(other)])  # fmt: skip
-    with pytest.raises(NnefError, match="the bits of float32"):
-        graph_for(node_model("BitCast", [reals(2)], opset=26, to=6), [reals(2)])
-
-
 @pytest.mark.parametrize(("batch_axis", "time_axis"), [(0, 1), (1, 0)])
 def test_reverse_sequence(batch_axis: int, time_axis: int) -> None:
     x = reals(4, 4, 3)

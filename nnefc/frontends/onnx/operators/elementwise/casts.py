@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from onnx import TensorProto, helper
@@ -10,17 +9,14 @@ from onnx import TensorProto, helper
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     ComplexTensor,
-    KnownTensor,
     Operand,
     OperatorError,
     StringTensor,
     operand,
 )
-from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
 from nnefc.frontends.onnx.narrow_types import NarrowTensor, is_narrow, narrowed, values_of
 from nnefc.frontends.onnx.registry import operator
 from nnefc.frontends.onnx.tensors import StorageTensor, dtype_of, type_name
-from nnefc.ir import DType
 
 
 @operator("Cast", until=5)
@@ -115,37 +111,3 @@ def _numbers(x: Any, elem_type: int) -> Operand | None:
 def _refused(name: str) -> OperatorError:
     message = f"items of type {name} cannot be cast to or from numbers"
     return OperatorError("onnx/unsupported", message)
-
-
-@operator("BitCast", since=26)
-def bit_cast(make: OpBuilder, input: Any, *, to: int) -> Any:
-    """The bits of the items as another type of the same width.
-
-    Bits of real numbers that a run computes are not accessible.
-    """
-    given = elem_type_of(input)
-    if _bits_of(given) != _bits_of(to):
-        message = f"{type_name(given)} and {type_name(to)} have different widths"
-        raise OperatorError("onnx/type", message)
-    is_narrow_input = isinstance(input, StorageTensor | NarrowTensor)
-    x = bytes_of(make, input) if is_narrow_input else operand(input)
-    if is_narrow(to):
-        return from_bytes(make, make.cast(x, DType.UINT8), to)
-    before, after = x.type.dtype, dtype_of(to)
-    if after is None:
-        raise OperatorError("onnx/unsupported", f"items of type {type_name(to)}")
-    if isinstance(x, KnownTensor) and not x.is_symbolic:
-        return KnownTensor(x.array.view(after.numpy), after)
-    if before is not after and (before.is_float or after.is_float or after is DType.BOOL):
-        message = f"the bits of {before} as {after}, of a tensor that is computed by a run"
-        raise OperatorError("onnx/unsupported", message, unknown=[x])
-    return make.cast(x, after)
-
-
-def _bits_of(elem_type: int) -> int:
-    """The width of an item type; raises OperatorError for one that does not exist."""
-    if is_narrow(elem_type):
-        return int(re.findall(r"\d+", type_name(elem_type))[0])
-    if elem_type not in TensorProto.DataType.values() or elem_type == TensorProto.UNDEFINED:
-        raise OperatorError("onnx/arguments", f"there is no item type {elem_type}")
-    return helper.tensor_dtype_to_np_dtype(elem_type).itemsize * 8
