@@ -30,7 +30,7 @@ class Panel(NamedTuple):
 WINOGRAD = Layout(
     "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "
     "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref classes:ref counts:ref members:ref "
-    "taps:ref x_batch x_plane x_tap x_row y_batch y_plane y_row "
+    "taps:ref x_batch x_plane x_tap x_row x_column y_batch y_plane y_row y_column "
     "residual_batch residual_plane residual_row residual_column "
     "in_blocks tap_blocks out_blocks columns elements depth panels last_panels run_count "
     "class_count batch items item_tiles parts capacity v_element m_element v_slot m_slot "
@@ -40,10 +40,11 @@ WINOGRAD = Layout(
 
 Kernels have the arguments `item`, the type of x, and `accumulator`, the type of all other tensors.
 
-x, y, residual: blocked tensors, with the bytes between batch items, channel blocks and rows;
-without a residual, zeros with strides of 0.  bias: [out_blocks * lanes]; clamp: the lowest and the
-highest result, two numbers in a word; zeros: some vectors of zeros.  The reduction is over
-`in_blocks` channel blocks: `tap_blocks` for each plane of taps, the planes x_tap bytes apart in x.
+x, y, residual: blocked tensors, with the bytes between batch items, channel blocks, and rows and
+columns of a tile, which are a dilation apart; without a residual, zeros with strides of 0.  bias:
+[out_blocks * lanes]; clamp: the lowest and the highest result, two numbers in a word; zeros: some
+vectors of zeros.  The reduction is over `in_blocks` channel blocks: `tap_blocks` for each plane of
+taps, the planes x_tap bytes apart in x.
 
 A batch item has `item_tiles` tiles; tiles of one size follow each other.  x_tiles, y_tiles,
 residual_tiles: int32, offsets of their first pixels from the start of a plane.  A block is one of
@@ -89,9 +90,11 @@ own cache line, 0 if the piece is free.
     X_PLANE,
     X_TAP,
     X_ROW,
+    X_COLUMN,
     Y_BATCH,
     Y_PLANE,
     Y_ROW,
+    Y_COLUMN,
     RESIDUAL_BATCH,
     RESIDUAL_PLANE,
     RESIDUAL_ROW,
@@ -177,6 +180,7 @@ def transform_input(item: str, accumulator: str, taps: Taps, largest: int) -> An
                         offsets + 4 * tile,
                         source,
                         row,
+                        load_word(params + X_COLUMN),
                         target + (tile - start) * vector,
                         element * load_word(params + COLUMNS),
                         element,
@@ -220,6 +224,7 @@ def transform_output(accumulator: str, taps: Taps, largest: int) -> Any:
                         y_tiles + 4 * tile,
                         y + n * load_word(params + Y_BATCH) + c * load_word(params + Y_PLANE),
                         load_word(params + Y_ROW),
+                        load_word(params + Y_COLUMN),
                         others + 4 * tile,
                         other + c * load_word(params + RESIDUAL_PLANE),
                         load_word(params + RESIDUAL_ROW),

@@ -60,20 +60,23 @@ def input_tiles(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
     Tiles have up to `largest` outputs along each dimension.  `item`: type of x; `accumulator`: type
     of the elements, a float.
 
-    `input_tiles(rows, columns, count, offsets, x, x_row, v, v_row, v_column)`: rows and columns of
-    outputs; offsets: int32 [count], from x to the first pixel that each tile reads; x_row: bytes
-    between rows of pixels; v: the first element of the first tile, with the bytes between elements.
+    `input_tiles(rows, columns, count, offsets, x, x_row, x_column, v, v_row, v_column)`: rows and
+    columns of outputs; offsets: int32 [count], from x to the first pixel that each tile reads;
+    x_row, x_column: bytes between rows and columns of pixels; v: the first element of the first
+    tile, with the bytes between elements.
     """
     assert accumulator in FLOATS, "the matrices have fractions"
 
-    @vector_intrinsic(accumulator, lanes_of(accumulator), 9, apart=True)
-    def input_tiles(v: Vector, rows, columns, count, offsets, x, x_row, elements, v_row, v_column):
+    @vector_intrinsic(accumulator, lanes_of(accumulator), 10, apart=True)
+    def input_tiles(
+        v: Vector, rows, columns, count, offsets, x, x_row, x_column, elements, v_row, v_column
+    ):
         items = v.of(item)
         between = _local(v, taps, largest)
         read = [_plus(v, n, t - 1) for n, t in zip((rows, columns), taps)]
         with v.loop(0, count, 1) as tile:
             pixel = _moved(v, x, offsets, tile.index)
-            source = _Grid(items, pixel, x_row, v.word(items.nbytes), _ahead(items, columns))
+            source = _Grid(items, pixel, x_row, x_column, _ahead(v, columns, x_column))
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             target = _Grid(v, place, v_row, v_column)
             if taps[1] == 1:
@@ -93,14 +96,15 @@ def output_tiles(accumulator: str, taps: Taps, largest: int) -> Any:
 
     `accumulator`: type of all tensors, a float of at most `NUMBER_BYTES`.
 
-    `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, other_offsets, other,
-    other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector at `bias` and the
-    vectors of `other` are added; results are clamped between the two numbers at `clamp`.
+    `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, y_column,
+    other_offsets, other, other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector
+    at `bias` and the vectors of `other` are added; results are clamped between the two numbers at
+    `clamp`.
     """
     assert accumulator in FLOATS, "the matrices have fractions"
     check_accumulator(accumulator, NUMBER_BYTES)
 
-    @vector_intrinsic(accumulator, lanes_of(accumulator), 15, apart=True)
+    @vector_intrinsic(accumulator, lanes_of(accumulator), 16, apart=True)
     def output_tiles(
         v: Vector,
         rows,
@@ -112,6 +116,7 @@ def output_tiles(accumulator: str, taps: Taps, largest: int) -> Any:
         offsets,
         y,
         y_row,
+        y_column,
         other_offsets,
         other,
         other_row,
@@ -126,9 +131,9 @@ def output_tiles(accumulator: str, taps: Taps, largest: int) -> Any:
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             source = _Grid(v, place, m_row, m_column)
             pixel = _moved(v, y, offsets, tile.index)
-            target = _Grid(v, pixel, y_row, v.word(v.nbytes), _ahead(v, columns))
+            target = _Grid(v, pixel, y_row, y_column, _ahead(v, columns, y_column))
             at = _moved(v, other, other_offsets, tile.index)
-            added = _Grid(v, at, other_row, other_column, _ahead(v, columns))
+            added = _Grid(v, at, other_row, other_column, _ahead(v, columns, other_column))
             last = _Finish(start, added, bounds)
             if taps[1] == 1:
                 _transform(v, ROWS, taps, largest, rows, columns, source, target, _backward, last)
@@ -212,9 +217,9 @@ def _item(v: Vector, pointer: Any, step: Any, index: int) -> Any:
     return v.at(pointer, v.builder.mul(step, v.word(index))) if index else pointer
 
 
-def _ahead(v: Vector, columns: Any) -> Any:
-    """Bytes from a tile to the tile `AHEAD` columns to the right."""
-    return v.builder.mul(columns, v.word(AHEAD * v.nbytes))
+def _ahead(v: Vector, columns: Any, column: Any) -> Any:
+    """Bytes from a tile to the tile `AHEAD` columns to the right; `column`: between columns."""
+    return v.builder.mul(columns, v.builder.mul(column, v.word(AHEAD)))
 
 
 def _fetch(v: Vector, places: Sequence[Any], ahead: Any) -> None:

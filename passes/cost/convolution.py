@@ -15,7 +15,7 @@ from nnefc.ir.convolution_algorithm import (
     Winograd,
 )
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
-from nnefc.ops.core.winograd_tiles import balanced, largest_tile
+from nnefc.ops.core.winograd_tiles import largest_tile, phase_tiles
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.ops.tools.cost import macs
 from nnefc.support.machine_model import L3_CACHE_NS, MEMORY_NS, PEAK_MACS_PER_NS
@@ -93,23 +93,29 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
     """The Winograd algorithms for a `fused_conv`, small tiles first (Lavin & Gray 2016).
 
     Each has another cut of the output into tiles.  Tiles fill the output exactly, so they read no
-    more halo than direct convolution.
+    more halo than direct convolution.  The phases of a dilated convolution are cut apart.
     """
     x, window = op.inputs[0].type.dims, window_of(op)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
         return []
     plane = slice(-2, None)  # further dimensions are summed over
-    if window.rank > 3 or any(n != 1 for n in (*window.stride[plane], *window.dilation[plane])):
+    if window.rank > 3 or any(n != 1 for n in window.stride[plane]):
         return []
     taps_of_plane = window.size[plane]
     sizes = range(2, largest_tile(taps_of_plane) + 1)
     if not sizes:
         return []
-    extents = [e for e, taps in zip(window.output[plane], taps_of_plane, strict=True) if taps > 1]
+    axes = [
+        (extent, dilation)
+        for extent, dilation, taps in zip(
+            window.output[plane], window.dilation[plane], taps_of_plane, strict=True
+        )
+        if taps > 1
+    ]
     if is_symbolic(window.output):  # the packed filters depend on the extents
         mark_degraded(window.output)
         return []
-    cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
+    cuts = {size: tuple(tuple(phase_tiles(*a, size)) for a in axes) for size in reversed(sizes)}
     smallest = {cut: size for size, cut in cuts.items()}
     return [Winograd(size) for size in sorted(smallest.values())]
 
@@ -136,10 +142,11 @@ def _winograd_counts(window: Window, tile: int, batch: int) -> tuple[int, int, i
     """(tiles, points of the largest tile, elements of all tiles)"""
     planes = batch * math.prod(window.output[:-2])
     tiles, points, elements = planes, 1, planes
-    for extent, taps in zip(window.output[-2:], window.size[-2:], strict=True):
-        sizes = balanced(extent, tile if taps > 1 else 1)
+    axes = zip(window.output[-2:], window.dilation[-2:], window.size[-2:], strict=True)
+    for extent, dilation, taps in axes:
+        sizes = [size for _, size in phase_tiles(extent, dilation, tile if taps > 1 else 1)]
         tiles *= len(sizes)
-        points *= sizes[0] + taps - 1
+        points *= max(sizes) + taps - 1
         elements *= extent + len(sizes) * (taps - 1)
     return tiles, points, elements
 

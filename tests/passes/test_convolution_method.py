@@ -76,12 +76,17 @@ def test_other_filters(taps: tuple[int, ...], extents: tuple[int, ...]) -> None:
     assert _choice(128, 128, extents, taps) is not None
 
 
+@pytest.mark.parametrize("dilation", [(1, 2), (2, 2), (4, 4), (12, 12)])
+def test_dilated_filters(dilation: tuple[int, int]) -> None:
+    padding = tuple((d, d) for d in dilation)
+    assert _choice(256, 256, (32, 32), (3, 3), dilation=dilation, padding=padding) is not None
+
+
 @pytest.mark.parametrize(
     "attributes",
     [
         {"stride": (2, 2)},
         {"stride": (1, 2)},
-        {"dilation": (1, 2)},
         {"groups": 2},
         {"taps": (1, 1)},
         {"taps": (9, 9)},

@@ -2,7 +2,8 @@
 
 The stride is 1, and filters have 3 to 7 taps along one or two dimensions.  The first of three
 dimensions is not transformed: products with the planes of the filter are summed before the inverse
-transform, as if planes were channels.
+transform, as if planes were channels.  A dilated convolution is one undilated convolution per
+phase: rows and columns of a tile are a dilation apart.
 """
 
 from __future__ import annotations
@@ -72,7 +73,12 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
     taps = rows_and_columns(window.size, 1)
     planes = planes_of(window.output)
     most_down, most_across = (most if t > 1 else 1 for t in taps)
-    tiling = Tiling((planes, *rows_and_columns(window.output, 1)), (most_down, most_across), taps)
+    tiling = Tiling(
+        (planes, *rows_and_columns(window.output, 1)),
+        (most_down, most_across),
+        taps,
+        rows_and_columns(window.dilation, 1),
+    )
     plane_taps = planes_of(window.size)
     apart, capacity = block_size(tiling, plane_taps, x, y, lower.threads, lower.scratch_budget)
     parts = ceil_div(tiling.count, capacity)

@@ -181,20 +181,23 @@ def _table_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
 
 
 def _stride_fields(conv: WinogradConvolution) -> dict[str, int]:
-    """Strides in bytes."""
+    """Strides in bytes; rows and columns are those of a tile."""
     x, y, residual = conv.x, conv.y, conv.register_epilogue.residual
+    below, beside = conv.tiling.dilation
     return {
         "x_batch": x.batch_bytes,
         "x_plane": x.plane_bytes,
         "x_tap": planes_of(x.pitches, 0) * planes_of(conv.window.dilation),
-        "x_row": _rows(x),
+        "x_row": below * _rows(x),
+        "x_column": beside * x.pixel_bytes,
         "y_batch": y.batch_bytes,
         "y_plane": y.plane_bytes,
-        "y_row": _rows(y),
+        "y_row": below * _rows(y),
+        "y_column": beside * y.pixel_bytes,
         "residual_batch": residual.batch_bytes if residual else 0,
         "residual_plane": residual.plane_bytes if residual else 0,
-        "residual_row": _rows(residual) if residual else 0,
-        "residual_column": residual.pixel_bytes if residual else 0,
+        "residual_row": below * _rows(residual) if residual else 0,
+        "residual_column": beside * residual.pixel_bytes if residual else 0,
         "v_element": conv.v_element,
         "m_element": conv.m_element,
     }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nnefc.kernels.convolution.winograd_matrices import points
 from nnefc.kernels.convolution.winograd_transforms import Taps
-from nnefc.ops.core.winograd_tiles import balanced
+from nnefc.ops.core.winograd_tiles import phase_tiles
 
 Integers = npt.NDArray[Any]
 
@@ -32,24 +32,29 @@ class TileClasses:
 
 
 class Tiling:
-    """The tiles of all output planes, grouped by size, larger tiles first."""
+    """The tiles of all output planes, grouped by size, larger tiles first.
 
-    def __init__(self, outputs: tuple[int, int, int], most: tuple[int, int], taps: Taps) -> None:
+    Rows and columns of a tile are `dilation` apart.
+    """
+
+    def __init__(
+        self,
+        outputs: tuple[int, int, int],
+        most: tuple[int, int],
+        taps: Taps,
+        dilation: tuple[int, int] = (1, 1),
+    ) -> None:
         """`outputs`: planes, rows and columns; `most`: maximum rows and columns of a tile."""
         planes, *extents = outputs
-        self._outputs, self._taps = outputs, taps
-        sizes = [balanced(n, m) for n, m in zip(extents, most, strict=True)]
-        self._distinct = [sorted(set(axis), reverse=True) for axis in sizes]
-        rows, columns = (np.array(axis) for axis in sizes)
-        every = np.stack(
-            np.broadcast_arrays(
-                (np.cumsum(rows) - rows)[:, None],
-                np.cumsum(columns) - columns,
-                rows[:, None],
-                columns,
-            ),
-            -1,
-        ).reshape(-1, 4)
+        self._outputs, self._taps, self.dilation = outputs, taps, dilation
+        tiles = [
+            np.array(phase_tiles(n, d, m)) for n, d, m in zip(extents, dilation, most, strict=True)
+        ]
+        self._distinct = [sorted(set(axis[:, 1].tolist()), reverse=True) for axis in tiles]
+        down, across = tiles[0].T[:, :, None], tiles[1].T
+        every = np.stack(np.broadcast_arrays(down[0], across[0], down[1], across[1]), -1).reshape(
+            -1, 4
+        )
         order = np.lexsort((np.arange(len(every)), -every[:, 3], -every[:, 2]))
         self.tiles: Integers = np.repeat(every[order], planes, axis=0)
         """[count, 4]: first row, first column, rows, columns of the outputs of a tile."""
@@ -76,20 +81,22 @@ class Tiling:
         _, rows_of_plane, width = self._outputs
         mine = slice(part.start, part.stop)
         tiles = self.tiles[mine]
+        below, beside = self.dilation
         firsts = self.planes[mine] * rows_of_plane + tiles[:, 0]
-        rows = [
-            range((top + i) * width + left, (top + i) * width + left + columns)
+        runs = [
+            range(first, first + (columns if beside == 1 else 1))
             for top, (left, height, columns) in zip(
                 firsts.tolist(), tiles[:, 1:].tolist(), strict=True
             )
-            for i in range(height)
+            for start in range(top * width + left, (top + height * below) * width, below * width)
+            for first in range(start, start + (1 if beside == 1 else columns * beside), beside)
         ]
         joined: list[range] = []
-        for row in sorted(rows, key=lambda row: row.start):
-            if joined and joined[-1].stop == row.start:
-                joined[-1] = range(joined[-1].start, row.stop)
+        for run in sorted(runs, key=lambda run: run.start):
+            if joined and joined[-1].stop == run.start:
+                joined[-1] = range(joined[-1].start, run.stop)
             else:
-                joined.append(row)
+                joined.append(run)
         return joined
 
     def runs(self, parts: int) -> Integers:

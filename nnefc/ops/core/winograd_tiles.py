@@ -33,3 +33,18 @@ def balanced(extent: int, most: int) -> list[int]:
     """
     count = -(-extent // most)
     return [extent // count + (i < extent % count) for i in range(count)]
+
+
+def phase_tiles(extent: int, dilation: int, most: int) -> list[tuple[int, int]]:
+    """(first output, outputs) of the tiles along a dimension with stride 1, in order of phases.
+
+    A dilated convolution is one undilated convolution per phase: outputs that are `dilation` apart,
+    and inputs that are `dilation` apart.  A tile has outputs of one phase.
+    """
+    tiles: list[tuple[int, int]] = []
+    for phase in range(min(dilation, extent)):
+        first = phase
+        for outputs in balanced(-(-(extent - phase) // dilation), most):
+            tiles.append((first, outputs))
+            first += outputs * dilation
+    return tiles

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import nnefc.lower.convolution.winograd as lowering
 from nnefc.ir import DType, Expression, Step
@@ -50,15 +53,15 @@ def _convolve(
     threads: int = 1,
     y_halo: int = 0,
     stride: int = 1,
-    dilation: int = 1,
+    dilation: tuple[int, ...] = (),
 ) -> Array:
-    """`stride`, `dilation`: of planes."""
+    """`stride`: of planes."""
     g = BlockedGraph(lanes_of("float32"))
     around = tuple((max(before, 0), max(after, 0)) for before, after in padding)
     inputs = [g.input(x, around), constant(g.graph, w), constant(g.graph, b.reshape(1, -1))]
     if residual is not None:
         inputs.append(g.input(residual, halo(x.ndim, 0, 1)))
-    ones = (1,) * (x.ndim - 3)
+    dilation = dilation or (1,) * (x.ndim - 2)
     (y,) = g.op(
         "fused_conv",
         inputs,
@@ -66,8 +69,8 @@ def _convolve(
         halo_=halo(x.ndim, y_halo),
         border="constant",
         padding=padding,
-        stride=(stride, *ones),
-        dilation=(dilation, *ones),
+        stride=(stride, *(1,) * (x.ndim - 3)),
+        dilation=dilation,
         groups=1,
         expression=expression or _expression(residual=residual is not None, low=low, high=high),
         algorithm=parse_algorithm(method),
@@ -77,13 +80,17 @@ def _convolve(
 
 
 def _shape(
-    x: Array, w: Array, padding: tuple[tuple[int, int], ...], stride: int = 1, dilation: int = 1
+    x: Array,
+    w: Array,
+    padding: tuple[tuple[int, int], ...],
+    stride: int = 1,
+    dilation: tuple[int, ...] = (),
 ) -> tuple[int, ...]:
     ones = (1,) * (x.ndim - 3)
     spatial = (
         (n + before + after - (k - 1) * d - 1) // s + 1
         for n, (before, after), k, s, d in zip(
-            x.shape[2:], padding, w.shape[2:], (stride, *ones), (dilation, *ones), strict=True
+            x.shape[2:], padding, w.shape[2:], (stride, *ones), dilation or (1, *ones), strict=True
         )
     )
     return (x.shape[0], w.shape[0], *spatial)
@@ -95,7 +102,7 @@ def _reference(
     b: Array,
     padding: tuple[tuple[int, int], ...],
     stride: int = 1,
-    dilation: int = 1,
+    dilation: tuple[int, ...] = (),
 ) -> Array:
     """The convolution in float64; negative padding crops x."""
     around = ((max(before, 0), max(after, 0)) for before, after in padding)
@@ -104,7 +111,7 @@ def _reference(
     convolve: Any = {3: torch.conv1d, 4: torch.conv2d, 5: torch.conv3d}[x.ndim]
     operands = (torch.from_numpy(a.astype(np.float64)) for a in (padded, w, b))
     ones = (1,) * (x.ndim - 3)
-    return convolve(*operands, stride=(stride, *ones), dilation=(dilation, *ones)).numpy()
+    return convolve(*operands, stride=(stride, *ones), dilation=dilation or (1, *ones)).numpy()
 
 
 def _check(got: Array, expected: Array, tolerance: float = 3e-5) -> None:
@@ -177,7 +184,7 @@ def test_volumes_match_pytorch(
     dilation: int,
 ) -> None:
     x, w, b = _case(shape, outputs, taps)
-    expected = _reference(x, w, b, padding, stride, dilation)
+    expected = _reference(x, w, b, padding, stride, (dilation, 1, 1))
     residual = normal(9, *expected.shape)
     for size in {2, largest_tile(taps[-2:])}:
         for threads in (1, 2):
@@ -192,10 +199,53 @@ def test_volumes_match_pytorch(
                 threads=threads,
                 y_halo=1,
                 stride=stride,
-                dilation=dilation,
+                dilation=(dilation, 1, 1),
             )
             wanted = np.maximum(expected + residual, -2)
             assert abs(got - wanted).max() <= 3e-5 * abs(expected).max()
+
+
+@given(
+    dilation=st.tuples(st.integers(1, 5), st.integers(1, 13)),
+    extents=st.tuples(st.integers(1, 19), st.integers(1, 19)),
+    taps=st.sampled_from([(3, 3), (3, 1), (1, 3), (2, 3)]),
+    before=st.tuples(st.integers(0, 6), st.integers(0, 13)),
+    apart=st.booleans(),
+    plain=st.booleans(),
+    capacity=st.sampled_from([3, 100]),
+)
+def test_dilated_convolutions_match_pytorch(
+    dilation: tuple[int, int],
+    extents: tuple[int, int],
+    taps: tuple[int, int],
+    before: tuple[int, int],
+    *,
+    apart: bool,
+    plain: bool,
+    capacity: int,
+) -> None:
+    """Tiles of every phase, with an epilogue in registers or after tiles (sigmoid)."""
+    dilation = cast("tuple[int, int]", tuple(d if t > 1 else 1 for d, t in zip(dilation, taps)))
+    span = [(t - 1) * d for t, d in zip(taps, dilation)]
+    padding = tuple((p, max(s - p, s - n + 1, 0)) for p, s, n in zip(before, span, extents))
+    x, w, b = _case((2, 20, *extents), 18, taps)
+    expected = _reference(x, w, b, padding, 1, dilation)
+    residual = normal(9, *expected.shape)
+    steps = Step("sigmoid", (0,), FLOAT), Step("mul", (0, 2), FLOAT), Step("add", (3, 1), FLOAT)
+    expression = None if plain else Expression((FLOAT, FLOAT), steps, (4,))
+    wanted = expected if plain else expected / (1 + np.exp(-expected))
+    division = mock.Mock(return_value=(apart, capacity))
+    with mock.patch.object(lowering, "block_size", division):
+        for size in (2, 6 - (max(taps) == 3)):
+            got = _convolve(
+                f"winograd{size}",
+                *(x, w, b, padding, residual),
+                expression=expression,
+                threads=2,
+                y_halo=1,
+                dilation=dilation,
+            )
+            assert abs(got - wanted - residual).max() <= 3e-5 * abs(expected).max()
 
 
 @pytest.mark.parametrize(("apart", "capacity"), [(True, 7), (False, 7), (False, 60)])
