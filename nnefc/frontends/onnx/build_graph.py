@@ -12,9 +12,10 @@ from nnefc.frontends.common.extents import NoValue, extent_of
 from nnefc.frontends.common.graph_outputs import add_counts, add_output
 from nnefc.frontends.common.graph_states import GraphStates, KeptInputs
 from nnefc.frontends.common.graph_variables import VariableNames
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.signature import Signature
-from nnefc.frontends.common.values import EmptyTensor, OperatorError, operand
+from nnefc.frontends.common.values import EmptyTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.declared_outputs import check_declared_outputs
 from nnefc.frontends.onnx.evaluate import GraphEvaluator
 from nnefc.frontends.onnx.model import OnnxModel
@@ -119,16 +120,17 @@ def _add_inputs(
     """Add the inputs to the graph and to the scope; reports those without a shape."""
     declared = {each.name: each for each in signature.inputs}
     for each in inputs_of(model):
+        tensor = tensor_type_of(each)
+        assert tensor is not None
         if each.name in kept:
             try:
-                scope.values[each.name] = kept.add(evaluator.make, each.name, values)
+                items = kept.add(evaluator.make, each.name, values)
+                scope.values[each.name] = _interpreted(evaluator.make, items, tensor.elem_type)
             except OperatorError as wrong:
                 diagnostics.error(wrong.rule, wrong.message, model.place, hint=wrong.hint)
             continue
         dims = shapes.get(each.name)
         known = declared.get(each.name)
-        tensor = tensor_type_of(each)
-        assert tensor is not None
         dtype = known.dtype if known else interface_type(tensor.elem_type)
         if dims is None and known is not None:
             try:
@@ -150,14 +152,14 @@ def _add_inputs(
             diagnostics.error("input/shape", message, model.place, hint=hint)
             continue
         try:
-            items = None
+            listed = None
             if known is not None and known.values is not None:
-                items = known_tensor(known.values, dims, known.dtype)
-                dims = items.array.shape
+                listed = known_tensor(known.values, dims, known.dtype)
+                dims = listed.array.shape
             type_ = TensorType(dtype or DType.FLOAT32, tuple(dims))
             _add_input(each.name, type_, tensor.elem_type, evaluator, scope)
-            if items is not None:
-                scope.values[each.name] = items
+            if listed is not None:
+                scope.values[each.name] = listed
         except OperatorError as wrong:
             diagnostics.error(wrong.rule, wrong.message, model.place, hint=wrong.hint)
 
@@ -169,8 +171,18 @@ def _add_input(
     check_input(name, type_, evaluator.model.limits)
     value = evaluator.make.graph.add_input(type_, evaluator.free_name(name))
     items = EmptyTensor(type_) if 0 in type_.dims else value
-    is_bytes = is_narrow(elem_type)
-    scope.values[name] = from_bytes(evaluator.make, items, elem_type) if is_bytes else items
+    scope.values[name] = _interpreted(evaluator.make, items, elem_type)
+
+
+def _interpreted(make: OpBuilder, items: Operand, elem_type: int) -> Any:
+    """The tensor of an input or a state, whose items are bytes if their type is narrow."""
+    return from_bytes(make, items, elem_type) if is_narrow(elem_type) else items
+
+
+def _stored(make: OpBuilder, value: Any) -> Any:
+    """The value of an output or a state, as bytes if its type is narrow."""
+    is_narrow_tensor = isinstance(value, NarrowTensor | StorageTensor)
+    return bytes_of(make, value) if is_narrow_tensor else value
 
 
 def _add_outputs(evaluated: EvaluatedModel) -> None:
@@ -189,15 +201,14 @@ def _add_outputs(evaluated: EvaluatedModel) -> None:
             diagnostics.error("onnx/unsupported", message, model.place, hint=hint)
         elif value is not BROKEN:
             try:
-                if isinstance(value, NarrowTensor | StorageTensor):
-                    value = bytes_of(make, value)
-                result: Value = make.value(operand(value), may_be_empty=True)
+                stored = operand(_stored(make, value))
+                result: Value = make.value(stored, may_be_empty=True)
                 add_output(make.graph, result, name)
             except OperatorError as wrong:
                 message = f"output '{name}': {wrong.message}"
                 diagnostics.error(wrong.rule, message, model.place, hint=wrong.hint)
     try:
-        kept.store(make, dict(evaluated.results))
+        kept.store(make, {name: _stored(make, value) for name, value in evaluated.results})
     except OperatorError as wrong:
         diagnostics.error(wrong.rule, wrong.message, model.place, hint=wrong.hint)
     diagnostics.raise_errors()

@@ -151,7 +151,8 @@ def _growing_axis(model: OnnxModel, each: SymbolicInput, output: str) -> int | N
         elif (node.domain, node.op_type) == (MICROSOFT, "GroupQueryAttention"):
             pairs = zip(node.input[3:5], node.output[1:3], strict=False)
             if any(past in same and present == output for past, present in pairs):
-                return 2 if len(each.extents) == 4 else None
+                is_window = any(a.i for a in node.attribute if a.name == "sliding_window_cache")
+                return 2 if len(each.extents) == 4 and not is_window else None
         elif len(node.input) == 1 and node.input[0] in same:
             same.update(node.output if is_concat or node.op_type == "Identity" else ())
     return None

@@ -9,10 +9,10 @@ import numpy as np
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.operators.neural.block_weights import known_items
+from nnefc.frontends.onnx.operators.neural.cached_keys import positioned_cache
 from nnefc.frontends.onnx.operators.neural.group_query_attention import (
     attended,
     packed_heads,
-    positioned_cache,
     rotated_pair,
 )
 from nnefc.frontends.onnx.operators.neural.heads import join_heads
@@ -52,10 +52,11 @@ def sparse_attention(
     q, k, v = packed_heads(make, query, key, value, num_heads, kv_num_heads)
     last = make("sub", make.cast(key_total_sequence_lengths, DType.INT64), 1)
     cache = positioned_cache(make, q, past_key, last, total_sequence_length)
-    if do_rotary:
-        tables = cos_cache, sin_cache
-        q, k = rotated_pair(make, q, k, cache, tables, None, rotary_interleaved)
-    keys, values = cache.extended(make, past_key, k), cache.extended(make, past_value, v)
+    tables = (cos_cache, sin_cache) if do_rotary else None
+    q, k = rotated_pair(make, q, k, cache, tables, None, rotary_interleaved)
+    (keys, _), (values, _) = (
+        cache.extended(make, past, new) for past, new in ((past_key, k), (past_value, v))
+    )
     rows = known_items(make, block_row_indices, "block_row_indices")
     columns = known_items(make, block_col_indices, "block_col_indices")
     layouts = _layouts(rows, columns, num_heads)
