@@ -5,9 +5,9 @@ If the row is that of this process (see `NNEFC_ISA`), results are compared with 
 computes in float64.  Kernels for another row are compiled and linked.  Prints line by line what is
 wrong, then the families of kernels that were reached, last what was done.
 
-The row of the host has all programs.  Others leave out programs whose kernels have nothing new, see
-`Reached`.  With `--exhaustive` a new argument of a family is new too, if the row can be executed
-and has another length of vectors than the rows before.
+Programs whose kernels have nothing new are left out, see `Reached`.  With `--exhaustive` a new
+argument of a family is new too, if the row can be executed and has another length of vectors than
+the rows before, and the row of the host has all programs.
 """
 
 from __future__ import annotations
@@ -234,7 +234,6 @@ def main(row: str, wanted: list[str], *, exhaustive: bool) -> int:
     """The exit status: 1 after any error."""
     from nnefc.kernels.target import isa
 
-    hosts = isa.host().cpu == isa.NATIVE
     executes = isa.host().name == row
     if not executes:
         chosen = isa.TABLE[row]
@@ -242,7 +241,7 @@ def main(row: str, wanted: list[str], *, exhaustive: bool) -> int:
     from nnefc.kernels.codegen.linker import link
     from nnefc.runtime.compile.kernel_compiler import object_code
 
-    everything = hosts and executes
+    everything = exhaustive and executes and isa.host().cpu == isa.NATIVE
     families_only = is_repeated(isa.TABLE[row]) or not executes or not exhaustive
     wrong: list[str] = []
     reached = Reached()
