@@ -19,7 +19,12 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError, operand
-from nnefc.frontends.onnx.operators.adaptive_regions import averaging_weights, region_sums
+from nnefc.frontends.onnx.operators.adaptive_regions import (
+    averaging_weights,
+    extreme_weights,
+    region_maxima,
+    region_sums,
+)
 from nnefc.frontends.onnx.registry import Integers, operator
 from nnefc.ir import DType, TensorType
 
@@ -67,8 +72,7 @@ def roi_align(
 ) -> Any:
     """Means or maxima of interpolated samples in the cells of regions (x0, y0, x1, y1).
 
-    Without a `sampling_ratio`, a cell has a sample per item that it covers; for maxima, no more
-    than the cells of a region as large as the image.
+    Without a `sampling_ratio`, a cell has a sample per item that it covers.
     """
     batch, channels, height, width = of_rank("roi_align", "X", X, 4)
     count = _count_of_regions("roi_align", rois, 4)
@@ -83,9 +87,10 @@ def roi_align(
     is_whole = coordinate_transformation_mode == "half_pixel"
     corners = _corners(make, rois, 0, spatial_scale, 0.5 if is_whole else 0.0)
     ratio = max(sampling_ratio, 0)
-    if mode == "avg" and not ratio:
+    if not ratio:
         shape = output_height, output_width
-        return _adaptive_means(make, X, batch_indices, corners, shape, is_whole)
+        pool = _adaptive_means if mode == "avg" else _adaptive_maxima
+        return pool(make, X, batch_indices, corners, shape, is_whole)
     rows = _samples(make, corners[1], corners[3], output_height, height, ratio, is_whole)
     columns = _samples(make, corners[0], corners[2], output_width, width, ratio, is_whole)
     items = make.reshape(make.transpose(X, (0, 2, 3, 1)), (batch * height * width, channels))
@@ -115,6 +120,24 @@ def _adaptive_means(
     number = make("max", make("mul", *counts), 1.0)
     shape = (images.type.volume, 1, 1, 1)
     return make("div", sums, make.cast(make.reshape(number, shape), x.type.dtype))
+
+
+def _adaptive_maxima(
+    make: OpBuilder,
+    x: Operand,
+    images: Operand,
+    corners: Sequence[Operand],
+    cells: tuple[int, int],
+    is_whole: bool,
+) -> Operand:
+    """The maxima of the cells of regions with a sample per item."""
+    rows, columns = (
+        extreme_weights(make, start, _size(make, start, end, parts, is_whole), parts, extent)
+        for start, end, parts, extent in zip(
+            (corners[1], corners[0]), (corners[3], corners[2]), cells, x.type.dims[2:], strict=True
+        )
+    )
+    return region_maxima(make, x, images, rows, columns)
 
 
 def _size(make: OpBuilder, start: Operand, end: Operand, cells: int, is_whole: bool) -> Operand:
@@ -153,8 +176,6 @@ class _Samples:
     """[n, S]: the items before and behind each sample."""
     weights: tuple[Operand, Operand]
     """[n, S]: their weights; 0 for samples outside of the input."""
-    is_used: Operand | None
-    """[n, S]: whether a region has the sample; None if all have all."""
 
 
 def _samples(
@@ -166,19 +187,12 @@ def _samples(
     ratio: int,
     is_whole: bool,
 ) -> _Samples:
-    """`ratio`: the samples per cell; 0: one per item that a cell covers, up to a bound."""
+    """`ratio`: the samples per cell."""
     dtype = start.type.dtype
     bin_size = make("div", _size(make, start, end, cells, is_whole), float(cells))
-    per_cell = ratio or -(-extent // cells) + 1
-    index = make.reshape(make.iota(cells * per_cell), (1, cells * per_cell))
-    cell, within = (make.cast(make(name, index, per_cell), dtype) for name in ("div", "remainder"))
-    is_used = None
-    per_bin: Operand = make.cast(operand(float(ratio)), dtype)
-    if not ratio:
-        number = make("min", make("ceil", bin_size), float(per_cell))
-        is_used = make("lt", within, number)
-        per_bin = make("max", number, 1.0)
-    steps = make("add", cell, make("div", make("add", within, 0.5), per_bin))
+    index = make.reshape(make.iota(cells * ratio), (1, cells * ratio))
+    cell, within = (make.cast(make(name, index, ratio), dtype) for name in ("div", "remainder"))
+    steps = make("add", cell, make("div", make("add", within, 0.5), float(ratio)))
     at = make("add", start, make("mul", bin_size, steps))
     is_inside = make("and", make("ge", at, -1.0), make("le", at, float(extent)))
     at = make("min", make("max", at, 0.0), float(extent - 1))
@@ -188,10 +202,9 @@ def _samples(
     weights = make("add", make("neg", behind), 1.0), behind
     return _Samples(
         cells,
-        per_cell,
+        ratio,
         (lower, make("min", make("add", lower, 1), extent - 1)),
         (make("select", is_inside, weights[0], 0.0), make("select", is_inside, weights[1], 0.0)),
-        is_used,
     )
 
 
@@ -211,11 +224,9 @@ def _pooled_samples(
     count, channels = first.type.dims[0], items.type.dims[1]
     grid = (rows.cells, rows.per_cell, columns.cells, columns.per_cell)
     dtype = items.type.dtype
-    is_used = _outer(make, "and", rows.is_used, columns.is_used)
     scanned = [make("mul", make("add", first, each), width) for each in rows.indices]
     scanned += columns.indices
     scanned += [make.cast(each, dtype) for each in (*rows.weights, *columns.weights)]
-    scanned += [] if is_used is None else [make.reshape(is_used, (count, math.prod(grid)))]
 
     def turn(
         within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
@@ -225,7 +236,6 @@ def _pooled_samples(
         for i, j in product(range(2), range(2)):
             where = _outer(within, "add", slices[i], slices[2 + j])
             weight = _outer(within, "mul", slices[4 + i], slices[6 + j])
-            assert where is not None and weight is not None
             where = within.reshape(where, (math.prod(grid),))
             weight = within.reshape(weight, (math.prod(grid), 1))
             term = within("mul", within("gather", whole[0], where, axis=0), weight)
@@ -233,27 +243,19 @@ def _pooled_samples(
             joined = "max" if takes_maxima else "add"
             result = term if result is None else within(joined, result, term)
         assert result is not None
-        samples: Operand = result
-        if is_used is not None:
-            used = within.reshape(slices[8], (math.prod(grid), 1))
-            samples = within("select", used, result, -math.inf if takes_maxima else 0.0)
         reduction = "max_reduce" if takes_maxima else "sum_reduce"
-        cells = within(reduction, within.reshape(samples, (*grid, channels)), axes=(1, 3))
+        cells = within(reduction, within.reshape(result, (*grid, channels)), axes=(1, 3))
         return [], [within.reshape(cells, (1, grid[0], grid[2], channels))]
 
     _, (pooled,) = loop(make, count, [], scanned, [items], turn)
     y = make.transpose(pooled, (0, 3, 1, 2))
     if takes_maxima:
-        if is_used is None:
-            return y
-        return make("select", make("gt", y, -math.inf), y, 0.0)
+        return y
     return make("mul", y, 1 / (rows.per_cell * columns.per_cell))
 
 
-def _outer(make: OpBuilder, name: str, x: Operand | None, y: Operand | None) -> Operand | None:
+def _outer(make: OpBuilder, name: str, x: Operand, y: Operand) -> Operand:
     """An operation on all pairs of items of x [n, a] and y [n, b], as [n, a, b]."""
-    if x is None or y is None:
-        return None
     count, width = y.type.dims
     return make(name, make.reshape(x, (*x.type.dims, 1)), make.reshape(y, (count, 1, width)))
 

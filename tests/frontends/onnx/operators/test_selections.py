@@ -97,10 +97,11 @@ LARGE = np.array(
 
 @pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
 @pytest.mark.parametrize("cells", [(3, 2), (1, 1), (7, 5)])
+@pytest.mark.parametrize("mode", ["avg", "max"])
 def test_roi_align_of_regions_larger_than_the_image(
-    coordinates: str, cells: tuple[int, int]
+    coordinates: str, cells: tuple[int, int], mode: str
 ) -> None:
-    settings: Any = {"coordinate_transformation_mode": coordinates, "opset": 16}
+    settings: Any = {"coordinate_transformation_mode": coordinates, "opset": 16, "mode": mode}
     settings |= {"output_height": cells[0], "output_width": cells[1]}
     inputs = [reals(2, 3, 8, 10), LARGE, IMAGES]
     compare("RoiAlign", inputs, **settings)
