@@ -37,6 +37,7 @@ SLOW = (
     "frontends/onnx/operators/test_attention.py",
     "frontends/onnx/operators/test_block_weights.py",
     "frontends/onnx/test_conformance.py",
+    "frontends/onnx/operators/test_contributed.py",
     "frontends/onnx/operators/test_convolution_and_pooling.py",
     "frontends/onnx/operators/test_group_query_attention.py",
     "frontends/onnx/test_hostile.py",

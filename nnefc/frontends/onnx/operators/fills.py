@@ -17,7 +17,7 @@ from nnefc.frontends.common.values import (
     integers,
     operand,
 )
-from nnefc.frontends.onnx.registry import operator
+from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
 from nnefc.ir import DType
 
@@ -34,6 +34,15 @@ def range_11(make: OpBuilder, start: Operand, limit: Operand, delta: Operand) ->
         message = f"a range to a data-dependent extent from {start}, in steps of {delta}"
         raise OperatorError("operator/unsupported", message, "it starts at 0, in steps of 1")
     return with_counts(make, items, limit)
+
+
+@operator("Range", domain=MICROSOFT)
+def microsoft_range(
+    make: OpBuilder, start: Operand, limit: Operand, delta: Operand | None = None
+) -> Any:
+    """The step is 1 by default."""
+    one = KnownTensor(np.array(1, start.type.dtype.numpy), start.type.dtype)
+    return range_11(make, start, limit, one if delta is None else delta)
 
 
 @operator("Range", since=27)
@@ -67,6 +76,7 @@ def eye_like(make: OpBuilder, input: Operand, *, dtype: int | None = None, k: in
 
 
 @operator("Trilu", since=14)
+@operator("Trilu", domain=MICROSOFT)
 def trilu(make: OpBuilder, input: Operand, k: Operand | None = None, *, upper: bool = True) -> Any:
     """The upper or lower triangle of matrices from diagonal `k`, zeros elsewhere."""
     *_, rows, columns = of_rank_at_least("trilu", "input", input, 2)

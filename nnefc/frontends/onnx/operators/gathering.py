@@ -9,7 +9,7 @@ from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
 from nnefc.frontends.common.operators.indices import as_indices
 from nnefc.frontends.common.operators.indices import gather as gather_in_dim
 from nnefc.frontends.common.values import EmptyTensor, Operand, OperatorError
-from nnefc.frontends.onnx.registry import operator
+from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType, TensorType
 
 
@@ -25,6 +25,7 @@ def gather_elements(make: OpBuilder, data: Operand, indices: Operand, *, axis: i
 
 
 @operator("GatherND", since=11, until=11)
+@operator("GatherND", domain=MICROSOFT)
 def gather_nd_11(make: OpBuilder, data: Operand, indices: Operand) -> Any:
     return gather_nd(make, data, indices)
 

@@ -14,7 +14,7 @@ from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.operators.cubic_sampling import sample_volumes
-from nnefc.frontends.onnx.registry import Floats, Integers, operator
+from nnefc.frontends.onnx.registry import MICROSOFT, Floats, Integers, operator
 from nnefc.frontends.onnx.resampling import Resampling, resample, whole_sizes
 from nnefc.ir import DType
 
@@ -196,6 +196,7 @@ _MODES: Final = {
 
 
 @operator("GridSample", since=16, until=19)
+@operator("GridSample", domain=MICROSOFT)
 def grid_sample_16(
     make: OpBuilder,
     X: Operand,

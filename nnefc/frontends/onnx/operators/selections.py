@@ -7,12 +7,13 @@ from typing import Any
 
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
 from nnefc.frontends.common.operators.boxes import non_max_suppression
 from nnefc.frontends.common.operators.nonzero import nonzero_first, nonzero_positions, with_count
 from nnefc.frontends.common.operators.sums import running_sum
 from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError, operand
-from nnefc.frontends.onnx.registry import operator
+from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType, TensorType
 
 
@@ -61,6 +62,14 @@ def non_maximum_suppression(
 
 
 # -- unique
+
+
+@operator("Unique", domain=MICROSOFT)
+def microsoft_unique(make: OpBuilder, x: Operand) -> Any:
+    """(items in the order in which they occur first, number of each among them, their counts)."""
+    of_rank("unique", "x", x, 1)
+    items, _, inverse, counts = unique(make, x, sorted=False)
+    return items, inverse, counts
 
 
 @operator("Unique", since=11)

@@ -11,7 +11,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes, normalize_axis
 from nnefc.frontends.common.values import Operand, OperatorError, integers
-from nnefc.frontends.onnx.registry import Integers, operator
+from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.symbolic.integers import statically_equal
 
 
@@ -110,6 +110,11 @@ def unsqueeze(make: OpBuilder, data: Operand, axes: Integers) -> Any:
     for axis in sorted(distinct_axes("unsqueeze", axes, len(dims), extra=len(axes))):
         dims.insert(axis, 1)
     return make.reshape(data, dims)
+
+
+@operator("ExpandDims", domain=MICROSOFT)
+def expand_dims(make: OpBuilder, X: Operand, axis: int) -> Any:
+    return unsqueeze(make, X, (axis,))
 
 
 @operator("Transpose")

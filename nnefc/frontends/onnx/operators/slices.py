@@ -17,7 +17,7 @@ from nnefc.frontends.common.values import (
     operand,
 )
 from nnefc.frontends.onnx.node import Node
-from nnefc.frontends.onnx.registry import Integers, operator
+from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.ir import DType, Value
 
 
@@ -224,6 +224,7 @@ def pad_2(
 
 
 @operator("Pad", since=11, until=17)
+@operator("Pad", domain=MICROSOFT)
 def pad_11(
     make: OpBuilder,
     data: Operand,

@@ -17,7 +17,7 @@ from nnefc.frontends.onnx.broadcasting import (
     check_same_type,
     constant,
 )
-from nnefc.frontends.onnx.registry import NEWEST, operator
+from nnefc.frontends.onnx.registry import MICROSOFT, NEWEST, operator
 from nnefc.ir import DType
 
 Binary = Callable[[OpBuilder, Operand, Operand], Any]
@@ -143,3 +143,9 @@ for _name, _operation in (("Sum", "add"), ("Max", "max"), ("Min", "min")):
 def mean(make: OpBuilder, *data: Operand) -> Any:
     total = fold(make, "add", data)
     return make("div", total, constant(total, len(data))) if len(data) > 1 else total
+
+
+@operator("BiasAdd", domain=MICROSOFT)
+def bias_add(make: OpBuilder, X: Operand, bias: Operand, skip: Operand) -> Any:
+    """X [n, s, c] + bias [c] + skip [n, s, c]."""
+    return fold(make, "add", (X, bias, skip))

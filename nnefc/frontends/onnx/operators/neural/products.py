@@ -183,3 +183,18 @@ def fused_gemm(
 def einsum_(make: OpBuilder, *Inputs: Operand, equation: str) -> Any:
     not_empty("einsum", "the list of inputs", Inputs)
     return einsum(make, equation, Inputs)
+
+
+@operator("CDist", domain=MICROSOFT)
+def cdist(make: OpBuilder, A: Operand, B: Operand, *, metric: str = "sqeuclidean") -> Any:
+    """The distances [m, k] of the rows of A [m, n] and B [k, n], or their squares."""
+    for name, x in (("A", A), ("B", B)):
+        of_rank("cdist", name, x, 2)
+    if metric not in ("euclidean", "sqeuclidean"):
+        message = f"metric = '{metric}'; use euclidean or sqeuclidean"
+        raise OperatorError("argument/cdist", message)
+    squares = [make("sum_reduce", make("sqr", x), axes=(1,)) for x in (A, B)]
+    rows, columns = squares[0], make.reshape(squares[1], (1, B.type.dims[0]))
+    both = make("mul", make("matmul", A, B, transposeB=True), 2.0)
+    squared = make("max", make("sub", make("add", rows, columns), both), 0.0)
+    return squared if metric == "sqeuclidean" else make("sqrt", squared)

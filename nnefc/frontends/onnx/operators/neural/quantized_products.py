@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -144,6 +144,67 @@ def _block_product(
     sums = make.reshape(sums, (*x.type.dims[:-1], blocks))
     terms = derived_variable(make, "zeros", sources, lambda: shifts.astype(np.float32))
     return make("add", y, _times_transpose(make, sums, make.cast(terms, x.type.dtype)))
+
+
+_FP4: Final = (0.0, 0.0625 / 12, 8 / 12, 1.0, 4 / 12, 6 / 12, 2 / 12, 3 / 12)
+"""The numbers of the codes 0 to 7 of FP4; the codes 8 to 15 are their negatives."""
+_NF4: Final = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
+)  # fmt: skip
+"""The numbers of the codes of NF4 (Dettmers et al., QLoRA, 2023)."""
+
+
+@operator("MatMulBnb4", domain=MICROSOFT)
+def matmul_bnb4(
+    make: OpBuilder,
+    A: Operand,
+    B: Operand,
+    absmax: Operand,
+    *,
+    K: int,
+    N: int,
+    block_size: int,
+    quant_type: int,
+    training_mode: int = 0,
+    transB: bool = True,
+) -> Any:
+    """A times weights [N, K] in 4 bits, or times their transpose: A [.., K] if `transB`.
+
+    B: two codes per byte, the upper bits first; absmax: the factor of each `block_size` codes.
+    `quant_type`: 0 for FP4, 1 for NF4.  The weights become float32.  Raises OperatorError.
+    """
+    del training_mode
+    if quant_type not in (0, 1) or block_size < 1 or K < 1 or N < 1:
+        message = f"quant_type = {quant_type}, block_size = {block_size}, K = {K}, N = {N}"
+        raise OperatorError("argument/matmul", message)
+    codes, factors = known_items(make, B, "B"), known_items(make, absmax, "absmax")
+    blocks = -(-N * K // block_size)
+    if codes.dtype != np.uint8 or codes.size != -(-N * K // 2) or factors.size != blocks:
+        message = f"B has {codes.size} items of {codes.dtype}, absmax {factors.size}"
+        hint = f"{-(-N * K // 2)} bytes and {blocks} factors are expected"
+        raise OperatorError("argument/matmul", message, hint)
+
+    def items() -> Array:
+        numbers = np.array(_NF4 if quant_type else (*_FP4, *(-x for x in _FP4)), np.float32)
+        flat = codes.reshape(-1)
+        both = np.stack([flat >> 4, flat & 15], 1).reshape(-1)[: N * K]
+        sizes = np.repeat(factors.reshape(-1).astype(np.float32), block_size)[: N * K]
+        return (numbers[both] * sizes).reshape(N, K)
+
+    inner = K if transB else N
+    if of_rank_at_least("matmul", "A", A, 1)[-1] != inner:
+        raise OperatorError(
+            "argument/matmul", f"A has shape {list(A.type.dims)}, not {inner} columns"
+        )
+    wide = accumulation_type(A.type.dtype)
+    matrix = make.cast(derived_variable(make, "float", (codes, factors), items), wide)
+    x = make.cast(A, wide)
+    x = make.reshape(x, (1, inner)) if x.type.rank == 1 else x
+    y = make("matmul", x, make.aligned_right(matrix, x.type.rank), transposeB=transB)
+    return _finished(make, y, None, (*A.type.dims[:-1], N if transB else K), A.type.dtype)
 
 
 def _times_transpose(make: OpBuilder, x: Operand, matrix: Operand) -> Operand:

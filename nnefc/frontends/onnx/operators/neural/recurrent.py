@@ -47,7 +47,7 @@ def _lstm_cell(step: Step) -> list[Operand]:
 
 _RNN = Cell("rnn", 1, 1, ("Tanh",), _rnn_cell)
 _GRU = Cell("gru", 3, 1, ("Sigmoid", "Tanh"), _gru_cell)
-_LSTM = Cell("lstm", 4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm_cell)
+LSTM = Cell("lstm", 4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm_cell)
 
 
 @operator("RNN")
@@ -153,6 +153,6 @@ def lstm(
 ) -> Any:
     """The states of all steps, the last one, and the last cell."""
     del output_sequence
-    layer = Layer(_LSTM, direction, hidden_size, clip, activations, activation_alpha,
+    layer = Layer(LSTM, direction, hidden_size, clip, activations, activation_alpha,
                   activation_beta, by_samples=layout == 1, input_forget=input_forget)  # fmt: skip
     return run_layer(make, layer, X, W, R, B, sequence_lens, [initial_h, initial_c], P)

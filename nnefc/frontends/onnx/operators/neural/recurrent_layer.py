@@ -59,6 +59,8 @@ class Layer:
     """Whether samples are the first dimension, not steps."""
     reset_after_product: bool = False
     input_forget: bool = False
+    factors: Callable[[OpBuilder, Operand], Operand] | None = None
+    """What inputs and hidden states become before they are multiplied with weights."""
 
     @property
     def backwards(self) -> tuple[bool, ...]:
@@ -126,6 +128,8 @@ class Step:
     def product(self, x: Operand, first: int, end: int) -> Operand:
         """x R^T for gates `first` to `end`, with the bias of the last gate if it is separate."""
         rows = slice_in_dim(self.make, self.recurrence, 0, first * self.hidden, end * self.hidden)
+        if self.layer.factors is not None:
+            x = self.layer.factors(self.make, x)
         y = self.make("matmul", x, rows, transposeB=True)
         is_last = end == self.layer.cell.gates
         return y if self.bias is None or not is_last else self.make("add", y, self.bias)
@@ -230,7 +234,9 @@ def _run_direction(
     steps, batch, inputs = x.type.dims
     w, r = matrices
     width, hidden = r.type.dims
-    rows = make("matmul", make.reshape(x, (steps * batch, inputs)), w, transposeB=True)
+    x = make.reshape(x, (steps * batch, inputs))
+    x = x if layer.factors is None else layer.factors(make, x)
+    rows = make("matmul", x, w, transposeB=True)
     bias: Operand | None = None
     if biases is not None:
         own, other = (slice_in_dim(make, biases, 1, i * width, (i + 1) * width) for i in range(2))
