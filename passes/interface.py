@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import ClassVar, Protocol
 
 from nnefc.ir import Graph
 from nnefc.ir.stages import Stage
@@ -20,12 +21,11 @@ class Pass(Protocol):
         ...
 
 
-@runtime_checkable
-class StagePass(Protocol):
+class StagePass(ABC):
     """A pass that cuts a graph into stages; the passes that follow run on each stage."""
 
     name: ClassVar[str]
 
+    @abstractmethod
     def split(self, graph: Graph) -> list[Stage]:
         """The stages, which together compute `graph`."""
-        ...

@@ -14,6 +14,7 @@ from nnefc.ops.tools.cost import is_stored
 from nnefc.passes.analysis.batch_independence import resized_attributes, separable_rows
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
+from nnefc.passes.interface import StagePass
 from nnefc.passes.op_queries import is_pure
 from nnefc.symbolic.integers import hint, is_symbolic, mark_degraded
 
@@ -22,7 +23,7 @@ MAX_STEPS: Final = 1 << 14
 
 
 @dataclass(frozen=True)
-class SplitBatch:
+class SplitBatch(StagePass):
     """Cut a graph into stages, each with its best number of items of the batch at a time.
 
         %1: float32[8,64,8,8] = fused_conv(%x, %w) {...}

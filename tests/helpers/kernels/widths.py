@@ -5,9 +5,10 @@ If the row is that of this process (see `NNEFC_ISA`), results are compared with 
 computes in float64.  Kernels for another row are compiled and linked.  Prints line by line what is
 wrong, then the families of kernels that were reached, last what was done.
 
-Programs whose kernels have nothing new are left out, see `Reached`.  With `--exhaustive` a new
-argument of a family is new too, if the row can be executed and has another length of vectors than
-the rows before, and the row of the host has all programs.
+Programs whose kernels have nothing new are left out, see `Reached`.  If no row before has vectors
+of the same length, float32 programs that are compiled as usual are not left out; with
+`--exhaustive` a new argument of a family is new too, if the row can be executed, and the row of the
+host has all programs.
 """
 
 from __future__ import annotations
@@ -242,14 +243,16 @@ def main(row: str, wanted: list[str], *, exhaustive: bool) -> int:
     from nnefc.runtime.compile.kernel_compiler import object_code
 
     everything = exhaustive and executes and isa.host().cpu == isa.NATIVE
-    families_only = is_repeated(isa.TABLE[row]) or not executes or not exhaustive
+    repeated = is_repeated(isa.TABLE[row])
+    families_only = repeated or not executes or not exhaustive
     wrong: list[str] = []
     reached = Reached()
     done = 0
     for name, scalar, subject, program in subjects(wanted):
         new_family, new_argument = reached.add(program.kernels)
         new = new_family if families_only else new_argument
-        if not (new or everything or (scalar == "float32" and not name.endswith("alone"))):
+        usual = not repeated and scalar == "float32" and not name.endswith("alone")
+        if not (new or everything or usual):
             continue
         done += 1
         if not executes:

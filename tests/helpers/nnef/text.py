@@ -37,10 +37,10 @@ def load(body: str, fragments: str = "", **options: Any) -> Graph:
     return graph
 
 
-def errors_of(text: str) -> tuple[Diagnostic, ...]:
+def errors_of(text: str, **options: Any) -> tuple[Diagnostic, ...]:
     """The errors of a document, which must have some."""
     with pytest.raises(NnefError) as caught:
-        import_text(text)
+        import_text(text, config=ImportConfig(**options))
     return caught.value.errors
 
 
