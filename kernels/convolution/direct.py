@@ -160,9 +160,10 @@ def convolution(
                         low = max(load_offset(record), p)
                         high = min(load_offset(record + 4), p + count)
                         entry = load_offset(record + piece)
-                        if low < high:
+                        entries = load_offset(record + piece + 4) - entry
+                        if low < high and (entries > 0 or mode > 0):
                             run(
-                                *(high - low, load_offset(record + piece + 4) - entry),
+                                *(high - low, entries),
                                 *(taps + TAP_BYTES * entry, source, x_pixels + 4 * low),
                                 panels + o * some * step,
                                 *(target + o * vectors * y_plane, y_pixels + 4 * low, y_plane),

@@ -1,8 +1,9 @@
 """Pack the filter of a convolution for `nnefc.kernels.convolution.direct`.
 
 The source is [groups, outputs, inputs, *taps].  An entry of the reduction is a fixed number of
-consecutive inputs at one tap; the entries of all taps for the same inputs are consecutive.  Outputs
-are split into tiles, and entries into pieces whose weights for a tile stay in the L1 cache:
+consecutive inputs at one tap; the entries of all taps for the same inputs are consecutive, or those
+of all inputs for the same tap.  Outputs are split into tiles, and entries into pieces whose weights
+for a tile stay in the L1 cache:
 
     [groups, pieces, tiles, entries of a piece, inputs of an entry, outputs of a tile]
 
@@ -14,6 +15,7 @@ Parameters, in order:
 - inputs of an entry
 - outputs of a tile
 - entries of a piece
+- whether the entries of a tap are consecutive
 """
 
 from __future__ import annotations
@@ -43,13 +45,13 @@ def permutes(shape: tuple[int, ...], parameters: Parameters) -> bool:
 
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
     """Items of the packed filter."""
-    taps, step, width, _ = parameters
+    taps, step, width, *_ = parameters
     groups, outputs, inputs = shape[:3]
     return groups * entries(inputs, len(taps), step) * step * -(-outputs // width) * width
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None) -> None:
-    taps, step, width, piece = parameters
+    taps, step, width, piece, by_taps = parameters
     groups, outputs, inputs = source.shape[:3]
     tiles = -(-outputs // width)
     steps = -(-inputs // step)
@@ -59,9 +61,11 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
         return
     filled = inputs == steps * step and outputs == tiles * width
     # tile by tile, so that temporaries stay in the cache and their memory is reused
-    tile = (np.empty if filled else np.zeros)((steps, len(taps), step, width), source.dtype)
+    outer = (len(taps), steps) if by_taps else (steps, len(taps))
+    tile = (np.empty if filled else np.zeros)((*outer, step, width), source.dtype)
     entries_of_tile = tile.reshape(depth, step, width)
-    flat = tile.transpose(0, 2, 1, 3)  # [steps, step, taps, width]
+    # [steps, step, taps, width]
+    flat = tile.transpose((1, 2, 0, 3) if by_taps else (0, 2, 1, 3))
     values = np.zeros((steps * step, width), source.dtype)
     for g in range(groups):
         pieces = list(_pieces(packed.reshape(groups, -1)[g], depth, piece, (tiles, step, width)))

@@ -10,14 +10,16 @@ import math
 from typing import Final
 
 from nnefc.ir import Blocked, Op, Shape, TensorType, Value
+from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
+from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.window_arithmetic import Padding
 from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import is_elementwise
-from nnefc.symbolic.integers import hint, largest, smallest
+from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest
 
 MAX_PLANE: Final = 1 << 24
 """Most pixels of a plane with its halo: tables have an entry for each, and offsets are int32."""
@@ -83,9 +85,14 @@ def _first_broadcast(op: Op) -> int | None:
 
 def halo_needed(op: Op, index: int) -> Padding:
     """Pixels around operand `index` that a blocked operation reads."""
-    if is_blocked_convolution(op) and index == 0:
-        return window_of(op).reach()
-    return ((0, 0),) * (op.inputs[index].type.rank - 2)
+    if not is_blocked_convolution(op) or index != 0:
+        return ((0, 0),) * (op.inputs[index].type.rank - 2)
+    window = window_of(op)
+    if op.attributes.get("algorithm") != Direct() or is_symbolic((*window.input, *window.output)):
+        return window.reach()
+    if leaves_out_border(window):
+        return ((0, 0),) * window.rank
+    return (window if window.reverse else window.clipped()).reach()
 
 
 def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:

@@ -14,6 +14,7 @@ from nnefc.ir.convolution_algorithm import (
     Grouped,
     Winograd,
 )
+from nnefc.ops.core.border_taps import computed_fraction
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.core.winograd_tiles import largest_tile, phase_tiles
 from nnefc.ops.tools.convolution import is_reversed, window_of
@@ -115,9 +116,20 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
     if is_symbolic(window.output):  # the packed filters depend on the extents
         mark_degraded(window.output)
         return []
+    if not _has_halo(op, window):
+        return []
     cuts = {size: tuple(tuple(phase_tiles(*a, size)) for a in axes) for size in reversed(sizes)}
     smallest = {cut: size for size, cut in cuts.items()}
     return [Winograd(size) for size in sorted(smallest.values())]
+
+
+def _has_halo(op: Op, window: Window) -> bool:
+    """Whether the layout of the input, if it is chosen, has a halo for all taps."""
+    layout = op.inputs[0].type.layout
+    return layout is None or all(
+        before <= halo[0] and after <= halo[1]
+        for (before, after), halo in zip(window.reach(), layout.halo, strict=True)
+    )
 
 
 def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) -> float:
@@ -126,9 +138,12 @@ def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) 
     `warm`: whether weights are in the last cache when they are read.
     """
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
+    window = window_of(op)
+    if isinstance(algorithm, Direct):
+        computed, weights = _direct_products(op, window)
+        return products_nanoseconds(hint(computed), hint(weights), warm=warm)
     if not isinstance(algorithm, Winograd):
         return products_nanoseconds(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
-    window = window_of(op)
     tiles, points, elements = _winograd_counts(window, algorithm.tile, hint(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
     inputs = x[1] * math.prod(window.size[:-2])
@@ -136,6 +151,16 @@ def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) 
     weights = inputs * filter_[0]
     multiplied = products_nanoseconds(products * weights, points * weights, warm=warm)
     return multiplied + transforms + WINOGRAD_LAUNCHES_NS
+
+
+def _direct_products(op: Op, window: Window) -> tuple[int, int]:
+    """(multiply-adds, weights) of direct convolution, which leaves out some taps in the border."""
+    fraction, computed = computed_fraction(window), macs(op)
+    weights = math.prod(op.inputs[1].type.dims)
+    if fraction == 1:
+        return computed, weights
+    used = math.prod(map(len, map(window.covering_taps, range(window.rank))))
+    return int(computed * fraction), weights // window.volume * used
 
 
 def _winograd_counts(window: Window, tile: int, batch: int) -> tuple[int, int, int]:
@@ -154,10 +179,11 @@ def _winograd_counts(window: Window, tile: int, batch: int) -> tuple[int, int, i
 def products(op: Op) -> tuple[int, int]:
     """(multiply-adds, weights) of the products that compute a convolution by its algorithm."""
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
-    algorithm = op.attributes["algorithm"]
+    algorithm, window = op.attributes["algorithm"], window_of(op)
+    if isinstance(algorithm, Direct):
+        return _direct_products(op, window)
     if not isinstance(algorithm, Winograd):
         return macs(op), math.prod(filter_)
-    window = window_of(op)
     _, points, elements = _winograd_counts(window, algorithm.tile, x[0])
     channels = x[1] * math.prod(window.size[:-2]) * filter_[0]
     return elements * channels, points * channels

@@ -184,7 +184,7 @@ STEPS = st.one_of(
         st.sampled_from((4, 8, 12, 16)),
         st.sampled_from((1, 2, 3, 5)),
         st.sampled_from((1, 2)),
-        st.sampled_from((1, 2)),
+        st.sampled_from((1, 2, 9)),
     ),
     st.tuples(st.just(depthwise), st.sampled_from((3, 5)), st.sampled_from((1, 2))),
     st.tuples(

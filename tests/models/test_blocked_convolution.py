@@ -181,6 +181,8 @@ CASES = {
     "wide-border": square(8, 8, 4, 3, pad=5),
     "asymmetric": square(8, 16, 9, 3, 2, padding=((0, 1), (2, 0))),
     "dilated": square(20, 20, 17, 3, pad=2, dilation=(2, 3)),
+    "dilated-far": square(330, 40, 14, 3, pad=9, dilation=(9, 9), residual=True, activation="silu"),
+    "dilated-beyond": square(32, 40, 9, 3, pad=12, dilation=(12, 12), activation="relu"),
     "line": Case(12, 20, (37,), (5,), (2,), (1,), ((2, 2),), residual=True),
     "volume": Case(5, 9, (6, 7, 8), (3, 1, 2), (1, 2, 1), (1, 1, 2), ((1, 1), (0, 0), (2, 0))),
     "deconv": square(20, 12, 7, 2, 2, deconv=True, activation="relu"),
@@ -263,6 +265,37 @@ def cases(draw: st.DrawFn) -> Case:
 def test_random_convolutions(case: Case) -> None:
     with halves():
         compare(case, threads=1, accuracy="strict")
+
+
+@st.composite
+def wide_cases(draw: st.DrawFn) -> Case:
+    """Many taps lie in the border; some do for every output."""
+    rank = draw(st.integers(1, 3))
+    kernel = draw(st.tuples(*[st.integers(1, 4)] * rank))
+    dilation = draw(st.tuples(*[st.integers(1, 12)] * rank))
+    spatial = draw(st.tuples(*[st.integers(1, (40, 16, 7)[rank - 1])] * rank))
+    span = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    before = [draw(st.integers(0, n + 2)) for n in span]
+    groups = draw(st.sampled_from([1, 1, 2]))
+    return Case(
+        groups * draw(st.sampled_from([16, 32] if groups > 1 else [3, 16, 37])),
+        groups * draw(st.sampled_from([16, 48] if groups > 1 else [5, 16, 40])),
+        spatial,
+        kernel,
+        draw(st.tuples(*[st.integers(1, 3)] * rank)),
+        dilation,
+        tuple((p, max(n - p, n + 1 - x - p, 0)) for p, n, x in zip(before, span, spatial)),
+        groups=groups,
+        batch=draw(st.integers(1, 2)),
+        residual=draw(st.booleans()),
+        activation=draw(st.sampled_from(["", "relu", "silu"])),
+    )
+
+
+@examples(0.6)
+@given(case=wide_cases(), threads=st.integers(1, 2))
+def test_taps_in_the_border_are_left_out(case: Case, threads: int) -> None:
+    compare(case, threads=threads, accuracy="strict")
 
 
 @examples(0.6)

@@ -45,16 +45,18 @@ def filters(draw: st.DrawFn) -> tuple[Array, Parameters]:
     every = list(itertools.product(*map(range, shape[3:])))
     taps = draw(st.lists(st.sampled_from(every), unique=True) | st.permutations(every))
     step, width, piece = draw(st.tuples(small, small, small))
-    return numbered(shape), (tuple(taps), step, width, piece)
+    return numbered(shape), (tuple(taps), step, width, piece, draw(st.booleans()))
 
 
 @given(filters())
 def test_filters_have_the_documented_layout(case: tuple[Array, Parameters]) -> None:
     source, parameters = case
-    taps, step, width, piece = parameters
+    taps, step, width, piece, by_taps = parameters
     groups, outputs, inputs = source.shape[:3]
     expected: list[float] = []
     entries = [(i, t) for i in range(0, inputs, step) for t in taps] or [(inputs, ())]
+    if by_taps:
+        entries.sort(key=lambda entry: taps.index(entry[1]) if taps else 0)
     for g in range(groups):
         for first in range(0, len(entries), piece):
             for tile in range(0, outputs, width):

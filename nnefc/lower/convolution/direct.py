@@ -34,10 +34,11 @@ from nnefc.lower.partition import (
     partition_threads,
     units_per_tile,
 )
+from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
-from nnefc.program.tables.direct import tap_runs
+from nnefc.program.tables.direct import pixel_order, tap_runs
 from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_count, tap_grid
 from nnefc.program.tables.planes import zero_offsets
 from nnefc.support.machine_model import MACS_PER_NS
@@ -143,7 +144,7 @@ def _channel_slices(conv: DirectConvolution, macs: float) -> Iterator[_ChannelSl
 def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> None:
     """Launch the outputs of a phase, one launch per channel slice."""
     assert conv.y.layout.block == lanes_of(str(conv.accumulator))
-    taps = tap_grid(phase)
+    taps, by_taps = tap_grid(phase), leaves_out_border(conv.window)
     tap_numbers = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = conv.x.layout.entry
     depth = ceil_div(conv.filter.shape[2], step) * len(taps) if taps else 1
@@ -152,13 +153,34 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
         panels = channels.panels
         groups = slice(channels.groups.start, None, channels.groups.step)
         columns = slice(channels.first, channels.first + panels.width * panels.count)
-        depth_block = _depth_block(depth, step * panels.width * conv.x.itemsize)
-        packing = (tap_numbers, step, panels.width, depth_block)
+        nbytes = step * panels.width * conv.x.itemsize
+        if by_taps:
+            depth_block = _divisor(depth // len(taps), _depth_block(depth, nbytes))
+        else:
+            depth_block = _depth_block(depth, nbytes)
+        packing = (tap_numbers, step, panels.width, depth_block, by_taps)
         packed = lower.packed(conv.filter[groups, columns], "direct", packing, conv.x.dtype)
         used = conv.bias.reshape(conv.groups, -1)[groups, columns]
         bias = np.zeros((len(channels.groups), panels.width * panels.count), used.dtype)
         bias[:, : used.shape[1]] = used
-        _launch_channels(lower, conv, phase, channels, packed, bias, depth, depth_block)
+        shape = _Depth(depth, depth_block, by_taps)
+        _launch_channels(lower, conv, phase, channels, packed, bias, shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Depth:
+    """The reduction of a launch."""
+
+    entries: int
+    block: int
+    """Entries of a piece, whose weights stay in the first cache."""
+    by_taps: bool
+    """Whether the entries of a tap are consecutive, so that pixels without it skip whole pieces."""
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor of a number up to `most`, if it is at least half of that; or `most`."""
+    return next((n for n in range(most, most // 2, -1) if number % n == 0), most)
 
 
 def _depth_block(depth: int, entry_bytes: int) -> int:
@@ -174,14 +196,13 @@ def _launch_channels(
     channels: _ChannelSlice,
     packed: Ref,
     bias: Array,
-    depth: int,
-    depth_block: int,
+    depth: _Depth,
 ) -> None:
     """Launch a channel slice of the outputs of a phase."""
     x, panels, pixels = conv.x, channels.panels, pixels_of(phase)
     inputs = conv.filter.shape[2]
     lane = channels.groups.start * inputs % x.layout.block
-    runs, taps = traced_call(tap_runs, phase, x.plane, lane, inputs, depth_block)
+    runs, taps = traced_call(tap_runs, phase, x.plane, lane, inputs, depth.block, depth.by_taps)
     units = _choose_units(conv, pixels, channels, packed.buffer.nbytes, lower.threads)
     words = DIRECT.pack(
         **_input_fields(lower, conv, phase, channels.groups),
@@ -194,8 +215,8 @@ def _launch_channels(
         groups=len(channels.groups),
         group_tiles=panels.count,
         pixels=pixels,
-        depth=depth,
-        depth_block=depth_block,
+        depth=depth.entries,
+        depth_block=depth.block,
         pixel_block=units.pixel_block,
         part_tiles=units.panel_block,
         units=units.count,
@@ -210,7 +231,8 @@ def _launch_channels(
     outputs = _output_units(conv, channels, pixels, units)
     tiles = [outputs[i : i + units.per_tile] for i in range(0, units.count, units.per_tile)]
     positions = [axis.outputs.numbers for axis in phase]
-    conv.tile_epilogue.launch(lower, kernel, words, tiles, positions)
+    order = pixel_order(phase, x.plane)
+    conv.tile_epilogue.launch(lower, kernel, words, tiles, positions, order)
 
 
 def _input_fields(
@@ -222,7 +244,7 @@ def _input_fields(
         skipped = groups.start * inputs // x.layout.block * x.plane_bytes
         return {
             "x": replace(x.at, offset=x.at.offset + skipped),
-            "x_pixels": pixel_table(lower, x, tuple(axis.inputs for axis in phase)),
+            "x_pixels": pixel_table(lower, x, tuple(axis.inputs for axis in phase), phase, x),
             "x_batch": x.batch_bytes,
             "x_group": groups.step * inputs // x.layout.block * x.plane_bytes,
         }
@@ -248,8 +270,8 @@ def _output_fields(
     return {
         "y": Ref(y.at.buffer, y.at.offset + first * y.plane_bytes, writes=True),
         "residual": Ref(residual.at.buffer, residual.at.offset + first * residual.plane_bytes),
-        "y_pixels": pixel_table(lower, y, outputs),
-        "residual_pixels": pixel_table(lower, residual, outputs),
+        "y_pixels": pixel_table(lower, y, outputs, phase, conv.x),
+        "residual_pixels": pixel_table(lower, residual, outputs, phase, conv.x),
         "y_batch": y.batch_bytes,
         "y_group": group_blocks * y.plane_bytes,
         "y_plane": y.plane_bytes,

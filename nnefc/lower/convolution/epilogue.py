@@ -116,14 +116,18 @@ class TileEpilogue:
         words: Words,
         tiles: Sequence[Sequence[OutputUnit]],
         outputs: Sequence[Sequence[int]],
+        order: Offsets | None = None,
     ) -> None:
         """Launch a kernel whose tiles compute these units, and the expression after each tile.
 
         `outputs`: positions along each spatial dimension.  Units number the pixels of their grid
-        row by row.
+        row by row, or in another order: [pixels], their numbers row by row.
         """
+        taken = slice(None) if order is None else order
         tables = [
-            None if (x := operand.tensor) is None else x.plane.offsets(*outputs).astype(np.int64)
+            None
+            if (x := operand.tensor) is None
+            else x.plane.offsets(*outputs)[taken].astype(np.int64)
             for operand in self.operands
         ]
         breaks = _breaks([table for table in tables if table is not None], self._pixel_bytes)

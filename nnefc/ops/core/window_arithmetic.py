@@ -92,17 +92,26 @@ class Window:
         Sums over the clipped window are equal if the border adds nothing.  Its taps span no more
         than the input and all positions of the window.
         """
-        taps = [
-            _covering_taps(*row) for row in zip(self.size, self.padding, self.stride, self.dilation,
-                                                self.up, self.down, strict=True)
-        ]  # fmt: skip
+        taps = [self.covering_taps(axis) for axis in range(self.rank)]
         padding = tuple(
-            (before - first * dilation, after - (size - first - count) * dilation)
-            for size, (before, after), (first, count), dilation in zip(
+            (before - taps.start * dilation, after - (size - taps.stop) * dilation)
+            for size, (before, after), taps, dilation in zip(
                 self.size, self.padding, taps, self.dilation, strict=True
             )
         )
-        return replace(self, size=tuple(count for _, count in taps), padding=padding)
+        return replace(self, size=tuple(map(len, taps)), padding=padding)
+
+    def covering_taps(self, axis: int) -> range:
+        """The range of the taps of a basic operation that cover an item at some position.
+
+        It has at least one tap.
+        """
+        size, stride, dilation = self.size[axis], self.stride[axis], self.dilation[axis]
+        before = self.padding[axis][0]
+        first = -(((self.down[axis] - 1) * stride - before) // dilation)  # from the last position
+        last = (self.up[axis] - 1 + before) // dilation  # from the first one
+        first = min(max(first, 0), size - 1)
+        return range(first, max(min(last, size - 1), first) + 1)
 
     def reach(self) -> Padding:
         """How far taps reach beyond the input: (items before, items after) along each axis.
@@ -138,20 +147,6 @@ class Window:
     def tables(self, border: str) -> tuple[Indices, ...]:
         """The tables `taps` of all axes."""
         return tuple(self.taps(axis, border) for axis in range(self.rank))
-
-
-def _covering_taps(
-    size: int, padding: tuple[int, int], stride: int, dilation: int, up: int, down: int
-) -> tuple[int, int]:
-    """(first tap, number of taps) of the range of taps that cover an item at some position.
-
-    The range has at least one tap.
-    """
-    before = padding[0]
-    first = -(((down - 1) * stride - before) // dilation)  # from the last position
-    last = (up - 1 + before) // dilation  # from the first one
-    first = min(max(first, 0), size - 1)
-    return first, max(min(last, size - 1) - first, 0) + 1
 
 
 def dilated_size(size: Sequence[int], dilation: Sequence[int]) -> Shape:

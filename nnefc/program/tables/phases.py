@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnefc.ops.core.window_arithmetic import Window
-from nnefc.symbolic.integers import ceil_div
+from nnefc.symbolic.integers import ceil_div, is_symbolic
 from nnefc.symbolic.table_size import PYTHON_ITEM, check_items
 
 Tap = tuple[int, int]
@@ -72,11 +72,16 @@ def axis_phases(window: Window, axis: int) -> Iterator[AxisPhase]:
 
 
 def axis_taps(window: Window, axis: int) -> list[tuple[Tap, ...]]:
-    """The taps of each phase along a dimension; phases of deconv are numbered by remainder."""
+    """The taps of each phase along a dimension; phases of deconv are numbered by remainder.
+
+    conv has no taps that read the border for every output, if all extents are plain numbers.
+    """
     size, stride, dilation = window.size[axis], window.stride[axis], window.dilation[axis]
     check_items(PYTHON_ITEM, size, stride if window.reverse else 1)
     if not window.reverse:
-        return [tuple((t, t * dilation) for t in range(size))]
+        symbolic = is_symbolic((window.input[axis], window.output[axis]))
+        taps = range(size) if symbolic else window.covering_taps(axis)
+        return [tuple((t, t * dilation) for t in taps)]
     # output o reads input (o + before - t * dilation) / stride if that is an integer
     return [
         tuple(
