@@ -31,7 +31,6 @@ REFUSED = {
     # training
     r"adagrad.*|adam.*|momentum.*|nesterov_momentum|gradient_of_.*": "onnx/operator",
     r"training_dropout(_default)?(_mask)?": "onnx/unsupported",
-    r"bitcast_2d_float32_to_int32": "onnx/unsupported",
 }
 """Names of cases, without "test_", and the rule that refuses them."""
 PASSED_BY_ONNXRUNTIME = {

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
         "copy_n reshape squeeze unsqueeze update",
     ),
     "several reads": (lambda traits: traits.reads != 1, "fused_matmul matmul"),
-    "cheap": (lambda traits: traits.cheap, "abs cast copy neg not relu sqr"),
+    "cheap": (lambda traits: traits.cheap, "abs bitcast cast copy neg not relu sqr"),
 }
 
 

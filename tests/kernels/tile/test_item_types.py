@@ -217,6 +217,7 @@ def test_winograd_inputs_match_numpy(item: str, accumulator: str) -> None:
         "x_tiles": np.arange(tiles, dtype=np.int32) * outputs * x[0, 0].nbytes,
         "runs": np.array([[[0, tiles, 1, outputs]]], np.int32),
         "x_plane": x[0].nbytes,
+        "x_column": x[0, 0].nbytes,
         "tap_blocks": blocks,
         "columns": elements,
         "run_count": 1,
