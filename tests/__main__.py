@@ -62,7 +62,8 @@ def _install(python: Path) -> bool:
     project = (ROOT / "pyproject.toml").read_bytes()
     if installed.exists() and installed.read_bytes() == project:
         return True
-    if _run(python, "-m", "pip", "install", "--quiet", "--editable", ".[dev]"):
+    # Modules that are imported are compiled then; most of the packages' modules never are.
+    if _run(python, "-m", "pip", "install", "--quiet", "--no-compile", "--editable", ".[dev]"):
         return False
     installed.write_bytes(project)
     return True

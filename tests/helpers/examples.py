@@ -10,7 +10,7 @@ PROFILES = {
     "default": settings(max_examples=100),
     # Examples are the same in every run: a failure is due to the change that is tested.
     "quick": settings(max_examples=10, derandomize=True),
-    "ci": settings(max_examples=100, derandomize=True, print_blob=True, database=None),
+    "ci": settings(max_examples=60, derandomize=True, print_blob=True, database=None),
     "thorough": settings(max_examples=1000, derandomize=False, print_blob=True),
 }
 """The choices of `pytest --hypothesis-profile`.

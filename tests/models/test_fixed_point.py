@@ -143,7 +143,10 @@ sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *sys.argv[2:]]))
 def test_tests_pass_without_dot_product_instructions(without: str) -> None:
     """A table row without the instructions stands for a machine that lacks them."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, without, __file__, "-k", "not without"],
+        [
+            *(sys.executable, "-c", PROGRAM, without, __file__, "-k", "not without"),
+            "--hypothesis-profile=quick",
+        ],
         env=os.environ | {"NNEFC_JOBS": "1"},
         cwd=ROOT,
         capture_output=True,
