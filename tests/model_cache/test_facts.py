@@ -76,6 +76,7 @@ def test_the_document_changes_the_entry(tmp_path: Path, imported: list[Any]) -> 
     assert not np.array_equal(after[0], before[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["nnefc", "machine", "threads", "kernels", "plans"])
 def test_versions_and_machine_change_the_entry(
     tmp_path: Path, imported: list[Any], change: str, monkeypatch: pytest.MonkeyPatch
