@@ -10,12 +10,33 @@ ONNX file as well, and returns a model with all that nnefc can do.
 from __future__ import annotations
 
 from nnefc.formats.onnx.metadata import ModelMetadata
-from nnefc.onnx.session import InferenceSession, NodeArg, SessionOptions, get_available_providers
+from nnefc.onnx.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from nnefc.onnx.session import (
+    InferenceSession,
+    NodeArg,
+    get_available_providers,
+    get_device,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+)
 
 __all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
+    "RunOptions",
     "SessionOptions",
     "get_available_providers",
+    "get_device",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
 ]

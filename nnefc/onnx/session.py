@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.formats.files import map_file, open_regular
@@ -16,6 +16,7 @@ from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.formats.onnx.wire_format import WireError
 from nnefc.formats.paths import is_onnx
 from nnefc.onnx.call_values import given_values, has_sequences, returned_value
+from nnefc.onnx.options import SessionOptions
 from nnefc.options.arguments import check_threads
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -42,40 +43,16 @@ _TYPES: Final = {
 """onnxruntime's names of item types."""
 
 
-@dataclass(slots=True)
-class SessionOptions:
-    """Options of a session, with the names of onnxruntime.
-
-    `intra_op_num_threads` and `add_free_dimension_override_by_name` have an effect.  The others are
-    accepted for programs that set them: nnefc always optimizes, and runs one graph at a time.
-    """
-
-    intra_op_num_threads: int = 0
-    """Threads a call may use, the calling one included; 0: all usable CPUs."""
-    inter_op_num_threads: int = 0
-    execution_mode: Any = None
-    graph_optimization_level: Any = None
-    enable_cpu_mem_arena: bool = True
-    enable_mem_pattern: bool = True
-    enable_mem_reuse: bool = True
-    enable_profiling: bool = False
-    profile_file_prefix: str = ""
-    optimized_model_filepath: str = ""
-    execution_order: Any = None
-    use_per_session_threads: bool = True
-    log_severity_level: int = 2
-    log_verbosity_level: int = 0
-    logid: str = ""
-    use_deterministic_compute: bool = False
-    free_dimensions: dict[str, int] = field(default_factory=dict[str, int])
-    """Values of named dimensions."""
-
-    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
-        """Give a named dimension a value, as `symbols` of `nnefc.compile` does."""
-        self.free_dimensions[name] = value
-
-    def add_session_config_entry(self, key: str, value: str) -> None:
-        """Accept an entry, which has no effect."""
+_ELSEWHERE: Final = {
+    "end_profiling": "session.model.profile(x) measures each operation",
+    "get_profiling_start_time_ns": "session.model.profile(x) measures each operation",
+    "io_binding": "session.model(x, out=y) writes the results to arrays",
+    "run_async": "threads may call run of one session at the same time",
+    "run_with_iobinding": "session.model(x, out=y) writes the results to arrays",
+    "run_with_ort_values": "run takes and returns arrays of NumPy",
+    "run_with_ortvaluevector": "run takes and returns arrays of NumPy",
+}
+"""Methods of onnxruntime that sessions lack, and what does the same."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +60,28 @@ class NodeArg:
     """An input or an output of a session."""
 
     name: str
-    shape: list[int | str | None]
-    """Extents: numbers, texts of symbols, None for others."""
     type: str
     """The item type in onnxruntime's form, such as `tensor(float)`."""
+    shape: list[int | str | None]
+    """Extents: numbers, texts of symbols, None for others."""
 
 
 def get_available_providers() -> list[str]:
     """The providers of `InferenceSession`: `CPUExecutionProvider`."""
     return [CPU]
+
+
+def get_device() -> str:
+    """`CPU`."""
+    return "CPU"
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Accept a severity, which has no effect: nnefc writes no log."""
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Accept a verbosity, which has no effect: nnefc writes no log."""
 
 
 class InferenceSession:
@@ -162,14 +152,14 @@ class InferenceSession:
         The shapes are empty if an input or output is a sequence or an optional.
         """
         if self._specialized is not None:
-            return [NodeArg(name, [], str(type_)) for name, type_ in self._inputs.items()]
+            return [NodeArg(name, str(type_), []) for name, type_ in self._inputs.items()]
         shapes = _symbolic(self._model, "input_shapes")
         return [_argument(spec, shapes, self._inputs) for spec in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Names, shapes and types of the outputs, in order, as `get_inputs` has them."""
         if self._specialized is not None:
-            return [NodeArg(name, [], str(type_)) for name, type_ in self._outputs.items()]
+            return [NodeArg(name, str(type_), []) for name, type_ in self._outputs.items()]
         shapes = _symbolic(self._model, "output_shapes")
         return [_argument(spec, shapes, self._outputs) for spec in self._model.outputs]
 
@@ -180,6 +170,34 @@ class InferenceSession:
     def get_providers(self) -> list[str]:
         """`["CPUExecutionProvider"]`."""
         return [CPU]
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Accept `CPUExecutionProvider`; raises NnefError `input/argument` for another one."""
+        _check_providers(providers or ())
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """`{"CPUExecutionProvider": {}}`."""
+        return {CPU: {}}
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Empty: initializers that are inputs, too, keep their values."""
+        return []
+
+    def disable_fallback(self) -> None:
+        """Do nothing: there is no other provider."""
+
+    def enable_fallback(self) -> None:
+        """Do nothing: there is no other provider."""
+
+    def __getattr__(self, name: str) -> Any:
+        message = f"'InferenceSession' object has no attribute '{name}'"
+        if name in _ELSEWHERE:
+            message += f": {_ELSEWHERE[name]}"
+        raise AttributeError(message)
 
     def get_session_options(self) -> SessionOptions:
         """The options that the session was made with."""
@@ -267,7 +285,7 @@ def _argument(
     known = [None if extent in ("?", "-1") else extent for extent in extents]
     type_ = types.get(spec.name)
     text = str(type_) if type_ else f"tensor({_TYPES.get(spec.dtype.name, spec.dtype.name)})"
-    return NodeArg(spec.name, known, text)
+    return NodeArg(spec.name, text, known)
 
 
 def _facts_of(

@@ -172,6 +172,43 @@ def test_arguments_of_other_types_are_refused(path: Path) -> None:
             call()
 
 
+@pytest.mark.parametrize("module", ["onnxruntime", "nnefc.onnx"])
+def test_programs_for_onnxruntime_run(path: Path, module: str) -> None:
+    """With another import only."""
+    ort: Any = pytest.importorskip(module)
+    ort.set_default_logger_severity(3)
+    assert ort.get_device() == "CPU"
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.add_session_config_entry("session.dynamic_block_base", "4")
+    assert options.get_session_config_entry("session.dynamic_block_base") == "4"
+    session = ort.InferenceSession(path, sess_options=options, providers=["CPUExecutionProvider"])
+    session.disable_fallback()
+    session.set_providers(["CPUExecutionProvider"])
+    assert session.get_provider_options() == {"CPUExecutionProvider": {}}
+    assert session.get_overridable_initializers() == []
+    (argument,) = session.get_inputs()
+    assert str(argument) == "NodeArg(name='x', type='tensor(float)', shape=['N', 16])"
+    run_options = ort.RunOptions()
+    run_options.log_severity_level = 3
+    run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    x = np.ones((2, 16), np.float32)
+    (y,) = session.run(output_names=["y"], input_feed={"x": x}, run_options=run_options)
+    np.testing.assert_allclose(y, x @ W.astype(np.float64), rtol=1e-5, atol=1e-5)
+
+
+def test_methods_that_sessions_lack_name_others(path: Path) -> None:
+    session: Any = InferenceSession(path)
+    with pytest.raises(AttributeError, match=r"'io_binding': session\.model\(x, out=y\) writes"):
+        session.io_binding()
+    with pytest.raises(AttributeError, match=r"no attribute 'other'$"):
+        session.other()
+    with pytest.raises(NnefError, match="provider 'CUDAExecutionProvider' is not available"):
+        session.set_providers(["CUDAExecutionProvider"])
+
+
 def test_options_of_onnxruntime(path: Path) -> None:
     """Its own class, and each attribute that it has."""
     ort: Any = pytest.importorskip("onnxruntime")

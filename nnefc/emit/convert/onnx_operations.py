@@ -55,7 +55,7 @@ def _bias(w: OnnxWriter, op: Op, channels: int) -> list[str]:
 def _per_channel(w: OnnxWriter, value: Value, channels: int) -> str:
     """A tensor with an item per channel, or with a single one, as a vector."""
     if is_stored(value):
-        return w.store(np.broadcast_to(w.data(value).reshape(-1), (channels,)))
+        return w.store_form(value, np.broadcast_to(w.data(value).reshape(-1), (channels,)))
     flat = w.one("Reshape", w.name(value), w.store((-1,), np.int64))
     return w.one("Expand", flat, w.store((channels,), np.int64))
 
@@ -164,7 +164,7 @@ def _matmul(w: OnnxWriter, op: Op) -> str:
         if not op.attributes[flag]:
             names.append(w.name(value))
         elif is_stored(value):
-            names.append(w.store(w.data(value).transpose(axes)))
+            names.append(w.store_form(value, w.data(value).transpose(axes)))
         else:
             names.append(w.one("Transpose", w.name(value), perm=axes))
     return w.one("MatMul", *names)

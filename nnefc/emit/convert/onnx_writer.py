@@ -83,10 +83,7 @@ class OnnxWriter:
         """The name of an operand; variables and constants become initializers at first use."""
         if value not in self._names:
             assert is_stored(value), f"{value!r} is used before it is defined"
-            assert value.op is not None
-            name = str(value.op.attributes.get("label") or value.name)
-            data = stored_data(self.graph, value)
-            self._names[value] = self.store(data, name=self._unique(name))
+            self._names[value] = self.store_form(value, stored_data(self.graph, value))
         return self._names[value]
 
     def data(self, value: Value) -> Array:
@@ -106,6 +103,12 @@ class OnnxWriter:
             made.raw_data = array.tobytes()
         self._initializers.append(made)
         return name
+
+    def store_form(self, value: Value, array: Array) -> str:
+        """The items of a variable or constant in another form, under its name if that is free."""
+        assert value.op is not None
+        name = str(value.op.attributes.get("label") or value.name)
+        return self.store(array, name=self._unique(name))
 
     def number(self, value: float, like: Value) -> str:
         """A number with the item type of a value."""
@@ -149,7 +152,7 @@ class OnnxWriter:
             return self.name(value)
         shape = (*dims, *(1,) * (rank - len(dims)))
         if is_stored(value):
-            return self.store(self.data(value).reshape(shape))
+            return self.store_form(value, self.data(value).reshape(shape))
         return self.one("Reshape", self.name(value), self.store(shape, np.int64))
 
     # -- the model

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.emit.convert.block_weights import unpack_blocks
+from nnefc.frontends.common.graph_variables import plain_label
 from nnefc.ir import DType, Graph, Op
 from nnefc.ir.graph import Variable
 from nnefc.ops.core.interface import interface
@@ -79,9 +80,11 @@ def store_arrays(graph: Graph) -> None:
     Short arrays of integers and booleans, and other numbers, stay constants, with Python numbers
     as items.  A float32 becomes the equal float64, whose digits give the same results also where
     the compiler computes with constants in float64.
-    Their labels are `constant_1`, `constant_2` and so on, without those that variables have.
+    Their labels are their names, or `constant_1`, `constant_2` and so on, without those that
+    variables have.
     """
     labels = _free_labels(graph)
+    taken = {label.lower() for label in graph.variables}
     for op in graph.ops:
         if op.name != "constant":
             continue
@@ -93,9 +96,11 @@ def store_arrays(graph: Graph) -> None:
         items = np.asarray(op.attributes["value"], result.type.dtype.numpy)
         shape = result.type.dims
         data = np.broadcast_to(items.reshape(() if items.size == 1 else shape), shape)
-        label = next(labels)
+        name = plain_label(result.name)
+        label = name if result.name and name.lower() not in taken else next(labels)
+        taken.add(label.lower())
         stored = np.ascontiguousarray(data).reshape(shape)
-        graph.variables[label] = Variable(label, result.type, stored)
+        graph.variables[label.lower()] = Variable(label, result.type, stored)
         attributes: dict[str, Any] = {"shape": shape, "label": label}
         names = [result.name or label]
         new = Op("variable", (), attributes, [result.type], names, op.location)
@@ -115,7 +120,7 @@ def _free_labels(graph: Graph) -> Iterator[str]:
     while True:
         number += 1
         label = f"constant_{number}"
-        if label not in graph.variables:
+        if label not in graph.variables:  # whose keys have lower case
             yield label
 
 

@@ -18,6 +18,11 @@ _OTHER: Final = re.compile(r"[^-\w./\\]", re.ASCII)
 """Characters that labels of NNEF do not have."""
 
 
+def plain_label(label: str) -> str:
+    """A label with `_` in place of the characters that labels of NNEF do not have."""
+    return _OTHER.sub("_", label) or "_"
+
+
 class VariableNames:
     """The names of the variables of a model, by label.
 
@@ -30,7 +35,7 @@ class VariableNames:
 
     def name(self, label: str) -> str:
         """The variable name of a label: `_` replaces other characters, numbers tell equal names."""
-        plain = _OTHER.sub("_", label) or "_"
+        plain = plain_label(label)
         name, number = plain, 1
         while self._labels.setdefault(name.lower(), label) != label:
             number += 1

@@ -255,7 +255,8 @@ class OpBuilder:
         attributes: dict[str, Any] = {"shape": array.shape, "value": array}
         if array.size == 1:
             attributes["value"] = (array.reshape(()).item(),)
-        op = Op("constant", (), attributes, [x.type], (), self.location)
+        names = [self.evaluator.free_name(x.name)] if x.name else []
+        op = Op("constant", (), attributes, [x.type], names, self.location)
         value = self.graph.insert(op).output
         self._constants[id(x)] = x, value
         return value
@@ -303,7 +304,7 @@ class OpBuilder:
         if isinstance(x, EmptyTensor):
             return EmptyTensor(TensorType(dtype, x.type.dims))
         if isinstance(x, KnownTensor):
-            return KnownTensor(converted(x.array, dtype), dtype)
+            return KnownTensor(converted(x.array, dtype), dtype, name=x.name)
         return self("cast", x, dtype=dtype)
 
     def unified(self, *operands: Any) -> list[Operand]:
@@ -324,7 +325,7 @@ class OpBuilder:
             return EmptyTensor(TensorType(x.dtype, tuple(shape)))
         if isinstance(x, KnownTensor) and x.array.size == math.prod(shape):
             check_rank(len(shape))
-            return KnownTensor(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)
+            return KnownTensor(x.array.reshape(tuple(shape)), x.dtype, x.is_extent, x.name)
         return self("reshape", x, shape=tuple(shape))
 
     def transpose(self, x: Operand, axes: Sequence[int]) -> Operand:

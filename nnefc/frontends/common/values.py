@@ -46,11 +46,14 @@ class KnownTensor:
 
     Items that depend on symbols (`nnefc.symbolic.integers`) are objects in an array whose `dtype`
     is one of `SYMBOLIC_TYPES`.
+
+    `name`: that of a weight whose items these are, in this or another shape; "" for others.
     """
 
     array: Array
     dtype: DType
     is_extent: bool = False
+    name: str = ""
 
     @property
     def type(self) -> TensorType:
@@ -71,6 +74,7 @@ class EmptyTensor(KnownTensor):
         object.__setattr__(self, "_dims", type_.dims)
         object.__setattr__(self, "dtype", type_.dtype)
         object.__setattr__(self, "is_extent", False)
+        object.__setattr__(self, "name", "")
 
     @property
     def array(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]

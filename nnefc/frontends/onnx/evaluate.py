@@ -7,6 +7,7 @@ Nodes run in order.  A node with an error is reported and its results are `BROKE
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from onnx import FunctionProto, GraphProto, NodeProto
@@ -113,7 +114,7 @@ class GraphEvaluator:
         is_real = constant.dtype.is_float
         most = MAX_KNOWN_REALS if is_real else MAX_FOLDED_ITEMS
         if constant.array.size <= most and (not is_real or constant.type.rank < 2):
-            return constant
+            return replace(constant, name=name) if is_real else constant
         return variable_value(
             self.make, self.root, self.names, name, constant.array, constant.dtype
         )

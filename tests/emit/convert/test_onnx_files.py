@@ -11,11 +11,14 @@ import pytest
 
 import nnefc
 from nnefc.emit.convert import onnx_files
+from nnefc.emit.convert.nnef_model import nnef_model
 from nnefc.emit.convert.onnx_model import OnnxModel, onnx_model
+from nnefc.emit.convert.tract_model import document_of
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.support.errors import NnefError
 from tests.helpers.command_line import DIGITS
+from tests.helpers.onnx.models import model, node, save, tensor, weight
 
 onnx: Any = import_module("onnx")
 
@@ -98,3 +101,35 @@ def test_values_and_weights_keep_their_names() -> None:
     assert {"hidden", "data1", "y", "z"} <= made
     assert proto.graph.initializer[0].name == "layer/weight"
     onnx.checker.check_model(proto)
+
+
+def test_short_weights_keep_their_names_both_ways(tmp_path: Path) -> None:
+    """Weights that the front end knows, reshaped for NNEF and transposed for ONNX."""
+    rng = np.random.default_rng(0)
+    shapes = {
+        "conv.weight": (4, 3, 3, 3), "conv.bias": (4,), "bn.weight": (4,), "bn.bias": (4,),
+        "bn.mean": (4,), "bn.var": (4,), "prelu.weight": (4, 1, 1), "fc/weight": (5, 4),
+        "fc/bias": (5,),
+    }  # fmt: skip
+    weights = [weight(name, rng.random(shape, np.float32)) for name, shape in shapes.items()]
+    made = model(
+        [
+            node("Conv", ["x", "conv.weight", "conv.bias"], ["a"]),
+            node("BatchNormalization", ["a", "bn.weight", "bn.bias", "bn.mean", "bn.var"], ["b"]),
+            node("PRelu", ["b", "prelu.weight"], ["c"]),
+            node("GlobalMaxPool", ["c"], ["d"]),
+            node("Flatten", ["d"], ["e"]),
+            node("Gemm", ["e", "fc/weight", "fc/bias"], ["y"], transB=1),
+        ],
+        [tensor("x", [1, 3, 8, 8])],
+        [tensor("y", [1, 5])],
+        weights,
+    )
+    first = nnefc.import_model(save(made, tmp_path / "net.onnx"))
+    for name, document in (("nnef", nnef_model(first)), ("tract", document_of(first, {}, "tract"))):
+        assert set(document.tensors) == {*shapes}
+        document.write(tmp_path / name)
+        second = nnefc.import_model(tmp_path / name)
+        proto = onnx_model(second).proto
+        assert {*shapes} <= {each.name for each in proto.graph.initializer}
+        onnx.checker.check_model(proto)

@@ -12,6 +12,7 @@ import numpy as np
 
 from nnefc.emit.convert.tract.extents import Extents, NoText
 from nnefc.emit.convert.tract.literals import is_exact, is_written_in_place, number_of
+from nnefc.frontends.common.graph_variables import plain_label
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import is_constant
 from nnefc.support.errors import Diagnostic, NnefError
@@ -163,7 +164,8 @@ class TractWriter:
         if is_open:
             raise Unsupported("a constant whose items depend on symbols is not written")
         array = np.asarray(items, dtype.numpy)
-        return self.stored(np.broadcast_to(array.reshape(() if is_splat else dims), dims), dtype)
+        data = np.broadcast_to(array.reshape(() if is_splat else dims), dims)
+        return self.stored(data, dtype, plain_label(value.name) if value.name else "constant")
 
     @staticmethod
     def _is_large_number(value: Value) -> bool:
