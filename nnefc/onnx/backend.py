@@ -15,6 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, defs, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from nnefc.formats.onnx.value_types import value_types
+from nnefc.frontends.onnx.model import initializers_of
 from nnefc.onnx.call_values import given_values, has_sequences, returned_value
 from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes
 from nnefc.onnx.specialized_models import SpecializedModels, whole_model
@@ -96,7 +97,7 @@ def _proto_of(model: ModelOrPath) -> ModelProto:
 
 def _needs_values(proto: ModelProto) -> bool:
     """Whether inputs have no rank, or hold strings, which only constants do in a compiled model."""
-    given = {tensor.name for tensor in proto.graph.initializer}
+    given = initializers_of(proto.graph)
     types = [each.type.tensor_type for each in proto.graph.input if each.name not in given]
     return any(not t.HasField("shape") or t.elem_type == TensorProto.STRING for t in types)
 

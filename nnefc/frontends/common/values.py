@@ -42,12 +42,9 @@ class KnownTensor:
     """A tensor whose items are known while the graph is built.
 
     `is_extent`: its items have tract's type `tdim`, for extents: integers that take the type of
-    the tensors they are combined with.
-
-    Items that depend on symbols (`nnefc.symbolic.integers`) are objects in an array whose `dtype`
-    is one of `SYMBOLIC_TYPES`.
-
-    `name`: that of a weight whose items these are, in this or another shape; "" for others.
+    the tensors they are combined with.  Items that depend on symbols (`nnefc.symbolic.integers`)
+    are objects in an array whose `dtype` is one of `SYMBOLIC_TYPES`.  `name`: that of a weight with
+    these items, in any shape, or "".
     """
 
     array: Array

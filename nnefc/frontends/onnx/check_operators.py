@@ -9,7 +9,14 @@ import onnx
 from onnx import NodeProto
 
 from nnefc.frontends.onnx.model import OnnxModel, domain_of, function_key, nodes_within, opsets_of
-from nnefc.frontends.onnx.registry import MICROSOFT, STANDARD, find, operators, refusal
+from nnefc.frontends.onnx.registry import (
+    MICROSOFT,
+    STANDARD,
+    find,
+    operators,
+    refusal,
+    versions_of,
+)
 from nnefc.frontends.onnx.standard_functions import is_standard_function
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics
@@ -25,11 +32,17 @@ def check_operators(model: OnnxModel, diagnostics: Diagnostics) -> None:
             message = f"the model needs version {version} of ai.onnx; the newest known one is"
             hint = "install a newer version of the package onnx"
             diagnostics.error("onnx/version", f"{message} {newest}", model.place, hint=hint)
+        for domain, number in opsets.items():
+            if number < 1:
+                message = f"the model needs version {number} of {domain or 'ai.onnx'}"
+                hint = "versions start at 1"
+                diagnostics.error("onnx/version", message, model.place, hint=hint)
         for node in nodes:
             key = function_key(node.domain, node.op_type, node.overload)
             domain = domain_of(node.domain)
             version = opsets.get(domain, 1)
-            if key not in model.functions and not _is_known(domain, node.op_type, version):
+            is_defined = key in model.functions or version < 1
+            if not is_defined and not _is_known(domain, node.op_type, version):
                 unknown[domain, node.op_type, version] += 1
     for (domain, name, version), count in unknown.items():
         often = f"{count} times" if count > 1 else "once"
@@ -55,4 +68,6 @@ def _is_known(domain: str, name: str, version: int) -> bool:
 def _hint(domain: str, name: str) -> str:
     if domain not in (STANDARD, MICROSOFT):
         return "operators of other domains are custom; a function of the model can define them"
+    if (domain, name) in operators():
+        return f"it is known in versions {versions_of(operators()[domain, name])}"
     return suggestion(name, [known for where, known in operators() if where == domain])

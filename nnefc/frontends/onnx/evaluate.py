@@ -6,6 +6,7 @@ Nodes run in order.  A node with an error is reported and its results are `BROKE
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -18,7 +19,13 @@ from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import KnownTensor, OperatorError
 from nnefc.frontends.onnx.attributes import attributes_of
-from nnefc.frontends.onnx.model import OnnxModel, domain_of, function_key, opsets_of
+from nnefc.frontends.onnx.model import (
+    OnnxModel,
+    domain_of,
+    function_key,
+    initializers_of,
+    opsets_of,
+)
 from nnefc.frontends.onnx.node import ABSENT, BROKEN, BrokenBody, Node, Scope
 from nnefc.frontends.onnx.registry import bind, find
 from nnefc.frontends.onnx.signature import inputs_behind
@@ -87,25 +94,25 @@ class GraphEvaluator:
 
     def add_initializers(self, graph: GraphProto, scope: Scope) -> None:
         """Define the names of the initializers that inputs do not replace; reports errors."""
-        own: set[str] = set()
-        for proto in graph.initializer:
-            if proto.name in own:
-                message = f"initializer '{proto.name}' is defined twice"
+        every = [each.name for each in graph.initializer]
+        every += [each.values.name for each in graph.sparse_initializer]
+        for name, count in Counter(every).items():
+            if count > 1:
+                message = f"initializer '{name}' is defined twice"
                 self.diagnostics.error("onnx/name", message, self.model.place)
-            own.add(proto.name)
-            if proto.name in scope.values:
+        for name, proto in initializers_of(graph).items():
+            if name in scope.values:
                 continue
             try:
-                constant = self.model.initializer(proto)
-                scope.values[proto.name] = self._as_value(constant, proto.name)
+                scope.values[name] = self._as_value(self.model.initializer(proto), name)
             except OperatorError as wrong:
-                self._report(wrong, f"initializer '{proto.name}'", scope)
-                scope.values[proto.name] = BROKEN
+                self._report(wrong, f"initializer '{name}'", scope)
+                scope.values[name] = BROKEN
             except NnefError as error:
                 for each in error.errors:
-                    message = f"initializer '{proto.name}': {each.message}"
+                    message = f"initializer '{name}': {each.message}"
                     self.diagnostics.add(each._replace(message=message))
-                scope.values[proto.name] = BROKEN
+                scope.values[name] = BROKEN
 
     def _as_value(self, constant: Constant, name: str) -> Any:
         """A known tensor if it is small or may be a shape, otherwise a variable of the graph."""

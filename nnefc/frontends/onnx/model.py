@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
 
 from nnefc.frontends.common.values import Array, KnownTensor
 from nnefc.frontends.onnx.registry import STANDARD
@@ -36,7 +36,7 @@ class OnnxModel:
         self.entropy = int.from_bytes(os.urandom(8), "little")
         """The seed of random number generators without one."""
         self.tensors = tensors
-        self._initializers: dict[int, tuple[TensorProto, Constant]] = {}
+        self._initializers: dict[int, tuple[TensorProto | SparseTensorProto, Constant]] = {}
         """Initializers by the identity of their messages, which must live on for that."""
         self.derived: dict[Any, tuple[str, Array, Any]] = {}
         """Labels and arrays that operators computed from constants, once for all graphs."""
@@ -55,11 +55,13 @@ class OnnxModel:
         """The functions of the model."""
         return {function_key(f.domain, f.name, f.overload): f for f in self.proto.functions}
 
-    def initializer(self, proto: TensorProto) -> Constant:
+    def initializer(self, proto: TensorProto | SparseTensorProto) -> Constant:
         """The items of an initializer, which all graphs share; raises as `TensorReader` does."""
         known = self._initializers.get(id(proto))
         if known is None:
-            known = self._initializers[id(proto)] = proto, self.tensors.constant(proto)
+            is_sparse = isinstance(proto, SparseTensorProto)
+            read = self.tensors.dense(proto) if is_sparse else self.tensors.constant(proto)
+            known = self._initializers[id(proto)] = proto, read
         return known[1]
 
     def arrays(self) -> Iterator[Array]:
@@ -135,15 +137,26 @@ def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
                 pending += attribute.graphs
 
 
+def initializers_of(graph: GraphProto) -> dict[str, TensorProto | SparseTensorProto]:
+    """The initializers of a graph by name; a later one replaces an earlier one of its name."""
+    dense = {each.name: each for each in graph.initializer}
+    return {**dense, **{each.values.name: each for each in graph.sparse_initializer}}
+
+
 def tensors_within(graph: GraphProto) -> Iterator[TensorProto]:
     """The tensors of a graph, of its nodes, and of the graphs in their attributes."""
     graphs = [graph]
     while graphs:
         current = graphs.pop()
         yield from current.initializer
+        sparse = list(current.sparse_initializer)
         for node in current.node:
             for attribute in node.attribute:
                 yield from [attribute.t] if attribute.HasField("t") else []
                 yield from attribute.tensors
+                sparse += [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+                sparse += attribute.sparse_tensors
                 graphs += [attribute.g] if attribute.HasField("g") else []
                 graphs += attribute.graphs
+        for each in sparse:
+            yield from (each.values, each.indices)

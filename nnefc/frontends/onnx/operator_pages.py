@@ -5,10 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from nnefc.frontends.onnx.registry import MICROSOFT, NEWEST, STANDARD, Operator, operators, refused
+from nnefc.frontends.onnx.registry import (
+    MICROSOFT,
+    STANDARD,
+    Operator,
+    operators,
+    refused,
+    versions_of,
+)
 
 TITLES: Final = {
     STANDARD: "Operators of ONNX",
@@ -28,25 +35,6 @@ REFUSED: Final = """\
 | operator | reason |
 |---|---|
 """
-
-
-def versions_of(every: Iterable[Operator]) -> str:
-    """The versions of an operator: `1 to 6, 9 and later`."""
-    ranges: list[tuple[int, int]] = []
-    for each in sorted(every, key=lambda operator: operator.since):
-        if ranges and each.since == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], each.until)
-        else:
-            ranges.append((each.since, each.until))
-    texts = [
-        f"{first} and later"
-        if last == NEWEST
-        else f"{first} to {last}"
-        if last > first
-        else str(first)
-        for first, last in ranges
-    ]
-    return ", ".join(texts)
 
 
 def page() -> str:

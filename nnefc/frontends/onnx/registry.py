@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -144,6 +144,25 @@ def operators() -> Mapping[tuple[str, str], Sequence[Operator]]:
     """All functions by domain and name."""
     _load()
     return _operators
+
+
+def versions_of(every: Iterable[Operator]) -> str:
+    """The versions of an operator: `1 to 6, 9 and later`."""
+    ranges: list[tuple[int, int]] = []
+    for each in sorted(every, key=lambda operator: operator.since):
+        if ranges and each.since == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], each.until)
+        else:
+            ranges.append((each.since, each.until))
+    texts = [
+        f"{first} and later"
+        if last == NEWEST
+        else f"{first} to {last}"
+        if last > first
+        else str(first)
+        for first, last in ranges
+    ]
+    return ", ".join(texts)
 
 
 @cache

@@ -14,7 +14,7 @@ from nnefc.frontends.common.extents import NoValue, depth, extent_of, names_of
 from nnefc.frontends.common.graph_states import KeptState
 from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.frontends.common.values import SYMBOLIC_TYPES, KnownTensor, integer_array
-from nnefc.frontends.onnx.model import OnnxModel
+from nnefc.frontends.onnx.model import OnnxModel, initializers_of
 from nnefc.frontends.onnx.narrow_types import is_narrow
 from nnefc.frontends.onnx.registry import MICROSOFT
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
@@ -33,7 +33,7 @@ _HINT: Final = "inputs are tensors of numbers or booleans"
 
 def inputs_of(model: OnnxModel) -> list[ValueInfoProto]:
     """The inputs that a call must give: those without an initializer."""
-    given = {tensor.name for tensor in model.graph.initializer}
+    given = initializers_of(model.graph)
     return [each for each in model.graph.input if each.name not in given]
 
 
@@ -60,7 +60,7 @@ def signature_of(model: OnnxModel, diagnostics: Diagnostics) -> Signature:
         dtype = interface_type(tensor.elem_type)
         if dtype is None:
             name = type_name(tensor.elem_type)
-            _refuse(model, each, f"holds items of type {name}", diagnostics, _HINT)
+            _refuse(model, each, f"holds items of {name}", diagnostics, _HINT)
             continue
         if tensor.HasField("shape"):
             extents = tuple(

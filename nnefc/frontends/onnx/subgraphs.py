@@ -9,6 +9,7 @@ from onnx import GraphProto
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import OperatorError
+from nnefc.frontends.onnx.model import initializers_of
 from nnefc.frontends.onnx.node import BROKEN, BrokenBody, Scope, Subgraph
 from nnefc.frontends.onnx.sequences import TensorSequence
 from nnefc.ir import Value
@@ -70,8 +71,7 @@ def _is_computed(value: Any) -> bool:
 
 def _free_names(graph: GraphProto) -> Iterator[str]:
     """The names in a graph and the graphs within that neither defines before."""
-    own = {each.name for each in (*graph.input, *graph.initializer)}
-    own |= {each.values.name for each in graph.sparse_initializer}
+    own = {*(each.name for each in graph.input), *initializers_of(graph)}
     for node in graph.node:
         yield from (name for name in node.input if name and name not in own)
         for attribute in node.attribute:

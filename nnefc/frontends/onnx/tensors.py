@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
 from nnefc.formats.files import release_pages
 from nnefc.formats.onnx.model_file import OnnxFile
@@ -154,6 +154,29 @@ class TensorReader:
             known = self._read(proto, dims) if stored is None else _from_memory(proto, stored)
             self._external[path] = known
         return known
+
+    def dense(self, sparse: SparseTensorProto) -> KnownTensor:
+        """A sparse tensor with its zeros; raises as `constant` does.
+
+        Indices are positions in row-major order, or rows of coordinates.
+        """
+        values, places = self.constant(sparse.values), self.constant(sparse.indices)
+        dims = tuple(sparse.dims)
+        if not isinstance(values, KnownTensor) or not isinstance(places, KnownTensor):
+            message = "a sparse tensor has items that are no numbers"
+            raise OperatorError("onnx/unsupported", message)
+        self._check(TensorProto(data_type=sparse.values.data_type), dims)
+        dense = np.zeros(dims, values.dtype.numpy)
+        try:
+            where = places.array.reshape(values.array.size, -1)
+            if places.array.ndim == 2:
+                dense[tuple(where.T)] = values.array
+            else:
+                dense.reshape(-1)[where[:, 0]] = values.array
+        except (IndexError, ValueError) as error:
+            raise OperatorError("onnx/tensor", f"a sparse tensor is invalid: {error}") from None
+        dense.setflags(write=False)
+        return KnownTensor(dense, values.dtype)
 
     def _read(self, proto: TensorProto, dims: tuple[int, ...]) -> Constant:
         if proto.data_type == TensorProto.STRING:

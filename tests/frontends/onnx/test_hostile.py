@@ -200,7 +200,7 @@ def nested(levels: int) -> ModelProto:
         (model(identity(domain="who"), [X], [Y]), [("onnx/operator", "who.Identity")]),
         (
             model(identity(), [tensor("x", [2], TensorProto.STRING)], [Y]),
-            [("onnx/unsupported", "input 'x' holds items of type STRING")],
+            [("onnx/unsupported", "input 'x' holds items of STRING")],
         ),
         (
             model(identity(), [tensor("x", [2], 99), tensor("v", [2], 77)], [Y]),
@@ -213,6 +213,11 @@ def nested(levels: int) -> ModelProto:
         (model(identity(), [tensor("x", [1 << 40])], [Y]), [("limit/tensor", "'x' has")]),
         (model(identity(), [tensor("x", [1] * 20)], [Y]), [("limit/rank", "'x' has rank 20")]),
         (model(identity(), [X], [Y], opset=500), [("onnx/version", "version 500")]),
+        (model(identity(), [X], [Y], opset=0), [("onnx/version", "needs version 0 of ai.onnx")]),
+        (
+            model([node("BitCast", ["x"], ["y"], to=1)], [X], [Y]),
+            [("onnx/operator", "BitCast of version 17")],
+        ),
         (recursive(), [("limit/recursion", "200 levels deep")]),
     ],
 )

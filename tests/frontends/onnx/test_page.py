@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.frontends.onnx.operator_pages import page, versions_of
-from nnefc.frontends.onnx.registry import NEWEST, Operator
+from nnefc.frontends.onnx.operator_pages import page
+from nnefc.frontends.onnx.registry import NEWEST, Operator, versions_of
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "onnx.md").read_text()

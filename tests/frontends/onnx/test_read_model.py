@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import nnefc
 from nnefc import NnefError
 from tests.helpers.onnx.models import ROWS, model, node, passing, save, tensor, weight
+from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -94,3 +96,51 @@ def test_the_package_is_missing_or_broken(
     assert error.rule == "onnx/package"
     assert expected in error.message
     assert 'pip install "nnefc[onnx]"' in error.hint
+
+
+def test_operators_of_other_versions_are_told(tmp_path: Path) -> None:
+    made = model([node("Upsample", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])])
+    with pytest.raises(NnefError, match="hint: it is known in versions 1 to 9"):
+        nnefc.compile(save(made, tmp_path / "net.onnx"))
+
+
+def sparse_model(dims: list[int], places: Any, shape: tuple[Any, ...] = (2, 3, 4)) -> Any:
+    """x + w for a sparse w, whose values are 1, 2, ..."""
+    made = model([node("Add", ["x", "w"], ["y"])], [tensor("x", shape)], [tensor("y", None)])
+    values = weight("w", np.arange(1, len(places) + 1, dtype=np.float32))
+    made.graph.sparse_initializer.append(
+        helper.make_sparse_tensor(values, weight("", np.array(places, np.int64)), dims)
+    )
+    return made
+
+
+@pytest.mark.parametrize("places", [[1, 5, 11], [[0, 1], [1, 1], [2, 3]]])
+def test_sparse_initializers(tmp_path: Path, places: Any) -> None:
+    made = sparse_model([3, 4], places)
+    x = np.random.default_rng(0).random((2, 3, 4), np.float32)
+    (want,) = onnxruntime_results(made, [x])
+    np.testing.assert_array_equal(nnefc.compile(save(made, tmp_path / "net.onnx"))(x), want)
+
+
+def test_large_sparse_initializers_are_stored(tmp_path: Path) -> None:
+    """With a dynamic model, whose artifact has them; both parts lie outside of the outline."""
+    made = sparse_model([3, 9000], [[i % 3, i] for i in range(2000)], ("batch", 3, 9000))
+    net = nnefc.compile(save(made, tmp_path / "net.onnx"))
+    x = np.zeros((1, 3, 9000), np.float32)
+    want = np.zeros((1, 3, 9000), np.float32)
+    want[0, np.arange(2000) % 3, np.arange(2000)] = np.arange(1, 2001)
+    np.testing.assert_array_equal(net(x), want)
+    net.save(tmp_path / "net.nnefc")
+    (tmp_path / "net.onnx").unlink()
+    x, want = np.concatenate([x] * 4), np.concatenate([want] * 4)  # a plan of another batch
+    np.testing.assert_array_equal(nnefc.load(tmp_path / "net.nnefc")(x), want)
+
+
+def test_wrong_sparse_initializers(tmp_path: Path) -> None:
+    for made, message in (
+        (sparse_model([3, 4], [12]), "initializer 'w': a sparse tensor is invalid: index 12"),
+        (sparse_model([1 << 50], [0]), "initializer 'w': a tensor of shape"),
+        (sparse_model([3, 4], [[1, 2, 3]]), "initializer 'w': a sparse tensor is invalid"),
+    ):
+        with pytest.raises(NnefError, match=message):
+            nnefc.compile(save(made, tmp_path / "net.onnx"))

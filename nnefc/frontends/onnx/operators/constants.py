@@ -18,7 +18,7 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.frontends.onnx.node import Node
 from nnefc.frontends.onnx.registry import Floats, Integers, Strings, operator
-from nnefc.ir import DType, TensorType
+from nnefc.ir import DType
 
 
 @operator("Constant")
@@ -35,7 +35,7 @@ def constant(
     value_strings: Strings | None = None,
 ) -> Any:
     if sparse_value is not None:
-        return _dense(make, sparse_value)
+        return make.evaluator.model.tensors.dense(sparse_value)
     if value_string is not None or value_strings is not None:
         items = value_string if value_strings is None else list(value_strings)
         return StringTensor(np.array(items, object))
@@ -50,29 +50,6 @@ def constant(
     if value_ints is not None:
         return KnownTensor(np.array(value_ints, np.int64), DType.INT64)
     raise OperatorError("onnx/arguments", "a constant has no value of numbers or booleans")
-
-
-def _dense(make: OpBuilder, sparse: SparseTensorProto) -> Operand:
-    """A sparse tensor with its zeros; raises OperatorError.
-
-    Indices are positions in row-major order, or rows of coordinates.
-    """
-    read = make.evaluator.model.tensors.constant
-    values, places = read(sparse.values), read(sparse.indices)
-    dims = tuple(sparse.dims)
-    if not isinstance(values, KnownTensor) or not isinstance(places, KnownTensor):
-        raise OperatorError("onnx/unsupported", "a sparse tensor has items that are no numbers")
-    make.check_size(TensorType(values.dtype, dims))
-    dense = np.zeros(dims, values.dtype.numpy)
-    where = places.array.reshape(values.array.size, -1)
-    try:
-        if places.array.ndim == 2:
-            dense[tuple(where.T)] = values.array
-        else:
-            dense.reshape(-1)[where[:, 0]] = values.array
-    except IndexError as error:
-        raise OperatorError("onnx/tensor", f"a sparse tensor is invalid: {error}") from None
-    return KnownTensor(dense, values.dtype)
 
 
 @operator("Identity")
