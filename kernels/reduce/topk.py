@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
+from nnefc.kernels.reduce.heap import heap_order
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, load_word
 
 TOPK = Layout("x:ref values:ref indices:ref heaps:ref extent count inner rows row_block")
 """Parameters of `topk.topk`.
@@ -25,45 +23,6 @@ X, VALUES, INDICES, HEAPS, EXTENT, COUNT, INNER, ROWS, ROW_BLOCK = TOPK.offsets
 load_index, store_index = LOAD["int64"], STORE["int64"]
 
 
-@cache
-def _ordering(largest: bool, item: str) -> tuple[Any, Any]:
-    """Helpers `precedes(a, b)` of values and `sift_down(row, step, heap, size, place, i)`."""
-    load = LOAD[item]
-
-    @helper
-    def precedes(a, b):
-        """Whether value a comes before value b."""
-        if largest:
-            return (a > b) | ((a != a) & (b == b))
-        return (a < b) | ((b != b) & (a == a))
-
-    @helper
-    def before(row, step, i, j):
-        """Whether item i comes before item j."""
-        a, b = load(row, i * step), load(row, j * step)
-        if precedes(a, b):
-            return True
-        return i < j and not precedes(b, a)
-
-    @helper
-    def sift_down(row, step, heap, size, place, i):
-        """Store item i at `place`, or further down in the heap."""
-        while 2 * place + 1 < size:
-            child = 2 * place + 1
-            if child + 1 < size and before(
-                row, step, load_index(heap, child), load_index(heap, child + 1)
-            ):
-                child += 1
-            held = load_index(heap, child)
-            if before(row, step, held, i):
-                break
-            store_index(heap, place, held)
-            place = child
-        store_index(heap, place, i)
-
-    return precedes, sift_down
-
-
 @family()
 def topk(largest: bool, item: str, index: str) -> KernelFunction:
     """The first `count` items of every row by value, then by index; NaN is the largest value.
@@ -73,7 +32,7 @@ def topk(largest: bool, item: str, index: str) -> KernelFunction:
     """
     load, store = LOAD[item], STORE[item]
     store_result, number, size_of_item = STORE[index], NUMBER[index], ITEMSIZE[item]
-    precedes, sift_down = _ordering(largest, item)
+    precedes, sift_down = heap_order(item, largest=largest, first_on_top=False)
 
     def topk(bases, params, first, last):
         x, values = address(bases, params + X), address(bases, params + VALUES)

@@ -38,6 +38,7 @@ _MODULES = (
     "movement.strided",
     "movement.indexing",
     "movement.topk",
+    "movement.suppression",
     "window.resize",
     "window.grid_sample",
     "movement.fourier",

@@ -30,6 +30,7 @@ MODULES = (
     "extended.arithmetic",
     "extended.gather_scatter",
     "extended.topk",
+    "extended.suppression",
     "extended.resize",
     "extended.grid_sample",
     "extended.fourier",

@@ -70,6 +70,26 @@ def test_non_max_suppression(center: int) -> None:
                 types=[INT64])  # fmt: skip
 
 
+def test_suppression_without_a_threshold_takes_all_scores() -> None:
+    """The lowest score is one, and a score equal to the threshold is not above it."""
+    boxes = np.array([[[i, 0, i + 2, 2] for i in range(5)]], np.float32)
+    scores = np.array([[[0.25, -np.inf, 0.5, 0.75, -np.inf]]], np.float32)
+    limits = [np.array([5]), np.array([0.5], np.float32), np.array([0.25], np.float32)]
+    for number in (2, 3):
+        given = [boxes, scores, *limits[:number]]
+        compare("NonMaxSuppression", given, known=list(range(2, 2 + number)), opset=11,
+                types=[INT64])  # fmt: skip
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, np.nan])
+def test_overlaps_are_fractions(threshold: float) -> None:
+    limits = [np.array([4]), np.array([threshold], np.float32)]
+    inputs = [reals(1, 3, 4), reals(1, 1, 3), *limits]
+    made = node_model("NonMaxSuppression", inputs, known=[2, 3], opset=11, types=[INT64])
+    with pytest.raises(NnefError, match="iou_threshold must be in the range 0 to 1"):
+        graph_for(made, inputs[:2])
+
+
 REGIONS = np.array(
     [[0, 0, 9, 7], [2.3, 1.2, 5.1, 6.6], [-3, -2, 4, 5], [8, 6, 12, 11], [3, 3, 3.2, 3.1]],
     np.float32,
