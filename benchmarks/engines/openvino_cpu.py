@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from importlib import import_module
 from typing import Any
 
@@ -53,9 +54,14 @@ class OpenVino(Engine):
         }
         compiled = core.compile_model(str(network.file(ONNX)), "CPU", options)
         request = compiled.create_infer_request()
-        inputs = {i: arrays[port.any_name] for i, port in enumerate(compiled.inputs)}
-        self._names = [port.any_name for port in compiled.outputs]
+        inputs = {i: arrays[_name(port, arrays)] for i, port in enumerate(compiled.inputs)}
+        self._names = [_name(port, network.outputs) for port in compiled.outputs]
         return request, inputs
 
     def results(self, network: Network, returned: Any) -> dict[str, Array]:
         return {name: returned[i].copy() for i, name in enumerate(self._names)}
+
+
+def _name(port: Any, names: Container[str]) -> str:
+    """The name of a port in the network; its names include those of tensors with the same value."""
+    return next(name for name in port.names if name in names)

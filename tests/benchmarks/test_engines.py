@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from benchmarks import artifacts
+from benchmarks.artifacts import Network
 from benchmarks.engines.tvm_cpu import Tvm
 from benchmarks.measure import compare
 from benchmarks.worker import Worker
+from tests.helpers.onnx.models import model, node, save, tensor
 
 
 @pytest.mark.skipif(find_spec("MNN") is None, reason="MNN is not installed")
@@ -47,6 +49,20 @@ def test_tvm_agrees(name: str, tmp_path: Path) -> None:
     found = compare(network, ["nnefc", "tvm"], 1, rounds=1, turn=0.0).engines["tvm"]
     assert found.is_right, (found.failure, found.error)
     assert found.turns
+
+
+@pytest.mark.skipif(find_spec("openvino") is None, reason="OpenVINO is not installed")
+def test_openvino_finds_ports_that_have_further_names(tmp_path: Path) -> None:
+    nodes = [
+        node("Identity", ["x"], ["a"]),
+        node("Relu", ["a"], ["b"]),
+        node("Identity", ["b"], ["y"]),
+    ]
+    made = model(nodes, [tensor("x", [2, 3])], [tensor("y", [2, 3])])
+    path = save(made, tmp_path / "model.onnx")
+    network = Network("net", "net", 1, tmp_path, path, {"x": (2, 3)}, ("y",))
+    found = compare(network, ["nnefc", "openvino"], 1, rounds=1, turn=0.0).engines["openvino"]
+    assert found.is_right, (found.failure, found.error)
 
 
 def test_a_missing_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
