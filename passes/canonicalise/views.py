@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nnefc.ir import Op, Value
+from nnefc.ops.standard.reshape_transpose import permutation
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 from nnefc.passes.op_queries import is_view, producer
@@ -58,6 +59,36 @@ def _between_views(op: Op) -> Result:
     return NewOp(inner.name, [source, NewOp("reshape", [other], {"shape": dims})])
 
 
+@rule("reshape")
+def _around_transpose(op: Op) -> Result:
+    """Reshape before a transpose that moves dimensions as one between two views.
+
+    PyTorch's exporter merges batch and heads to transpose keys:
+
+        %a: float32[6,5,4] = reshape(%k) {shape = [6,5,4]}
+        %b: float32[6,4,5] = transpose(%a) {axes = [0,2,1]}
+        %y: float32[2,3,4,5] = reshape(%b) {shape = [2,3,4,5]}
+
+    becomes a transpose of %k: float32[2,3,5,4] with axes = [0,1,3,2].
+    """
+    transpose = producer(op.inputs[0], "transpose")
+    view = None if transpose is None else transpose.inputs[0].op
+    if transpose is None or view is None or not is_view(view):
+        return None
+    dims, moved = op.output.type.dims, transpose.output.type.dims
+    order = permutation(transpose.attributes["axes"], len(moved))
+    pairs = list(_groups(moved, dims))
+    if any(len(before) != 1 for before, _ in pairs):
+        return None
+    parts = {axis: after for axis, (_, after) in zip(order, pairs, strict=True)}
+    taken = [i for axis in range(len(moved)) for i in parts[axis]]
+    shape = tuple(dims[i] for i in taken)
+    (source,) = view.inputs
+    same = source.type.dims == shape
+    before = source if same else NewOp("reshape", [source], {"shape": shape})
+    return NewOp("transpose", [before], {"axes": tuple(taken.index(i) for i in range(len(dims)))})
+
+
 def _reshaped(
     dims: Sequence[int], old: Sequence[int], new: Sequence[int]
 ) -> tuple[int, ...] | None:
@@ -79,7 +110,13 @@ def _reshaped(
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[range, range]]:
-    """The least groups of dimensions with equal numbers of items, in both shapes."""
+    """The least groups of dimensions with equal numbers of items, in both shapes.
+
+    Shapes without items have one group.
+    """
+    if math.prod(old) == 0:
+        yield range(len(old)), range(len(new))
+        return
     i = j = 0
     while i < len(old) or j < len(new):
         start, first = i, j
