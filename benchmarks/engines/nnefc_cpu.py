@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.artifacts import Network, import_graph
 from benchmarks.engines.engine_interface import Array, Call, Engine
+
+if TYPE_CHECKING:
+    from nnefc.runtime.run.compiled_model import CompiledModel
+    from nnefc.runtime.run.model_interface import Model
 
 
 class Nnefc(Engine):
@@ -26,10 +31,14 @@ class Nnefc(Engine):
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         import nnefc
 
-        model = self._model = nnefc.compile(import_graph(network), threads=threads)
         inputs = list(arrays.values())
-        self.arena = model.arena_bytes
-        return lambda: model(*inputs)
+        call: Model
+        if network.archive.suffix == ".onnx":
+            call, self._model = _of_file(network, threads, arrays)
+        else:
+            call = self._model = nnefc.compile(import_graph(network), threads=threads)
+        self.arena = self._model.arena_bytes
+        return lambda: call(*inputs)
 
     def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         self.load(network, threads, arrays)
@@ -51,3 +60,23 @@ class Nnefc(Engine):
     def results(self, network: Network, returned: Any) -> dict[str, Array]:
         values = returned if len(network.outputs) > 1 else [returned]
         return dict(zip(network.outputs, values))
+
+
+def _of_file(
+    network: Network, threads: int, arrays: dict[str, Array]
+) -> tuple[Model, CompiledModel]:
+    """(model of an ONNX file, the one that it runs for `arrays`).
+
+    Results whose extent a run tells have their full room in the model of a graph.
+    """
+    import nnefc
+    from nnefc.dynamic.dynamic_model import DynamicModel
+    from nnefc.runtime.run.compiled_model import CompiledModel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nnefc.NnefWarning)
+        model = nnefc.compile(network.archive, threads=threads)
+    if isinstance(model, DynamicModel):
+        return model, model.for_shapes({name: array.shape for name, array in arrays.items()})
+    assert isinstance(model, CompiledModel)
+    return model, model
