@@ -12,7 +12,7 @@ from nnefc.passes.analysis import repeated_heads
 from nnefc.passes.analysis.causal_masks import CausalMasks
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.strided_views import StridedView, strided_pieces, strided_source
-from nnefc.passes.op_queries import only_user, producer
+from nnefc.passes.op_queries import is_view, only_user, producer
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,11 @@ class FuseAttention:
     reshapes of operands, and a transpose of the result that keeps its last dimension, become
     strides.  Operands of a concatenation of keys or values, `parts` at most, are read in place; so
     are repeated heads (`repeated_heads`).  A causal mask at the end of the expression becomes a
-    diagonal.  Factors of queries and of keys become a factor of the scores.  A guard that replaces
-    NaN by 0 in rows whose scores are all -inf becomes the attribute `empty`: it is
-    `select(max_reduce(%s) > -inf, %p, 0.0)` or `select(%p != %p, 0.0, %p)`.  The latter also
-    replaces NaN in rows with scores that are NaN or inf, which stays here.
+    diagonal.  Factors of queries and of keys, also those before transposes and views, become a
+    factor of the scores.  A guard that replaces NaN by 0 in rows whose scores are all -inf becomes
+    the attribute `empty`: it is `select(max_reduce(%s) > -inf, %p, 0.0)` or
+    `select(%p != %p, 0.0, %p)`.  The latter also replaces NaN in rows with scores that are NaN or
+    inf, which stays here.
     """
 
     name: ClassVar[str] = "fuse_attention"
@@ -60,7 +61,7 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     if products is None:
         return False
     first, second = products
-    (query, k), factor = _without_factors(first)
+    (query, k), factor = _without_factors(graph, first)
     v = second.inputs[1]
     batch = scores.type.dims[:-2]
     view, dims = strided_source(query), query.type.dims
@@ -190,15 +191,27 @@ def _replaces_nan(op: Op) -> bool:
     )
 
 
-def _without_factors(product: Op) -> tuple[list[Value], float]:
+def _without_factors(graph: Graph, product: Op) -> tuple[list[Value], float]:
     """The operands of a product without constant factors, and the product of these."""
-    operands: list[Value] = []
-    product_of_factors = 1.0
-    for x in product.inputs[:2]:
-        factor = None if x.op is None else _factor(x.op)
-        operands.append(x if x.op is None or factor is None else x.op.inputs[0])
-        product_of_factors *= 1.0 if factor is None else factor
-    return operands, product_of_factors
+    (x, first), (y, second) = (_without_factor(graph, each) for each in product.inputs[:2])
+    return [x, y], first * second
+
+
+def _without_factor(graph: Graph, x: Value) -> tuple[Value, float]:
+    """`x` without a constant factor, which may lie before transposes and views; and the factor."""
+    chain: list[Op] = []
+    value = x
+    while value.op is not None and (value.op.name == "transpose" or is_view(value.op)):
+        chain.append(value.op)
+        value = value.op.inputs[0]
+    factor = None if value.op is None else _factor(value.op)
+    if value.op is None or factor is None:
+        return x, 1.0
+    value = value.op.inputs[0]
+    for op in reversed(chain):
+        moved = Op(op.name, [value], op.attributes, [op.output.type], (), op.location)
+        value = graph.insert(moved, op).output
+    return value, factor
 
 
 def _factor(op: Op) -> float | None:
