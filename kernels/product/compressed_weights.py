@@ -39,7 +39,6 @@ IN_FIXED_POINT: Final = "q4_0"
 WIDEN_ARGUMENTS: Final = 5
 _AHEAD: Final = 12 << 10
 """Prefetch distance in bytes; hardware prefetchers stop at the end of a page."""
-_LINE: Final = 64
 _IN_PLACE: Final = 5
 """Codes of 4 bits that fit into the fraction of a float32."""
 _CHAINS: Final = 4
@@ -131,8 +130,7 @@ def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
     with v.loop(0, depth, BLOCK, [*[v.zero()] * height, a, b]) as turn:
         *totals, at_a, at_b = turn.values
         # every line, because the hardware prefetches little under this load
-        for line in range(0, nbytes, _LINE):
-            v.prefetch(at_b, _AHEAD + line)
+        v.prefetch_lines(at_b, nbytes, _AHEAD)
         rows = [_RowSums(v, v.at(at_a, offset)) for offset in offsets]
         for group, codes in enumerate(_groups_of_codes(v, at_b)):
             for row in rows:

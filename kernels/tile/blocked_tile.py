@@ -331,12 +331,10 @@ class _Tile:
         share = -(-nbytes // PREFETCH // CACHE_LINE) * CACHE_LINE
         turn = builder.and_(self.number, v.word(PREFETCH - 1))
         mine = v.at(ahead, builder.mul(turn, v.word(share)))
-        for line in range(0, share, CACHE_LINE):
-            v.prefetch(mine, line)
+        v.prefetch_lines(mine, share)
         few = builder.icmp_signed("<", self.tiles, v.word(PREFETCH))
         with builder.if_then(few):
-            for line in range(0, nbytes, CACHE_LINE):
-                v.prefetch(ahead, line)
+            v.prefetch_lines(ahead, nbytes)
 
     def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
         """Pointers to the vectors of the tile in a blocked tensor."""

@@ -38,7 +38,6 @@ not with the depth (Higham, Accuracy and Stability of Numerical Algorithms, sect
 """
 _AHEAD = 4 << 10
 """Prefetch distance in B in bytes; hardware prefetchers stop at the end of a page."""
-_LINE = 64
 _PREFETCHING_ROWS = 3
 """Least height of tiles that prefetch B; lower ones have too few products beside the prefetches.
 
@@ -174,8 +173,7 @@ class TileEmitter:
             *values, at_a, at_b = turn.values
             for _ in range(unroll):
                 if self.height >= _PREFETCHING_ROWS:
-                    for line in range(0, self.width * v.nbytes, _LINE):
-                        v.prefetch(at_b, _AHEAD + line)
+                    v.prefetch_lines(at_b, self.width * v.nbytes, _AHEAD)
                 values = self._step(values, at_a, offsets, at_b)
                 at_a, at_b = v.at(at_a, a_step), v.at(at_b, b_row)
             turn.next = [*values, at_a, at_b]

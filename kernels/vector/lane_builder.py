@@ -22,6 +22,7 @@ from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.llvm_types import I8, I32, I64, POINTER, VOID
+from nnefc.support.alignment import CACHE_LINE
 
 
 @dataclass
@@ -82,6 +83,11 @@ class LaneBuilder:
         read, second_cache, data = (ir.Constant(I32, n) for n in (0, 2, 1))
         place = self.at(pointer, offset)
         self.call("llvm.prefetch.p0", VOID, place, read, second_cache, data)
+
+    def prefetch_lines(self, pointer: Any, nbytes: int, ahead: int = 0) -> None:
+        """Prefetch the cache lines of `nbytes` bytes, `ahead` bytes behind the pointer."""
+        for line in range(0, nbytes, CACHE_LINE):
+            self.prefetch(pointer, ahead + line)
 
     def local(self, kind: Any) -> Any:
         """Pointer to stack memory for a value of an LLVM type; allocated once per function call."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.formats.files import FilePath
-    from nnefc.runtime.run.compiled_model import CompiledModel
+    from nnefc.runtime.run.compiled_model import CompiledModel, CProgram
     from nnefc.support.progress import Progress
 
 
@@ -37,20 +37,14 @@ class SavedAsContent:
         chosen = native_target() if targets is None else targets
         write_content(path, self.content(model, chosen, progress))
 
-    def emit_c(
-        self,
-        model: CompiledModel,
-        path: FilePath,
-        name: str | None,
-        target: str,
-        progress: Progress | None = None,
-    ) -> list[str]:
+    def emit_c(self, model: CompiledModel, program: CProgram) -> list[str]:
         """Write a folder for C programs; returns the names of its files."""
         from nnefc.artifacts.save import write_c_content
         from nnefc.options.arguments import check_progress
 
-        check_progress(progress)
-        return write_c_content(path, self.content(model, [target], progress), name)
+        check_progress(program.progress)
+        content = self.content(model, [program.target], program.progress)
+        return write_c_content(program.folder, content, program.name)
 
 
 def native_target() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+class CProgram(NamedTuple):
+    """What `emit_c` writes: a folder for programs in C; `name`: None for that of the graph."""
+
+    folder: FilePath
+    name: str | None
+    target: str
+    progress: Progress | None
+
+
 class Origin(Protocol):
     """The source of a model, which can write it to files."""
 
@@ -46,14 +55,7 @@ class Origin(Protocol):
         """Write an artifact."""
         ...
 
-    def emit_c(
-        self,
-        model: CompiledModel,
-        path: FilePath,
-        name: str | None,
-        target: str,
-        progress: Progress | None = None,
-    ) -> list[str]:
+    def emit_c(self, model: CompiledModel, program: CProgram) -> list[str]:
         """Write a folder for C programs; returns the names of its files."""
         ...
 
@@ -77,14 +79,7 @@ class _UnsavableOrigin:
     ) -> None:
         self.reduce(model)
 
-    def emit_c(
-        self,
-        model: CompiledModel,
-        path: FilePath,
-        name: str | None,
-        target: str,
-        progress: Progress | None = None,
-    ) -> list[str]:
+    def emit_c(self, model: CompiledModel, program: CProgram) -> list[str]:
         return self.reduce(model)
 
     def reduce(self, model: CompiledModel) -> Any:
@@ -273,7 +268,7 @@ class CompiledModel(Executable, Model):
 
         require_path("the folder", folder)
         self._refuse_options(shapes=shapes, state_capacity=state_capacity)
-        return self._origin.emit_c(self, folder, name, target, progress)
+        return self._origin.emit_c(self, CProgram(folder, name, target, progress))
 
     def __reduce__(self) -> Any:
         """Pickle the artifact that `save` writes, and the number of threads."""

@@ -12,7 +12,16 @@ from nnefc.cli.convert.report import conversion_facts, print_check, print_conver
 from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.import_and_compile import load, read
 from nnefc.cli.support.option_groups import DocumentOptions
-from nnefc.cli.support.options import Json, Model, RandomInputs, Threads, parse_import, usage
+from nnefc.cli.support.options import (
+    DIALECTS,
+    Json,
+    Model,
+    RandomInputs,
+    Threads,
+    choice,
+    parse_import,
+    usage,
+)
 from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
@@ -27,8 +36,6 @@ if TYPE_CHECKING:
 ARCHIVES: Final = (".tgz", ".tar.gz", ".tar")
 """Suffixes of archives that hold documents."""
 ONNX: Final = ".onnx"
-FORMATS: Final = ("auto", "nnef", "tract")
-"""Languages of documents."""
 
 Output = Annotated[
     Path,
@@ -76,12 +83,11 @@ ExternalData = Annotated[
 ]
 To = Annotated[
     str,
-    typer.Option(
+    choice(
         "--to",
-        metavar="auto|nnef|tract",
-        help="The language of the document: NNEF 1.0.2, or the dialect of sonos/tract; auto: the "
+        DIALECTS,
+        "The language of the document: NNEF 1.0.2, or the dialect of sonos/tract; auto: the "
         "dialect where NNEF 1.0.2 cannot say what the model computes.",
-        autocompletion=lambda: ["auto", "nnef", "tract"],
     ),
 ]
 
@@ -181,8 +187,8 @@ def check_target(output: Path) -> None:
 
 def check_format(to: str, output: Path) -> None:
     """Raise NnefError for a `--to` that is no language of documents, or does not fit the output."""
-    if to not in FORMATS:
-        raise usage(f"--to {to}: expected one of {', '.join(FORMATS)}")
+    if to not in DIALECTS:
+        raise usage(f"--to {to}: expected one of {', '.join(DIALECTS)}")
     if to != "auto" and output.name.lower().endswith(ONNX):
         raise usage(f"--to {to}: {output} is an ONNX file", "leave out --to")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,6 +14,21 @@ from nnefc.support.limits import Limits
 
 if TYPE_CHECKING:
     from nnefc.options.import_config import ImportConfig
+
+
+DIALECTS: Final = ("auto", "nnef", "tract")
+"""Languages of documents."""
+
+
+def choice(name: str, choices: Sequence[str], meaning: str, *, metavar: str = "") -> Any:
+    """An option whose value is one of a few words, which shells complete."""
+    return typer.Option(
+        name,
+        metavar=metavar or "|".join(choices),
+        help=meaning,
+        autocompletion=lambda: list(choices),
+    )
+
 
 Model = Annotated[
     str,
@@ -77,11 +92,11 @@ RandomWeights = Annotated[
 ]
 Scalar = Annotated[
     str,
-    typer.Option(
+    choice(
         "--scalar",
+        ["float32", "float64"],
+        "Type of scalars: float32 or float64.",
         metavar="TYPE",
-        help="Type of scalars: float32 or float64.",
-        autocompletion=lambda: ["float32", "float64"],
     ),
 ]
 Threads = Annotated[
@@ -90,12 +105,11 @@ Threads = Annotated[
 ]
 Accuracy = Annotated[
     str,
-    typer.Option(
+    choice(
         "--accuracy",
-        metavar="fast|strict",
-        help="fast: rounding errors of convolutions are up to 2e-4 of the largest result; "
+        ["fast", "strict"],
+        "fast: rounding errors of convolutions are up to 2e-4 of the largest result; "
         "strict: no Winograd convolutions, errors below 1e-5.",
-        autocompletion=lambda: ["fast", "strict"],
     ),
 ]
 NoCheckIndices = Annotated[
@@ -113,11 +127,10 @@ Strict = Annotated[
 ]
 Dialect = Annotated[
     str,
-    typer.Option(
+    choice(
         "--dialect",
-        metavar="auto|nnef|tract",
-        help="Read the document as NNEF 1.0 or as sonos/tract does; auto: as it declares.",
-        autocompletion=lambda: ["auto", "nnef", "tract"],
+        DIALECTS,
+        "Read the document as NNEF 1.0 or as sonos/tract does; auto: as it declares.",
     ),
 ]
 Duration = Annotated[float, typer.Option("--duration", help="Seconds to measure.")]

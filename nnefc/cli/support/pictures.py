@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from nnefc.cli.support.options import usage
+from nnefc.cli.support.options import choice, usage
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
 if TYPE_CHECKING:
@@ -38,12 +38,11 @@ Std = Annotated[
 ]
 Layout = Annotated[
     str,
-    typer.Option(
+    choice(
         "--layout",
-        metavar="auto|nchw|nhwc",
-        help="Axes of the inputs that take pictures; auto: nhwc if only the last axis can have "
-        "the channels.",
-        autocompletion=lambda: ["auto", "nchw", "nhwc"],
+        ["auto", "nchw", "nhwc"],
+        "Axes of the inputs that take pictures; auto: nhwc if only the last axis can have the "
+        "channels.",
     ),
 ]
 

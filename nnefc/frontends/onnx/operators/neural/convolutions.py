@@ -7,10 +7,7 @@ from typing import Any
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.operators.neural.activation_functions import activation
-from nnefc.frontends.onnx.operators.neural.channels_last import (
-    channels_first,
-    with_channels_last,
-)
+from nnefc.frontends.onnx.operators.neural.channels_last import of_channels_last
 from nnefc.frontends.onnx.operators.neural.window_attributes import (
     ConvolutionAttributes,
     Pairs,
@@ -61,43 +58,8 @@ def fused_conv(
     return _activated(make, y, activation, activation_params)
 
 
-@operator("NhwcConv", domain=MICROSOFT)
-def nhwc_conv(
-    make: OpBuilder,
-    X: Operand,
-    W: Operand,
-    B: Operand | None = None,
-    *,
-    attributes: ConvolutionAttributes,
-) -> Any:
-    """`Conv` of X [n, .., c]; W [m, c / group, ..] as there."""
-    return nhwc_fused_conv(make, X, W, B, attributes=attributes)
-
-
-@operator("NhwcFusedConv", domain=MICROSOFT)
-def nhwc_fused_conv(
-    make: OpBuilder,
-    X: Operand,
-    W: Operand,
-    B: Operand | None = None,
-    Z: Operand | None = None,
-    *,
-    attributes: ConvolutionAttributes,
-    activation: str = "",
-    activation_params: Floats = (),
-) -> Any:
-    """`FusedConv` of X [n, .., c] and Z [n, .., m]."""
-    y = fused_conv(
-        make,
-        channels_first(make, X),
-        W,
-        B,
-        None if Z is None else channels_first(make, Z),
-        attributes=attributes,
-        activation=activation,
-        activation_params=activation_params,
-    )
-    return with_channels_last(make, y)
+operator("NhwcConv", domain=MICROSOFT)(of_channels_last(conv, "X"))
+operator("NhwcFusedConv", domain=MICROSOFT)(of_channels_last(fused_conv, "X", "Z"))
 
 
 def _activated(make: OpBuilder, y: Operand, name: str, parameters: Floats) -> Operand:

@@ -16,6 +16,7 @@ from nnefc.frontends.onnx.node import Node
 from nnefc.frontends.onnx.operators.neural.channels_last import with_channels_first
 from nnefc.frontends.onnx.operators.neural.window_attributes import (
     DilatedPoolingAttributes,
+    FirstPoolingAttributes,
     Pairs,
     PoolingAttributes,
     WindowAttributes,
@@ -261,15 +262,9 @@ def lp_pool_1(
     make: OpBuilder,
     X: Operand,
     *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Integers = (),
+    attributes: FirstPoolingAttributes,
     p: float = 2.0,
-    pads: Integers = (),
-    strides: Integers = (),
 ) -> Any:
-    attributes = PoolingAttributes(
-        auto_pad=auto_pad, kernel_shape=kernel_shape, pads=pads, strides=strides
-    )
     return _lp_pool(make, X, attributes.window("lp_pool", X), p)
 
 

@@ -144,6 +144,13 @@ class PoolingAttributes(AttributeRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstPoolingAttributes(PoolingAttributes):
+    """The attributes of the first version of `LpPool`, which checks its shape here only."""
+
+    kernel_shape: Integers = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DilatedPoolingAttributes(PoolingAttributes):
     """The attributes of pooling since windows may have gaps."""
 
