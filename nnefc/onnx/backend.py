@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -77,12 +77,20 @@ class NnefcBackendRep(BackendRep):
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
             return dict(cast(Mapping[str, Any], inputs))
-        sequence = [cast(Any, inputs)] if isinstance(inputs, np.ndarray) else inputs
-        every = list(cast(Sequence[Any], sequence))
-        if len(every) != len(self._inputs):
-            message = f"{len(every)} arrays for {len(self._inputs)} inputs: "
-            raise NnefError([Diagnostic("input/count", message + ", ".join(self._inputs))])
-        return dict(zip(self._inputs, every, strict=True))
+        single = isinstance(inputs, np.ndarray | np.generic)
+        return _by_name([cast(Any, inputs)] if single else inputs, list(self._inputs))
+
+
+def _by_name(inputs: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Arrays in the order of `names`; raises NnefError for others, and for another number."""
+    if isinstance(inputs, str | bytes) or not isinstance(inputs, Iterable):
+        message = f"the inputs are a {type(inputs).__name__}, expected a sequence of arrays, or "
+        raise NnefError([Diagnostic("input/argument", message + "arrays by name")])
+    every: list[Any] = list(cast(Iterable[Any], inputs))
+    if len(every) != len(names):
+        message = f"{len(every)} arrays for {len(names)} inputs: "
+        raise NnefError([Diagnostic("input/count", message + ", ".join(names))])
+    return dict(zip(names, every, strict=True))
 
 
 def _proto_of(model: ModelOrPath) -> ModelProto:
@@ -156,16 +164,18 @@ class NnefcBackend(Backend):
         outputs_info: Any = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The outputs of one node for arrays in the order of its inputs.
+        """The outputs of one node for arrays in the order of its inputs, or by name.
 
         `opset_version=`: of its domain; the newest one by default.  Raises NnefError.
         """
         present = [name for name in node.input if name]
-        arrays = [np.asarray(x) for x in inputs]
-        if len(arrays) != len(present):
-            message = f"{len(arrays)} arrays for {len(present)} inputs: {', '.join(present)}"
-            raise NnefError([Diagnostic("input/count", message)])
-        given = dict(zip(present, arrays, strict=True))
+        if isinstance(inputs, Mapping):
+            named = dict(cast(Mapping[str, Any], inputs))
+            if missing := [name for name in present if name not in named]:
+                message = f"there is no array for {', '.join(missing)}"
+                raise NnefError([Diagnostic("input/count", message)])
+            inputs = [named[name] for name in present]
+        given = {name: np.asarray(x) for name, x in _by_name(inputs, present).items()}
         declared = [_declared(name, x) for name, x in given.items()]
         results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = helper.make_graph([node], "node", declared, results)

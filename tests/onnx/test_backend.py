@@ -109,3 +109,23 @@ def test_nodes() -> None:
     np.testing.assert_array_equal(y, X.T)
     with pytest.raises(NnefError, match="1 arrays for 2 inputs"):
         backend.run_node(node("MatMul", ["a", "b"], ["y"]), [X])
+
+
+def test_arguments_of_other_types_are_refused() -> None:
+    made = model([node("Relu", ["x"], ["y"])], [tensor("x", [])], [tensor("y", [])])
+    rep = backend.prepare(made)
+    assert rep.run(np.float32(-2))[0] == 0
+    cases: list[tuple[Any, str]] = [
+        (None, "the inputs are a NoneType, expected a sequence of arrays, or arrays by name"),
+        (1.5, "the inputs are a float"),
+        ("x", "the inputs are a str"),
+        ([], "0 arrays for 1 inputs: x"),
+    ]
+    for given, message in cases:
+        with pytest.raises(NnefError, match=message):
+            rep.run(given)
+    product = node("MatMul", ["a", "b"], ["y"])
+    (y,) = backend.run_node(product, {"b": X.T, "a": X})
+    np.testing.assert_allclose(y, X @ X.T, rtol=1e-5)
+    with pytest.raises(NnefError, match="there is no array for b"):
+        backend.run_node(product, {"a": X})
