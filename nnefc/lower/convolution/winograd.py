@@ -38,7 +38,14 @@ from nnefc.lower.partition import block_sizes, ceil_div, makespan, partition_thr
 from nnefc.ops.core.winograd_tiles import largest_tile
 from nnefc.ops.tools.convolution import window_of
 from nnefc.program.program import Ref
-from nnefc.support.machine_model import L2_CACHE_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
+from nnefc.support.machine_model import (
+    L2_CACHE_NS,
+    L3_CACHE_BYTES,
+    PEAK_MACS_PER_NS,
+    REMOTE_NS,
+    STEP_NS,
+    WEIGHT_NS,
+)
 from nnefc.symbolic.integers import hint, is_symbolic, mark_degraded, smallest
 
 Array = npt.NDArray[Any]
@@ -51,7 +58,8 @@ MIN_BLOCK_TILES: Final = 4
 THREAD_BLOCK_BYTES: Final = 1 << 20
 """Maximum bytes of v and m of a block of one thread, which stay in its second cache."""
 SHARED_BLOCK_BYTES: Final = 8 << 20
-"""Maximum bytes of v and m of a block whose steps the threads share."""
+"""Maximum bytes of v and m of a block whose steps the threads share, or those of the transformed
+filter if it is larger: another block would read the filter again."""
 MIN_ROOM_BYTES: Final = 3 << 18
 """Bytes allowed for v and m of all threads, even if that enlarges the arena."""
 FILTER_TO_ROOM_RATIO: Final = 6
@@ -142,7 +150,8 @@ def block_size(
     if is_symbolic([x.batch]):  # shared steps need a fixed number of blocks
         mark_degraded([x.batch])
         return True, best
-    whole = min(max(min(room, SHARED_BLOCK_BYTES) // tile_bytes, MIN_BLOCK_TILES), every)
+    most = max(SHARED_BLOCK_BYTES, min(filter_bytes, L3_CACHE_BYTES))
+    whole = min(max(min(room, most) // tile_bytes, MIN_BLOCK_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
 
 

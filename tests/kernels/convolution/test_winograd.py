@@ -16,11 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc.lower.convolution.winograd as lowering
-from nnefc.ir import DType, Expression, Step
+from nnefc.ir import Blocked, DType, Expression, Step, TensorType
 from nnefc.ir.convolution_algorithm import parse_algorithm
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower import lower
+from nnefc.lower.blocked.tensors import Tensor
+from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.ops.core.winograd_tiles import largest_tile
+from nnefc.program.program import Buffer, Ref
 from tests.helpers.kernels import blocked_op
 from tests.helpers.kernels.blocked_op import BlockedGraph, constant, halo, halves
 from tests.helpers.kernels.one_op import Array, normal
@@ -338,3 +341,14 @@ def test_errors_stay_within_the_bounds_of_each_tile_size() -> None:
     expected = _reference(x, w, b, SAME)
     for size, tolerance in ((2, 2e-6), (3, 1e-5), (4, 1e-5), (5, 2e-5), (6, 2e-5)):
         _check(_convolve(f"winograd{size}", x, w, b, SAME), expected, tolerance)
+
+
+def test_shared_blocks_read_a_large_filter_once() -> None:
+    """If memory allows, as in an arena with larger tensors; else several blocks read it."""
+    layout = Blocked(16, halo(4, 2))
+    tensor = Tensor.whole(
+        Ref(Buffer("arena", 0)), TensorType(DType.FLOAT32, (1, 512, 32, 32), layout)
+    )
+    tiling = Tiling((1, 32, 32), (4, 4), (3, 3), (2, 2))
+    assert lowering.block_size(tiling, 1, tensor, tensor, 1, 64 << 20) == (False, tiling.count)
+    assert lowering.block_size(tiling, 1, tensor, tensor, 1, 0)[1] < tiling.count
