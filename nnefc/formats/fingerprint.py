@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.formats.document_labels import Labels, labels_in
 from nnefc.formats.files import FilePath, absolute_path, map_file, open_regular, size_of
@@ -25,7 +25,7 @@ from nnefc.support.digests import blake2b
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from io import BufferedReader
+    from typing import BinaryIO
 
 _MAX_FILES: Final = 10_000
 """Files of a folder that holds a model."""
@@ -176,11 +176,11 @@ def _stamp(folder: str, names: Sequence[str]) -> Stamp:
     ]
 
 
-def _content_digest(stream: Any) -> bytes:
+def _content_digest(stream: BinaryIO) -> bytes:
     """A digest of the content of an open file."""
-    if size_of(stream) <= _SMALL:
+    size = size_of(stream)
+    if size <= _SMALL:
         return blake2b(stream.read(), digest_size=32).digest()
-    import hashlib
+    from nnefc.formats.large_digest import digest_of_file
 
-    file: BufferedReader = stream
-    return hashlib.file_digest(file, "sha256").digest()
+    return digest_of_file(stream.fileno(), size)

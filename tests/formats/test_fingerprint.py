@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from nnefc.formats import fingerprint
+from nnefc.formats import fingerprint, large_digest
 from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
 from nnefc.support.errors import NnefError
 
@@ -161,6 +164,31 @@ def test_large_files_are_hashed_by_content(model: Path) -> None:
         file.write_bytes(bytes(1 << 20) + last)
         digests.add(taken(model).digest())
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 64])
+def test_digests_of_large_files_are_those_of_their_pieces(
+    cpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For any number of threads, and where the last piece is full or not."""
+    monkeypatch.setattr(large_digest, "PIECE_BYTES", 1 << 19)
+    monkeypatch.setattr(large_digest, "_usable_cpus", lambda: cpus)
+    whole = np.random.default_rng(0).bytes(3 << 19)
+    for content in (whole, whole[:-1], whole[: (1 << 18) + 3]):
+        parts = [content[at : at + (1 << 19)] for at in range(0, len(content), 1 << 19)]
+        joined = b"".join(hashlib.sha256(part).digest() for part in parts)
+        expected = hashlib.sha256(b"%d " % len(content) + joined).digest()
+        (tmp_path / "file").write_bytes(content)
+        with (tmp_path / "file").open("rb") as file:
+            assert large_digest.digest_of_file(file.fileno(), len(content)) == expected
+
+
+def test_errors_of_reading_are_raised_from_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_digest, "_usable_cpus", lambda: 2)
+    before = threading.active_count()
+    with pytest.raises(OSError, match="Bad file"):
+        large_digest.digest_of_file(-1, 1 << 30)
+    assert threading.active_count() == before
 
 
 def test_links_to_files_are_followed(model: Path, tmp_path: Path) -> None:
