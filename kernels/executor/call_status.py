@@ -4,6 +4,8 @@ A kernel cannot raise.  One that reads an index outside its tensor continues wit
 that memory stays safe, and records the first wrong one here (`movement.checked_index`).  The
 executor then skips the launches that follow, so no variable is updated, and the caller reports the
 error.  All tiles of a launch record the same words, so the error does not depend on threads.
+
+A launch may also record that a loop is left (`slices.leave`).  The executor clears that word again.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from nnefc.kernels.parameters import Layout
 STATUS: Final = Layout("launch position value lowest extent shape source unused")
 """The words of a status, all 0 while nothing is wrong.
 
-- `launch`: address of the parameters of the launch that has recorded an index
+- `launch`: address of the parameters of the launch that has recorded an index; or -1 - the kernel
+  whose next launch ends the loop that is left
 - `position`: number of the wrong item in the tensor of indices; `value`: the item
 - `lowest`, `extent`: valid indices are from `lowest` to `extent` - 1
 - `shape`: address of the shape of the tensor of indices: its rank, then its extents

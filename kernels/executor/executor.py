@@ -10,7 +10,8 @@ No thread waits at a barrier, so a preempted thread costs nothing unless it hold
 numbers only grow, so a thread that slept through a run cannot take a tile of another run.  A thread
 reads the plan only after it has taken a tile, so it never reads a plan that was freed.
 
-A run ends after the first launch that records an error in the status of the call (`call_status`).
+A run ends after the first launch that records an error in the status of the call (`call_status`),
+and skips the rest of a loop after a launch that leaves it.
 """
 
 from __future__ import annotations
@@ -92,18 +93,31 @@ def _call(at: int, bases: int, first: int, last: int):
 
 
 @helper
-def _has_failed(bases: int):
-    """Whether a launch of the call has recorded an error."""
-    return _load(bases - STATUS_BYTES + LAUNCH) != 0
+def _following(launches: int, number: int, count: int, bases: int):
+    """The number of the launch after number `number`; `count` after an error.
+
+    After `slices.leave` it is the next launch of the kernel that ends the loop.  Launches that are
+    wrapped in probes have another kernel; they run all turns.
+    """
+    status = _load(bases - STATUS_BYTES + LAUNCH)
+    if status == 0:
+        return number + 1
+    if status > 0:
+        return count
+    _store(bases - STATUS_BYTES + LAUNCH, 0)
+    for i in range(number + 1, count):
+        if _load(launches + LAUNCH_BYTES * i + LAUNCH_KERNEL) == -1 - status:
+            return i
+    return number + 1
 
 
 def run_alone(launches: int, count: int, bases: int) -> None:
     """Runs every tile of every launch, without atomics."""
-    for i in range(count):
-        at = launches + LAUNCH_BYTES * i
+    number = 0
+    while number < count:
+        at = launches + LAUNCH_BYTES * number
         _call(at, bases, 0, _load(at + LAUNCH_TILES))
-        if _has_failed(bases):
-            break
+        number = _following(launches, number, count, bases)
 
 
 @helper
@@ -215,23 +229,24 @@ def _take(team: int, back: int):
     tile = (ticket & MAX_TILES) - 1 if back else ticket >> TILE_BITS & MAX_TILES
     bases = _load(team + BASES)
     while True:
-        at = _load(team + LAUNCHES) + LAUNCH_BYTES * (sequence - _load(team + FIRST))
+        launches, number = _load(team + LAUNCHES), sequence - _load(team + FIRST)
+        at = launches + LAUNCH_BYTES * number
         tiles = _load(at + LAUNCH_TILES)
         _call(at, bases, tile, tile + 1)
         if tiles > 1:
             if fetch_add(team + DONE, 1) + 1 < tiles:
                 return 1
             _store(team + DONE, 0)
-        sequence += 1  # ours was the last tile
-        if _has_failed(bases):
-            sequence = _load(team + FIRST) + _load(team + COUNT)  # skip the launches that are left
-        if sequence - _load(team + FIRST) == _load(team + COUNT):
+        # ours was the last tile
+        number = _following(launches, number, _load(team + COUNT), bases)
+        sequence = _load(team + FIRST) + number
+        if number == _load(team + COUNT):
             exchange(team + TICKET, _ticket(sequence, 0, 0))
             exchange(team + FINISHED, sequence)
             _rouse(team)
             return 1
         # reserve one tile of the next launch for this thread
-        last = _load(at + LAUNCH_BYTES + LAUNCH_TILES) - 1
+        last = _load(launches + LAUNCH_BYTES * number + LAUNCH_TILES) - 1
         tile = last if back else 0
         _publish(team, sequence, 1 - back, last + 1 - back)
 

@@ -1,7 +1,8 @@
 """Slices of tensors in loops: entries of the base table that advance from iteration to iteration.
 
 `slices.move` runs between iterations and sets the address of every slice.  Kernels and their
-parameters are the same in all iterations.
+parameters are the same in all iterations.  `slices.leave` skips the iterations that are left, up to
+the next launch of `slices.arrive`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -11,6 +12,7 @@ parameters are the same in all iterations.
 
 from __future__ import annotations
 
+from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout, Words
 from nnefc.kernels.vector.memory import LOAD, STORE, load_word
@@ -27,8 +29,12 @@ BASE, AT = MOVE.offsets
 OFFSET = AT + 8
 ROW = MOVE.nbytes
 
+LEAVE = Layout("condition:ref")
+"""Parameters of `slices.leave`: a bool, then the kernel `slices.arrive`.  A launch has one tile."""
+CONDITION, CONDITION_OFFSET, ARRIVAL = 0, 8, LEAVE.nbytes
+
 # `load_word` assumes constant memory, and the table changes
-_load, _store = LOAD["int64"], STORE["int64"]
+_load, _store, _load_bool = LOAD["int64"], STORE["int64"], LOAD["bool"]
 
 
 def pack(moves: list[Words]) -> Words:
@@ -45,5 +51,30 @@ def move() -> KernelFunction:
             row = params + FIRST + ROW * i
             at = _load(bases + 8 * load_word(row + AT)) + load_word(row + OFFSET)
             _store(bases + 8 * load_word(row + BASE), at)
+
+    return kernel
+
+
+@family(moves=True)
+def leave() -> KernelFunction:
+    """Unless the condition holds, skip the launches up to the next one of a kernel `arrive`."""
+
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        base = _load(bases + 8 * load_word(params + CONDITION))
+        if not _load_bool(base + load_word(params + CONDITION_OFFSET)):
+            _store(bases - STATUS_BYTES + LAUNCH, -1 - load_word(params + ARRIVAL))
+
+    return kernel
+
+
+@family(moves=True)
+def arrive(height: int) -> KernelFunction:
+    """Do nothing, behind a loop.
+
+    Loops within another one have a smaller `height`, so that leaving the outer loop skips them.
+    """
+
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        pass
 
     return kernel

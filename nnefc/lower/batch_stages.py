@@ -46,7 +46,7 @@ class Stages:
         cut = [view for view, whole in moves if view.nbytes < whole.buffer.nbytes]
         first = move_slices(moves, passed, "turn first")
         following = move_slices([(view, Ref(view, view.nbytes)) for view in cut], passed)
-        repeat(program, start, stage.turns, first, [following], passed)
+        repeat(program, start, stage.turns, first, [[following]], passed)
 
     def _buffer(self, tensor: BatchTensor) -> Buffer:
         """The buffer of a tensor of the whole batch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle, islice
 from typing import Final
 
 from nnefc.kernels.executor import slices
@@ -34,24 +35,34 @@ def move_slices(moves: Sequence[Move], keep_alive: list[Ref], label: str = "turn
     return Launch(slices.move(), [*slices.pack(packed), *keep_alive], 1, label)
 
 
+def leave_loop(condition: Ref, height: int, keep_alive: list[Ref]) -> tuple[Launch, Launch]:
+    """A launch before a turn that leaves the loop if the condition is false; one behind the loop.
+
+    `height`: of the loop, see `slices.arrive`.  `keep_alive`: see `move_slices`.
+    """
+    arrive = slices.arrive(height)
+    words = [*slices.LEAVE.pack(condition=condition), arrive, *keep_alive]
+    return Launch(slices.leave(), words, 1, "leave"), Launch(arrive, keep_alive, 1, "left")
+
+
 def repeat(
     program: Program,
     start: int,
     turns: int,
     first: Launch,
-    following: Sequence[Launch],
+    following: Sequence[Sequence[Launch]],
     keep_alive: list[Ref],
 ) -> None:
     """Repeat the launches from `start` on, so that they run in `turns` turns.
 
-    `first` precedes the first turn, and the launches of `following` precede the further turns
-    cyclically.  `keep_alive`: see `move_slices`.  Raises NnefError (`limit/turns`) if the plan gets
-    too long.
+    `first` precedes the first turn, and the items of `following` precede the further turns
+    cyclically; they have the same length if `turns` is symbolic.  `keep_alive`: see `move_slices`.
+    Raises NnefError (`limit/turns`) if the plan gets too long.
     """
     turn = program.launches[start:]
     if any(inner.start >= start for inner in program.repeated):
         raise Untraceable("the number of launches of a turn must not depend on symbols")
-    if start + turns * (1 + len(turn)) > MAX_STEPS:
+    if start + turns * (max(map(len, following)) + len(turn)) > MAX_STEPS:
         raise NnefError.of(
             "limit/turns",
             f"{hint(turns)} turns of {len(turn)} launches exceed the limit of {MAX_STEPS} steps"
@@ -63,5 +74,9 @@ def repeat(
         return
     if turns <= len(following):  # only some of `following` run
         turns = int(turns)
-    again = [launch for moved in following for launch in (moved, *turn)]
-    program.repeat(again, (turns - 1) * (1 + len(turn)))
+    again = [launch for before in following for launch in (*before, *turn)]
+    lengths = [len(before) + len(turn) for before in following]
+    if len(set(lengths)) == 1:
+        program.repeat(again, (turns - 1) * lengths[0])
+    else:
+        program.repeat(again, sum(islice(cycle(lengths), turns - 1)))

@@ -4,6 +4,9 @@ Inputs and outputs of the body are slices (`nnefc.lower.repeated_launches`), so 
 Slices of scanned and stacked tensors advance with every turn.  The slices of a state alternate
 between two buffers, such that the last turn writes the final state; if the new state is stacked as
 well, it is read from the stacked tensor.
+
+A loop with a condition is left between turns, where the states are in the buffers that the last
+turn would write: before every second turn.  All of its states have such buffers.
 """
 
 from __future__ import annotations
@@ -14,7 +17,13 @@ from nnefc.ir import Op, Value
 from nnefc.lower.buffer_aliasing import underlying
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.lower_graph import is_computed, lower_graph
-from nnefc.lower.repeated_launches import Move, move_slices, repeat, slice_buffer
+from nnefc.lower.repeated_launches import (
+    Move,
+    leave_loop,
+    move_slices,
+    repeat,
+    slice_buffer,
+)
 from nnefc.ops.internal.scan import NAME, ScanSignature
 from nnefc.program.program import Buffer, Launch, Ref
 from nnefc.symbolic.integers import SymInt
@@ -41,7 +50,13 @@ def scan(lower: Lowering, op: Op) -> None:
     outputs += [Ref(each.view) for each in loop.stacked]
     start = len(lower.program.launches)
     lower_graph(context, inputs, outputs)
-    repeat(lower.program, start, signature.turns, loop.first(), loop.following(), loop.keep_alive)
+    following, left = loop.following(), loop.leave()
+    before = [[launch] for launch in following]
+    if left is not None:  # the final states are where turn `turns` would read them
+        before[(signature.turns - 1) % 2].insert(0, left[0])
+    repeat(lower.program, start, signature.turns, loop.first(), before, loop.keep_alive)
+    if left is not None:
+        lower.program.launches.append(left[1])
     for state, value in zip(loop.states, op.outputs[: signature.states], strict=True):
         if state.alias_of is not None:
             lower.alias(value, op.outputs[state.alias_of], loop.final_offset(state.alias_of))
@@ -140,6 +155,8 @@ class _Loop:
 
         None if no result does, or if the new state is copied instead of computed.
         """
+        if self._signature.condition is not None:
+            return None
         values = [underlying(value) for value in self._signature.body.outputs]
         if not is_computed(values[number]):
             return None
@@ -154,6 +171,15 @@ class _Loop:
         """Launches that move the slices to further turns; used cyclically."""
         turns = range(1, 2 if all(state.after is None for state in self.states) else 3)
         return [move_slices(self._moves(turn), self.keep_alive) for turn in turns]
+
+    def leave(self) -> tuple[Launch, Launch] | None:
+        """Launches that leave the loop and end it; None without a condition."""
+        number, turns = self._signature.condition, self._signature.turns
+        if number is None or isinstance(turns, SymInt) or turns < 3:
+            return None
+        condition = self.states[number].after
+        assert condition is not None
+        return leave_loop(Ref(condition), self._signature.height, self.keep_alive)
 
     def _moves(self, turn: int) -> list[Move]:
         """Moves of all slices before a turn.

@@ -50,6 +50,8 @@ class Loop:
         pairs = list(zip(op.inputs, body.inputs, strict=True))
         results = list(zip(body.outputs, op.outputs, body.output_names, strict=True))
         self.states = [LoopState(*pair, *result) for pair, result in zip(pairs[:states], results)]
+        number = signature.condition
+        self.condition = None if number is None else self.states[number]
         self.scanned = [
             Operand(*pair, signature.takes_backwards(states + i))
             for i, pair in enumerate(pairs[states:shared])
@@ -102,6 +104,8 @@ class Loop:
             "scanned": len(self.scanned),
             "backwards": tuple(each.backwards for each in (*self.scanned, *self.stacked)),
         }
+        if self.condition in self.states:
+            attributes["condition"] = self.states.index(self.condition)
         types, names = [v.type for v in results], [v.name for v in results]
         new = self.graph.insert(Op(NAME, inputs, attributes, types, names, old.location), old)
         for value, output in zip(results, new.outputs, strict=True):

@@ -31,13 +31,15 @@ def loop(
     *,
     backwards: Sequence[bool] = (),
     chunks: Sequence[int] = (),
+    stops: bool = False,
     inner: Callable[[Graph], OpBuilder] | None = None,
 ) -> tuple[list[Operand], list[Operand]]:
     """The final states, and the results of all turns, stacked along the first dimension.
 
     Turn i takes slice i of the `scanned` tensors along their first dimension, or slice
     turns - 1 - i if they are `backwards`: a flag for each scanned tensor, then each stacked result.
-    `chunks`: the extents of the slices, by default 1.
+    `chunks`: the extents of the slices, by default 1.  `stops`: the first state is a bool; once it
+    is false, turns change no state, and their results do not matter.
     """
     counts = [] if inner else _counts(make, states, scanned, shared)
     if turns == 1:
@@ -61,7 +63,7 @@ def loop(
     if turns == 0:  # the body gives the types only
         return list(states), [EmptyTensor(_whole(x.type, 0)) for x in stacked]
     results = [*_with_types_of(within, states, finals), *stacked]
-    final, whole = _scan(make, within, turns, states, scanned, captured, results, backwards)
+    final, whole = _scan(make, within, turns, states, scanned, captured, results, backwards, stops)
     for count in counts:
         make.counted.update((make.value(x), (0, count)) for x in whole)
     return final, whole
@@ -93,6 +95,7 @@ def _scan(
     shared: Sequence[Value],
     results: Sequence[Operand],
     backwards: Sequence[bool],
+    stops: bool,
 ) -> tuple[list[Operand], list[Operand]]:
     """The results of the operation `scan`, whose body in `within` gives `results`.
 
@@ -114,6 +117,7 @@ def _scan(
             shared,
             turns=turns,
             backwards=[flag for x, flag in flags if not has_no_items(x)],
+            condition=0 if stops else None,
             location=make.location,
         )
         values = iter(op.outputs)

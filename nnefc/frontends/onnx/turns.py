@@ -75,6 +75,8 @@ class Turns:
     scanned: list[Operand] | None
     captured: Captured
     backwards: tuple[bool, ...] = ()
+    stops: bool = False
+    """Whether the first state says if further turns count, see `masked`."""
 
     def run(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
         """The final states, and the results stacked; raises OperatorError.
@@ -143,6 +145,7 @@ class Turns:
             [*captured, *(number for _, number in counts)],
             body,
             backwards=self.backwards,
+            stops=self.stops,
             inner=lambda graph: evaluator.within(graph, diagnostics).make,
         )
         for warning in diagnostics.warnings:

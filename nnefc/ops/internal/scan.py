@@ -10,6 +10,9 @@ or from the last to the first where `backwards` is true; `backwards` has an item
 tensor, then one for every stacked result.  The operands hold the initial states, the first results
 the states after the last turn.
 
+A loop may have `condition = i`: state i is a bool.  Once it is false, turns change neither it nor
+any other state, and their slices of stacked results do not matter, so they need not run.
+
 A body has no variables (they are shared operands) and no updates.
 """
 
@@ -21,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from nnefc.ir import Graph, Location, Op, TensorType, Value
+from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import STORAGE
@@ -55,6 +58,17 @@ class ScanSignature:
         return self.op.attributes["scanned"]
 
     @property
+    def condition(self) -> int | None:
+        """The state that says whether further turns change anything, if there is one."""
+        return self.op.attributes.get("condition")
+
+    @property
+    def height(self) -> int:
+        """0 without loops in the body, otherwise one more than the highest of them."""
+        inner = (ScanSignature(op).height for op in self.body.ops if op.name == NAME)
+        return 1 + max(inner, default=-1)
+
+    @property
     def stacked(self) -> int:
         """Number of stacked results."""
         return len(self.op.outputs) - self.states
@@ -84,6 +98,7 @@ def build_scan(
     *,
     turns: int,
     backwards: Sequence[bool] = (),
+    condition: int | None = None,
     names: Sequence[str] = (),
     before: Op | None = None,
     location: Location | None = None,
@@ -104,6 +119,8 @@ def build_scan(
         "scanned": len(scanned),
         "backwards": tuple(map(bool, backwards)) or (False,) * (len(scanned) + stacked),
     }
+    if condition is not None:
+        attributes["condition"] = condition
     types = [
         v.type if i < len(states) else whole_of(v.type, turns) for i, v in enumerate(body.outputs)
     ]
@@ -176,6 +193,10 @@ def problems(op: Op) -> list[str]:
     for i, (initial, new) in enumerate(zip(op.inputs[:states], body.outputs, strict=False)):
         if initial.type != new.type:
             violated.append(f"state {i} is {initial.type}, the new state in the body {new.type}")
+    if (i := signature.condition) is not None and not (
+        0 <= i < states and op.inputs[i].type.dtype is DType.BOOL and op.inputs[i].type.volume == 1
+    ):
+        violated.append(f"its condition must be a state with one bool, it is {i}")
     forbidden = {each.name for each in body.ops} & {"variable", "update"}
     return [*violated, *(f"the body has an operation '{name}'" for name in sorted(forbidden))]
 

@@ -92,7 +92,7 @@ def _turns(
     if most is not None:
         if limit is not None:
             captured = {**captured, LIMIT: make.cast(make.reshape(limit, ()), DType.INT64)}
-        turns = Turns(masked(turn), most, [*head, *states], None, captured)
+        turns = Turns(masked(turn), most, [*head, *states], None, captured, stops=True)
     elif limit is None:
         turns = Turns(masked_while(turn), None, [*head, *states, *states], None, captured)
     else:
