@@ -26,7 +26,7 @@ MOST = 7
 
 
 def halvings(turns: int, inner: int) -> Graph:
-    """Halve v until it is at most a limit, then triple it; again, until there were MOST halvings."""
+    """Halve v until it is at most a limit, then triple it; again, up to MOST halvings."""
     states = "%go: bool[1], %n: int64[1], %v: float32[1,3], %limit: float32[1,1]"
     options = "states = 3, scanned = 0, backwards = [false], condition = 0"
     text = f"""
