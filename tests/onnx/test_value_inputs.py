@@ -193,18 +193,26 @@ def test_commands(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("k", ints(11), r"TopK: k must be at most .*\(with the input k = \[11\]\)"),
-        ("k", ints(1 << 62), r"TopK: .*k = \[4611686018427387904\]"),
-        ("k", ints(-1), r"TopK: k must be positive: .*\(with the input k = \[-1\]\)"),
+        ("k", ints(11), r"TopK with result '.': k must be at most .*\(with the input k = \[11\]\)"),
+        ("k", ints(1 << 62), r"TopK with result '.': .*k = \[4611686018427387904\]"),
+        (
+            "k",
+            ints(-1),
+            r"TopK with result '.': k must be positive: .*\(with the input k = \[-1\]\)",
+        ),
         ("k", ints(3, dtype=np.int32), r"input 'k' has type int32, expected int64"),
         ("k", number(3), r"input 'k' has rank 0, expected 1"),
         ("k", ints(3, 3), r"values of input 'k': it takes 1 item, not 2"),
-        ("repeats", ints(1 << 20, 1 << 20), r"Tile: .*\(with the input r = "),
-        ("repeats", ints(-1, 1), r"Tile: repeats = \[-1, 1\]"),
-        ("pads", ints(-20, 0, 0, 0), r"Pad: .*\(with the input pads = \[-20, 0, 0, 0\]\)"),
-        ("pads", ints(1 << 40, 0, 0, 0), r"Pad: .*\(with the input pads = "),
+        ("repeats", ints(1 << 20, 1 << 20), r"Tile with result '.': .*\(with the input r = "),
+        ("repeats", ints(-1, 1), r"Tile with result '.': repeats = \[-1, 1\]"),
+        (
+            "pads",
+            ints(-20, 0, 0, 0),
+            r"Pad with result '.': .*\(with the input pads = \[-20, 0, 0, 0\]\)",
+        ),
+        ("pads", ints(1 << 40, 0, 0, 0), r"Pad with result '.': .*\(with the input pads = "),
         ("shape", ints(*[1] * 2000), r"input 's' has 2000 items; at most 1024"),
-        ("shape", ints(-1, -1), r"Reshape: .*\(with the input s = \[-1, -1\]\)"),
+        ("shape", ints(-1, -1), r"Reshape with result '.': .*\(with the input s = \[-1, -1\]\)"),
     ],
 )
 def test_hostile_values(name: str, values: Array, message: str, tmp_path: Path) -> None:

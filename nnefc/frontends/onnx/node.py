@@ -85,4 +85,7 @@ class Node:
         return index < len(self.outputs) and bool(self.outputs[index])
 
     def __str__(self) -> str:
-        return f"{self.op_type} '{self.name}'" if self.name else self.op_type
+        if self.name:
+            return f"{self.op_type} '{self.name}'"
+        result = next((name for name in self.outputs if name), "")
+        return f"{self.op_type} with result '{result}'" if result else self.op_type

@@ -218,6 +218,10 @@ def nested(levels: int) -> ModelProto:
             model([node("BitCast", ["x"], ["y"], to=1)], [X], [Y]),
             [("onnx/operator", "BitCast of version 17")],
         ),
+        (
+            model([node("Relu", [], ["y"])], [X], [Y]),
+            [("onnx/arguments", "Relu with result 'y': 'X' is missing")],
+        ),
         (recursive(), [("limit/recursion", "200 levels deep")]),
     ],
 )
