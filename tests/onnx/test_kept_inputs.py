@@ -269,3 +269,46 @@ def test_kept_caches_of_grouped_queries_have_one_sample_and_no_room(tmp_path: Pa
         mask, table = np.ones((batch, items), np.int64), np.zeros((64, 8), np.float32)
         with pytest.raises(NnefError, match=r"'past_key', which has 6 items along axis 2, and new"):
             session(*new, mask, table, table)
+
+
+MERGED = """(float[B,S,8] x, float[B,2,P,4] past_key, float[B,2,E,4] past_encoded, bool[1] has_past)
+    => (float[B,S,8] y, float[B,2,T,4] present_key, float[B,2,F,4] present_encoded) {
+  y, present_key, present_encoded = If (has_past) <
+    then_branch = tokens () => (float[B,S,8] y1, float[B,2,T,4] k1, float[B,2,F,4] e1) {
+      h1 = Reshape (x, heads)
+      n1 = Transpose <perm = [0, 2, 1, 3]> (h1)
+      k1 = Concat <axis = 2> (past_key, n1)
+      keys = ReduceSum <keepdims = 0> (k1)
+      y1 = Add (x, keys)
+      e1 = Identity (past_encoded)
+    },
+    else_branch = prompt () => (float[B,S,8] y2, float[B,2,T,4] k2, float[B,2,F,4] e2) {
+      h2 = Reshape (x, heads)
+      k2 = Transpose <perm = [0, 2, 1, 3]> (h2)
+      y2 = Neg (x)
+      e2 = Mul (k2, k2)
+    }
+  >
+}"""
+
+
+def test_caches_of_a_decoder_with_a_branch_for_prompts(tmp_path: Path) -> None:
+    """As Optimum writes it."""
+    made = parsed(MERGED, 18)
+    made.graph.initializer.append(weight("heads", np.array([0, 0, 2, 4])))
+    net = nnefc.compile(save(made, tmp_path / "net.onnx"))
+    assert isinstance(net, DynamicModel)
+    session = net.session(states={"past_*": "present_*"})
+    cache = [np.zeros((1, 2, 0, 4), np.float32)] * 2
+    session.states["past_encoded"] = cache[1]
+    addresses = set[int]()
+    for step, count in enumerate([4, *[1] * 12]):
+        x, has_past = tokens(step, count), np.array([step > 0])
+        want, *cache = onnxruntime_results(made, [x, *cache, has_past])
+        np.testing.assert_allclose(session(x, has_past), want, rtol=1e-4, atol=1e-5)
+        addresses.add(session.states["past_key"].ctypes.data)
+    assert session.shapes == {"past_key": (1, 2, 16, 4), "past_encoded": (1, 2, 4, 4)}
+    np.testing.assert_allclose(session.states["past_key"], cache[0], rtol=1e-4, atol=1e-5)
+    assert len(addresses) <= 3  # it grows in place
+    with pytest.raises(NnefError, match=r"'past_key', which has 16 items(.|\n)*session\.reset\(\)"):
+        session(tokens(0, 4), np.array([False]))

@@ -198,8 +198,10 @@ class KeptInputs:
         elif after.op is None or after.op.name != "concat" or after.op.inputs[0] is not taken:
             message = f"output '{self._kept[name].output}' is not the kept input '{name}', which "
             message += f"has {before.dims[axis]} items along axis {axis}, and new items behind it"
-            hint = "a kept cache of GroupQueryAttention has one sample, and calls fill it: "
-            hint += "total_sequence_length counts its items and the new ones"
+            hint = (
+                "session.reset() empties it; a kept cache of GroupQueryAttention has one sample, "
+            )
+            hint += "and calls fill it: total_sequence_length counts its items and the new ones"
             raise OperatorError("input/state", message, hint)
         else:
             rest = list(after.op.inputs[1:])

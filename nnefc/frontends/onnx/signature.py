@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from onnx import TensorShapeProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from nnefc.frontends.common.extents import NoValue, depth, extent_of, names_of
 from nnefc.frontends.common.graph_states import KeptState
@@ -139,20 +139,31 @@ def kept_states(
 def _growing_axis(model: OnnxModel, each: SymbolicInput, output: str) -> int | None:
     """The axis along which the output is the input and new items; None for other outputs.
 
-    That is the axis of a `Concat`, or that of positions in a cache of `GroupQueryAttention`.
+    That is the axis of a `Concat`, or that of positions in a cache of `GroupQueryAttention`.  Both
+    may be in a branch of an `If`, as in decoders that have a branch for prompts.
     """
-    same = {each.name}  # names of the input: exporters copy it
-    for node in model.graph.node:
+    return _axis_in(model.graph, len(each.extents), {each.name}, output)
+
+
+def _axis_in(graph: GraphProto, rank: int, same: set[str], output: str) -> int | None:
+    """`_growing_axis` in a graph; `same`: names of the input, which exporters copy."""
+    same = set(same)
+    for node in graph.node:
         is_concat = node.op_type == "Concat" and node.domain in ("", "ai.onnx")
         if output in node.output and is_concat and len(node.input) > 1:
             axes = [int(a.i) for a in node.attribute if a.name == "axis"]
             if node.input[0] in same and not same.intersection(node.input[1:]) and axes:
-                return axes[0] % len(each.extents) if each.extents else None
+                return axes[0] % rank if rank else None
         elif (node.domain, node.op_type) == (MICROSOFT, "GroupQueryAttention"):
             pairs = zip(node.input[3:5], node.output[1:3], strict=False)
             if any(past in same and present == output for past, present in pairs):
                 is_window = any(a.i for a in node.attribute if a.name == "sliding_window_cache")
-                return 2 if len(each.extents) == 4 and not is_window else None
+                return 2 if rank == 4 and not is_window else None
+        elif node.op_type == "If" and output in node.output:
+            index = list(node.output).index(output)
+            branches = [a.g for a in node.attribute if index < len(a.g.output)]
+            axes = [_axis_in(g, rank, same, g.output[index].name) for g in branches]
+            return next((axis for axis in axes if axis is not None), None)
         elif len(node.input) == 1 and node.input[0] in same:
             same.update(node.output if is_concat or node.op_type == "Identity" else ())
     return None
