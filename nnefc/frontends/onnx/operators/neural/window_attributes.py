@@ -145,7 +145,7 @@ class PoolingAttributes(AttributeRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstPoolingAttributes(PoolingAttributes):
-    """The attributes of the first version of `LpPool`, which checks its shape here only."""
+    """The attributes of the first version of `LpPool`, whose schema does not need a window."""
 
     kernel_shape: Integers = ()
 
