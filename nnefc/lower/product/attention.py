@@ -18,7 +18,7 @@ from nnefc.kernels.tile.register_tile import min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
-from nnefc.lower.partition import ceil_div
+from nnefc.lower.partition import ceil_div, partition_threads
 from nnefc.lower.product.matmul import read_epilogue, zero_item
 from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands
 from nnefc.lower.product.pack import Matrix, pack
@@ -39,6 +39,10 @@ FEW_ROWS: Final = 8
 """Up to this many rows, k and v are read in place instead of packed."""
 KEY_BLOCK: Final = 512
 """Approximate keys of a block, if the scores of all keys do not fit."""
+LONG_UNIT_NS: Final = 150_000.0
+"""Most nanoseconds of a unit of several row tiles, which read panels of keys from the L1 cache."""
+UNITS_PER_THREAD: Final = 16
+"""Units per thread that leave no thread waiting, before units become longer than others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def attention(lower: Lowering, op: Op) -> None:
     pitch = 0
     for segment in segments:
         pitch = largest([pitch, segment.pitch])
-    m_block, block_ns = _row_block(problem, tiling, pitch)
+    m_block, block_ns = _row_block(problem, tiling, pitch, partition_threads(lower.threads))
     units = math.prod(problem.batch) * ceil_div(tiling.m_parts, m_block)
     unit_block = product_units_per_tile(units, block_ns)
     words = _pack_words(
@@ -252,14 +256,18 @@ def _key_block(panels: int, vectors: int, height: int, dtype: DType) -> tuple[in
     return block, pitch + CACHE_LINE if pitch % 1024 == 0 else pitch
 
 
-def _row_block(problem: AttentionProblem, tiling: _Tiling, pitch: int) -> tuple[int, float]:
+def _row_block(
+    problem: AttentionProblem, tiling: _Tiling, pitch: int, threads: int
+) -> tuple[int, float]:
     """(row tiles of a unit, nanoseconds of a unit)."""
     height, item = tiling.heights[-1], problem.dtype.itemsize
     most = smallest([MAX_ROWS, SCORES_BYTES // pitch]) // height
     macs = hint(problem.keys) * hint(problem.depth + problem.width)
     cost = height * macs * item / (MACS_PER_NS * DType.FLOAT32.itemsize)
     few = problem.has_few_rows
-    wanted = tiling.m_parts if few else balanced_block(tiling.m_parts, UNIT_NS / cost)
+    every = cost * hint(tiling.m_parts * math.prod(problem.batch))
+    unit_ns = min(max(UNIT_NS, every / (UNITS_PER_THREAD * threads)), LONG_UNIT_NS)
+    wanted = tiling.m_parts if few else balanced_block(tiling.m_parts, unit_ns / cost)
     m_block = smallest([wanted, most])
     if few:
         cost = max(cost, macs * item * MEMORY_NS / hint(m_block))
