@@ -39,6 +39,7 @@ _MODULES = (
     "movement.indexing",
     "movement.topk",
     "movement.suppression",
+    "movement.weighted_gather",
     "window.resize",
     "window.grid_sample",
     "movement.fourier",

@@ -36,6 +36,11 @@ def _transposed(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
     return op.attributes["axes"].index(axis)
 
 
+def _of_regions(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
+    """The cells of a `weighted_gather` are counted as its regions are."""
+    return axis if axis == 0 and x is not op.inputs[0] else None
+
+
 def is_selected(
     op_name: str, attributes: Mapping[str, Any], table: Value, indices: Value, counted: Counted
 ) -> bool:
@@ -155,6 +160,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "softmax": _kept,
     "tile": _tiled,
     "transpose": _transposed,
+    "weighted_gather": _of_regions,
     **dict.fromkeys(
         (
             *("slice", "topk", "sum_reduce", "max_reduce", "min_reduce", "mean_reduce"),

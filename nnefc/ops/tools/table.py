@@ -31,6 +31,7 @@ MODULES = (
     "extended.gather_scatter",
     "extended.topk",
     "extended.suppression",
+    "extended.weighted_gather",
     "extended.resize",
     "extended.grid_sample",
     "extended.fourier",

@@ -11,6 +11,7 @@ from nnefc.emit.convert.tract.extents import Extents
 from nnefc.emit.convert.tract.operations import HANDLERS, is_written
 from nnefc.emit.convert.tract.scan import hoist_constants
 from nnefc.emit.convert.tract.suppression import suppressions_as_loops
+from nnefc.emit.convert.tract.weighted_gather import weighted_gathers_as_loops
 from nnefc.emit.convert.tract.writer import (
     TractWriter,
     Unsupported,
@@ -42,6 +43,7 @@ def tract_document(graph: Graph, extents: Extents | None = None) -> TractDocumen
     require_no_states(graph)
     copy = without_dead_code(graph)
     suppressions_as_loops(copy)
+    weighted_gathers_as_loops(copy)
     ExpandCompounds(only=lambda op: not is_written(op)).run(copy)
     complete_windows(copy)
     hoist_constants(copy)

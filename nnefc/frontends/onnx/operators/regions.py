@@ -1,7 +1,7 @@
 """Pooling of regions of interest, and images of blocks.
 
-Regions are pooled in a loop: the samples of one region fit into a cache, those of all need not fit
-into memory.
+Means of samples are weighted sums of items (`weighted_gather`).  Maxima are pooled in a loop: the
+samples of one region fit into a cache, those of all need not fit into memory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.frontends.common.counted_tensors import filled
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
@@ -94,8 +95,10 @@ def roi_align(
     rows = _samples(make, corners[1], corners[3], output_height, height, ratio, is_whole)
     columns = _samples(make, corners[0], corners[2], output_width, width, ratio, is_whole)
     items = make.reshape(make.transpose(X, (0, 2, 3, 1)), (batch * height * width, channels))
-    first = make("mul", make.cast(make.reshape(batch_indices, (count, 1)), DType.INT64), height)
-    return _pooled_samples(make, items, first, rows, columns, width, mode == "max")
+    tops = KnownTensor(np.arange(batch, dtype=np.int64) * height, DType.INT64)
+    first = make.reshape(make("gather", tops, batch_indices, axis=0), (count, 1))
+    pool = _maxima if mode == "max" else _means
+    return pool(make, items, first, rows, columns, width)
 
 
 def _adaptive_means(
@@ -208,19 +211,31 @@ def _samples(
     )
 
 
-def _pooled_samples(
-    make: OpBuilder,
-    items: Operand,
-    first: Operand,
-    rows: _Samples,
-    columns: _Samples,
-    width: int,
-    takes_maxima: bool,
+def _means(
+    make: OpBuilder, items: Operand, first: Operand, rows: _Samples, columns: _Samples, width: int
 ) -> Operand:
-    """The pooled samples [n, channels, rows, columns] of items [all, channels].
+    """The means of the samples of each cell, [n, channels, rows, columns].
 
-    `first`: [n, 1], the number of the first row of the image of each region.
+    `items`: [all, channels]; `first`: [n, 1], the number of the first row of the image of each
+    region.
     """
+    where = [make("mul", make("add", first, each), width) for each in rows.indices]
+    taps: list[Operand] = []
+    for pair in (where, rows.weights, columns.indices, columns.weights):
+        count, number = pair[0].type.dims
+        both = [make.reshape(each, (count, number, 1)) for each in pair]
+        taps.append(make.reshape(make("concat", both, axis=2), (count, 2 * number)))
+    taps[1], taps[3] = (make.cast(each, items.type.dtype) for each in (taps[1], taps[3]))
+    # regions that are not valid have no weights
+    taps[1] = filled(make, make("mul", taps[1], 1 / (rows.per_cell * columns.per_cell)), 0)
+    sums = make("weighted_gather", items, *taps, cells=(rows.cells, columns.cells))
+    return make.transpose(sums, (0, 3, 1, 2))
+
+
+def _maxima(
+    make: OpBuilder, items: Operand, first: Operand, rows: _Samples, columns: _Samples, width: int
+) -> Operand:
+    """The maxima of the samples of each cell; as `_means`."""
     count, channels = first.type.dims[0], items.type.dims[1]
     grid = (rows.cells, rows.per_cell, columns.cells, columns.per_cell)
     dtype = items.type.dtype
@@ -240,18 +255,13 @@ def _pooled_samples(
             weight = within.reshape(weight, (math.prod(grid), 1))
             term = within("mul", within("gather", whole[0], where, axis=0), weight)
             # as in onnxruntime, a maximum is that of the weighted items
-            joined = "max" if takes_maxima else "add"
-            result = term if result is None else within(joined, result, term)
+            result = term if result is None else within("max", result, term)
         assert result is not None
-        reduction = "max_reduce" if takes_maxima else "sum_reduce"
-        cells = within(reduction, within.reshape(result, (*grid, channels)), axes=(1, 3))
+        cells = within("max_reduce", within.reshape(result, (*grid, channels)), axes=(1, 3))
         return [], [within.reshape(cells, (1, grid[0], grid[2], channels))]
 
     _, (pooled,) = loop(make, count, [], scanned, [items], turn)
-    y = make.transpose(pooled, (0, 3, 1, 2))
-    if takes_maxima:
-        return y
-    return make("mul", y, 1 / (rows.per_cell * columns.per_cell))
+    return make.transpose(pooled, (0, 3, 1, 2))
 
 
 def _outer(make: OpBuilder, name: str, x: Operand, y: Operand) -> Operand:
