@@ -147,13 +147,14 @@ def _selection(item: str):
 
 
 @family()
-def suppress(item: str, is_centered: bool) -> KernelFunction:
+def suppress(item: str, index: str, is_centered: bool) -> KernelFunction:
     """The boxes of each row that remain, best first, and their number; 0 behind the last index.
 
     A heap gives the candidates by score, then by index.  Each is compared with the boxes selected
     so far, until `room` boxes are selected.
     """
-    number, size_of_item = NUMBER[item], ITEMSIZE[item]
+    number, size_of_item, store_result = NUMBER[item], ITEMSIZE[item], STORE[index]
+    as_index, size_of_index = NUMBER[index], ITEMSIZE[index]
     candidates, take_best = _heap_of_candidates(item)
     overlaps, bounds, select_box = _overlap(item), _bounds(item, is_centered), _selection(item)
 
@@ -171,7 +172,7 @@ def suppress(item: str, is_centered: bool) -> KernelFunction:
                 scores = address(bases, params + SCORES) + row * extent * size_of_item
                 boxes = address(bases, params + BOXES)
                 boxes += row // classes * extent * 4 * size_of_item
-                indices = address(bases, params + INDICES) + row * room * 8
+                indices = address(bases, params + INDICES) + row * room * size_of_index
                 count, left = 0, candidates(scores, heap, extent, least)
                 while left > 0 and count < room:
                     best = take_best(scores, heap, left)
@@ -179,10 +180,10 @@ def suppress(item: str, is_centered: bool) -> KernelFunction:
                     x0, y0, x1, y1, area = bounds(boxes + best * 4 * size_of_item)
                     if not overlaps(selection, pitch, count, x0, y0, x1, y1, area, threshold):
                         select_box(selection, pitch, count, x0, y0, x1, y1, area)
-                        store_index(indices, count, best)
+                        store_result(indices, count, as_index(best))
                         count += 1
-                store_index(address(bases, params + COUNTS), row, count)
+                store_result(address(bases, params + COUNTS), row, as_index(count))
                 for i in range(count, room):
-                    store_index(indices, i, 0)
+                    store_result(indices, i, as_index(0))
 
     return suppress

@@ -37,5 +37,7 @@ def non_max_suppression(lower: Lowering, op: Op) -> None:
         least_score=op.attributes["least_score"],
         iou_threshold=op.attributes["iou_threshold"],
     )
-    kernel = suppression.suppress(str(boxes.type.dtype), op.attributes["is_centered"])
+    kernel = suppression.suppress(
+        str(boxes.type.dtype), str(indices.type.dtype), op.attributes["is_centered"]
+    )
     lower.launch(kernel, words, tiles)

@@ -29,6 +29,7 @@ def _weighted_gather(call: Call) -> TensorType:
             f"{name} and their weights must have the shape [regions, taps]: "
             f"{name}.shape = {listing(shape)}, weights {listing(weights)}",
         )
+        call.require(call.dtype(name) is call.dtype("rows"), "rows and columns must be of one type")
         call.stop_if_wrong()
         call.require(
             shape[1] > 0 and shape[1] % count == 0,
