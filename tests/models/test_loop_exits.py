@@ -11,54 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.ir import Graph, parse_graph, print_graph
-from nnefc.ir.verify import check, verify
+from nnefc.ir import parse_graph, print_graph
+from nnefc.ir.verify import verify
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.pipeline import run_pipeline
 from tests.helpers.artifacts.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
-from tests.helpers.graphs.loops import SETTINGS, compiled, only_loop
+from tests.helpers.graphs.loops import MOST, SETTINGS, compiled, halvings, only_loop
 
 Array = np.ndarray[Any, Any]
-
-MOST = 7
-"""Halvings after which no further turn of the outer loop counts."""
-
-
-def halvings(turns: int, inner: int) -> Graph:
-    """Halve v until it is at most a limit, then triple it; again, up to MOST halvings."""
-    states = "%go: bool[1], %n: int64[1], %v: float32[1,3], %limit: float32[1,1]"
-    options = "states = 3, scanned = 0, backwards = [false], condition = 0"
-    text = f"""
-    graph halvings(%go: bool[1], %n: int64[1], %v: float32[1,3], %limit: float32[1,1])
-      -> (n = %n9, v = %v9, rows = %rows) {{
-      %go9: bool[1], %n9: int64[1], %v9: float32[1,3], %rows: float32[{turns},3] =
-        scan(%go, %n, %v, %limit) {{turns = {turns}, {options},
-        body = graph outer({states}) -> (go = %go3, n = %n2, v = %v3, row = %v3) {{
-          %go1: bool[1], %n2: int64[1], %v2: float32[1,3], %all: float32[{inner},3] =
-            scan(%go, %n, %v, %limit) {{turns = {inner}, {options},
-            body = graph turn({states}) -> (go = %go2, n = %n1, v = %v1, row = %v1) {{
-              %half: float32[] = constant() {{shape = [], value = [0.5]}}
-              %less: float32[1,3] = mul(%v, %half)
-              %v1: float32[1,3] = select(%go, %less, %v)
-              %one: int64[1] = cast(%go)
-              %n1: int64[1] = add(%n, %one)
-              %most: float32[1,1] = max_reduce(%v1) {{axes = [1]}}
-              %above: bool[1,1] = gt(%most, %limit)
-              %more: bool[1] = squeeze(%above) {{axes = [0]}}
-              %go2: bool[1] = and(%go, %more)
-            }}}}
-          %three: float32[] = constant() {{shape = [], value = [3.0]}}
-          %larger: float32[1,3] = mul(%v2, %three)
-          %v3: float32[1,3] = select(%go, %larger, %v2)
-          %seven: int64[] = constant() {{shape = [], value = [{MOST}]}}
-          %fewer: bool[1] = lt(%n2, %seven)
-          %go3: bool[1] = and(%go, %fewer)
-        }}}}
-    }}"""
-    graph = parse_graph(text)
-    check(graph, rule_problems)
-    return graph
 
 
 def halved(v: Array, limit: float, turns: int, inner: int, go: bool) -> tuple[int, list[Array]]:

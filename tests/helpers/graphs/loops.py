@@ -76,6 +76,50 @@ def sums_loop(inputs: dict[str, Array], turns: int, backwards: tuple[bool, bool]
     return [total, a, b, seen, y]
 
 
+MOST = 7
+"""Halvings after which no further turn of the outer loop counts."""
+
+
+def halvings(turns: int, inner: int, *, stacked: bool = True) -> Graph:
+    """Halve v until it is at most a limit, then triple it; again, up to MOST halvings.
+
+    Both loops have a condition.  `stacked`: v after each turn of the outer one is a result, too.
+    """
+    rows = ", rows = %rows" if stacked else ""
+    states = "%go: bool[1], %n: int64[1], %v: float32[1,3], %limit: float32[1,1]"
+    options = "states = 3, scanned = 0, backwards = [false], condition = 0"
+    text = f"""
+    graph halvings(%go: bool[1], %n: int64[1], %v: float32[1,3], %limit: float32[1,1])
+      -> (n = %n9, v = %v9{rows}) {{
+      %go9: bool[1], %n9: int64[1], %v9: float32[1,3], %rows: float32[{turns},3] =
+        scan(%go, %n, %v, %limit) {{turns = {turns}, {options},
+        body = graph outer({states}) -> (go = %go3, n = %n2, v = %v3, row = %v3) {{
+          %go1: bool[1], %n2: int64[1], %v2: float32[1,3], %all: float32[{inner},3] =
+            scan(%go, %n, %v, %limit) {{turns = {inner}, {options},
+            body = graph turn({states}) -> (go = %go2, n = %n1, v = %v1, row = %v1) {{
+              %half: float32[] = constant() {{shape = [], value = [0.5]}}
+              %less: float32[1,3] = mul(%v, %half)
+              %v1: float32[1,3] = select(%go, %less, %v)
+              %one: int64[1] = cast(%go)
+              %n1: int64[1] = add(%n, %one)
+              %most: float32[1,1] = max_reduce(%v1) {{axes = [1]}}
+              %above: bool[1,1] = gt(%most, %limit)
+              %more: bool[1] = squeeze(%above) {{axes = [0]}}
+              %go2: bool[1] = and(%go, %more)
+            }}}}
+          %three: float32[] = constant() {{shape = [], value = [3.0]}}
+          %larger: float32[1,3] = mul(%v2, %three)
+          %v3: float32[1,3] = select(%go, %larger, %v2)
+          %seven: int64[] = constant() {{shape = [], value = [{MOST}]}}
+          %fewer: bool[1] = lt(%n2, %seven)
+          %go3: bool[1] = and(%go, %fewer)
+        }}}}
+    }}"""
+    graph = parse_graph(text)
+    check(graph, rule_problems)
+    return graph
+
+
 def close(found: Any, wanted: Any, rtol: float = 1e-5) -> None:
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol, rtol)

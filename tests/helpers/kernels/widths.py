@@ -31,6 +31,7 @@ from nnefc.ops.tools.table import operations
 from nnefc.options.arguments import Scalar
 from nnefc.options.import_config import ImportConfig
 from nnefc.program.program import Program
+from tests.helpers.graphs.loops import halvings
 from tests.helpers.kernels.width_subjects import ANY, NARROW
 
 Array = np.ndarray[Any, Any]
@@ -114,11 +115,14 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
 
 
 def graphs() -> Iterator[tuple[str, Instance]]:
-    """Graphs beyond the standard: operations of tract's registries, integers."""
+    """Graphs beyond the standard: operations of tract's registries, loops, integers."""
     for name, spec in operations().items():
         if spec.section == "tract" and spec.expand is None:
             for sample in spec.samples:
                 yield name, instance(spec, sample)
+    left = {"go": np.ones(1, np.bool_), "n": np.zeros(1, np.int64)}
+    left |= {"v": np.ones((1, 3), np.float32), "limit": np.full((1, 1), 0.3, np.float32)}
+    yield "loop that is left", Instance(halvings(6, 4, stacked=False), left)
     for dtype in DType:
         if dtype is not DType.STRING:
             yield f"types {dtype}", arithmetic(dtype)
