@@ -64,24 +64,33 @@ def _transform(transform: Any, at: int) -> KernelFunction:
     return kernel
 
 
-def _usual_inputs(item: str, accumulator: str, taps: Taps, largest: int) -> list[Kernel]:
+def _usual_inputs(
+    item: str, accumulator: str, taps: Taps, largest: int, dilated: bool
+) -> list[Kernel]:
     return [transform_input(item, accumulator, *each) for each in USUAL]
 
 
-def _usual_outputs(accumulator: str, taps: Taps, largest: int) -> list[Kernel]:
+def _usual_outputs(accumulator: str, taps: Taps, largest: int, dilated: bool) -> list[Kernel]:
     return [transform_output(accumulator, *each) for each in USUAL]
 
 
 @family(_usual_inputs, moves=True)
-def transform_input(item: str, accumulator: str, taps: Taps, largest: int) -> KernelFunction:
-    """x to v; `largest`: outputs along a side of the largest tile."""
-    return _transform(steps.transform_input(item, accumulator, taps, largest), V)
+def transform_input(
+    item: str, accumulator: str, taps: Taps, largest: int, dilated: bool = False
+) -> KernelFunction:
+    """x to v; `largest`: outputs along a side of the largest tile.
+
+    `dilated`: whether columns of a tile may be apart.
+    """
+    return _transform(steps.transform_input(item, accumulator, taps, largest, dilated), V)
 
 
 @family(_usual_outputs, moves=True)
-def transform_output(accumulator: str, taps: Taps, largest: int) -> KernelFunction:
-    """m to y; `largest`: outputs along a side of the largest tile."""
-    return _transform(steps.transform_output(accumulator, taps, largest), M)
+def transform_output(
+    accumulator: str, taps: Taps, largest: int, dilated: bool = False
+) -> KernelFunction:
+    """m to y; `largest`: outputs along a side of the largest tile; `dilated`: as for inputs."""
+    return _transform(steps.transform_output(accumulator, taps, largest, dilated), M)
 
 
 @family()
@@ -107,10 +116,11 @@ def blocks(
     channels: int,
     panel: Panel,
     last_panel: Panel,
+    dilated: bool = False,
 ) -> KernelFunction:
     """All three steps, block by block."""
-    into = steps.transform_input(item, accumulator, taps, largest)
-    out_of = steps.transform_output(accumulator, taps, largest)
+    into = steps.transform_input(item, accumulator, taps, largest, dilated)
+    out_of = steps.transform_output(accumulator, taps, largest, dilated)
     multiply = steps.multiply_panels(accumulator, channels, panel, last_panel)
 
     def kernel(bases, params, first, last):

@@ -148,9 +148,9 @@ def _part_start(params, part):
 
 
 @cache
-def transform_input(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
+def transform_input(item: str, accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block into v."""
-    transform = input_tiles(item, accumulator, taps, largest)
+    transform = input_tiles(item, accumulator, taps, largest, dilated)
     vector = _vector_bytes(accumulator)
 
     @helper
@@ -190,9 +190,9 @@ def transform_input(item: str, accumulator: str, taps: Taps, largest: int) -> An
 
 
 @cache
-def transform_output(accumulator: str, taps: Taps, largest: int) -> Any:
+def transform_output(accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block from m."""
-    transform = output_tiles(accumulator, taps, largest)
+    transform = output_tiles(accumulator, taps, largest, dilated)
     vector = _vector_bytes(accumulator)
 
     @helper

@@ -54,11 +54,11 @@ class _Grid:
 
 
 @cache
-def input_tiles(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
+def input_tiles(item: str, accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
     """Intrinsic that transforms input tiles of one size and channel block to elements.
 
     Tiles have up to `largest` outputs along each dimension.  `item`: type of x; `accumulator`: type
-    of the elements, a float.
+    of the elements, a float.  If not `dilated`, columns are adjacent, which saves instructions.
 
     `input_tiles(rows, columns, count, offsets, x, x_row, x_column, v, v_row, v_column)`: rows and
     columns of outputs; offsets: int32 [count], from x to the first pixel that each tile reads;
@@ -72,6 +72,7 @@ def input_tiles(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
         v: Vector, rows, columns, count, offsets, x, x_row, x_column, elements, v_row, v_column
     ):
         items = v.of(item)
+        x_column = x_column if dilated else v.word(items.nbytes)
         between = _local(v, taps, largest)
         read = [_plus(v, n, t - 1) for n, t in zip((rows, columns), taps)]
         with v.loop(0, count, 1) as tile:
@@ -91,10 +92,11 @@ def input_tiles(item: str, accumulator: str, taps: Taps, largest: int) -> Any:
 
 
 @cache
-def output_tiles(accumulator: str, taps: Taps, largest: int) -> Any:
+def output_tiles(accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
     """Intrinsic that transforms elements of tiles of one size to outputs of one channel block.
 
-    `accumulator`: type of all tensors, a float of at most `NUMBER_BYTES`.
+    `accumulator`: type of all tensors, a float of at most `NUMBER_BYTES`; `dilated`: as in
+    `input_tiles`.
 
     `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, y_column,
     other_offsets, other, other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector
@@ -125,6 +127,7 @@ def output_tiles(accumulator: str, taps: Taps, largest: int) -> Any:
         clamp,
     ):
         between = _local(v, taps, largest)
+        y_column = y_column if dilated else v.word(v.nbytes)
         start = v.load(v.pointer(bias))
         bounds = (v.load_splat(v.pointer(clamp)), v.load_splat(v.pointer(clamp), v.itemsize))
         with v.loop(0, count, 1) as tile:

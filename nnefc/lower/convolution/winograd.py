@@ -185,7 +185,8 @@ def _launch_whole_blocks(
     largest = largest_tile(conv.taps)
     item, accumulator = str(conv.x.dtype), str(conv.accumulator)
     kernel = winograd.blocks(
-        item, accumulator, conv.taps, largest, conv.channels, panel, last_panel
+        *(item, accumulator, conv.taps, largest, conv.channels, panel, last_panel),
+        dilated=conv.is_dilated,
     )
     every = range(conv.y.blocks)
 
@@ -234,10 +235,11 @@ def _launch_shared_steps(
     products = conv.macs / PEAK_MACS_PER_NS / panels
     transform = conv.capacity * conv.elements * TRANSFORM_NS
     accumulator, largest = str(conv.accumulator), largest_tile(conv.taps)
-    into = winograd.transform_input(str(conv.x.dtype), accumulator, conv.taps, largest)
+    item, dilated = str(conv.x.dtype), conv.is_dilated
+    into = winograd.transform_input(item, accumulator, conv.taps, largest, dilated=dilated)
     kinds = (panels.panel for panels in conv.panels)
     multiply = winograd.multiply(accumulator, conv.channels, *kinds)
-    out_of = winograd.transform_output(accumulator, conv.taps, largest)
+    out_of = winograd.transform_output(accumulator, conv.taps, largest, dilated=dilated)
     into_size = units_per_tile(conv.in_blocks, transform, lower.threads)
     multiply_size = units_per_tile(panels, products, lower.threads)
     out_of_size = units_per_tile(conv.y.blocks, transform, lower.threads)

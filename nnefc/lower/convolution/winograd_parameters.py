@@ -55,6 +55,11 @@ class WinogradConvolution:
         return rows_and_columns(self.window.size, 1)
 
     @property
+    def is_dilated(self) -> bool:
+        """Whether columns of a tile are apart."""
+        return self.tiling.dilation[1] > 1
+
+    @property
     def plane_taps(self) -> int:
         """Planes of the filter, whose products are summed."""
         return planes_of(self.window.size)
