@@ -148,11 +148,13 @@ RULED = [
 def test_only_known_operations_cannot_be_split() -> None:
     """Some sample of every other operation is separable; the samples of `sample` have one item.
 
-    `scatter_nd` may write to any item, blocks are weights, and `iota` and `tri` have no operands.
+    `scatter_nd` may write to any item, `weighted_gather` reads any, blocks are weights, and `iota`
+    and `tri` have no operands.
     """
     without = {name for name in RULED if not any(_separations(name))}
-    roi = {"avg_roi_pool", "max_roi_pool", "roi_resample"}
-    assert without == {*roi, "sample", "scatter_nd", "dequantize_blocks", "iota", "tri"}
+    boxes = {"avg_roi_pool", "max_roi_pool", "roi_resample", "non_max_suppression"}
+    moves = {"scatter_nd", "weighted_gather"}
+    assert without == {*boxes, *moves, "sample", "dequantize_blocks", "iota", "tri"}
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
