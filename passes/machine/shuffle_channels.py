@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
+from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.passes.op_queries import only_user, producer
 
 
@@ -25,7 +27,8 @@ class ShuffleChannels:
         %y: float32[1,3,9,9] = shuffle_channels(%a, %b) {source = [0, 3, 1]}
         %z: float32[1,3,9,9] = shuffle_channels(%a, %b) {source = [4, 2, 5]}
 
-    Channel c of the result is channel source[c] of the concatenated operands.
+    Channel c of the result is channel source[c] of the concatenated operands.  Slices of channels
+    serve as a split does.
     """
 
     name: ClassVar[str] = "shuffle_channels"
@@ -42,12 +45,9 @@ def _rewrite(graph: Graph, op: Op) -> bool:
     if shuffle is None:
         return False
     x, source = shuffle
-    chunks = _split(graph, op.output)
-    first = 0
-    for value in chunks or [op.output]:
-        count = value.type.dims[1]
-        _insert_shuffle(graph, op, value, _pieces(graph, x), source[first : first + count])
-        first += count
+    for value, first in _chunks(graph, op.output) or [(op.output, 0)]:
+        taken = source[first : first + value.type.dims[1]]
+        _insert_shuffle(graph, op, value, _pieces(graph, x), taken)
     _erase_unused(graph, [*op.output.users, op])
     return True
 
@@ -78,12 +78,28 @@ def _pieces(graph: Graph, x: Value) -> tuple[Value, ...]:
     return concat.inputs if concat.attributes["axis"] == 1 else (x,)
 
 
-def _split(graph: Graph, value: Value) -> list[Value]:
-    """The results of the only user of `value`, if it splits the channels; else empty."""
+def _chunks(graph: Graph, value: Value) -> list[tuple[Value, int]]:
+    """The chunks of channels that a split or slices take, with their first channels.
+
+    Empty if `value` has other uses.
+    """
     split = only_user(graph, value, "split")
-    if split is None or split.attributes["axis"] != 1:
+    if split is not None and split.attributes["axis"] == 1:
+        ends = itertools.accumulate(each.type.dims[1] for each in split.outputs)
+        return [(each, end - each.type.dims[1]) for each, end in zip(split.outputs, ends)]
+    slices = [op for op in value.users if op.name == "slice"]
+    firsts = [_first_channel(op) for op in slices]
+    if graph.is_output(value) or len(slices) < len(value.users) or None in firsts:
         return []
-    return list(split.outputs)
+    return [(op.output, first) for op, first in zip(slices, firsts) if first is not None]
+
+
+def _first_channel(op: Op) -> int | None:
+    """The first of the adjacent channels that a slice takes; None if it takes something else."""
+    a, dims = op.attributes, op.inputs[0].type.dims
+    ranges = slice_ranges(dims, a["axes"], a["begin"], a["end"], a["stride"])
+    others = all(r.take_all(n) for d, (r, n) in enumerate(zip(ranges, dims)) if d != 1)
+    return ranges[1].start if others and ranges[1].step == 1 else None
 
 
 def _insert_shuffle(
