@@ -31,7 +31,6 @@ from nnefc.ops.tools.table import operations
 from nnefc.options.arguments import Scalar
 from nnefc.options.import_config import ImportConfig
 from nnefc.program.program import Program
-from tests.helpers.graphs.loops import halvings
 from tests.helpers.kernels.width_subjects import ANY, NARROW
 
 Array = np.ndarray[Any, Any]
@@ -116,6 +115,9 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
 
 def graphs() -> Iterator[tuple[str, Instance]]:
     """Graphs beyond the standard: operations of tract's registries, loops, integers."""
+    # imported now, because modules that lower a graph import the function `isa.host` that is set
+    from tests.helpers.graphs.loops import halvings
+
     for name, spec in operations().items():
         if spec.section == "tract" and spec.expand is None:
             for sample in spec.samples:
