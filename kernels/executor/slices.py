@@ -15,7 +15,7 @@ from __future__ import annotations
 from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout, Words
-from nnefc.kernels.vector.memory import LOAD, STORE, load_word
+from nnefc.kernels.vector.memory import LOAD, STORE, helper, load_word
 
 SLICES = Layout("count")
 """Parameters of `slices.move`: the number of `MOVE` records that follow.  A launch has one tile."""
@@ -26,15 +26,19 @@ MOVE = Layout("slice:ref at:ref")
 """A move: the entry of the base table to set, and its new address, relative to an entry for a
 tensor or a slice (possibly the same one).  Moves apply in order."""
 BASE, AT = MOVE.offsets
-OFFSET = AT + 8
 ROW = MOVE.nbytes
 
 LEAVE = Layout("condition:ref")
 """Parameters of `slices.leave`: a bool, then the kernel `slices.arrive`.  A launch has one tile."""
-CONDITION, CONDITION_OFFSET, ARRIVAL = 0, 8, LEAVE.nbytes
+(CONDITION,), ARRIVAL = LEAVE.offsets, LEAVE.nbytes
 
-# `load_word` assumes constant memory, and the table changes
 _load, _store, _load_bool = LOAD["int64"], STORE["int64"], LOAD["bool"]
+
+
+@helper
+def _address(bases: int, reference: int):
+    """`memory.address`, whose `load_word` assumes a constant table; this one changes."""
+    return _load(bases + 8 * load_word(reference)) + load_word(reference + 8)
 
 
 def pack(moves: list[Words]) -> Words:
@@ -49,8 +53,7 @@ def move() -> KernelFunction:
     def kernel(bases: int, params: int, first: int, last: int) -> None:
         for i in range(load_word(params + COUNT)):
             row = params + FIRST + ROW * i
-            at = _load(bases + 8 * load_word(row + AT)) + load_word(row + OFFSET)
-            _store(bases + 8 * load_word(row + BASE), at)
+            _store(bases + 8 * load_word(row + BASE), _address(bases, row + AT))
 
     return kernel
 
@@ -60,8 +63,7 @@ def leave() -> KernelFunction:
     """Unless the condition holds, skip the launches up to the next one of a kernel `arrive`."""
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:
-        base = _load(bases + 8 * load_word(params + CONDITION))
-        if not _load_bool(base + load_word(params + CONDITION_OFFSET)):
+        if not _load_bool(_address(bases, params + CONDITION)):
             _store(bases - STATUS_BYTES + LAUNCH, -1 - load_word(params + ARRIVAL))
 
     return kernel
