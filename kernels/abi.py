@@ -22,10 +22,10 @@ BASE_ARENA: Final = 3
 BASES: Final = 4
 """Number of the fixed entries."""
 
-LAUNCH: Final = Layout("kernel params tiles unused")
+LAUNCH: Final = Layout("kernel params tiles mark")
 """A launch: byte offset of the kernel in the code image, byte offset of its parameters in the
-parameters of all launches, and number of tiles."""
-LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES, _ = LAUNCH.offsets
+parameters of all launches, number of tiles, and number as the target of jumps (0: none)."""
+LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES, LAUNCH_MARK = LAUNCH.offsets
 LAUNCH_BYTES: Final = LAUNCH.nbytes
 
 _OF_ONE: Final = (

@@ -13,7 +13,7 @@ from nnefc.ops.tools.table import operations, traits_of
 
 Number = bool | int | float
 
-LOOPS: Final = frozenset(name for name, spec in operations().items() if spec.repeats)
+WITH_BODIES: Final = frozenset(name for name, spec in operations().items() if spec.cost_of_bodies)
 """Operations with bodies."""
 
 

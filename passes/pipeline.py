@@ -45,7 +45,7 @@ from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
 from nnefc.passes.machine.shuffle_channels import ShuffleChannels
 from nnefc.passes.machine.split_batch import SplitBatch
-from nnefc.passes.op_queries import LOOPS
+from nnefc.passes.op_queries import WITH_BODIES
 from nnefc.support.errors import NnefError, Place
 
 
@@ -198,7 +198,7 @@ def run_pass(pass_: Pass, graph: Graph) -> bool:
     changed = False
     if pass_.enters_loops:
         for op in graph.ops:
-            if op.name in LOOPS:
+            if op.name in WITH_BODIES:
                 for body in op.bodies:
                     changed |= run_pass(pass_, body)
     return pass_.run(graph) or changed

@@ -5,7 +5,8 @@ that memory stays safe, and records the first wrong one here (`movement.checked_
 executor then skips the launches that follow, so no variable is updated, and the caller reports the
 error.  All tiles of a launch record the same words, so the error does not depend on threads.
 
-A launch may also record that a loop is left (`slices.leave`).  The executor clears that word again.
+A launch may also record that the run goes on elsewhere in the plan (`jumps.jump`).  The executor
+clears that word again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from nnefc.kernels.parameters import Layout
 STATUS: Final = Layout("launch position value lowest extent shape source unused")
 """The words of a status, all 0 while nothing is wrong.
 
-- `launch`: address of the parameters of the launch that has recorded an index; or -1 - the kernel
-  whose next launch ends the loop that is left
+- `launch`: address of the parameters of the launch that has recorded an index; or a `jump_status`
 - `position`: number of the wrong item in the tensor of indices; `value`: the item
 - `lowest`, `extent`: valid indices are from `lowest` to `extent` - 1
 - `shape`: address of the shape of the tensor of indices: its rank, then its extents
@@ -26,3 +26,8 @@ STATUS: Final = Layout("launch position value lowest extent shape source unused"
 """
 LAUNCH, POSITION, VALUE, LOWEST, EXTENT, SHAPE, SOURCE, _ = STATUS.offsets
 STATUS_BYTES: Final = STATUS.nbytes
+
+
+def jump_status(mark: int, *, backwards: bool) -> int:
+    """The word `launch` after which the next launch with `mark`, or the previous one, runs."""
+    return -(2 * mark + backwards)

@@ -7,11 +7,16 @@ launches then run on the same thread, whose cache holds their data.  The thread 
 last tile of a launch publishes the next launch.
 
 No thread waits at a barrier, so a preempted thread costs nothing unless it holds a tile.  Sequence
-numbers only grow, so a thread that slept through a run cannot take a tile of another run.  A thread
-reads the plan only after it has taken a tile, so it never reads a plan that was freed.
+numbers grow from run to run, so a thread that slept through a run cannot take a tile of another
+run.  A thread reads the plan only after it has taken a tile, so it never reads a plan that was
+freed.
 
-A run ends after the first launch that records an error in the status of the call (`call_status`),
-and skips the rest of a loop after a launch that leaves it.
+A launch may record an error in the status of the call (`call_status`), which ends the run, or a
+jump (`jumps`).  The launch at the target has the sequence number of its place in the plan, so
+numbers repeat when a run jumps backwards.  They stay between those of the first and the last
+launch, and only the end of the run publishes the number behind them.  A thread that has read the
+ticket before such a jump may take a tile afterwards, if the ticket is the same again.  That tile is
+then free, and the thread reads everything else that it needs after taking it.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from nnefc.kernels.abi import (
     BASE_PARAMS,
     LAUNCH_BYTES,
     LAUNCH_KERNEL,
+    LAUNCH_MARK,
     LAUNCH_PARAMS,
     LAUNCH_TILES,
 )
@@ -96,8 +102,7 @@ def _call(at: int, bases: int, first: int, last: int):
 def _following(launches: int, number: int, count: int, bases: int):
     """The number of the launch after number `number`; `count` after an error.
 
-    After `slices.leave` it is the next launch of the kernel that ends the loop.  Launches that are
-    wrapped in probes have another kernel; they run all turns.
+    After a jump it is the nearest launch in its direction that has the mark.
     """
     status = _load(bases - STATUS_BYTES + LAUNCH)
     if status == 0:
@@ -105,10 +110,13 @@ def _following(launches: int, number: int, count: int, bases: int):
     if status > 0:
         return count
     _store(bases - STATUS_BYTES + LAUNCH, 0)
-    for i in range(number + 1, count):
-        if _load(launches + LAUNCH_BYTES * i + LAUNCH_KERNEL) == -1 - status:
-            return i
-    return number + 1
+    mark, step = -status >> 1, 1 - 2 * (-status & 1)
+    number += step
+    while 0 <= number < count:
+        if _load(launches + LAUNCH_BYTES * number + LAUNCH_MARK) == mark:
+            return number
+        number += step
+    return count
 
 
 def run_alone(launches: int, count: int, bases: int) -> None:

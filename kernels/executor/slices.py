@@ -1,8 +1,7 @@
 """Slices of tensors in loops: entries of the base table that advance from iteration to iteration.
 
 `slices.move` runs between iterations and sets the address of every slice.  Kernels and their
-parameters are the same in all iterations.  `slices.leave` skips the iterations that are left, up to
-the next launch of `slices.arrive`.
+parameters are the same in all iterations.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,7 +11,6 @@ the next launch of `slices.arrive`.
 
 from __future__ import annotations
 
-from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout, Words
 from nnefc.kernels.vector.memory import LOAD, STORE, helper, load_word
@@ -28,15 +26,11 @@ tensor or a slice (possibly the same one).  Moves apply in order."""
 BASE, AT = MOVE.offsets
 ROW = MOVE.nbytes
 
-LEAVE = Layout("condition:ref")
-"""Parameters of `slices.leave`: a bool, then the kernel `slices.arrive`.  A launch has one tile."""
-(CONDITION,), ARRIVAL = LEAVE.offsets, LEAVE.nbytes
-
-_load, _store, _load_bool = LOAD["int64"], STORE["int64"], LOAD["bool"]
+_load, _store = LOAD["int64"], STORE["int64"]
 
 
 @helper
-def _address(bases: int, reference: int):
+def slice_address(bases: int, reference: int):
     """`memory.address`, whose `load_word` assumes a constant table; this one changes."""
     return _load(bases + 8 * load_word(reference)) + load_word(reference + 8)
 
@@ -53,30 +47,6 @@ def move() -> KernelFunction:
     def kernel(bases: int, params: int, first: int, last: int) -> None:
         for i in range(load_word(params + COUNT)):
             row = params + FIRST + ROW * i
-            _store(bases + 8 * load_word(row + BASE), _address(bases, row + AT))
-
-    return kernel
-
-
-@family(moves=True)
-def leave() -> KernelFunction:
-    """Unless the condition holds, skip the launches up to the next one of a kernel `arrive`."""
-
-    def kernel(bases: int, params: int, first: int, last: int) -> None:
-        if not _load_bool(_address(bases, params + CONDITION)):
-            _store(bases - STATUS_BYTES + LAUNCH, -1 - load_word(params + ARRIVAL))
-
-    return kernel
-
-
-@family(moves=True)
-def arrive(height: int) -> KernelFunction:
-    """Do nothing, behind a loop.
-
-    Loops within another one have a smaller `height`, so that leaving the outer loop skips them.
-    """
-
-    def kernel(bases: int, params: int, first: int, last: int) -> None:
-        pass
+            _store(bases + 8 * load_word(row + BASE), slice_address(bases, row + AT))
 
     return kernel

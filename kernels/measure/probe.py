@@ -24,11 +24,11 @@ PROBE = Layout("kernel params clock clock_id records")
 `clock_gettime` and its clock; the address of the record of tile 0."""
 KERNEL, PARAMS, CLOCK, CLOCK_ID, RECORDS = PROBE.offsets
 
-RECORD = Layout("start end stack unused:5")
-"""The record of a tile, or of tile 0 if one call runs all tiles: start and end in nanoseconds, and
-an address on the stack of the thread.  A record fills a cache line, because another thread may
-write the next one."""
-START, END, STACK, _ = RECORD.offsets
+RECORD = Layout("start end stack earlier unused:4")
+"""The record of a tile, or of tile 0 if one call runs all tiles: start and end in nanoseconds, an
+address on the stack of the thread, and the nanoseconds that the tile took before, if the run jumps
+back to its launch.  A record fills a cache line, because another thread may write the next one."""
+START, END, STACK, EARLIER, _ = RECORD.offsets
 RECORD_BYTES = RECORD.nbytes
 
 _load, _store = LOAD["int64"], STORE["int64"]
@@ -58,6 +58,8 @@ def stamp() -> KernelFunction:
         words = _load(bases + 8 * BASE_PARAMS) + load_word(params + PARAMS)
         record = load_word(params + RECORDS) + RECORD_BYTES * first
         timespec = local()
+        past = _load(record + END) - _load(record + START)
+        _store(record + EARLIER, _load(record + EARLIER) + past)
         start = _now(clock, clock_id, timespec)
         call_kernel(function, bases, words, first, last)
         end = _now(clock, clock_id, timespec)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Final
 
-from nnefc.kernels.executor import slices
+from nnefc.kernels.executor import jumps, slices
+from nnefc.kernels.executor.call_status import jump_status
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.support.errors import NnefError
 from nnefc.symbolic.integers import hint
@@ -35,14 +36,27 @@ def move_slices(moves: Sequence[Move], keep_alive: list[Ref], label: str = "turn
     return Launch(slices.move(), [*slices.pack(packed), *keep_alive], 1, label)
 
 
-def leave_loop(condition: Ref, height: int, keep_alive: list[Ref]) -> tuple[Launch, Launch]:
-    """A launch before a turn that leaves the loop if the condition is false; one behind the loop.
+def jump(
+    condition: Ref,
+    mark: int,
+    *,
+    when: bool,
+    backwards: bool = False,
+    keep_alive: Sequence[Ref] = (),
+    label: str = "jump",
+) -> Launch:
+    """A launch that goes on at the nearest `target` of `mark` if the condition is `when`.
 
-    `height`: of the loop, see `slices.arrive`.  `keep_alive`: see `move_slices`.
+    `keep_alive`: see `move_slices`.
     """
-    arrive = slices.arrive(height)
-    words = [*slices.LEAVE.pack(condition=condition), arrive, *keep_alive]
-    return Launch(slices.leave(), words, 1, "leave"), Launch(arrive, keep_alive, 1, "left")
+    status = jump_status(mark, backwards=backwards)
+    words = jumps.JUMP.pack(condition=condition, when=when, status=status)
+    return Launch(jumps.jump(), [*words, *keep_alive], 1, label)
+
+
+def target(mark: int, keep_alive: Sequence[Ref] = (), label: str = "target") -> Launch:
+    """A launch that does nothing, where jumps to `mark` go on; `keep_alive`: see `move_slices`."""
+    return Launch(slices.move(), [*slices.pack([]), *keep_alive], 1, label, mark=mark)
 
 
 def repeat(

@@ -19,10 +19,11 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.lower_graph import is_computed, lower_graph
 from nnefc.lower.repeated_launches import (
     Move,
-    leave_loop,
+    jump,
     move_slices,
     repeat,
     slice_buffer,
+    target,
 )
 from nnefc.ops.internal.scan import NAME, ScanSignature
 from nnefc.program.program import Buffer, Launch, Ref
@@ -179,7 +180,9 @@ class _Loop:
             return None
         condition = self.states[number].after
         assert condition is not None
-        return leave_loop(Ref(condition), self._signature.height, self.keep_alive)
+        mark, alive = self._lower.program.new_mark(), self.keep_alive
+        leave = jump(Ref(condition), mark, when=False, keep_alive=alive, label="leave")
+        return leave, target(mark, alive, "left")
 
     def _moves(self, turn: int) -> list[Move]:
         """Moves of all slices before a turn.

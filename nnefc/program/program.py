@@ -87,6 +87,8 @@ class Launch:
     writes the item at the same offset, and never after."""
     work: LaunchWork = NO_WORK
     indices: IndexOperand | None = None
+    mark: int = 0
+    """Its number as the target of jumps (`nnefc.kernels.executor.jumps`); 0 if it is none."""
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -136,9 +138,16 @@ class Program:
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
     slices: int = 0
     """Number of slice buffers."""
+    marks: int = 0
+    """Number of targets of jumps."""
     appended: list[AppendedInput] = field(default_factory=list["AppendedInput"])
     repeated: list[RepeatedLaunches] = field(default_factory=list["RepeatedLaunches"])
     """Sequences that are repeated, in the order of their launches."""
+
+    def new_mark(self) -> int:
+        """The number of a new target of jumps."""
+        self.marks += 1
+        return self.marks
 
     def repeat(self, launches: Sequence[Launch], count: int) -> None:
         """Append `count` launches by cycling through `launches`.

@@ -6,11 +6,12 @@ writing activations.  It leaves out element-wise arithmetic, which mostly overla
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from nnefc.ir import Graph, Op
 from nnefc.ops.tools.convolution import is_blocked_convolution
-from nnefc.ops.tools.cost import computes, is_stored, macs, repeats, traffic_bytes
+from nnefc.ops.tools.cost import computes, cost_of_bodies, is_stored, macs, traffic_bytes
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.cost import convolution
 from nnefc.passes.cost.convolution import products, products_nanoseconds
@@ -35,7 +36,8 @@ def _computing(graph: Graph, warm: bool) -> float:
     total = 0.0
     for op in filter(computes, graph.ops):
         if op.bodies:  # weights stay in the caches from turn to turn
-            total += repeats(op) * sum(_computing(body, warm=True) for body in op.bodies)
+            repeated = warm or cost_of_bodies(op, lambda _: 1) > 1
+            total += cost_of_bodies(op, partial(_computing, warm=repeated))
         else:
             total += LAUNCH_NS + _arithmetic(op, warm)
     return total

@@ -117,7 +117,9 @@ class DynamicArtifact(ArtifactReader):
         repeated = [Repetition(*map(int, each)) for each in facts["repeated"]]
         return PlanTemplate(
             plan=plan,
-            launches=LaunchTable(facts["kernels"], facts["starts"], plan.launch_of, repeated),
+            launches=LaunchTable(
+                facts["kernels"], facts["starts"], facts["marks"], plan.launch_of, repeated
+            ),
             slots=slots,
             bases=bases,
             inputs=tuple(map(int, varying_inputs)),

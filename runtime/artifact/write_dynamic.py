@@ -79,6 +79,7 @@ def _pattern(writer: Writer, build: PatternBuild) -> dict[str, Any]:
         "function": writer.head(json.dumps(program).encode()),
         "kernels": launches.kernels,
         "starts": launches.params,
+        "marks": launches.marks,
         "repeated": launches.repeated,
         "slots": writer.head(template.slots),
         "bases": template.bases,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from nnefc.kernels.abi import LAUNCH, LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
+from nnefc.kernels.abi import LAUNCH, LAUNCH_KERNEL, LAUNCH_MARK, LAUNCH_PARAMS, LAUNCH_TILES
 
 if TYPE_CHECKING:
     from nnefc.runtime.plan.plan import Int64Array
@@ -30,6 +30,8 @@ class LaunchTable(NamedTuple):
     """[distinct launches]: byte offset of the kernel in the code."""
     params: Sequence[int]
     """[distinct launches]: byte offset of the parameters."""
+    marks: Sequence[int]
+    """[distinct launches]: number as the target of jumps, or 0."""
     launch_of: Int64Array
     """[steps]: index of the distinct launch, for the hints of symbols."""
     repeated: Sequence[Repetition]
@@ -44,6 +46,7 @@ class LaunchTable(NamedTuple):
             (LAUNCH_KERNEL, self.kernels),
             (LAUNCH_PARAMS, self.params),
             (LAUNCH_TILES, tiles),
+            (LAUNCH_MARK, self.marks),
         ):
             launches[:, offset // WORD] = column
         return launches[self.launch_of if launch_of is None else launch_of]

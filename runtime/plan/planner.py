@@ -92,9 +92,10 @@ def draft_plan(
     launch_of = np.array([number[launch] for launch in program.launches], np.int64)
     launch_of.flags.writeable = False
     kernels = [offset(launch.kernel) for launch in distinct]
+    marks = [launch.mark for launch in distinct]
     repeated = [Repetition(each.start, each.period, hint(each.steps)) for each in program.repeated]
     return PlanDraft(
-        table=LaunchTable(kernels, starts, launch_of, repeated),
+        table=LaunchTable(kernels, starts, marks, launch_of, repeated),
         tiles=[launch.tiles for launch in distinct],
         params=params,
         steps=[each.steps for each in program.repeated],

@@ -66,8 +66,11 @@ class Probes:
         """The launches to run in place of the plan, with the same bases."""
 
     def take(self) -> Int64Array:
-        """[tiles, 3]: start, end, stack address of each tile, then cleared; zeros for no record."""
-        records = self._records[:, :3].copy()
+        """[tiles, 4]: start, end, stack address and earlier time of each tile, then cleared.
+
+        Zeros for no record.
+        """
+        records = self._records[:, :4].copy()
         self._records[...] = 0
         return records
 
@@ -89,9 +92,12 @@ class Profile:
     """[runs, tiles]: nanoseconds of `time.CLOCK_MONOTONIC`."""
     end: Int64Array
     """[runs, tiles].  If one thread runs all tiles of a step at once, the first tile records them
-    all, and the others have neither start nor end (0)."""
+    all, and the others have neither start nor end (0).  Steps that a run skips have none either."""
     thread: Int64Array
     """[runs, tiles]: the number of the thread; 0 is the caller."""
+    earlier: Int64Array
+    """[runs, tiles]: nanoseconds that the tile took before its last execution, in loops whose turns
+    repeat a step."""
 
     @property
     def runs(self) -> int:
@@ -110,16 +116,20 @@ class Profile:
     def wall(self) -> Seconds:
         """[runs, launches]: seconds from the start of the first tile to the end of the last.
 
-        Summed over the steps of a launch.
+        Summed over the steps of a launch; 0 if none ran.  Of earlier executions of a step, the time
+        of the longest tile counts.
         """
         begun = np.where(self.end == 0, np.iinfo(np.int64).max, self.start)
         starts = np.minimum.reduceat(begun, self._first, axis=1)
-        return self._by_launch(np.maximum.reduceat(self.end, self._first, axis=1) - starts)
+        ends = np.maximum.reduceat(self.end, self._first, axis=1)
+        earlier = np.maximum.reduceat(self.earlier, self._first, axis=1)
+        return self._by_launch(np.where(ends > 0, ends - starts, 0) + earlier)
 
     @cached_property
     def busy(self) -> Seconds:
         """[runs, launches]: seconds that threads spent in tiles, summed."""
-        return self._by_launch(np.add.reduceat(self.end - self.start, self._first, axis=1))
+        spent = self.end - self.start + self.earlier
+        return self._by_launch(np.add.reduceat(spent, self._first, axis=1))
 
     @cached_property
     def _first(self) -> npt.NDArray[np.intp]:
@@ -186,6 +196,7 @@ def profile(
         threads=threads,
         start=records[:, :, 0],
         end=records[:, :, 1],
+        earlier=records[:, :, 3],
         thread=thread,
     )
 

@@ -96,12 +96,17 @@ def test_a_condition_is_a_state_with_one_bool(number: int) -> None:
     )
 
 
-def test_profiles_run_all_turns() -> None:
+def test_profiles_leave_loops_as_calls_do() -> None:
     model = nnefc.compile(halvings(6, 4), threads=1)
     found = model.profile(*inputs_of(V, 4, True), seconds=0.02)
     tiles = np.bincount(found.launch_of, minlength=found.launches)
     assert tiles.tolist() == [launch.tiles * launch.times for launch in model.launches]
-    assert (found.end[:, 0] > 0).all()
+    ran = found.end > 0
+    assert (ran == ran[0]).all()
+    assert 0 < ran[0].sum() < len(ran[0])
+    idle = model.profile(*inputs_of(V, 4, False), seconds=0.02)
+    assert (idle.end[0] > 0).sum() < ran[0].sum()
+    assert (found.wall >= 0).all()
 
 
 @needs_compiler

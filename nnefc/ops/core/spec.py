@@ -170,12 +170,15 @@ class Interpreter(Protocol):
         ...
 
     def run(self, body: Graph, operands: list[Array]) -> list[Array]:
-        """Compute the outputs of a graph without variables."""
+        """Compute the outputs of a body."""
         ...
 
 
 Evaluate = Callable[[Op, list[Array], Interpreter], Sequence[Array]]
 """`evaluate(op, operands, interpreter)` returns the results of an operation."""
+
+CostOfBodies = Callable[[Op, Sequence[Any]], Any]
+"""`cost(op, costs)` returns the cost of the bodies in one execution from that of each body."""
 
 Verify = Callable[[Op], list[str]]
 """`verify(op)` returns the rules that `op` violates, as sentences that name the values."""
@@ -216,7 +219,7 @@ class OpSpec:
     `beyond`: attributes that NNEF 1.0.2 lacks, of operations that it has.
     `lenient_border`: border = 'ignore' is accepted, because real files use it; the text does not
     allow it.
-    `repeats`: how often the operation runs its bodies (graphs among its attributes); None without
+    `cost_of_bodies`: how the costs of its bodies (graphs among its attributes) add up; None without
     bodies.
     `samples`: invocations for the generic tests.
     """
@@ -237,7 +240,7 @@ class OpSpec:
     chooses_type: bool = False
     pure: bool = True
     expression: ExpressionUse | None = None
-    repeats: Callable[[Op], int] | None = None
+    cost_of_bodies: CostOfBodies | None = None
     beyond: tuple[str, ...] = ()
     lenient_border: bool = False
     samples: tuple[Sample, ...] = ()
@@ -313,7 +316,7 @@ def internal(
     evaluate: Evaluate,
     traits: Traits,
     expression: ExpressionUse | None = None,
-    repeats: Callable[[Op], int] | None = None,
+    cost_of_bodies: CostOfBodies | None = None,
 ) -> OpSpec:
     """The entry of an operation that only passes and front ends build."""
     return OpSpec(
@@ -327,5 +330,5 @@ def internal(
         verify=verify,
         evaluate=evaluate,
         expression=expression,
-        repeats=repeats,
+        cost_of_bodies=cost_of_bodies,
     )

@@ -18,9 +18,9 @@ A body has no variables (they are shared operands) and no updates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import STORAGE
+from nnefc.ops.internal.body_variables import hoist_variables
 from nnefc.support.errors import Diagnostic, NnefError
 
 NAME: Final = "scan"
@@ -61,12 +62,6 @@ class ScanSignature:
     def condition(self) -> int | None:
         """The state that says whether further turns change anything, if there is one."""
         return self.op.attributes.get("condition")
-
-    @property
-    def height(self) -> int:
-        """0 without loops in the body, otherwise one more than the highest of them."""
-        inner = (ScanSignature(op).height for op in self.body.ops if op.name == NAME)
-        return 1 + max(inner, default=-1)
 
     @property
     def stacked(self) -> int:
@@ -110,7 +105,7 @@ def build_scan(
     Raises NnefError `argument/scan` with every violated rule.
     """
     body = body.clone()
-    shared = [*shared, *_hoist_variables(graph, body, before)]
+    shared = [*shared, *hoist_variables(graph, body, before)]
     stacked = len(body.outputs) - len(states)
     attributes = {
         "body": body,
@@ -138,34 +133,6 @@ def whole_of(type_: TensorType, turns: int) -> TensorType:
     if type_.shape is None or not type_.shape:
         return type_
     return type_.with_shape((turns * type_.shape[0], *type_.shape[1:]))
-
-
-def _hoist_variables(graph: Graph, body: Graph, before: Op | None) -> Iterator[Value]:
-    """Turn the variables of the body into inputs; yields the values in `graph` to pass for them."""
-    inputs: dict[str, Value] = {}
-    for op in body.ops:
-        if op.name != "variable":
-            continue
-        key = op.attributes["label"].lower()
-        if key not in inputs:
-            graph.variables.setdefault(key, body.variables[key])
-            inputs[key] = body.add_input(op.output.type, op.output.name or op.attributes["label"])
-            yield _variable(graph, op, before)
-        body.replace_value(op.output, inputs[key])
-        body.erase(op)
-    body.variables.clear()
-
-
-def _variable(graph: Graph, like: Op, before: Op | None) -> Value:
-    """The value of a variable: of an operation before `before`, else of a new one."""
-    for op in graph.ops:
-        if op is before:
-            break
-        label = op.attributes["label"] if op.name == "variable" else ""
-        if label.lower() == like.attributes["label"].lower():
-            return op.output
-    new = Op("variable", (), like.attributes, [like.output.type], location=like.location)
-    return graph.insert(new, before).output
 
 
 def problems(op: Op) -> list[str]:
@@ -242,8 +209,8 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
     return [*carried, *stacked]
 
 
-def _turns(op: Op) -> int:
-    return ScanSignature(op).turns
+def _all_turns(op: Op, costs: Sequence[Any]) -> Any:
+    return ScanSignature(op).turns * costs[0]
 
 
 SPECS: tuple[OpSpec, ...] = (
@@ -253,6 +220,6 @@ SPECS: tuple[OpSpec, ...] = (
         verify=problems,
         evaluate=_evaluate,
         traits=STORAGE,
-        repeats=_turns,
+        cost_of_bodies=_all_turns,
     ),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.symbolic.integers import hint
@@ -10,21 +13,21 @@ from nnefc.symbolic.integers import hint
 def macs(op: Op) -> int:
     """Multiply-accumulates of an operation whose shapes are known; 0 if it has no products.
 
-    Bodies count as often as they run.  Element-wise arithmetic does not count.
+    Bodies count as often as they run; of branches, the dearer one counts.  Element-wise arithmetic
+    does not count.
     """
     spec = operations().get(op.name)
     if spec is None:
         return 0
     count = spec.traits.cost.multiply_adds
-    return (count(op) if count is not None else 0) + repeats(op) * sum(
-        macs(inner) for body in op.bodies for inner in body.ops
-    )
+    bodies = cost_of_bodies(op, lambda body: sum(map(macs, body.ops)))
+    return (count(op) if count is not None else 0) + bodies
 
 
 def flops(op: Op) -> int:
     """Floating-point operations of an operation whose shapes are known (`nnefc.ops.core.cost`).
 
-    A multiply-add counts as two; bodies count as often as they run.
+    A multiply-add counts as two; bodies count as in `macs`.
     """
     spec = operations().get(op.name)
     if spec is None:
@@ -33,14 +36,16 @@ def flops(op: Op) -> int:
     return (
         2 * (multiply_adds(op) if multiply_adds is not None else 0)
         + (other(op) if other is not None else 0)
-        + repeats(op) * sum(flops(inner) for body in op.bodies for inner in body.ops)
+        + cost_of_bodies(op, lambda body: sum(map(flops, body.ops)))
     )
 
 
-def repeats(op: Op) -> int:
-    """How often an operation runs its bodies; 0 without bodies."""
+def cost_of_bodies(op: Op, cost: Callable[[Graph], Any]) -> Any:
+    """The cost of the bodies in one execution of an operation, from that of each; 0 without any."""
     spec = operations().get(op.name)
-    return spec.repeats(op) if spec is not None and spec.repeats is not None else 0
+    if spec is None or spec.cost_of_bodies is None:
+        return 0
+    return spec.cost_of_bodies(op, [cost(body) for body in op.bodies])
 
 
 def traffic_bytes(graph: Graph) -> int:
@@ -51,7 +56,7 @@ def traffic_bytes(graph: Graph) -> int:
     """
     total = 0
     for op in filter(computes, graph.ops):
-        total += repeats(op) * sum(map(traffic_bytes, op.bodies))
+        total += cost_of_bodies(op, traffic_bytes)
         activations = [v for v in dict.fromkeys(op.inputs) if not is_stored(v)]
         total += sum(v.type.nbytes for v in (*activations, *op.outputs))
     return total

@@ -92,19 +92,23 @@ def test_a_plan_without_launches_has_no_profile() -> None:
 
 
 def test_launches_have_wall_and_busy_times() -> None:
-    """One thread runs the first launch (three tiles) alone in the second run."""
+    """One thread runs the first launch (three tiles) alone in the second run.
+
+    The first run skips the last launch; the second run jumps back to the one before.
+    """
     found = Profile(
-        step_of=np.array([0, 0, 0, 1]),
-        launch_of_step=np.array([0, 1]),
+        step_of=np.array([0, 0, 0, 1, 2]),
+        launch_of_step=np.array([0, 1, 2]),
         threads=2,
-        start=np.array([[10, 20, 12, 50], [5, 0, 0, 40]]),
-        end=np.array([[20, 40, 30, 60], [35, 0, 0, 45]]),
-        thread=np.array([[0, 0, 1, 1], [0, 0, 0, 0]]),
+        start=np.array([[10, 20, 12, 50, 0], [5, 0, 0, 40, 50]]),
+        end=np.array([[20, 40, 30, 60, 0], [35, 0, 0, 45, 70]]),
+        earlier=np.array([[0, 0, 0, 0, 0], [0, 0, 0, 7, 0]]),
+        thread=np.array([[0, 0, 1, 1, 0], [0, 0, 0, 0, 0]]),
     )
-    assert found.wall == pytest.approx(1e-9 * np.array([[30, 10], [30, 5]]))
-    assert found.busy == pytest.approx(1e-9 * np.array([[48, 10], [30, 5]]))
-    assert found.total == pytest.approx([50e-9, 40e-9])
-    assert found.typical == 0
+    assert found.wall == pytest.approx(1e-9 * np.array([[30, 10, 0], [30, 12, 20]]))
+    assert found.busy == pytest.approx(1e-9 * np.array([[48, 10, 0], [30, 12, 20]]))
+    assert found.total == pytest.approx([50e-9, 65e-9])
+    assert found.typical == 1
 
 
 def test_threads_are_identified_by_their_stacks() -> None:
