@@ -94,7 +94,7 @@ class Start:
     """Bytes of shared pages."""
 
 
-class _Process:
+class Process:
     """A process that has its first result, and waits for `finish`."""
 
     def __init__(self, way: str, path: Path, threads: int) -> None:
@@ -153,11 +153,11 @@ def main(
         files = _files(network, threads)
         files[NUMPY] = network.folder
         for way, path in files.items():
-            _Process(way, path, threads).finish()  # now the files are in the page cache
+            Process(way, path, threads).finish()  # now the files are in the page cache
         starts: dict[str, list[Start]] = {way: [] for way in files}
         for _, (way, path) in itertools.product(range(rounds), files.items()):
-            first = _Process(way, path, threads)
-            starts[way].append(_Process(way, path, threads).finish())
+            first = Process(way, path, threads)
+            starts[way].append(Process(way, path, threads).finish())
             first.finish()
         base = statistics.median(start.total for start in starts.pop(NUMPY))
         facts[name] = {way: _summary(each, files[way], base) for way, each in starts.items()}

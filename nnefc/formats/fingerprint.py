@@ -6,7 +6,7 @@ Modules that read documents are not imported, since a model from the cache does 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.formats.document_labels import Labels, labels_in
@@ -37,8 +37,12 @@ _NAMES: Final = (DOCUMENT, QUANTIZATION)
 _SMALL: Final = 1 << 20
 """Files up to this size are hashed by BLAKE2b; OpenSSL is faster, but loading it takes 3 ms."""
 
-Stamp = Sequence[tuple[str, int, int, int, int]]
-"""The status of each file: name, device, inode, size and time of the last change."""
+Stamp = Sequence[tuple[str, int, int, int, int, int]]
+"""The status of each file: name, device, inode, size, and the times of the last modification of its
+content and of the last change of its status, in nanoseconds.
+
+Programs can set the former.  Where a file system has the latter, each modification changes it.
+"""
 
 
 class Fingerprint(NamedTuple):
@@ -52,7 +56,7 @@ class Fingerprint(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return sum(size for *_, size, _ in self.stamp)
+        return sum(size for *_, size, _, _ in self.stamp)
 
     @property
     def is_unchanged(self) -> bool:
@@ -61,6 +65,17 @@ class Fingerprint(NamedTuple):
             return _stamp(self.folder, [name for name, *_ in self.stamp]) == self.stamp
         except OSError:
             return False
+
+    def digesting(self) -> Callable[[], str]:
+        """Begin to compute `digest()`; the function returns or raises what that does.
+
+        Large files are read by other threads meanwhile.
+        """
+        if self.nbytes <= _SMALL:
+            return self.digest
+        from nnefc.formats.large_digest import in_background
+
+        return in_background(self.digest)
 
     def digest(self) -> str:
         """Digest of the contents of all files and the names of those beside the document.
@@ -77,11 +92,13 @@ class Fingerprint(NamedTuple):
         return whole.hexdigest()
 
 
-def take_fingerprint(source: FilePath) -> Fingerprint | None:
+def take_fingerprint(source: FilePath, known: Stamp = ()) -> Fingerprint | None:
     """The fingerprint of an archive, a folder with `graph.nnef`, a bare document, or an ONNX file.
 
     A bare document and an ONNX file belong to the files in their folder that they name.  None for
     missing files, for folders with too many files, or with links to others than regular files.
+
+    `known`: a stamp of the same document.  An ONNX file with this status names the same files.
     """
     try:
         path = absolute_path(os.fspath(source))
@@ -92,10 +109,12 @@ def take_fingerprint(source: FilePath) -> Fingerprint | None:
         folder, name = os.path.split(path)
         stamp = list(_stamp(folder, [name]))  # before its text is read
         if name.lower().endswith(DOCUMENT_SUFFIX):
-            others = {*_files_beside(folder, name)} - {name}
-            stamp += _stamp(folder, sorted(others))
+            beside = {*_files_beside(folder, name)} - {name}
+            stamp += _stamp(folder, sorted(beside))
         elif is_onnx(name):
-            stamp += _stamp(folder, _external_files(path))
+            is_known = bool(known) and known[0] == stamp[0]
+            others = [other for other, *_ in known[1:]] if is_known else _external_files(path)
+            stamp += _stamp(folder, others)
         return Fingerprint(path, folder, stamp)
     except (OSError, ValueError, TypeError, NnefError):
         return None
@@ -170,7 +189,7 @@ def _may_be_read(path: str, labels: Labels) -> bool:
 
 def _stamp(folder: str, names: Sequence[str]) -> Stamp:
     return [
-        (name, s.st_dev, s.st_ino, s.st_size, max(s.st_mtime_ns, s.st_ctime_ns))
+        (name, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
         for name in names
         for s in [os.stat(os.path.join(folder, name))]
     ]

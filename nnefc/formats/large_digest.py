@@ -10,12 +10,40 @@ import hashlib
 import os
 import sys
 import threading
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 PIECE_BYTES: Final = 1 << 22
 _READ_BYTES: Final = 1 << 18
 """Bytes that are read at a time; they stay in the cache of a core."""
 _MAX_THREADS: Final = 4
+
+T = TypeVar("T")
+
+
+def in_background(compute: Callable[[], T]) -> Callable[[], T]:
+    """Call `compute` in another thread; the function waits, and returns or raises what it did."""
+    results: list[T] = []
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(compute())
+        except Exception as error:
+            failures.append(error)
+
+    def result() -> T:
+        thread.join()
+        if failures:
+            raise failures[0]
+        return results[0]
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the system permits no more threads
+        return compute
+    return result
 
 
 def digest_of_file(descriptor: int, size: int) -> bytes:

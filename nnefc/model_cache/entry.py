@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.formats.files import FilePath, exists, printable, release_pages
-from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
+from nnefc.formats.fingerprint import Fingerprint, Stamp, take_fingerprint
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
 from nnefc.model_cache.cached_origin import FromCache, Variables
+from nnefc.model_cache.digest_record import DigestRecord, begin_digest
 from nnefc.model_cache.facts import entry_name, facts_of, is_current, sources_are_unchanged
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
@@ -85,14 +86,17 @@ class ModelCacheEntry(NamedTuple):
             raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes must run")
         if not stores_models():
             raise NotCacheable("NNEFC_KEEP is off")
-        document = _fingerprint(source, folder)
-        try:
-            digest = document.digest()
-        except (OSError, NnefError):
-            raise NotCacheable(_ABSENT) from None
-        actual = with_tuned_algorithms(config)._replace(threads=shared_team(config.threads).threads)
         if not sources_are_unchanged():
             raise NotCacheable("sources of nnefc have changed since this process began")
+        record = DigestRecord.load(folder, source)
+        document = _fingerprint(source, folder, record.stamp if record else ())
+        digesting = begin_digest(document, record, source, folder)
+        actual = with_tuned_algorithms(config)._replace(threads=shared_team(config.threads).threads)
+        _import_reader()
+        try:
+            digest = digesting()
+        except (OSError, NnefError):
+            raise NotCacheable(_ABSENT) from None
         facts = facts_of(digest, source, importing, actual)
         return cls(
             folder, entry_name(facts), facts, document, digest, importing, actual, config.threads
@@ -226,9 +230,20 @@ def _folder() -> LruFolder:
     return folder
 
 
-def _fingerprint(source: FilePath, folder: LruFolder) -> Fingerprint:
-    """The document, if its compiled model may be in the folder; raises NotCacheable."""
-    document = take_fingerprint(source)
+def _import_reader() -> None:
+    """Import the modules that open an entry, while other threads may read the document."""
+    from nnefc.runtime.artifact import read_static
+    from nnefc.runtime.run import compiled_model
+
+    del read_static, compiled_model
+
+
+def _fingerprint(source: FilePath, folder: LruFolder, known: Stamp) -> Fingerprint:
+    """The document, if its compiled model may be in the folder; raises NotCacheable.
+
+    `known`: as for `take_fingerprint`.
+    """
+    document = take_fingerprint(source, known)
     if document is None:
         raise NotCacheable(_NOT_LISTED if exists(source) else _ABSENT)
     if document.nbytes > folder.limit // _MAX_SHARE:

@@ -95,8 +95,14 @@ def _environment() -> Facts:
         **environment_facts(host()),
         "interface of the executor": _short(abi_digest()),
         "bytes of the largest cache": str(largest_cache()),
-        f"{SOURCE}nnefc": _short([source[:3] for source in _sources()]),
+        f"{SOURCE}nnefc": sources_digest(),
     }
+
+
+@cache
+def sources_digest() -> str:
+    """A digest of names, sizes and times of the sources of nnefc."""
+    return _short([source[:3] for source in _sources()])
 
 
 def _short(value: object) -> str:
