@@ -73,7 +73,6 @@ def compile(
     check_environment()
     check_progress(progress)
     check_flags(strict=strict, keep=keep)
-    config = with_tuned_algorithms(config)
     if not _is_graph(source):
         importing = import_config(source, options, strict=strict)
         return _compile_document(cast(Path, source), importing, config, progress, keep=keep)
@@ -82,6 +81,7 @@ def compile(
 
     graph = graph_from(source, strict=strict, **options)
     _require_stateless(graph)
+    config = with_tuned_algorithms(config)
     return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
 
 
@@ -112,6 +112,7 @@ def _compile_document(
     from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.ir import Graph
 
+    config = with_tuned_algorithms(config)
     graph, messages = read_with_warnings(source, importing, progress, dynamic=True)
     if not isinstance(graph, Graph):
         from nnefc.dynamic.dynamic_model import DynamicModel

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nnefc.formats.document_labels import Labels, labels_in
 from nnefc.formats.files import FilePath, absolute_path, map_file, open_regular, size_of
 from nnefc.formats.paths import (
     COMPANION_SUFFIXES,
@@ -26,6 +25,8 @@ from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
+
+    from nnefc.formats.document_labels import Labels
 
 _MAX_FILES: Final = 10_000
 """Files of a folder that holds a model."""
@@ -137,6 +138,8 @@ def _external_files(path: str) -> list[str]:
 
 def _files_beside(folder: str, document: str) -> Iterable[str]:
     """The files that an import of a bare document may read; raises as `_files_in` does."""
+    from nnefc.formats.document_labels import labels_in
+
     with open_regular(os.path.join(folder, document)) as stream:
         labels = labels_in(stream.read()) if size_of(stream) <= _MAX_TEXT else None
     files = list(_files_in(folder, _MAX_FILES_BESIDE, labels))

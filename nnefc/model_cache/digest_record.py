@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.formats.files import FilePath, absolute_path
 from nnefc.formats.fingerprint import Fingerprint, Stamp
-from nnefc.model_cache.facts import sources_digest
+from nnefc.model_cache.facts import formats_digest
 from nnefc.support.digests import blake2b
 from nnefc.support.errors import NnefError
 
@@ -85,8 +85,8 @@ def begin_digest(
 def _file_name(source: FilePath) -> str:
     """The name of the record's file.
 
-    It depends on the sources of nnefc too, which define the files of a document and their digest.
+    It also depends on the sources that define the files of a document and their digest.
     """
-    text = f"{sources_digest()}\0{absolute_path(os.fspath(source))}"
+    text = f"{formats_digest()}\0{absolute_path(os.fspath(source))}"
     name = blake2b(text.encode(errors="surrogatepass"), digest_size=_NAME_BYTES)
     return name.hexdigest() + _SUFFIX

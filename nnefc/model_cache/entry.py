@@ -12,9 +12,16 @@ from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
 from nnefc.model_cache.cached_origin import FromCache, Variables
 from nnefc.model_cache.digest_record import DigestRecord, begin_digest
-from nnefc.model_cache.facts import entry_name, facts_of, is_current, sources_are_unchanged
+from nnefc.model_cache.facts import (
+    DOCUMENT,
+    entry_name,
+    facts_of,
+    is_current,
+    sources_are_unchanged,
+)
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
+from nnefc.runtime.machine.resources import stores_models
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
@@ -77,27 +84,25 @@ class ModelCacheEntry(NamedTuple):
 
         `folder`: None: the cache of the user, which is created.
         """
-        from nnefc.driver.lower_graph import with_tuned_algorithms
-        from nnefc.runtime.machine.resources import stores_models
-        from nnefc.runtime.run.team import shared_team
-
         folder = folder or _folder()
         if passes_are_observed():
             raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes must run")
         if not stores_models():
             raise NotCacheable("NNEFC_KEEP is off")
-        if not sources_are_unchanged():
-            raise NotCacheable("sources of nnefc have changed since this process began")
         record = DigestRecord.load(folder, source)
         document = _fingerprint(source, folder, record.stamp if record else ())
         digesting = begin_digest(document, record, source, folder)
-        actual = with_tuned_algorithms(config)._replace(threads=shared_team(config.threads).threads)
+        # what does not need the digest is done while other threads may read the document
+        if not sources_are_unchanged():
+            raise NotCacheable("sources of nnefc have changed since this process began")
+        actual = _with_actual_algorithms(config)
+        facts = facts_of(source, importing, actual)
         _import_reader()
         try:
             digest = digesting()
         except (OSError, NnefError):
             raise NotCacheable(_ABSENT) from None
-        facts = facts_of(digest, source, importing, actual)
+        facts = {DOCUMENT: digest, **facts}
         return cls(
             folder, entry_name(facts), facts, document, digest, importing, actual, config.threads
         )
@@ -230,8 +235,16 @@ def _folder() -> LruFolder:
     return folder
 
 
+def _with_actual_algorithms(config: CompileConfig) -> CompileConfig:
+    """The options with the actual number of threads and algorithms."""
+    from nnefc.driver.lower_graph import with_tuned_algorithms
+    from nnefc.runtime.run.team import shared_team
+
+    return with_tuned_algorithms(config)._replace(threads=shared_team(config.threads).threads)
+
+
 def _import_reader() -> None:
-    """Import the modules that open an entry, while other threads may read the document."""
+    """Import the modules that open an entry."""
     from nnefc.runtime.artifact import read_static
     from nnefc.runtime.run import compiled_model
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nnefc.formats.files import FilePath
 from nnefc.formats.paths import is_onnx
 from nnefc.support.digests import blake2b
-from nnefc.support.package import PACKAGE
+from nnefc.support.package import PACKAGE, VERSION
 
 if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
@@ -36,17 +36,14 @@ _COARSE: Final = 20_000_000
 """Nanoseconds that the time of a file may lag behind the clock."""
 
 
-def facts_of(
-    digest: str, source: FilePath, importing: ImportConfig, config: CompileConfig
-) -> Facts:
-    """The facts of a compiled model, by name.
+def facts_of(source: FilePath, importing: ImportConfig, config: CompileConfig) -> Facts:
+    """The facts of a compiled model beside the digest of its document, by name.
 
-    `digest`: of the document; `config`: with the actual threads and algorithms.
+    `config`: with the actual threads and algorithms.
     """
     from nnefc.runtime.cache.key import version_of
 
     return {
-        DOCUMENT: digest,
         PATH: os.fspath(source),
         **{name: str(value) for name, value in importing._asdict().items()},
         "shapes": repr(importing.shapes or None),
@@ -95,14 +92,14 @@ def _environment() -> Facts:
         **environment_facts(host()),
         "interface of the executor": _short(abi_digest()),
         "bytes of the largest cache": str(largest_cache()),
-        f"{SOURCE}nnefc": sources_digest(),
+        f"{SOURCE}nnefc": _short([source[:3] for source in _sources()]),
     }
 
 
 @cache
-def sources_digest() -> str:
-    """A digest of names, sizes and times of the sources of nnefc."""
-    return _short([source[:3] for source in _sources()])
+def formats_digest() -> str:
+    """A digest of the sources that define the files of a document and their digest."""
+    return _short([VERSION, *(source[:3] for source in sources_in(f"{PACKAGE}/formats"))])
 
 
 def _short(value: object) -> str:

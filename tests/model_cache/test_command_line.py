@@ -74,11 +74,9 @@ def test_misses_are_explained(
     assert reason.startswith("document ")
     with monkeypatch.context() as patch:
         facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
-        facts.sources_digest.cache_clear()
         patch.setattr(facts, "_sources", lambda: [facts.SourceFile("a.py", 1, 2, 3)])
         row = explained(cli, copy, "-t", "1")
     facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    facts.sources_digest.cache_clear()
     assert row["reasons"] == [f"path {source} -> {copy}", "source nnefc changed"]
     assert not row["hit"]
     nnefc.compile(copy, threads=2)

@@ -90,7 +90,6 @@ def test_versions_and_machine_change_the_entry(
     nnefc.compile(source)
     imported.clear()
     facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    facts.sources_digest.cache_clear()
     if change == "nnefc":
         monkeypatch.setattr(facts, "_sources", lambda: [facts.SourceFile("a.py", 1, 2, 3)])
     elif change == "machine":
@@ -109,7 +108,6 @@ def test_versions_and_machine_change_the_entry(
         monkeypatch.setattr(team, "usable_cpus", lambda: 5)
     nnefc.compile(source)
     facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    facts.sources_digest.cache_clear()
     assert len(imported) == 1
 
 

@@ -39,7 +39,9 @@ def fields(data: memoryview, begin: int, end: int) -> Iterator[Field]:
     at = begin
     while at < end:
         start = at
-        key, at = varint(data, at, end)
+        key, at = data[at], at + 1
+        if key > 0x7F:  # numbers below 128 are one byte
+            key, at = varint(data, start, end)
         number, wire_type = key >> 3, key & 7
         if not 0 < number < 1 << 29:
             raise WireError(f"field number {number} at byte {start}")
