@@ -14,7 +14,9 @@ class Pass(Protocol):
 
     name: ClassVar[str]
     enters_loops: ClassVar[bool]
-    """Whether the pass also rewrites the bodies of loops, innermost first."""
+    """Whether the pass also rewrites the bodies of loops, innermost first.
+
+    It rewrites those of `if` in any case."""
 
     def run(self, graph: Graph) -> bool:
         """Rewrite `graph` in place; returns whether anything changed."""

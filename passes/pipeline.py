@@ -17,6 +17,7 @@ from nnefc.ir import Graph, print_graph
 from nnefc.ir.stages import Stage, single_stage
 from nnefc.ir.verify import check
 from nnefc.ops.core.spec import Lookup
+from nnefc.ops.internal import branches
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
@@ -38,6 +39,7 @@ from nnefc.passes.fuse.fuse_views import FuseViews
 from nnefc.passes.interface import Pass, StagePass
 from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
+from nnefc.passes.loops.simplify_ifs import SimplifyIfs
 from nnefc.passes.loops.simplify_scans import SimplifyScans
 from nnefc.passes.machine.assign_layouts import AssignLayouts
 from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
@@ -69,7 +71,7 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     return (
         Phase("expand", (WidenHalves(), ExpandCompounds(lookup) if lookup else ExpandCompounds())),
         Phase("canonicalise", (Canonicalise(), SinkDequantization())),
-        Phase("loops", (SimplifyScans(), HoistFromScans(), MergeProducts())),
+        Phase("loops", (SimplifyScans(), SimplifyIfs(), HoistFromScans(), MergeProducts())),
         Phase("fold", (FoldConstants(), SinkTransposes())),
         Phase(
             "simplify",
@@ -78,6 +80,7 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
                 EliminateCommonSubexpressions(),
                 EliminateDeadCode(),
                 SimplifyScans(),
+                SimplifyIfs(),
             ),
         ),
         Phase("linear algebra", (FuseNormalization(), FoldAffine(), MergeAffine())),
@@ -194,13 +197,12 @@ def run_pipeline(
 
 
 def run_pass(pass_: Pass, graph: Graph) -> bool:
-    """Run a pass over the bodies of loops, if it enters them, then over the graph itself."""
+    """Run a pass over bodies, those of loops if it enters them, then over the graph itself."""
     changed = False
-    if pass_.enters_loops:
-        for op in graph.ops:
-            if op.name in WITH_BODIES:
-                for body in op.bodies:
-                    changed |= run_pass(pass_, body)
+    for op in graph.ops:
+        if op.name in WITH_BODIES and (pass_.enters_loops or op.name == branches.NAME):
+            for body in op.bodies:
+                changed |= run_pass(pass_, body)
     return pass_.run(graph) or changed
 
 

@@ -64,9 +64,10 @@ def content_of_prepared(
 def prepared_graph(graph: Graph) -> Graph:
     """The prepared copy of a graph, without variables that no operation reads."""
     from nnefc.driver.lower_graph import prepare
+    from nnefc.ir.graph import walk
 
     prepared = prepare(graph)
-    read = {op.attributes["label"].lower() for op in prepared.ops if op.name == "variable"}
+    read = {op.attributes["label"].lower() for op in walk(prepared) if op.name == "variable"}
     prepared.variables = {key: data for key, data in prepared.variables.items() if key in read}
     return prepared
 

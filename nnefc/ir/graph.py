@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Attribute = Any
-"""bool, int, float, str, DType, Expression, ndarray (data of a constant), Graph (the body of a
+"""bool, int, float, str, DType, Expression, ndarray (data of a constant), Graph (a body, as of a
 `scan`), or tuples of these."""
 
 
@@ -317,6 +317,13 @@ class Graph:
         updates = (op.inputs[0].op for op in self.ops if op.name == "update")
         labels = (op.attributes["label"] for op in updates if op is not None)
         return list(dict.fromkeys(str(label).lower() for label in labels))
+
+    def share_variables(self) -> None:
+        """Let bodies refer to the variables of the graph, which gets those that it lacks."""
+        for body in (body for op in self.ops for body in op.bodies):
+            for key, variable in body.variables.items():
+                body.variables[key] = self.variables.setdefault(key, variable)
+            body.share_variables()
 
     def clone(self) -> Graph:
         """A deep copy, including bodies; the data of variables and constants is shared."""

@@ -23,9 +23,7 @@ NESTING = 100
 """Maximum depth of nested attributes."""
 
 _DTYPES = {t.value: t for t in DType}
-
 _Item = TypeVar("_Item")
-
 _TOKEN = re.compile(
     r"""(?P<space>(?:[ \t\r\n]+|\#(?![0-9])[^\n]*)+)
       | (?P<value>%(?:[A-Za-z_0-9]+|"(?:[^"\\\n]|\\.)*")(?:\#[0-9]+)?)
@@ -46,7 +44,9 @@ def parse_graph(
     `data`: arrays by digest, for constants that the text refers to.  Variables have no data.
     Raises NnefError (rule `syntax/ir`) at the first error.
     """
-    return _Parser(text, file, data or {}).whole()
+    graph = _Parser(text, file, data or {}).whole()
+    graph.share_variables()
+    return graph
 
 
 class _Parser:

@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nnefc.ir import DType, Graph, Value
-from nnefc.ir.graph import walk
 from nnefc.ir.stages import Stage, single_stage
 from nnefc.lower.batch_stages import Stages
 from nnefc.lower.channel_padding import zero_padded_values
@@ -52,6 +51,7 @@ _MODULES = (
     "blocked.channels",
     "blocked.upsample",
     "scan",
+    "branches",
     "product.dequantize_blocks",
     "movement.iota",
 )
@@ -119,7 +119,12 @@ def lower(
 def _errors(graph: Graph) -> list[Diagnostic]:
     """Errors for strings, variables without data, and operations without a lowering."""
     errors = [_no_strings(value, None) for value in graph.inputs if _is_string(value)]
-    for op in walk(graph):
+    return [*errors, *_errors_of_operations(graph)]
+
+
+def _errors_of_operations(graph: Graph) -> list[Diagnostic]:
+    errors: list[Diagnostic] = []
+    for op in graph.ops:
         place = op.location.place if op.location else None
         if not any(map(_is_string, op.inputs)):  # report strings where they originate
             errors += [_no_strings(value, place) for value in op.outputs if _is_string(value)]
@@ -139,6 +144,7 @@ def _errors(graph: Graph) -> list[Diagnostic]:
             errors.append(
                 Diagnostic("internal/lowering", f"operation {op.name!r} has no lowering", place)
             )
+        errors += [error for body in op.bodies for error in _errors_of_operations(body)]
     return errors
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
+from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value
 from nnefc.ir.convolution_algorithm import Depthwise, Direct, Grouped
 from nnefc.ir.stages import BatchTensor, Stage
 from nnefc.lower.blocked.tensors import layout_of
@@ -39,12 +39,19 @@ def zero_padded_values(stages: Sequence[Stage]) -> set[Value]:
         graph = stage.graph
         outputs = zip(graph.outputs, stage.outputs, strict=True)
         values.update(value for value, carried in outputs if carried in passed_on)
-        for op in reversed(list(graph.ops)):
-            read = _operands_read_with_padding(op, values)
-            values.update(v for v in read if v.type.layout is not None)
+        _walk_backwards(graph, values)
         inputs = zip(graph.inputs, stage.inputs, strict=True)
         passed_on.update(carried for value, carried in inputs if value in values)
     return set(filter(_has_padding, values))
+
+
+def _walk_backwards(graph: Graph, values: set[Value]) -> None:
+    """Add the values of a graph, and of bodies in it, that are read with their padding."""
+    for op in graph.reversed_ops:
+        for body in op.bodies:  # whose inputs and outputs are row-major
+            _walk_backwards(body, values)
+        read = _operands_read_with_padding(op, values)
+        values.update(v for v in read if v.type.layout is not None)
 
 
 def _operands_read_with_padding(op: Op, values: Container[Value]) -> tuple[Value, ...]:

@@ -263,6 +263,18 @@ class Lowering:
         live_bytes = self.scratch_budget + largest_live_bytes(body)
         return Lowering(body, replace(self._program_context, live_bytes=live_bytes))
 
+    def pass_operands(
+        self, body: Lowering, outside: Sequence[Value], inside: Sequence[Value]
+    ) -> list[Ref | None]:
+        """The memory of operands of a body; None for data, which the body's context gets."""
+        refs: list[Ref | None] = []
+        for outer, inner in zip(outside, inside, strict=True):
+            data = self.data(outer)
+            if data is not None:
+                body.set_data(inner, data)
+            refs.append(self.read(outer) if data is None else None)
+        return refs
+
     def bind(self, value: Value, ref: Ref) -> None:
         """Let `value` live in memory that exists already."""
         self._refs[value] = ref

@@ -37,16 +37,10 @@ def scan(lower: Lowering, op: Op) -> None:
     context = lower.for_body(signature.body)
     inputs: list[Ref | None] = [Ref(state.before) for state in loop.states]
     inputs += [Ref(each.view) for each in loop.scanned]
-    for outer, inner in zip(
-        op.inputs[signature.first_shared :],
-        signature.body.inputs[signature.first_shared :],
-        strict=True,
-    ):
-        data = lower.data(outer)
-        if data is not None:
-            context.set_data(inner, data)
-        inputs.append(lower.read(outer) if data is None else None)
-        loop.keep_alive += [ref for ref in inputs[-1:] if ref is not None]
+    first = signature.first_shared
+    shared = lower.pass_operands(context, op.inputs[first:], signature.body.inputs[first:])
+    loop.keep_alive += [ref for ref in shared if ref is not None]
+    inputs += shared
     outputs = [state.after and Ref(state.after) for state in loop.states]
     outputs += [Ref(each.view) for each in loop.stacked]
     start = len(lower.program.launches)

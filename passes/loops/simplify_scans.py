@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.passes.analysis.editable_loop import Loop, loops
+from nnefc.passes.loops.inline_body import inline_body
 from nnefc.passes.op_queries import is_constant, replace, splat, splat_op
 
 
@@ -52,19 +53,7 @@ class SimplifyScans:
 
 def _inline(loop: Loop) -> None:
     """Replace a loop of one turn by the operations of its body."""
-    graph, op, body = loop.graph, loop.op, loop.body
-    twins = dict(zip(body.inputs, op.inputs, strict=True))
-    for inner in body.ops:
-        copy = Op(
-            inner.name,
-            [twins[v] for v in inner.inputs],
-            inner.attributes,
-            [v.type for v in inner.outputs],
-            location=inner.location,
-        )
-        graph.insert(copy, op)
-        twins.update(zip(inner.outputs, copy.outputs, strict=True))
-    replace(graph, op, [twins[v] for v in body.outputs])
+    replace(loop.graph, loop.op, inline_body(loop.graph, loop.body, loop.op.inputs, loop.op))
 
 
 def _share_states(loop: Loop) -> bool:

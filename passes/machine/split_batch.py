@@ -223,6 +223,8 @@ class _Cutter:
             if op.name == "variable":
                 key = op.attributes["label"].lower()
                 graph.variables[key] = self._graph.variables[key]
+            for body in copy.bodies:
+                graph.variables |= body.variables
             twins.update(zip(op.outputs, copy.outputs, strict=True))
 
         def twin(value: Value) -> Value:

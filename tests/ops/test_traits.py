@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
     "affine": (lambda traits: traits.affine is not None, "add div mul neg sub"),
     "stored items": (
         lambda traits: traits.item_types is ItemTypes.STORED,
-        "append constant external scan update variable",
+        "append constant external if scan update variable",
     ),
     "moved items": (
         lambda traits: traits.item_types is ItemTypes.MOVED,

@@ -18,6 +18,7 @@ from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.interface import Pass
 from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
+from nnefc.passes.loops.simplify_ifs import SimplifyIfs
 from nnefc.passes.loops.simplify_scans import SimplifyScans
 from nnefc.passes.pipeline import run_pass, run_pipeline, verify_hook
 from tests.helpers.graphs.loops import (
@@ -49,7 +50,9 @@ def test_the_pipeline_preserves_results_of_loops(graph: Graph) -> None:
             np.testing.assert_allclose(new[name], old[name], 1e-9, 1e-9, err_msg=text)
 
 
-@pytest.mark.parametrize("pass_", [SimplifyScans(), HoistFromScans()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "pass_", [SimplifyScans(), SimplifyIfs(), HoistFromScans()], ids=lambda p: p.name
+)
 @given(graph=graphs(max_ops=8, loops=True, smooth=True))
 @SETTINGS
 def test_passes_over_loops_preserve_results(pass_: Pass, graph: Graph) -> None:

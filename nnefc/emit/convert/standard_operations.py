@@ -15,6 +15,7 @@ from nnefc.ops.core.interface import interface
 from nnefc.ops.tools.table import declared
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.passes.loops.simplify_ifs import inline_branches
 from nnefc.passes.op_queries import replace
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -37,8 +38,12 @@ def with_standard_operations(graph: Graph) -> Graph:
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """A copy of a graph without unused operations and variables, and without packed weights."""
+    """A copy of a graph without unused operations and variables, packed weights and branches.
+
+    Both branches of an `if` run in the copy, and a `select` chooses between their results.
+    """
     copy = graph.clone()
+    inline_branches(copy)
     unpack_blocks(copy)
     EliminateDeadCode().run(copy)
     used = {op.attributes["label"].lower() for op in copy.ops if op.name == "variable"}

@@ -72,6 +72,8 @@ class OpBuilder:
         items or depend on symbols; whether they are extents."""
         self.reals: dict[Value, SymbolicReals] = {}
         """Items of real tensors that are computed exactly from symbolic integers."""
+        self.captured: dict[Value, Value] = {}
+        """Inputs of a body, and of those around it, that stand for values of the graph around."""
         self._constants: dict[int, tuple[KnownTensor, Value]] = {}
 
     def within(self, graph: Graph) -> OpBuilder:
@@ -339,9 +341,7 @@ class OpBuilder:
 
     def repeated(self, x: Operand, shape: Sequence[int]) -> Operand:
         """`x` broadcast to `shape`, which has the same rank: extents of 1 are repeated."""
-        repeats = tuple(
-            extent if own == 1 else 1 for own, extent in zip(x.type.dims, shape, strict=True)
-        )
+        repeats = tuple(n if own == 1 else 1 for own, n in zip(x.type.dims, shape, strict=True))
         return x if all(n == 1 for n in repeats) else self.tiled(x, repeats)
 
     def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -23,13 +24,21 @@ _MOVED: Final = {
 """Operations whose results consist of items of their operands."""
 
 
-def bounds(x: Operand, depth: int = _DEPTH) -> Bounds:
-    """Bounds of all items; infinite if they are unknown."""
+def bounds(
+    x: Operand, depth: int = _DEPTH, captured: Mapping[Value, Value] | None = None
+) -> Bounds:
+    """Bounds of all items; infinite if they are unknown.
+
+    `captured`: values of the graphs around a body that its inputs stand for.
+    """
+    captured = captured or {}
+    while isinstance(x, Value) and x in captured:
+        x = captured[x]
     if isinstance(x, KnownTensor):
         return _of_items(x)
     if x.type.dtype is DType.BOOL:
         return 0.0, 1.0
-    low, high = _ANY if x.op is None or not depth else _of_result(x, x.op, depth - 1)
+    low, high = _ANY if x.op is None or not depth else _of_result(x, x.op, depth - 1, captured)
     if x.type.dtype.is_integer:
         return max(low, _WHOLE[0]), min(high, _WHOLE[1])
     return _rounded(low, high, x.type.dtype)
@@ -43,16 +52,18 @@ def _of_items(x: KnownTensor) -> Bounds:
     return float(wide.min()), float(wide.max())
 
 
-def _of_result(x: Value, op: Op, depth: int) -> Bounds:
+def _of_result(x: Value, op: Op, depth: int, captured: Mapping[Value, Value]) -> Bounds:
     if op.name == "constant":
         items = np.asarray(op.attributes["value"])
         return _of_items(KnownTensor(items, x.type.dtype))
+    if op.name == "if":
+        return _of_branches(x, op, depth, captured)
     operands = op.inputs[:1] if op.name == "gather" else op.inputs
     if op.name == "select":
         operands = op.inputs[1:]
     if op.name not in {*_MOVED, "select", "cast", "neg", "add", "sub", "mul", "min", "max"}:
         return _ANY
-    intervals = [bounds(each, depth) for each in operands]
+    intervals = [bounds(each, depth, captured) for each in operands]
     lows, highs = zip(*intervals, strict=True)
     match op.name:
         case "neg":
@@ -70,6 +81,16 @@ def _of_result(x: Value, op: Op, depth: int) -> Bounds:
             return max(lows), max(highs)
         case _:
             return min(lows), max(highs)
+
+
+def _of_branches(x: Value, op: Op, depth: int, captured: Mapping[Value, Value]) -> Bounds:
+    """Bounds of a result of an `if`: those of both bodies, whose inputs are its operands."""
+    known: list[Bounds] = []
+    for body in op.bodies:
+        operands = dict(zip(body.inputs, op.inputs[1:], strict=True))
+        known.append(bounds(body.outputs[x.index], depth, {**captured, **operands}))
+    lows, highs = zip(*known, strict=True)
+    return min(lows), max(highs)
 
 
 def _product(a: float, b: float) -> float:

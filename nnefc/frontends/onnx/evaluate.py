@@ -68,6 +68,8 @@ class GraphEvaluator:
         self._taken: dict[str, int] = {}
         self.needed: set[str] = set()
         """Inputs of the model whose items an operator that failed must know."""
+        self.inlined: dict[int, GraphProto] = {}
+        """Branches that could not be evaluated on their own, by identity."""
 
     def within(self, graph: Graph, diagnostics: Diagnostics | None = None) -> GraphEvaluator:
         """An evaluator of the same model that appends to another graph.
@@ -77,6 +79,7 @@ class GraphEvaluator:
         diagnostics = diagnostics or self.diagnostics
         other = GraphEvaluator(self.model, graph, self.names, self.budget, diagnostics, self.states)
         other.root, other._taken, other.needed = self.root, self._taken, self.needed
+        other.inlined = self.inlined
         other.make.location = self.make.location
         return other
 

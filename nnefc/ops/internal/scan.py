@@ -28,7 +28,7 @@ from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import STORAGE
-from nnefc.ops.internal.body_variables import hoist_variables
+from nnefc.ops.internal.bodies import hoist_variables, uses_foreign_values
 from nnefc.support.errors import Diagnostic, NnefError
 
 NAME: Final = "scan"
@@ -104,6 +104,8 @@ def build_scan(
     become shared operands.  `backwards`: () if all slices are in order.
     Raises NnefError `argument/scan` with every violated rule.
     """
+    if uses_foreign_values(body):
+        raise NnefError.of("argument/scan", "scan: the body uses values of another graph")
     body = body.clone()
     shared = [*shared, *hoist_variables(graph, body, before)]
     stacked = len(body.outputs) - len(states)

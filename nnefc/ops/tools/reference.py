@@ -83,7 +83,7 @@ def _run(
         if op.name == "variable":
             results = [variables[op.attributes["label"].lower()]]
         else:
-            results = apply(op, operands, lookup)
+            results = apply(op, operands, lookup, variables)
         if op.name == "update":
             updated[_label(op)] = results[0]
         for value, result in zip(op.outputs, results, strict=True):
@@ -97,12 +97,20 @@ def _run(
     return updated
 
 
-def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Array]:
-    """Compute the results of one operation other than `variable`."""
+def apply(
+    op: Op,
+    operands: list[Array],
+    lookup: Lookup = no_custom,
+    variables: Mapping[str, Array] | None = None,
+) -> list[Array]:
+    """Compute the results of one operation other than `variable`.
+
+    `variables`: those of the graph, by label in lower case, where bodies may have them.
+    """
     spec = operations().get(op.name) or lookup(op.name)
     assert spec is not None, op.name
     if spec.evaluate is not None:
-        return list(spec.evaluate(op, operands, _Interpreter(lookup)))
+        return list(spec.evaluate(op, operands, _Interpreter(lookup, variables or {})))
     if spec.reference is None:
         return _apply_expansion(op, spec, operands)
     extra = {"dtype": op.output.type.dtype} if spec.chooses_type else {}
@@ -135,9 +143,10 @@ class _Interpreter(Interpreter):
     """The services to `evaluate` functions of operations."""
 
     lookup: Lookup
+    variables: Mapping[str, Array]
 
     def apply(self, op: Op, operands: list[Array]) -> list[Array]:
-        return apply(op, operands, self.lookup)
+        return apply(op, operands, self.lookup, self.variables)
 
     def expression(
         self, expression: Expression, operands: list[Array], types: list[TensorType]
@@ -146,7 +155,7 @@ class _Interpreter(Interpreter):
 
     def run(self, body: Graph, operands: list[Array]) -> list[Array]:
         values = dict(zip(body.inputs, operands, strict=True))
-        _run(body, values, {}, "outputs", self.lookup)
+        _run(body, values, self.variables, "outputs", self.lookup)
         return [values[v] for v in body.outputs]
 
 

@@ -44,6 +44,7 @@ MODULES = (
     "internal.fused_views",
     "internal.layout",
     "internal.scan",
+    "internal.branches",
 )
 """Modules of `nnefc.ops` with a tuple `SPECS`, in the order of the specification."""
 

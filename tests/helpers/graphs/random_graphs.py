@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value, Variable
-from nnefc.ops.internal.scan import build_scan
 from nnefc.ops.tools.build import build, constant
 from nnefc.support.errors import NnefError
+from tests.helpers.graphs.random_bodies import random_if, random_scan
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -53,7 +53,8 @@ def random_graph(
     """A valid graph of about `size` operations with inputs, variables with data, and outputs.
 
     `scalar`: the type of all scalar values.  `smooth`: omit operations that amplify small
-    differences.  `batch`: extent of the first input along dimension 0.  `loops`: add nested scans.
+    differences.  `batch`: extent of the first input along dimension 0.  `loops`: add nested
+    loops and branches.
     """
     generator = _Generator(random.Random(seed), scalar, smooth, loops)
     if batch is not None:
@@ -90,6 +91,7 @@ class _Generator:
         self.scalar = scalar
         self.smooth = smooth
         self.loops = loops
+        self.is_body = False
         self.graph = Graph("g")
         self.values: list[Value] = []
         self.base: Shape = tuple(rng.choice((1, 2, 3, 3)) for _ in range(rng.randint(0, 4)))
@@ -112,7 +114,7 @@ class _Generator:
         # with few kinds, operations of two kinds meet more often
         kinds = [*rng.sample(kinds, rng.randint(2, 6)), "unary", "binary"]
         if self.loops:
-            kinds += ["scan", "scan"]
+            kinds += ["scan", "scan", "branches", "branches"]
         self.fill(kinds, size)
         for i in range(rng.randint(1, 3)):
             recent = self.values[-5:] if i else self.values[-1:]
@@ -321,43 +323,24 @@ class _Generator:
 
     def scan(self) -> list[Value]:
         """A loop over slices of some values, with others as states or invariants."""
-        rng = self.rng
-        some = rng.sample(self.values, min(len(self.values), rng.randint(1, 5)))
-        lengths = [v.type.dims[0] for v in some if v.type.rank and rng.random() < 0.7]
-        turns = rng.choice([d for d in range(1, 4) if not lengths or lengths[0] % d == 0])
-        states, scanned, shared = list[Value](), list[Value](), list[Value]()
-        for v in some:
-            cut = v.type.rank and v.type.dims[0] % turns == 0
-            rng.choice((states, shared, scanned) if cut else (states, shared)).append(v)
-        inner = _Generator(rng, self.scalar, self.smooth, self.loops and rng.random() < 0.3)
-        inner.base, body = self.base, inner.graph
-        body.variables = self.graph.variables
-        for i, v in enumerate((*states, *scanned, *shared)):
-            dims, is_cut = v.type.dims, len(states) <= i < len(states) + len(scanned)
-            type_ = v.type.with_shape((dims[0] // turns, *dims[1:])) if is_cut else v.type
-            inner.values.append(body.add_input(type_, f"x{i}"))
-        kinds = ["unary", "binary", "binary", "select", "matmul", "literal", "variable", "slice"]
-        kinds += ["transpose", "join", "reshape", "reduce", "compound"]
-        kinds += ["scan"] if inner.loops else []
-        inner.fill(kinds, rng.randint(0, 6))
-        for i, v in enumerate(states):
-            body.add_output(rng.choice([x for x in inner.values if x.type == v.type]), f"s{i}")
-        fitting = [x for x in inner.values if x.type.rank]
-        for i in range(rng.randint(0 if states else 1, 2) if fitting else 0):
-            body.add_output(rng.choice(fitting[-4:]), f"y{i}")
-        stacked = len(body.outputs) - len(states)
-        if not body.outputs:
-            return []
-        backwards = [rng.random() < 0.3 for _ in range(len(scanned) + stacked)]
-        made = build_scan(
-            self.graph, body, states, scanned, shared, turns=turns, backwards=backwards
-        )
-        return list(made.outputs)
+        return random_scan(self)
+
+    def branches(self) -> list[Value]:
+        """An `if` with some values as operands."""
+        return random_if(self)
+
+    def inner(self) -> _Generator:
+        """A generator for a body; the body has the variables of the graph."""
+        deeper = self.loops and self.rng.random() < 0.3
+        inner = _Generator(self.rng, self.scalar, self.smooth, deeper)
+        inner.base, inner.graph.variables = self.base, self.graph.variables
+        inner.is_body = True
+        return inner
 
     def again(self) -> list[Value]:
         """A copy of an operation of the graph, perhaps with exchanged operands."""
         ops = [v.op for v in self.values if v.op is not None]
-        ops = [op for op in ops if op.name not in ("update", "scan")]
+        ops = [op for op in ops if op.name not in ("update", "scan", "if")]
         if not ops:
             return self.unary()
         op = self.rng.choice(ops)

@@ -6,15 +6,14 @@ from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
+from onnx import GraphProto
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.value_bounds import bounds
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
-from nnefc.frontends.onnx.node import Subgraph
-from nnefc.frontends.onnx.registry import operator
-from nnefc.frontends.onnx.sequences import merged, tensors_in
-from nnefc.frontends.onnx.subgraphs import Captured, captured_values, evaluated
-from nnefc.frontends.onnx.turns import (
+from nnefc.frontends.onnx.control_flow.branches import branched
+from nnefc.frontends.onnx.control_flow.subgraphs import Captured, captured_values, evaluated
+from nnefc.frontends.onnx.control_flow.turns import (
     LIMIT,
     Body,
     StopsAtRunTime,
@@ -25,7 +24,11 @@ from nnefc.frontends.onnx.turns import (
     masked_while,
     selected,
 )
+from nnefc.frontends.onnx.node import Subgraph
+from nnefc.frontends.onnx.registry import operator
+from nnefc.frontends.onnx.sequences import merged, tensors_in
 from nnefc.ir import DType, Value
+from nnefc.support.errors import NnefError
 
 MAX_TURNS: Final = 1 << 24
 """The largest M that bounds the number of turns; exporters write 2^63 - 1 for a `while` loop."""
@@ -35,13 +38,21 @@ MAX_TURNS: Final = 1 << 24
 def if_(make: OpBuilder, cond: Operand, *, then_branch: Subgraph, else_branch: Subgraph) -> Any:
     """The results of one branch.
 
-    A condition that is computed at run time selects between the results of both.
+    If the condition is computed at run time, one branch runs; or both, if a branch must be
+    evaluated in the graph around it, and their results are selected.
     """
     condition = _flag(make, cond, "cond")
     if isinstance(condition, KnownTensor):
         branch = then_branch if condition.array.all() else else_branch
         return tuple(evaluated(make, branch))
-    results = [evaluated(make, branch) for branch in (then_branch, else_branch)]
+    branches = (then_branch, else_branch)
+    inlined: dict[int, GraphProto] = make.evaluator.inlined
+    if id(then_branch.proto) not in inlined:
+        try:
+            return branched(make, condition, branches)
+        except (OperatorError, NnefError):  # reported below, if it fails there as well
+            inlined[id(then_branch.proto)] = then_branch.proto
+    results = [evaluated(make, branch) for branch in branches]
     if len(results[0]) != len(results[1]):
         message = f"one branch has {len(results[0])} results, the other {len(results[1])}"
         raise OperatorError("onnx/arguments", message)
@@ -79,7 +90,7 @@ def _turns(
     captured = captured_values(body)
     active = _TRUE if cond is None else _flag(make, cond, "cond")
     limit = M if isinstance(M, Value) else None
-    most = _most_turns(M)
+    most = _most_turns(make, M)
     if isinstance(active, KnownTensor) and not active.array.all():
         most = 0
     turn = _turn_of(body)
@@ -138,14 +149,14 @@ def _flag(make: OpBuilder, x: Any, name: str) -> Operand:
     return make.reshape(condition, ())
 
 
-def _most_turns(M: Operand | None) -> int | None:
+def _most_turns(make: OpBuilder, M: Operand | None) -> int | None:
     """The number of turns, or a bound of it; None if there is none."""
     if M is None:
         return None
     if M.type.dtype is not DType.INT64 or M.type.volume != 1:
         raise OperatorError("onnx/type", f"M is {M.type}; one int64 is expected")
     if isinstance(M, Value):
-        most = int(bounds(M)[1])
+        most = int(bounds(M, captured=make.captured)[1])
     else:
         (most,) = integers(M)
     if most < 0:

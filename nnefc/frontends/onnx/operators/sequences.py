@@ -14,11 +14,11 @@ from nnefc.frontends.common.values import (
     integers,
     operand,
 )
+from nnefc.frontends.onnx.control_flow.subgraphs import evaluated
+from nnefc.frontends.onnx.control_flow.turns import int64_tensor
 from nnefc.frontends.onnx.node import Subgraph
 from nnefc.frontends.onnx.registry import Integers, operator
 from nnefc.frontends.onnx.sequences import NO_ELEMENT, TensorSequence
-from nnefc.frontends.onnx.subgraphs import evaluated
-from nnefc.frontends.onnx.turns import int64_tensor
 from nnefc.ir import DType, TensorType
 
 

@@ -7,7 +7,7 @@ dropped, and the body is evaluated once per turn instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,8 +22,8 @@ from nnefc.frontends.common.values import (
     integer_array,
     integers,
 )
+from nnefc.frontends.onnx.control_flow.subgraphs import Captured, CapturedTensors, rebuilt
 from nnefc.frontends.onnx.sequences import merged, tensors_in, with_tensors
-from nnefc.frontends.onnx.subgraphs import Captured
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.support.errors import Diagnostics, NnefError
 
@@ -108,23 +108,15 @@ class Turns:
     def _as_scan(self, make: OpBuilder, count: int) -> tuple[list[Any], list[Operand]]:
         evaluator: GraphEvaluator = make.evaluator
         diagnostics = Diagnostics()
-        captured = list(tensors_in(self.captured.values()))
-        counts = [make.counted[x] for x in captured if isinstance(x, Value) and x in make.counted]
+        captured = CapturedTensors(make, self.captured)
         after: list[Any] = []
 
         def body(
             within: OpBuilder, before: list[Operand], slices: list[Operand], shared: list[Operand]
         ) -> tuple[list[Operand], list[Operand]]:
-            names = _rebuilt(self.captured.values(), iter(shared))
-            inside = dict(zip(self.captured, names, strict=True))
-            given = iter(shared[len(captured) :])
-            for outer, x in zip(captured, shared, strict=False):
-                if isinstance(x, Value) and isinstance(outer, Value) and outer in make.counted:
-                    count_inside = next(given)
-                    assert isinstance(count_inside, Value)
-                    within.counted[x] = make.counted[outer][0], count_inside
+            inside = captured.inside(within, shared)
             items = [within.reshape(x, x.type.dims[1:]) for x in slices]
-            turn = self.body(within, _rebuilt(self.states, iter(before)), items, inside)
+            turn = self.body(within, rebuilt(self.states, iter(before)), items, inside)
             if not _is_true(turn.goes_on):
                 raise StopsAtRunTime
             after[:] = turn.states
@@ -142,7 +134,7 @@ class Turns:
             count,
             list(tensors_in(self.states)),
             [make.iota(count)] if self.scanned is None else self.scanned,
-            [*captured, *(number for _, number in counts)],
+            captured.operands,
             body,
             backwards=self.backwards,
             stops=self.stops,
@@ -150,7 +142,7 @@ class Turns:
         )
         for warning in diagnostics.warnings:
             evaluator.diagnostics.add(warning)
-        return _rebuilt(after, iter(finals)), stacked
+        return rebuilt(after, iter(finals)), stacked
 
     def _one_by_one(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
         states, pieces = self.states, list[list[Operand]]()
@@ -303,11 +295,6 @@ def _like(graph: Graph, value: Any) -> Any:
         for x in tensors_in([value])
     )
     return with_tensors(value, tensors)
-
-
-def _rebuilt(values: Iterable[Any], tensors: Iterator[Operand]) -> list[Any]:
-    """Values of the same form with other tensors."""
-    return [with_tensors(value, tensors) for value in values]
 
 
 def _is_true(goes_on: Operand | None) -> bool:

@@ -1,10 +1,20 @@
-"""Variables in bodies become operands of the operation that has the body."""
+"""Bodies of operations: their variables become operands, and they use no values from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from nnefc.ir import Graph, Op, Value
+
+
+def uses_foreign_values(body: Graph) -> bool:
+    """Whether a body uses values of another graph, which must be operands."""
+    own = set(body.inputs)
+    for op in body.ops:
+        if not own.issuperset(op.inputs):
+            return True
+        own.update(op.outputs)
+    return not own.issuperset(body.outputs)
 
 
 def hoist_variables(graph: Graph, body: Graph, before: Op | None) -> Iterator[Value]:

@@ -1,0 +1,1 @@
+"""Subgraphs of nodes: branches and loops."""
