@@ -37,8 +37,8 @@ FILES: Final = {"in the message": None, "external data": "model.data"}
 WAYS: Final = ("nnefc, unchanged", "nnefc, copied", "onnxruntime")
 _PRODUCTS: Final = 100
 _NAME: Final = "model.onnx"
-_SETTLED: Final = 65
-"""Seconds; the content of files that are younger than a minute is always compared."""
+_SETTLED: Final = 3
+"""Seconds; the content of files that are younger than two seconds is always compared."""
 
 
 def main(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 import time
@@ -39,7 +40,8 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> None:
         return "ext4"
 
     monkeypatch.setattr(digest_record, "_LARGE", 0)
-    monkeypatch.setattr(settled_files, "_SETTLED", 0)
+    monkeypatch.setattr(settled_files, "_CLOCK", 0)
+    monkeypatch.setattr(settled_files, "_WRITTEN", 0)
     monkeypatch.setattr(settled_files, "_file_system", file_system)
 
 
@@ -147,8 +149,8 @@ def test_status_is_trusted_only_where_every_modification_changes_it(
     assert is_settled(document)
     now = document.stamp[0][-1]
     if reason == "new":
-        monkeypatch.setattr(settled_files, "_SETTLED", 60 * 10**9)
-        monkeypatch.setattr(time, "time_ns", lambda: now + 59 * 10**9)
+        monkeypatch.setattr(settled_files, "_CLOCK", 2 * 10**9)
+        monkeypatch.setattr(time, "time_ns", lambda: now + 2 * 10**9 - 1)
     elif reason == "future":
         monkeypatch.setattr(time, "time_ns", lambda: now - 1)
     elif reason == "many":
@@ -171,11 +173,30 @@ def test_the_type_of_a_file_system_is_that_of_the_mount() -> None:
             os.close(descriptor)
 
 
+def test_a_new_file_is_settled_when_no_program_may_write_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled_files, "_CLOCK", 0)
+    document = taken(save(passing(), tmp_path / "net.onnx"))
+    if not is_settled(document):
+        pytest.skip("the temporary folder is on a file system without leases, or not trusted")
+    with Path(document.path).open("r+b") as file:
+        assert not is_settled(document)
+        mapped = mmap.mmap(file.fileno(), 0)
+    assert not is_settled(document)
+    with monkeypatch.context() as patch:
+        patch.setattr(settled_files, "_WRITTEN", 0)
+        assert is_settled(document)
+    mapped.close()
+    assert is_settled(document)
+
+
 def test_writes_to_a_mapped_page_change_the_status_of_a_settled_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first write does by itself; later ones only after the page has been flushed."""
-    monkeypatch.setattr(settled_files, "_SETTLED", 0)
+    monkeypatch.setattr(settled_files, "_CLOCK", 0)
+    monkeypatch.setattr(settled_files, "_WRITTEN", 0)
     path = save(passing(), tmp_path / "net.onnx")
     mapped = np.memmap(path, np.uint8, "r+")
     mapped[-1] = mapped[-1]
