@@ -85,6 +85,13 @@ def is_pure(op: Op) -> bool:
     return spec is not None and spec.pure
 
 
+def may_fail(op: Op) -> bool:
+    """Whether `op` may read at indices that a run computes, which may be out of range."""
+    if is_elementwise_or_fused(op):
+        return False
+    return any(v.type.dtype.is_integer and not is_constant(v) for v in op.inputs)
+
+
 def is_one(number: Number | None) -> bool:
     return number is not None and number == 1
 

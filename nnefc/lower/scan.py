@@ -25,6 +25,7 @@ from nnefc.lower.repeated_launches import (
     slice_buffer,
     target,
 )
+from nnefc.lower.while_loop import while_loop
 from nnefc.ops.internal.scan import NAME, ScanSignature
 from nnefc.program.program import Buffer, Launch, Ref
 from nnefc.symbolic.integers import SymInt
@@ -33,7 +34,11 @@ from nnefc.symbolic.integers import SymInt
 @lowering(NAME)
 def scan(lower: Lowering, op: Op) -> None:
     """Lower the body once and repeat its launches, one turn per step of the scan."""
-    signature, loop = ScanSignature(op), _Loop(lower, op)
+    signature = ScanSignature(op)
+    if signature.is_unbounded:
+        while_loop(lower, op)
+        return
+    loop = _Loop(lower, op)
     context = lower.for_body(signature.body)
     inputs: list[Ref | None] = [Ref(state.before) for state in loop.states]
     inputs += [Ref(each.view) for each in loop.scanned]

@@ -46,7 +46,7 @@ class Loop:
         signature, body = ScanSignature(op), op.attributes["body"]
         states, shared = signature.states, signature.first_shared
         self.graph, self.op, self.body = graph, op, body
-        self.turns = signature.turns
+        self.turns, self.is_unbounded = signature.turns, signature.is_unbounded
         pairs = list(zip(op.inputs, body.inputs, strict=True))
         results = list(zip(body.outputs, op.outputs, body.output_names, strict=True))
         self.states = [LoopState(*pair, *result) for pair, result in zip(pairs[:states], results)]

@@ -10,7 +10,7 @@ from nnefc.ops.internal.scan import whole_of
 from nnefc.ops.tools.cost import macs
 from nnefc.passes.analysis.batch_independence import resized_attributes, separable_rows
 from nnefc.passes.analysis.editable_loop import Loop, loops
-from nnefc.passes.op_queries import is_constant, is_pure, is_view
+from nnefc.passes.op_queries import is_constant, is_pure, is_view, may_fail
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,8 @@ class _Hoist:
     def _outside(self, op: Op) -> Op | None:
         """`op` for all turns at once, with operands of the body; None if it cannot move."""
         if not is_pure(op) or op.bodies or op.name == "constant":
+            return None
+        if self._loop.is_unbounded and may_fail(op):  # no turn may run
             return None
         fixed = [v for v in op.inputs if not is_constant(v)]
         if not fixed or any(v not in self._known for v in fixed):

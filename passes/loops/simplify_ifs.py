@@ -131,16 +131,18 @@ def _forward_results(branches: Branches) -> bool:
 
 
 def _drop_results(branches: Branches) -> bool:
-    """Remove results that nothing uses, and operations that only they need."""
+    """Remove results that nothing uses, and operations that nothing needs then."""
     graph, before = branches.graph, len(branches.results)
     branches.results = [r for r in branches.results if r.outer.users or graph.is_output(r.outer)]
+    if len(branches.results) == before:
+        return False
     for i, body in enumerate(branches.bodies):
         body.outputs = [result.inner[i] for result in branches.results]
         body.output_names = [result.name for result in branches.results]
         for op in body.reversed_ops:
             if is_pure(op) and not any(v.users or body.is_output(v) for v in op.outputs):
                 body.erase(op)
-    return len(branches.results) != before
+    return True
 
 
 def _merge_operands(branches: Branches) -> bool:

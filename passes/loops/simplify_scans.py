@@ -59,6 +59,8 @@ def _inline(loop: Loop) -> None:
 def _share_states(loop: Loop) -> bool:
     """Turn states that no turn changes into shared operands."""
     constant = [state for state in loop.states if state.after is state.before]
+    if loop.is_unbounded:  # which must keep its condition
+        constant = [state for state in constant if state is not loop.condition]
     for state in constant:
         loop.states.remove(state)
         loop.replace(state.before, loop.share(state.initial))
@@ -122,6 +124,8 @@ def _drop_dead(loop: Loop) -> bool:
     """Remove states, operands and results that no used result depends on."""
     stacked = [each for each in loop.stacked if _is_used(loop.graph, each.outer)]
     live = [state for state in loop.states if _is_used(loop.graph, state.final)]
+    if loop.is_unbounded and loop.condition not in live:
+        live += [state for state in loop.states if state is loop.condition]
     needed = _needed([each.inner for each in stacked], [state.after for state in live])
     while more := [s for s in loop.states if s not in live and s.before in needed]:
         live += more

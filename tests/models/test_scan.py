@@ -16,7 +16,7 @@ from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
 from nnefc.ir.compare import difference
 from nnefc.ir.graph import walk
 from nnefc.ir.verify import check, verify
-from nnefc.ops.internal.scan import build_scan
+from nnefc.ops.internal.scan import UNBOUNDED, build_scan
 from nnefc.ops.tools.cost import flops, macs
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
@@ -179,6 +179,35 @@ def test_shared_operands_are_live_until_the_last_turn() -> None:
     model = compiled(graph)
     for _ in range(2):
         close(model.run(inputs).values(), wanted.values())
+
+
+def test_shared_operands_of_loops_without_a_bound_are_live_until_the_last_turn() -> None:
+    """A turn reads the computed `w` first, and then has another tensor of that size."""
+    text = f"""graph g(%x: float32[8,64], %zero: int64[], %most: int64[]) -> (y = %y) {{
+      %w: float32[8,64] = softmax(%x) {{axes = [1]}}
+      %start: float32[1,64] = max_reduce(%x) {{axes = [0]}}
+      %go: bool[] = lt(%zero, %most)
+      %go9: bool[], %n9: int64[], %last: float32[1,64] = scan(%go, %zero, %start, %w, %most)
+        {{turns = {UNBOUNDED}, states = 3, scanned = 0, backwards = [], condition = 0,
+        body = graph turn(%go: bool[], %n: int64[], %s: float32[1,64], %w: float32[8,64],
+          %most: int64[]) -> (go = %go1, n = %n1, s = %new) {{
+          %a: float32[1,64] = sum_reduce(%w) {{axes = [0], normalize = false}}
+          %b: float32[1,64] = mul(%s, %a)
+          %c: float32[8,64] = tile(%b) {{repeats = [8, 1]}}
+          %d: float32[8,64] = softmax(%c) {{axes = [1]}}
+          %new: float32[1,64] = max_reduce(%d) {{axes = [0]}}
+          %one: int64[] = constant() {{shape = [], value = [1]}}
+          %n1: int64[] = add(%n, %one)
+          %go1: bool[] = lt(%n1, %most)
+        }}}}
+      %y: float32[1,64] = softmax(%last) {{axes = [1]}}
+    }}"""
+    graph = parse_graph(text)
+    check(graph, rule_problems)
+    model = compiled(graph)
+    for turns in (0, 1, 2, 3, 8):
+        inputs = {"x": normal(1, 8, 64), "zero": np.array(0), "most": np.array(turns)}
+        close(model.run(inputs).values(), evaluate(graph, inputs).outputs.values())
 
 
 @pytest.mark.parametrize("backwards", [False, True])

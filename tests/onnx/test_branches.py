@@ -126,7 +126,11 @@ def test_the_other_branch_does_not_run(compiled: CompiledModel) -> None:
         return len(steps)
 
     assert executed(True, 5) == 2  # the one before the branches, and one in a branch
-    assert executed(False, 5) == 1 + 5  # one in each turn
+    assert executed(False, 0) == 1
+    assert executed(False, 1) == 2  # that of even turns
+    assert executed(False, 2) == executed(False, 5) == 3
+    repeated = (compiled.profile(*inputs(False, n), seconds=0).earlier[0] > 0 for n in (1, 2, 3))
+    assert [sorted(set(mask)) for mask in repeated] == [[False], [False, True], [False, True]]
 
 
 def test_files_pickles_and_caches(compiled: CompiledModel, tmp_path: Path) -> None:

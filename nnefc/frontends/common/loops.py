@@ -59,7 +59,7 @@ def loop(
         for i, x in enumerate(shared)
     ]
     finals, stacked = body(within, before, slices, inside)
-    _check_states(states, finals)
+    check_states(states, finals)
     if turns == 0:  # the body gives the types only
         return list(states), [EmptyTensor(_whole(x.type, 0)) for x in stacked]
     results = [*_with_types_of(within, states, finals), *stacked]
@@ -141,7 +141,7 @@ def _whole(type_: TensorType, turns: int) -> TensorType:
     return TensorType(type_.dtype, (turns * type_.dims[0], *type_.dims[1:]))
 
 
-def _check_states(states: Sequence[Operand], finals: Sequence[Operand]) -> None:
+def check_states(states: Sequence[Operand], finals: Sequence[Operand]) -> None:
     """Raise OperatorError for states whose shape a turn changes."""
     for i, (x, y) in enumerate(zip(states, finals, strict=True)):
         if y.type.dims != x.type.dims:

@@ -13,6 +13,10 @@ the states after the last turn.
 A loop may have `condition = i`: state i is a bool.  Once it is false, turns change neither it nor
 any other state, and their slices of stacked results do not matter, so they need not run.
 
+A loop with `turns = UNBOUNDED` runs as long as its condition holds, perhaps no turn at all.  Its
+turns need not leave states unchanged, as none runs without the condition.  It has neither scanned
+tensors nor stacked results.
+
 A body has no variables (they are shared operands) and no updates.
 """
 
@@ -32,6 +36,10 @@ from nnefc.ops.internal.bodies import hoist_variables, uses_foreign_values
 from nnefc.support.errors import Diagnostic, NnefError
 
 NAME: Final = "scan"
+UNBOUNDED: Final = (1 << 63) - 1
+"""Number of turns of a loop that its condition alone ends, as in ONNX."""
+TYPICAL_TURNS: Final = 16
+"""Number of turns of such a loop for cost models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,11 @@ class ScanSignature:
     def condition(self) -> int | None:
         """The state that says whether further turns change anything, if there is one."""
         return self.op.attributes.get("condition")
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether the condition alone ends the loop."""
+        return isinstance(self.turns, int) and self.turns == UNBOUNDED
 
     @property
     def stacked(self) -> int:
@@ -166,6 +179,8 @@ def problems(op: Op) -> list[str]:
         0 <= i < states and op.inputs[i].type.dtype is DType.BOOL and op.inputs[i].type.volume == 1
     ):
         violated.append(f"its condition must be a state with one bool, it is {i}")
+    if signature.is_unbounded and (i is None or signature.scanned or signature.stacked):
+        violated.append("without a bound it must have a condition and no slices")
     forbidden = {each.name for each in body.ops} & {"variable", "update"}
     return [*violated, *(f"the body has an operation '{name}'" for name in sorted(forbidden))]
 
@@ -193,6 +208,11 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
     signature = ScanSignature(op)
     turns, states = signature.turns, signature.states
     carried = list(operands[:states])
+    if signature.is_unbounded:
+        assert signature.condition is not None
+        while carried[signature.condition].all():
+            carried = interpreter.run(signature.body, [*carried, *operands[states:]])
+        return carried
     slices = [
         np.split(x, turns)[:: -1 if signature.takes_backwards(states + i) else 1]
         for i, x in enumerate(operands[states : signature.first_shared])
@@ -212,7 +232,8 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
 
 
 def _all_turns(op: Op, costs: Sequence[Any]) -> Any:
-    return ScanSignature(op).turns * costs[0]
+    signature = ScanSignature(op)
+    return (TYPICAL_TURNS if signature.is_unbounded else signature.turns) * costs[0]
 
 
 SPECS: tuple[OpSpec, ...] = (

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from nnefc.ir import DType, TensorType, Value
 from nnefc.ops.internal.branches import build_if
-from nnefc.ops.internal.scan import build_scan
+from nnefc.ops.internal.scan import UNBOUNDED, build_scan
+from nnefc.ops.tools.build import build, constant
 
 if TYPE_CHECKING:
     from tests.helpers.graphs.random_graphs import _Generator as Generator  # pyright: ignore[reportPrivateUsage]
@@ -47,6 +48,30 @@ def random_scan(outer: Generator) -> list[Value]:
     return list(made.outputs)
 
 
+def random_while(outer: Generator) -> list[Value]:
+    """A loop without a bound, which counts its turns: 0 to 4."""
+    rng, graph = outer.rng, outer.graph
+    some = rng.sample(outer.values, min(len(outer.values), rng.randint(1, 4)))
+    states = rng.randint(1, len(some))
+    limit, start = (constant(graph, n, DType.INT64) for n in (rng.randint(0, 4), 0))
+    goes_on = build(graph, "lt", [start, limit]).output
+    inner = outer.inner()
+    body = inner.graph
+    body.add_input(goes_on.type, "go")
+    number = body.add_input(start.type, "number")
+    inner.values = [body.add_input(v.type, f"x{i}") for i, v in enumerate(some)]
+    most = body.add_input(limit.type, "limit")
+    inner.fill(_inside(inner), rng.randint(0, 6))
+    after = build(body, "add", [number, constant(body, 1, DType.INT64)]).output
+    body.add_output(build(body, "lt", [after, most]).output, "go")
+    body.add_output(after, "number")
+    for i, v in enumerate(some[:states]):
+        body.add_output(rng.choice([x for x in inner.values if x.type == v.type]), f"s{i}")
+    initial, shared = [goes_on, start, *some[:states]], [*some[states:], limit]
+    made = build_scan(graph, body, initial, [], shared, turns=UNBOUNDED, condition=0)
+    return list(made.outputs[2:])
+
+
 def random_if(outer: Generator) -> list[Value]:
     """An `if` with some values as operands; conditions are inputs of the graph."""
     rng = outer.rng
@@ -78,4 +103,4 @@ def random_if(outer: Generator) -> list[Value]:
 
 def _inside(inner: Generator) -> list[str]:
     """The kinds of operations in a body."""
-    return [*_KINDS, *(["scan", "branches"] if inner.loops else [])]
+    return [*_KINDS, *(["scan", "branches", "unbounded"] if inner.loops else [])]

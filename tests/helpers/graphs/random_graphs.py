@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nnefc.ir import DType, Graph, TensorType, Value, Variable
 from nnefc.ops.tools.build import build, constant
 from nnefc.support.errors import NnefError
-from tests.helpers.graphs.random_bodies import random_if, random_scan
+from tests.helpers.graphs.random_bodies import random_if, random_scan, random_while
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -114,7 +114,7 @@ class _Generator:
         # with few kinds, operations of two kinds meet more often
         kinds = [*rng.sample(kinds, rng.randint(2, 6)), "unary", "binary"]
         if self.loops:
-            kinds += ["scan", "scan", "branches", "branches"]
+            kinds += ["scan", "unbounded", "branches", "branches"]
         self.fill(kinds, size)
         for i in range(rng.randint(1, 3)):
             recent = self.values[-5:] if i else self.values[-1:]
@@ -324,6 +324,10 @@ class _Generator:
     def scan(self) -> list[Value]:
         """A loop over slices of some values, with others as states or invariants."""
         return random_scan(self)
+
+    def unbounded(self) -> list[Value]:
+        """A loop that its condition alone ends."""
+        return random_while(self)
 
     def branches(self) -> list[Value]:
         """An `if` with some values as operands."""

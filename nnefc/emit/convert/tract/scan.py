@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnefc.emit.convert.tract.writer import Scope, TractWriter
+from nnefc.emit.convert.tract.writer import Scope, TractWriter, Unsupported
 from nnefc.ir import Graph, Op
 from nnefc.ops.internal.scan import ScanSignature, build_scan
 from nnefc.passes.op_queries import replace
@@ -16,6 +16,8 @@ def hoist_constants(graph: Graph) -> None:
         body = op.attributes["body"]
         hoist_constants(body)
         signature = ScanSignature(op)
+        if signature.is_unbounded:  # refused by `scan`
+            continue
         inner = [each for each in body.ops if each.name == "constant"]
         if not inner:
             continue
@@ -44,6 +46,8 @@ def hoist_constants(graph: Graph) -> None:
 def scan(w: TractWriter, op: Op) -> str:
     """The loop over a fragment; raises Unsupported."""
     signature = ScanSignature(op)
+    if signature.is_unbounded:
+        raise Unsupported("a loop whose number of turns is only known when the model runs")
     name = f"turn_{len(w.fragments) + 1}"
     w.fragments.append("")  # the fragments of inner loops follow
     at = len(w.fragments) - 1

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from nnefc.frontends.common.loops import loop
+import numpy as np
+
+from nnefc.frontends.common.loops import check_states, loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     EmptyTensor,
@@ -25,6 +27,7 @@ from nnefc.frontends.common.values import (
 from nnefc.frontends.onnx.control_flow.subgraphs import Captured, CapturedTensors, rebuilt
 from nnefc.frontends.onnx.sequences import merged, tensors_in, with_tensors
 from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.ops.internal.scan import UNBOUNDED
 from nnefc.support.errors import Diagnostics, NnefError
 
 if TYPE_CHECKING:
@@ -54,8 +57,11 @@ class Body(Protocol):
 class StopsAtRunTime(OperatorError):
     """Whether a turn is the last one is only known when the model runs."""
 
-    def __init__(self, unknown: Sequence[Any] = ()) -> None:
+    def __init__(self, unknown: Sequence[Any] = (), reason: str = "") -> None:
+        """`reason`: why the loop cannot run without a bound, if that was tried."""
+        self.reason = reason
         message = "the number of turns is only known when the model runs"
+        message += f", and the loop cannot run without a bound: {reason}" if reason else ""
         hint = "M must be known when the graph is built, or bounded, as in Min(M, 100)"
         super().__init__("onnx/unsupported", message, hint, unknown)
 
@@ -120,13 +126,7 @@ class Turns:
             if not _is_true(turn.goes_on):
                 raise StopsAtRunTime
             after[:] = turn.states
-            finals = list(tensors_in(turn.states))
-            _check_lengths(self.states, turn.states)
-            _check_types(self.states, turn.states)
-            for x in (*finals, *turn.results):
-                if isinstance(x, Value) and x in within.counted:
-                    message = "the body of a loop gives a tensor with a data-dependent extent"
-                    raise OperatorError("onnx/unsupported", message)
+            finals = self._finals(within, turn)
             return finals, [within.reshape(y, (1, *y.type.dims)) for y in turn.results]
 
         finals, stacked = loop(
@@ -143,6 +143,67 @@ class Turns:
         for warning in diagnostics.warnings:
             evaluator.diagnostics.add(warning)
         return rebuilt(after, iter(finals)), stacked
+
+    def as_while(self, make: OpBuilder, active: Operand, limit: Operand | None) -> list[Any]:
+        """The final states of a loop that runs as long as `active`, then the body, tells.
+
+        `limit`: the number of turns after which it ends in any case, int64 [].  Raises
+        OperatorError, or NnefError, for a body that cannot be evaluated once for all turns.
+        The body has no results to stack.
+        """
+        evaluator: GraphEvaluator = make.evaluator
+        diagnostics = Diagnostics()
+        captured = CapturedTensors(make, self.captured)
+        limits = [] if limit is None else [limit]
+        after: list[Any] = []
+
+        def body(
+            within: OpBuilder, before: list[Operand], slices: list[Operand], shared: list[Operand]
+        ) -> tuple[list[Operand], list[Operand]]:
+            _, number, *rest = before
+            own, more = shared[len(limits) :], shared[: len(limits)]
+            states = rebuilt(self.states, iter(rest))
+            turn = self.body(within, states, [number, *slices], captured.inside(within, own))
+            after[:] = turn.states
+            number = within("add", number, 1)
+            goes_on: Operand = _TRUE if turn.goes_on is None else within.reshape(turn.goes_on, ())
+            for each in more:
+                goes_on = within("and", goes_on, within("lt", number, each))
+            return [goes_on, number, *self._finals(within, turn)], []
+
+        for each in limits:
+            active = make("and", active, make("gt", each, 0))
+        states = [active, int64_tensor(0), *tensors_in(self.states)]
+        shared = [*limits, *captured.operands]
+        try:
+            finals, _ = loop(
+                make,
+                UNBOUNDED,
+                states,
+                [],
+                shared,
+                body,
+                stops=True,
+                inner=lambda graph: evaluator.within(graph, diagnostics).make,
+            )
+        finally:
+            if errors := diagnostics.errors:
+                raise OperatorError(errors[0].rule, errors[0].message)
+        for warning in diagnostics.warnings:
+            evaluator.diagnostics.add(warning)
+        return rebuilt(after, iter(finals[2:]))
+
+    def _finals(self, within: OpBuilder, turn: Turn) -> list[Operand]:
+        """The tensors of the states after a turn; raises OperatorError if they cannot be states."""
+        finals = list(tensors_in(turn.states))
+        _check_lengths(self.states, turn.states)
+        _check_types(self.states, turn.states)
+        check_states(list(tensors_in(self.states)), finals)
+        for x in (*finals, *turn.results):
+            if isinstance(x, Value) and x in within.counted:
+                message = "the body of a loop gives a tensor with a data-dependent extent"
+                raise OperatorError("onnx/unsupported", message)
+        return finals
 
     def _one_by_one(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
         states, pieces = self.states, list[list[Operand]]()
@@ -235,6 +296,7 @@ def masked_while(body: Body) -> Body:
     return turn
 
 
+_TRUE: Final = KnownTensor(np.array(True), DType.BOOL)
 MAX_UNROLLED: Final = 256
 """Turns after which a loop that may stop at run time must be known to stop."""
 LIMIT: Final = ""

@@ -24,14 +24,21 @@ from nnefc.frontends.onnx.control_flow.turns import (
     masked_while,
     selected,
 )
-from nnefc.frontends.onnx.node import Subgraph
+from nnefc.frontends.onnx.node import BrokenBody, Subgraph
 from nnefc.frontends.onnx.registry import operator
 from nnefc.frontends.onnx.sequences import merged, tensors_in
 from nnefc.ir import DType, Value
+from nnefc.ops.internal.scan import UNBOUNDED
 from nnefc.support.errors import NnefError
+from nnefc.symbolic.integers import is_symbolic
 
 MAX_TURNS: Final = 1 << 24
 """The largest M that bounds the number of turns; exporters write 2^63 - 1 for a `while` loop."""
+
+
+LISTED_TURNS: Final = 1 << 12
+"""The largest known number of turns for which a plan lists the launches of each turn, if it need
+not."""
 
 
 @operator("If")
@@ -73,14 +80,15 @@ def loop(
 ) -> Any:
     """The states after the last turn, then the other results of the body, stacked.
 
-    Where the number of turns is only known at run time, turns up to its bound M are computed; the
-    last of them leave the states as they are, and their results do not count.
+    Where the number of turns is only known at run time, the loop runs without a bound.  If results
+    are stacked, or the body cannot be evaluated for all turns at once, turns up to the bound M are
+    computed; the last of them leave the states as they are, and their results do not count.
     """
     try:
         return _turns(make, M, cond, list(v_initial), body)
     except StopsAtRunTime as wrong:
         around = [M, cond, *tensors_in([*v_initial, *captured_values(body).values()])]
-        raise StopsAtRunTime([*wrong.unknown, *around]) from None
+        raise StopsAtRunTime([*wrong.unknown, *around], wrong.reason) from None
 
 
 def _turns(
@@ -89,30 +97,73 @@ def _turns(
     """The results of a loop; raises OperatorError."""
     captured = captured_values(body)
     active = _TRUE if cond is None else _flag(make, cond, "cond")
-    limit = M if isinstance(M, Value) else None
     most = _most_turns(make, M)
     if isinstance(active, KnownTensor) and not active.array.all():
         most = 0
     turn = _turn_of(body)
-    is_known = limit is None and isinstance(active, KnownTensor)
-    if is_known or (most is not None and most == 0):
+    loops = Turns(turn, most, states, None, captured)
+    is_known = not isinstance(M, Value) and isinstance(active, KnownTensor)
+    if (is_known and not _has_many_turns(M, most)) or (most is not None and most == 0):
         with suppress(StopsAtRunTime):
-            finals, stacked = Turns(turn, most, states, None, captured).run(make)
+            finals, stacked = loops.run(make)
             return (*finals, *stacked)
-    head = [active, int64_tensor(0)]
-    if most is not None:
-        if limit is not None:
-            captured = {**captured, LIMIT: make.cast(make.reshape(limit, ()), DType.INT64)}
-        turns = Turns(masked(turn), most, [*head, *states], None, captured, stops=True)
-    elif limit is None:
-        turns = Turns(masked_while(turn), None, [*head, *states, *states], None, captured)
+    try:
+        if len(body.proto.output) > 1 + len(states):
+            raise OperatorError("onnx/unsupported", _STACKED)
+        limit = None if M is None or _is_endless(M) else make.reshape(M, ())
+        return tuple(loops.as_while(make, active, limit))
+    except (OperatorError, NnefError) as wrong:
+        reason = wrong.message if isinstance(wrong, OperatorError) else wrong.errors[0].message
+    if is_known and _has_many_turns(M, most):
+        with suppress(StopsAtRunTime):
+            finals, stacked = loops.run(make)
+            return (*finals, *stacked)
+    try:
+        return _masked(make, M, [active, int64_tensor(0)], loops)
+    except BrokenBody:
+        raise
+    except OperatorError as wrong:
+        if most is None or isinstance(wrong, StopsAtRunTime):
+            raise StopsAtRunTime(wrong.unknown, reason) from None
+        raise
+
+
+def _masked(make: OpBuilder, M: Operand | None, head: list[Any], loops: Turns) -> Any:
+    """The results of a loop that computes all turns up to its bound; raises OperatorError.
+
+    `head`: whether the first turn runs, and 0.
+    """
+    states, captured = loops.states, loops.captured
+    if loops.count is not None:
+        if isinstance(M, Value):
+            captured = {**captured, LIMIT: make.reshape(M, ())}
+        body, count = masked(loops.body), loops.count
+        turns = Turns(body, count, [*head, *states], None, captured, stops=True)
+    elif not isinstance(M, Value):
+        body = masked_while(loops.body)
+        turns = Turns(body, None, [*head, *states, *states], None, captured)
     else:
         raise StopsAtRunTime
-    (_, count, *finals), stacked = turns.run(make)
+    (_, number, *finals), stacked = turns.run(make)
     for y in stacked:
         if isinstance(y, Value):
-            make.counted[y] = 0, make.value(count)
+            make.counted[y] = 0, make.value(number)
     return (*finals[len(finals) - len(states) :], *stacked)
+
+
+_STACKED: Final = "its body has results for each turn, and only a bound tells how many there may be"
+
+
+def _is_endless(M: Operand) -> bool:
+    """Whether M is the number that exporters write for a `while` loop."""
+    return isinstance(M, KnownTensor) and not M.is_symbolic and integers(M)[0] == UNBOUNDED
+
+
+def _has_many_turns(M: Operand | None, most: int | None) -> bool:
+    """Whether a known number of turns is better counted by a run than listed in a plan."""
+    if not isinstance(M, KnownTensor) or _is_endless(M):
+        return False
+    return most is None or is_symbolic([most]) or most > LISTED_TURNS
 
 
 _TRUE: Final = KnownTensor(np.array(True), DType.BOOL)
