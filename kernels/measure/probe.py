@@ -24,11 +24,12 @@ PROBE = Layout("kernel params clock clock_id records")
 `clock_gettime` and its clock; the address of the record of tile 0."""
 KERNEL, PARAMS, CLOCK, CLOCK_ID, RECORDS = PROBE.offsets
 
-RECORD = Layout("start end stack earlier unused:4")
+RECORD = Layout("start end stack earlier count unused:3")
 """The record of a tile, or of tile 0 if one call runs all tiles: start and end in nanoseconds, an
-address on the stack of the thread, and the nanoseconds that the tile took before, if the run jumps
-back to its launch.  A record fills a cache line, because another thread may write the next one."""
-START, END, STACK, EARLIER, _ = RECORD.offsets
+address on the stack of the thread; the nanoseconds that the tile took before, if the run jumps back
+to its launch; and how often it ran.  A record fills a cache line, because another thread may write
+the next one."""
+START, END, STACK, EARLIER, COUNT, _ = RECORD.offsets
 RECORD_BYTES = RECORD.nbytes
 
 _load, _store = LOAD["int64"], STORE["int64"]
@@ -60,6 +61,7 @@ def stamp() -> KernelFunction:
         timespec = local()
         past = _load(record + END) - _load(record + START)
         _store(record + EARLIER, _load(record + EARLIER) + past)
+        _store(record + COUNT, _load(record + COUNT) + 1)
         start = _now(clock, clock_id, timespec)
         call_kernel(function, bases, words, first, last)
         end = _now(clock, clock_id, timespec)

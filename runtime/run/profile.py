@@ -66,11 +66,8 @@ class Probes:
         """The launches to run in place of the plan, with the same bases."""
 
     def take(self) -> Int64Array:
-        """[tiles, 4]: start, end, stack address and earlier time of each tile, then cleared.
-
-        Zeros for no record.
-        """
-        records = self._records[:, :4].copy()
+        """[tiles, 5]: the fields of the record of each tile, then cleared; zeros for no record."""
+        records = self._records[:, :5].copy()
         self._records[...] = 0
         return records
 
@@ -98,6 +95,8 @@ class Profile:
     earlier: Int64Array
     """[runs, tiles]: nanoseconds that the tile took before its last execution, in loops whose turns
     repeat a step."""
+    count: Int64Array
+    """[runs, tiles]: how often the tile ran, where it has a record."""
 
     @property
     def runs(self) -> int:
@@ -124,6 +123,14 @@ class Profile:
         ends = np.maximum.reduceat(self.end, self._first, axis=1)
         earlier = np.maximum.reduceat(self.earlier, self._first, axis=1)
         return self._by_launch(np.where(ends > 0, ends - starts, 0) + earlier)
+
+    @cached_property
+    def executions(self) -> Int64Array:
+        """[runs, launches]: how often each launch ran."""
+        counts = np.maximum.reduceat(self.count, self._first, axis=1)
+        sums = np.zeros((self.launches, len(counts)), np.int64)
+        np.add.at(sums, self.launch_of_step, counts.T)
+        return sums.T
 
     @cached_property
     def busy(self) -> Seconds:
@@ -197,6 +204,7 @@ def profile(
         start=records[:, :, 0],
         end=records[:, :, 1],
         earlier=records[:, :, 3],
+        count=records[:, :, 4],
         thread=thread,
     )
 

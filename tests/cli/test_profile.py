@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ FOUND = Profile(
     end=np.array([[1100, 1300, 1400, 1600]] * 3),
     thread=np.array([[0, 1, 0, 1]] * 3),
     earlier=np.zeros((3, 4), np.int64),
+    count=np.ones((3, 4), np.int64),
 )
 ONE = Roofline(threads=1, fma_gflops=8.0, read_gbps=4.0, copy_gbps=6.0)
 TWO = Roofline(threads=2, fma_gflops=15.0, read_gbps=5.0, copy_gbps=7.0)
@@ -116,9 +118,8 @@ def test_roofline_limits() -> None:
 def test_best_run() -> None:
     start = np.array([[1000, 1100, 1200, 1500], [1000, 1100, 1200, 1500]])
     end = start + np.array([[100, 100, 100, 50], [80, 80, 80, 70]])
-    found = Profile(
-        FOUND.step_of, FOUND.launch_of_step, 2, start, end, FOUND.thread[:2], FOUND.earlier[:2]
-    )
+    found = replace(FOUND, start=start, end=end, thread=FOUND.thread[:2], earlier=FOUND.earlier[:2])
+    found = replace(found, count=FOUND.count[:2])
     conv, relu = launch_rows(LAUNCHES, found, {1: ONE, 2: TWO}, best=True)
     assert (conv.seconds, conv.busy) == (pytest.approx(280e-9), pytest.approx(240e-9))
     assert relu.seconds == pytest.approx(50e-9)
@@ -129,7 +130,8 @@ def test_repeated_launches_share_a_row() -> None:
     steps = np.array([0, 0, 0, 1, 2, 2, 2])
     start = np.array([[1000, 1100, 1200, 1500, 2000, 2000, 2000]])
     end = np.array([[1100, 1300, 1400, 1600, 2100, 2300, 2200]])
-    found = Profile(steps, np.array([0, 1, 0]), 2, start, end, *np.zeros((2, 1, 7), np.int64))
+    thread, earlier, count = np.zeros((3, 1, 7), np.int64) + np.array([0, 0, 1])[:, None, None]
+    found = Profile(steps, np.array([0, 1, 0]), 2, start, end, thread, earlier, count)
     conv, relu = launch_rows([LAUNCHES[0]._replace(times=2), LAUNCHES[1]], found, {1: ONE, 2: TWO})
     assert (conv.launches, conv.tiles, relu.launches) == (2, 6, 1)
     assert conv.seconds == pytest.approx(700e-9)

@@ -100,6 +100,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> nnefc.Model:
     return model
 
 
+PRODUCTS = ("matmul", "fused_matmul")
 CALLS = [(True, 3), (False, 0), (False, 1), (False, 4), (False, 9)]
 
 
@@ -112,25 +113,25 @@ def test_nested_branches_and_loops(threads: int, tmp_path: Path) -> None:
 
 
 def test_the_other_branch_does_not_run(compiled: CompiledModel) -> None:
-    products = {
+    products = [
         i
         for i, launch in enumerate(compiled.launches)
-        if launch.label.startswith("matmul") or launch.label.startswith("fused_matmul")
-    }
+        if launch.label.partition(" ")[0] in PRODUCTS
+    ]
     assert len(products) == 4
 
-    def executed(c: bool, n: int) -> int:
+    def executed(c: bool, n: int) -> list[int]:
         found = compiled.profile(*inputs(c, n), seconds=0)
-        ran = found.end[0] > 0
-        steps = {int(s) for s in found.step_of[ran] if found.launch_of_step[s] in products}
-        return len(steps)
+        assert (found.executions == found.executions[0]).all()
+        assert ((found.executions > 0) == (found.wall > 0)).all()
+        return found.executions[0, products].tolist()
 
-    assert executed(True, 5) == 2  # the one before the branches, and one in a branch
-    assert executed(False, 0) == 1
-    assert executed(False, 1) == 2  # that of even turns
-    assert executed(False, 2) == executed(False, 5) == 3
-    repeated = (compiled.profile(*inputs(False, n), seconds=0).earlier[0] > 0 for n in (1, 2, 3))
-    assert [sorted(set(mask)) for mask in repeated] == [[False], [False, True], [False, True]]
+    # before the branches, in `then`, in odd turns, in even turns
+    assert executed(True, 5) == [1, 1, 0, 0]
+    assert executed(False, 0) == [1, 0, 0, 0]
+    assert executed(False, 1) == [1, 0, 0, 1]
+    assert executed(False, 2) == [1, 0, 1, 1]
+    assert executed(False, 5) == [1, 0, 2, 3]
 
 
 def test_files_pickles_and_caches(compiled: CompiledModel, tmp_path: Path) -> None:

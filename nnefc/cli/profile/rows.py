@@ -70,7 +70,8 @@ def launch_rows(
 ) -> list[Row]:
     """A row for each launch; `rooflines`: limits of one thread and of all, by number of threads.
 
-    Times are medians over the runs, or those of the `best` run of each launch.
+    Times are medians over the runs, or those of the `best` run of each launch; work counts as often
+    as the launch ran.
     """
     import numpy as np
 
@@ -78,10 +79,13 @@ def launch_rows(
     if best:
         fastest = profile.wall.argmin(axis=0), np.arange(profile.launches)
         wall, busy = profile.wall[fastest], profile.busy[fastest]
+        executions = profile.executions[fastest]
     else:
         wall, busy = np.median(profile.wall, axis=0), np.median(profile.busy, axis=0)
+        executions = np.median(profile.executions, axis=0)
     rows: list[Row] = []
     for i, launch in enumerate(launches):
+        times = round(float(executions[i]))
         work, limits = launch.work, rooflines[all_threads if launch.tiles > 1 else 1]
         bounds = {
             "multiply-adds": work.flops / (limits.peak_gflops(itemsize) * 1e9),
@@ -91,19 +95,19 @@ def launch_rows(
             ),
         }
         bound = max(bounds, key=lambda key: bounds[key])
-        limit, seconds = bounds[bound] * launch.times, float(wall[i])
+        limit, seconds = bounds[bound] * times, float(wall[i])
         if bound == "memory" and limit > seconds:
             bound = "caches"  # their bandwidth is not measured
         rows.append(
             Row(
                 name=launch.label,
                 kernel=launch.kernel,
-                launches=launch.times,
-                tiles=launch.tiles * launch.times,
+                launches=times,
+                tiles=launch.tiles * times,
                 seconds=seconds,
                 busy=float(busy[i]),
-                flops=work.flops * launch.times,
-                nbytes=(work.read + work.written) * launch.times,
+                flops=work.flops * times,
+                nbytes=(work.read + work.written) * times,
                 limit=min(limit, seconds),
                 bound=bound if limit else "",
             )

@@ -104,7 +104,9 @@ def test_launches_have_wall_and_busy_times() -> None:
         end=np.array([[20, 40, 30, 60, 0], [35, 0, 0, 45, 70]]),
         earlier=np.array([[0, 0, 0, 0, 0], [0, 0, 0, 7, 0]]),
         thread=np.array([[0, 0, 1, 1, 0], [0, 0, 0, 0, 0]]),
+        count=np.array([[1, 1, 1, 1, 0], [1, 0, 0, 3, 1]]),
     )
+    assert found.executions.tolist() == [[1, 1, 0], [1, 3, 1]]
     assert found.wall == pytest.approx(1e-9 * np.array([[30, 10, 0], [30, 12, 20]]))
     assert found.busy == pytest.approx(1e-9 * np.array([[48, 10, 0], [30, 12, 20]]))
     assert found.total == pytest.approx([50e-9, 65e-9])
