@@ -17,6 +17,7 @@ from nnefc.ops.internal.scan import UNBOUNDED
 from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
+from tests.helpers.artifacts.c_shapes import emitted_program, run_with_symbols
 from tests.helpers.onnx.evaluate import graph_for
 from tests.helpers.onnx.models import save
 from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results, reals
@@ -169,6 +170,34 @@ def test_c_programs(tmp_path: Path) -> None:
     for call in CALLS[1:4]:
         wanted = onnxruntime_results(parsed(text), call)
         close(run_main(program, 2, call, wanted), wanted)
+
+
+VARYING = """(float[N,16] x, bool c, int64 k) => (float[N,16] y) <bool t = {1}> {
+  y = If (c) <
+    then_branch = a () => (float[N,16] p) {
+      u = Transpose <perm = [1, 0]> (x)  m = MatMul(x, u)  p = MatMul(m, x)
+    },
+    else_branch = b () => (float[N,16] p) {
+      p = Loop (k, t, x) <
+        body = turn (int64 i, bool d, float[N,16] s) => (bool e, float[N,16] s2) {
+          s2 = Softmax(s)  e = Identity(d)
+        }
+      >
+    }
+  >
+}"""
+
+
+@needs_compiler
+def test_c_programs_for_many_shapes(tmp_path: Path) -> None:
+    model = nnefc.compile(save(parsed(VARYING), tmp_path / "net.onnx"), threads=1)
+    assert isinstance(model, DynamicModel)
+    program = emitted_program(model, tmp_path, {"N": 4})
+    for n, c, k in ((5, True, 2), (8, False, 0), (6, False, 3), (4, False, 2)):
+        call = [reals(n, 16), np.array(c), np.array(k)]
+        found = model(*call)
+        close(found, onnxruntime_results(parsed(VARYING), call))
+        assert run_with_symbols(program, [n], call, [found]) == ""
 
 
 def test_indices_of_turns_that_do_not_run_are_not_read(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from nnefc.frontends.onnx.model import (
     initializers_of,
     opsets_of,
 )
-from nnefc.frontends.onnx.node import ABSENT, BROKEN, BrokenBody, Node, Scope
+from nnefc.frontends.onnx.node import ABSENT, BROKEN, BrokenBody, Failure, Node, Scope
 from nnefc.frontends.onnx.registry import bind, find
 from nnefc.frontends.onnx.signature import inputs_behind
 from nnefc.frontends.onnx.standard_functions import standard_function
@@ -68,8 +68,8 @@ class GraphEvaluator:
         self._taken: dict[str, int] = {}
         self.needed: set[str] = set()
         """Inputs of the model whose items an operator that failed must know."""
-        self.inlined: dict[int, GraphProto] = {}
-        """Branches that could not be evaluated on their own, by identity."""
+        self.failed: dict[int, Failure] = {}
+        """Branches and bodies that could not be evaluated on their own, by identity."""
 
     def within(self, graph: Graph, diagnostics: Diagnostics | None = None) -> GraphEvaluator:
         """An evaluator of the same model that appends to another graph.
@@ -79,7 +79,7 @@ class GraphEvaluator:
         diagnostics = diagnostics or self.diagnostics
         other = GraphEvaluator(self.model, graph, self.names, self.budget, diagnostics, self.states)
         other.root, other._taken, other.needed = self.root, self._taken, self.needed
-        other.inlined = self.inlined
+        other.failed = self.failed
         other.make.location = self.make.location
         return other
 

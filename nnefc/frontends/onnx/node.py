@@ -68,6 +68,14 @@ class Subgraph:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a graph among attributes could not be evaluated on its own."""
+
+    proto: GraphProto
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """The call of an operator."""
 

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
-from onnx import GraphProto
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.value_bounds import bounds
@@ -24,7 +23,7 @@ from nnefc.frontends.onnx.control_flow.turns import (
     masked_while,
     selected,
 )
-from nnefc.frontends.onnx.node import BrokenBody, Subgraph
+from nnefc.frontends.onnx.node import BrokenBody, Failure, Subgraph
 from nnefc.frontends.onnx.registry import operator
 from nnefc.frontends.onnx.sequences import merged, tensors_in
 from nnefc.ir import DType, Value
@@ -53,12 +52,12 @@ def if_(make: OpBuilder, cond: Operand, *, then_branch: Subgraph, else_branch: S
         branch = then_branch if condition.array.all() else else_branch
         return tuple(evaluated(make, branch))
     branches = (then_branch, else_branch)
-    inlined: dict[int, GraphProto] = make.evaluator.inlined
-    if id(then_branch.proto) not in inlined:
+    failed: dict[int, Failure] = make.evaluator.failed
+    if id(then_branch.proto) not in failed:
         try:
             return branched(make, condition, branches)
-        except (OperatorError, NnefError):  # reported below, if it fails there as well
-            inlined[id(then_branch.proto)] = then_branch.proto
+        except (OperatorError, NnefError) as wrong:  # reported below, if it fails there as well
+            failed[id(then_branch.proto)] = Failure(then_branch.proto, str(wrong))
     results = [evaluated(make, branch) for branch in branches]
     if len(results[0]) != len(results[1]):
         message = f"one branch has {len(results[0])} results, the other {len(results[1])}"
@@ -107,13 +106,17 @@ def _turns(
         with suppress(StopsAtRunTime):
             finals, stacked = loops.run(make)
             return (*finals, *stacked)
+    failed: dict[int, Failure] = make.evaluator.failed
     try:
         if len(body.proto.output) > 1 + len(states):
             raise OperatorError("onnx/unsupported", _STACKED)
+        if most is not None and id(body.proto) in failed:  # once is enough where there is a bound
+            raise OperatorError("onnx/unsupported", failed[id(body.proto)].reason)
         limit = None if M is None or _is_endless(M) else make.reshape(M, ())
         return tuple(loops.as_while(make, active, limit))
     except (OperatorError, NnefError) as wrong:
         reason = wrong.message if isinstance(wrong, OperatorError) else wrong.errors[0].message
+        failed[id(body.proto)] = Failure(body.proto, reason)
     if is_known and _has_many_turns(M, most):
         with suppress(StopsAtRunTime):
             finals, stacked = loops.run(make)
