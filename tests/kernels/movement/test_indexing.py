@@ -25,9 +25,10 @@ from tests.helpers.kernels.one_op import Array, normal, run
 torch: Any = pytest.importorskip("torch")
 SETTINGS = examples(0.6)
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
-ITEMS = st.sampled_from(["float32", "float64", "int32", "int64", "bool"])
-NUMBERS = st.sampled_from(["float32", "float64", "int32", "int64"])
-INDICES = st.sampled_from(["int32", "int64"])
+TYPES = st.sampled_from(
+    [("float32", "int64"), ("float64", "int32"), ("int64", "int64"), ("bool", "int32")]
+)
+"""Types of items and indices.  Few pairs, because each needs a kernel of its own."""
 
 REDUCTIONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "none": (lambda old, new: new, ""),
@@ -37,6 +38,17 @@ REDUCTIONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "max": (max, "amax"),
 }
 """The combination of two items and PyTorch's name by reduction."""
+UPDATES = st.sampled_from(
+    [
+        ("none", "float32", "int64"),
+        ("none", "bool", "int32"),
+        ("add", "float64", "int64"),
+        ("mul", "int32", "int64"),
+        ("min", "int64", "int32"),
+        ("max", "float32", "int32"),
+    ]
+)
+"""Reductions, and types of items and indices."""
 
 
 def items(seed: int, shape: tuple[int, ...], dtype: str) -> Array:
@@ -49,25 +61,25 @@ def inside(number: int, extent: int) -> int:
     return min(max(number + extent if number < 0 else number, 0), extent - 1)
 
 
-def drawn_indices(data: st.DataObject, shape: tuple[int, ...], extent: int) -> Array:
+def drawn_indices(data: st.DataObject, shape: tuple[int, ...], extent: int, dtype: str) -> Array:
     index = st.one_of(st.integers(-extent, extent - 1), st.sampled_from([2**31 - 1, -(2**31)]))
     count = int(np.prod(shape))
     numbers = data.draw(st.lists(index, min_size=count, max_size=count))
-    return np.array(numbers, data.draw(INDICES)).reshape(shape)
+    return np.array(numbers, dtype).reshape(shape)
 
 
-def drawn_elements(data: st.DataObject, dtype: str) -> tuple[Array, Array, int]:
+def drawn_elements(data: st.DataObject, dtype: str, index: str) -> tuple[Array, Array, int]:
     x = items(1, data.draw(SHAPES), dtype)
     axis = data.draw(st.integers(0, x.ndim - 1))
     extents = [data.draw(st.integers(1, extent)) for extent in x.shape]
     extents[axis] = data.draw(st.integers(1, 5))
-    return x, drawn_indices(data, tuple(extents), x.shape[axis]), axis
+    return x, drawn_indices(data, tuple(extents), x.shape[axis], index), axis
 
 
 @SETTINGS
 @given(st.data())
 def test_gather_elements_matches_its_definition(data: st.DataObject) -> None:
-    x, indices, axis = drawn_elements(data, data.draw(ITEMS))
+    x, indices, axis = drawn_elements(data, *data.draw(TYPES))
     want = np.empty(indices.shape, x.dtype)
     for place in np.ndindex(*indices.shape):
         source = list(place)
@@ -81,8 +93,8 @@ def test_gather_elements_matches_its_definition(data: st.DataObject) -> None:
 @SETTINGS
 @given(st.data())
 def test_scatter_elements_matches_its_definition(data: st.DataObject) -> None:
-    reduction = data.draw(st.sampled_from(sorted(REDUCTIONS)))
-    x, indices, axis = drawn_elements(data, data.draw(ITEMS if reduction == "none" else NUMBERS))
+    reduction, *types = data.draw(UPDATES)
+    x, indices, axis = drawn_elements(data, *types)
     updates = items(2, indices.shape, x.dtype.name)
     want = x.copy()
     for place in np.ndindex(*indices.shape):
@@ -115,19 +127,20 @@ def test_elements_match_pytorch(axis: int, reduction: str) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-def drawn_slices(data: st.DataObject, shape: tuple[int, ...], batch_dims: int) -> Array:
+def drawn_slices(data: st.DataObject, shape: tuple[int, ...], batch_dims: int, dtype: str) -> Array:
     depth = data.draw(st.integers(1, len(shape) - batch_dims))
     extents = (*shape[:batch_dims], *data.draw(st.lists(st.integers(1, 4), max_size=2)))
-    numbers = [drawn_indices(data, extents, shape[batch_dims + d]) for d in range(depth)]
-    return np.stack(numbers, -1).astype(numbers[0].dtype)
+    numbers = [drawn_indices(data, extents, shape[batch_dims + d], dtype) for d in range(depth)]
+    return np.stack(numbers, -1)
 
 
 @SETTINGS
 @given(st.data())
 def test_gather_nd_matches_its_definition(data: st.DataObject) -> None:
-    x = items(1, data.draw(SHAPES), data.draw(ITEMS))
+    dtype, index = data.draw(TYPES)
+    x = items(1, data.draw(SHAPES), dtype)
     batch_dims = data.draw(st.integers(0, x.ndim - 1))
-    indices = drawn_slices(data, x.shape, batch_dims)
+    indices = drawn_slices(data, x.shape, batch_dims, index)
     depth = indices.shape[-1]
     want = np.empty((*indices.shape[:-1], *x.shape[batch_dims + depth :]), x.dtype)
     for place in np.ndindex(*indices.shape[:-1]):
@@ -142,10 +155,10 @@ def test_gather_nd_matches_its_definition(data: st.DataObject) -> None:
 @SETTINGS
 @given(st.data())
 def test_scatter_nd_matches_its_definition(data: st.DataObject) -> None:
-    reduction = data.draw(st.sampled_from(sorted(REDUCTIONS)))
+    reduction, dtype, index = data.draw(UPDATES)
     combine = np.vectorize(REDUCTIONS[reduction][0])
-    x = items(1, data.draw(SHAPES), data.draw(ITEMS if reduction == "none" else NUMBERS))
-    indices = drawn_slices(data, x.shape, 0)
+    x = items(1, data.draw(SHAPES), dtype)
+    indices = drawn_slices(data, x.shape, 0, index)
     updates = items(2, (*indices.shape[:-1], *x.shape[indices.shape[-1] :]), x.dtype.name)
     want = x.copy()
     for place in np.ndindex(*indices.shape[:-1]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import random
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -219,20 +220,34 @@ def test_usable_cpus_follow_the_affinity_mask() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         assert usable_cpus() == 1
     """
-    assert _child(script) == 0
+    _run_in_forks({"one processor": script})
 
 
-def _child(script: str, timeout: float = 100) -> int:
-    """Exit code of a process that has a team with a running worker (`t`) and a plan (`p`)."""
-    head = """
-        import gc, os, random, signal, sys, threading, time
-        from tests.runtime.run.test_team import Plan, Team
-        p, t = Plan(random.Random(5)), Team(2)
-        before = set(map(int, os.listdir("/proc/self/task")))
-        assert p.run(t)
+def _run_in_forks(scripts: Mapping[str, str], timeout: float = 100) -> None:
+    """Run scripts in processes that have a team with a running worker (`t`) and a plan (`p`).
+
+    One process imports what they need, and forks for each script.
     """
-    text = textwrap.dedent(head) + textwrap.dedent(script)
-    return subprocess.run([sys.executable, "-c", text], timeout=timeout).returncode
+    forks = """
+        import gc, json, os, random, signal, sys, threading, time
+        from tests.runtime.run.test_team import Plan, Team
+        statuses = {}
+        for name, script in json.loads(sys.argv[1]).items():
+            child = os.fork()
+            if child == 0:
+                p, t = Plan(random.Random(5)), Team(2)
+                before = set(map(int, os.listdir("/proc/self/task")))
+                assert p.run(t)
+                exec(script)
+                sys.exit()
+            statuses[name] = os.waitpid(child, 0)[1]
+        print(json.dumps(statuses))
+    """
+    text = json.dumps({name: textwrap.dedent(script) for name, script in scripts.items()})
+    command = [sys.executable, "-c", textwrap.dedent(forks), text]
+    done = subprocess.run(command, timeout=timeout, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == dict.fromkeys(scripts, 0), done.stderr
 
 
 LIVES = {
@@ -318,8 +333,7 @@ MASKS = {
 
 @needs_threads
 @pytest.mark.skipif(usable_cpus() < 2, reason="needs two processors")
-@pytest.mark.parametrize("name", MASKS)
-def test_affinity_masks_are_restored(name: str) -> None:
+def test_affinity_masks_are_restored() -> None:
     head = """
         from nnefc.kernels.executor import team_state as state
         one, other, *_ = sorted(os.sched_getaffinity(0))
@@ -347,13 +361,13 @@ def test_affinity_masks_are_restored(name: str) -> None:
         runs()
         assert mask() == everything
     """
-    assert _child(textwrap.dedent(head) + textwrap.dedent(MASKS[name])) == 0
+    head = textwrap.dedent(head)
+    _run_in_forks({name: head + textwrap.dedent(script) for name, script in MASKS.items()})
 
 
 @needs_threads
-@pytest.mark.parametrize("name", LIVES)
-def test_processes_with_teams_fork_exit_and_handle_interrupts(name: str) -> None:
-    assert _child(LIVES[name]) == 0
+def test_processes_with_teams_fork_exit_and_handle_interrupts() -> None:
+    _run_in_forks(LIVES)
 
 
 @needs_threads
@@ -372,7 +386,7 @@ def test_idle_models_use_no_processor_time() -> None:
             assert time.process_time() - before < .015
             assert (model(x) == y).all()
     """
-    assert _child(script) == 0
+    _run_in_forks({"idle": script})
 
 
 def test_the_executor_has_no_undefined_symbol_for_any_instruction_set() -> None:
