@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 
 def _run(module: str, *arguments: str | Path) -> Result:

@@ -38,8 +38,13 @@ def families() -> set[str]:
     return found
 
 
+HOST = executable()[0].name
+ROWS = [pytest.param(row, marks=[pytest.mark.exhaustive] if row == HOST else []) for row in TABLE]
+"""Other tests run all kernels on the row of the host."""
+
+
 @pytest.mark.longest
-@pytest.mark.parametrize("row", TABLE)
+@pytest.mark.parametrize("row", ROWS)
 def test_every_kernel_runs_or_links(row: str, exhaustive: bool) -> None:
     runs = row in {isa.name for isa in executable()}
     environment = {key: value for key, value in os.environ.items() if key != "NNEFC_ISA"}
