@@ -1,10 +1,11 @@
-"""Bodies of operations: their variables become operands, and they use no values from outside."""
+"""Construction of operations with bodies: their rules, and variables that become operands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.support.errors import Diagnostic, NnefError
 
 
 def uses_foreign_values(body: Graph) -> bool:
@@ -15,6 +16,16 @@ def uses_foreign_values(body: Graph) -> bool:
             return True
         own.update(op.outputs)
     return not own.issuperset(body.outputs)
+
+
+def check_rules(op: Op, violated: Sequence[str]) -> None:
+    """Raise NnefError `argument/<name of the operation>` with every violated rule, if any is."""
+    place, chain = (op.location.place, op.location.chain) if op.location else (None, ())
+    if violated:
+        raise NnefError(
+            Diagnostic(f"argument/{op.name}", f"{op.name}: {p}", place, chain=chain)
+            for p in violated
+        )
 
 
 def hoist_variables(graph: Graph, body: Graph, before: Op | None) -> Iterator[Value]:

@@ -19,8 +19,8 @@ from nnefc.ir import DType, Graph, Location, Op, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import STORAGE
-from nnefc.ops.internal.bodies import hoist_variables, uses_foreign_values
-from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.ops.internal.bodies import check_rules, hoist_variables, uses_foreign_values
+from nnefc.support.errors import NnefError
 
 NAME: Final = "if"
 THEN, ELSE = "then", "else"
@@ -75,9 +75,7 @@ def build_if(
     attributes = {THEN: first, ELSE: second}
     types = [value.type for value in first.outputs]
     op = Op(NAME, (condition, *operands, *more), attributes, types, names, location)
-    if violated := problems(op):
-        place, chain = (location.place, location.chain) if location else (None, ())
-        raise NnefError(Diagnostic("argument/if", f"if: {p}", place, chain=chain) for p in violated)
+    check_rules(op, problems(op))
     return graph.insert(op, before)
 
 

@@ -32,8 +32,8 @@ from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import STORAGE
-from nnefc.ops.internal.bodies import hoist_variables, uses_foreign_values
-from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.ops.internal.bodies import check_rules, hoist_variables, uses_foreign_values
+from nnefc.support.errors import NnefError
 
 NAME: Final = "scan"
 UNBOUNDED: Final = (1 << 63) - 1
@@ -135,11 +135,7 @@ def build_scan(
         v.type if i < len(states) else whole_of(v.type, turns) for i, v in enumerate(body.outputs)
     ]
     op = Op(NAME, (*states, *scanned, *shared), attributes, types, names, location)
-    if violated := problems(op):
-        place, chain = (location.place, location.chain) if location else (None, ())
-        raise NnefError(
-            Diagnostic("argument/scan", f"scan: {p}", place, chain=chain) for p in violated
-        )
+    check_rules(op, problems(op))
     return graph.insert(op, before)
 
 
