@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.onnx.control_flow.selection import counts_of, selected
 from nnefc.frontends.onnx.control_flow.subgraphs import CapturedTensors, captured_values, evaluated
-from nnefc.frontends.onnx.control_flow.turns import int64_tensor, selected
 from nnefc.frontends.onnx.node import BrokenBody, Subgraph
 from nnefc.frontends.onnx.sequences import merged
 from nnefc.ir import Graph, Value
@@ -113,21 +113,12 @@ def _add_counts(builders: Sequence[OpBuilder], pair: Pair) -> int | None:
 
     None if all items are valid in both.
     """
-    counts = [
-        within.counted.get(x) if isinstance(x, Value) else None
-        for within, x in zip(builders, pair, strict=True)
-    ]
-    axes = {each[0] for each in counts if each is not None}
-    if not axes:
+    counts = counts_of(*zip(builders, pair, strict=True))
+    if counts is None:
         return None
-    if len(axes) > 1:
-        message = f"branches give tensors with data-dependent extents along axes {sorted(axes)}"
-        raise OperatorError("onnx/unsupported", message)
-    (axis,) = axes
-    for within, x, count in zip(builders, pair, counts, strict=True):
-        number = count[1] if count is not None else int64_tensor(x.type.dims[axis])
-        value = within.value(within.reshape(number, ()))
-        within.graph.add_output(value, f"result{len(within.graph.outputs)}")
+    axis, numbers = counts
+    for within, number in zip(builders, numbers, strict=True):
+        within.graph.add_output(within.value(number), f"result{len(within.graph.outputs)}")
     return axis
 
 

@@ -21,9 +21,9 @@ from nnefc.frontends.common.values import (
     Operand,
     OperatorError,
     has_no_items,
-    integer_array,
     integers,
 )
+from nnefc.frontends.onnx.control_flow.selection import int64_tensor, selected
 from nnefc.frontends.onnx.control_flow.subgraphs import Captured, CapturedTensors, rebuilt
 from nnefc.frontends.onnx.sequences import merged, tensors_in, with_tensors
 from nnefc.ir import DType, Graph, TensorType, Value
@@ -166,7 +166,7 @@ class Turns:
             turn = self.body(within, states, [number, *slices], captured.inside(within, own))
             after[:] = turn.states
             number = within("add", number, 1)
-            goes_on: Operand = _TRUE if turn.goes_on is None else within.reshape(turn.goes_on, ())
+            goes_on: Operand = TRUE if turn.goes_on is None else within.reshape(turn.goes_on, ())
             for each in more:
                 goes_on = within("and", goes_on, within("lt", number, each))
             return [goes_on, number, *self._finals(within, turn)], []
@@ -296,33 +296,11 @@ def masked_while(body: Body) -> Body:
     return turn
 
 
-_TRUE: Final = KnownTensor(np.array(True), DType.BOOL)
+TRUE: Final = KnownTensor(np.array(True), DType.BOOL)
 MAX_UNROLLED: Final = 256
 """Turns after which a loop that may stop at run time must be known to stop."""
 LIMIT: Final = ""
 """The name of the number of turns among the captured values; no tensor has it."""
-
-
-def selected(make: OpBuilder, condition: Operand, a: Operand, b: Operand) -> Operand:
-    """`a` if a scalar condition holds, otherwise `b`; raises OperatorError if types differ."""
-    if a is b:
-        return a
-    if a.type != b.type:
-        message = f"one of two tensors is chosen at run time, but one is {a.type}, one {b.type}"
-        hint = "both must have the same type and shape"
-        raise OperatorError("onnx/unsupported", message, hint, [condition])
-    result: Operand = make("select", condition, a, b)
-    counts = [make.counted.get(x) if isinstance(x, Value) else None for x in (a, b)]
-    axes = {each[0] for each in counts if each is not None}
-    if len(axes) > 1:
-        message = f"one of two tensors with data-dependent extents along axes {sorted(axes)}"
-        raise OperatorError("onnx/unsupported", f"{message} is chosen at run time")
-    if axes and isinstance(result, Value):
-        (axis,) = axes
-        numbers = [each[1] if each else int64_tensor(a.type.dims[axis]) for each in counts]
-        numbers = [make.reshape(number, ()) for number in numbers]
-        make.counted[result] = axis, make.value(make("select", condition, *numbers))
-    return result
 
 
 def item(make: OpBuilder, x: Operand, index: int) -> Operand:
@@ -335,11 +313,6 @@ def item(make: OpBuilder, x: Operand, index: int) -> Operand:
     if x.type.dims[0] == 1:
         return make.reshape(x, dims)
     return make.reshape(make("slice", x, axes=(0,), begin=(index,), end=(index + 1,)), dims)
-
-
-def int64_tensor(number: int) -> KnownTensor:
-    """A number, which may be symbolic, as a tensor of rank 0."""
-    return KnownTensor(integer_array(number), DType.INT64)
 
 
 def _first_item(graph: Graph, x: Operand) -> Operand:

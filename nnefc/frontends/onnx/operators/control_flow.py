@@ -5,23 +5,21 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-import numpy as np
-
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.value_bounds import bounds
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
 from nnefc.frontends.onnx.control_flow.branches import branched
+from nnefc.frontends.onnx.control_flow.selection import int64_tensor, selected
 from nnefc.frontends.onnx.control_flow.subgraphs import Captured, captured_values, evaluated
 from nnefc.frontends.onnx.control_flow.turns import (
     LIMIT,
+    TRUE,
     Body,
     StopsAtRunTime,
     Turn,
     Turns,
-    int64_tensor,
     masked,
     masked_while,
-    selected,
 )
 from nnefc.frontends.onnx.node import BrokenBody, Failure, Subgraph
 from nnefc.frontends.onnx.registry import operator
@@ -95,7 +93,7 @@ def _turns(
 ) -> Any:
     """The results of a loop; raises OperatorError."""
     captured = captured_values(body)
-    active = _TRUE if cond is None else _flag(make, cond, "cond")
+    active = TRUE if cond is None else _flag(make, cond, "cond")
     most = _most_turns(make, M)
     if isinstance(active, KnownTensor) and not active.array.all():
         most = 0
@@ -169,14 +167,11 @@ def _has_many_turns(M: Operand | None, most: int | None) -> bool:
     return most is None or is_symbolic([most]) or most > LISTED_TURNS
 
 
-_TRUE: Final = KnownTensor(np.array(True), DType.BOOL)
-
-
 def _turn_of(body: Subgraph) -> Body:
     """The turn of a loop, whose only slice is the number of the turn."""
 
     def turn(make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured) -> Turn:
-        given = [make.reshape(x, _declared(body, i)) for i, x in enumerate((slices[0], _TRUE))]
+        given = [make.reshape(x, _declared(body, i)) for i, x in enumerate((slices[0], TRUE))]
         found = evaluated(make, body, [*given, *states], captured)
         if len(found) < 1 + len(states):
             message = f"the body gives {len(found)} results; a condition and {len(states)} states"

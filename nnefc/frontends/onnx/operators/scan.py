@@ -7,8 +7,9 @@ from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError, operand
+from nnefc.frontends.onnx.control_flow.selection import int64_tensor
 from nnefc.frontends.onnx.control_flow.subgraphs import Captured, captured_values, evaluated
-from nnefc.frontends.onnx.control_flow.turns import Body, Turn, Turns, int64_tensor, item, masked
+from nnefc.frontends.onnx.control_flow.turns import Body, Turn, Turns, item, masked
 from nnefc.frontends.onnx.node import Subgraph
 from nnefc.frontends.onnx.registry import Integers, operator
 from nnefc.ir import DType

@@ -14,8 +14,8 @@ from nnefc.frontends.common.values import (
     integers,
     operand,
 )
+from nnefc.frontends.onnx.control_flow.selection import int64_tensor
 from nnefc.frontends.onnx.control_flow.subgraphs import evaluated
-from nnefc.frontends.onnx.control_flow.turns import int64_tensor
 from nnefc.frontends.onnx.node import Subgraph
 from nnefc.frontends.onnx.registry import Integers, operator
 from nnefc.frontends.onnx.sequences import NO_ELEMENT, TensorSequence
