@@ -140,6 +140,7 @@ SLOW = (
     "runtime/cache/test_lru_folder.py",
     "runtime/compile",
     "runtime/run/test_team.py",
+    "runtime/run/test_team_processes.py",
 )
 """Folders and modules under tests/."""
 
