@@ -25,7 +25,7 @@ class Budget:
         self.invocations: Counter[str] = Counter()
         """How often each fragment is expanded."""
         # expressions written in the document take steps linear in its size
-        self._allowed = limits.steps + 2 * size
+        self.allowed_steps = limits.steps + 2 * size
 
     def take_items(self, count: int) -> None:
         """Account for the items of a new array or string before it is built."""
@@ -35,8 +35,8 @@ class Budget:
 
     def take_steps(self, count: int = 1) -> None:
         self.steps += count
-        if self.steps > self._allowed:
-            raise Exhausted("steps", f"expansion takes more than {self._allowed} steps")
+        if self.steps > self.allowed_steps:
+            raise Exhausted("steps", f"expansion takes more than {self.allowed_steps} steps")
 
     def take_operation(self, tensors: int) -> None:
         """Account for an operation with this number of operands and results."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from nnefc.formats.onnx.model_file import OnnxFile
 from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.onnx.check_operators import check_operators
+from nnefc.frontends.onnx.expanded_size import check_expanded_size
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.signature import signature_of
 from nnefc.frontends.onnx.source import OUTLINE, OnnxSource
@@ -47,6 +48,7 @@ def source_of_model(
 ) -> OnnxSource:
     """The source of a parsed model; raises NnefError with all errors of its structure."""
     check_operators(model, diagnostics)
+    check_expanded_size(model, diagnostics)
     signature = signature_of(model, diagnostics)
     diagnostics.raise_errors()
     return OnnxSource(model, signature, symbols)

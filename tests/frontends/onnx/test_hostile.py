@@ -168,6 +168,25 @@ def recursive() -> ModelProto:
     return model(made, [X], [Y], functions=[function], domains=["own"])
 
 
+def doubling(levels: int) -> ModelProto:
+    """Each function calls the next one twice: 2^(levels + 1) - 1 nodes in all, without the first.
+
+    The functions are in an order in which none is behind those that it calls.
+    """
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions: list[Any] = []
+    for i in range(levels):
+        names = [f"F{i + 1}", f"F{i + 1}"] if i + 1 < levels else ["Neg", "Neg"]
+        domain = "own" if i + 1 < levels else ""
+        calls = [
+            helper.make_node(name, [a], [b], domain=domain)
+            for name, a, b in zip(names, "ab", "bc", strict=True)
+        ]
+        functions.append(helper.make_function("own", f"F{i}", ["a"], ["c"], calls, opsets))
+    made = [node("F0", ["x"], ["y"], domain="own")]
+    return model(made, [X], [Y], functions=functions, domains=["own"])
+
+
 def nested(levels: int) -> ModelProto:
     graph = helper.make_graph([node("Identity", ["x"], ["z"])], "g", [], [tensor("z", None)])
     for _ in range(levels):
@@ -232,6 +251,25 @@ def test_faults_of_structure(
     assert rules(error) == [rule for rule, _ in expected], str(error)
     for each, (_, text) in zip(error.errors, expected, strict=True):
         assert text in each.message
+
+
+@pytest.mark.parametrize("levels", [20, 40, 60])
+def test_functions_that_double_are_counted_before_they_are_expanded(
+    path: Path, levels: int
+) -> None:
+    error = refused(path, doubling(levels))
+    assert rules(error) == ["limit/steps"]
+    (each,) = error.errors
+    nodes = 2 ** (levels + 1) - 2
+    assert f"expands to {nodes + 1:,} nodes, {nodes:,} in each call of function 'own.F0'" in (
+        each.message
+    )
+    assert "--limit steps=N" in str(each.hint)
+
+
+def test_few_doublings_are_expanded(path: Path) -> None:
+    path.write_bytes(doubling(4).SerializeToString())
+    assert import_or_refuse(path) is None
 
 
 def test_graphs_are_nested_as_deep_as_the_parser_allows(path: Path) -> None:
