@@ -34,6 +34,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "net.onnx"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Import the modules of the front end, whose memory no test is to count."""
+    folder = tmp_path_factory.mktemp("imported")
+    write_external(folder)
+    (folder / "net.onnx").write_bytes(rich_model().SerializeToString())
+    assert import_or_refuse(folder / "net.onnx") is None
+
+
 def refused(path: Path, made: ModelProto) -> NnefError:
     path.write_bytes(made.SerializeToString())
     error = import_or_refuse(path)
