@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import distinct_axes, normalize_axis, slice_in_dim
+from nnefc.frontends.common.operators.computed_slices import Slice, computed_slice
 from nnefc.frontends.common.values import (
     KnownTensor,
     Operand,
@@ -130,15 +131,15 @@ def slice_(
     starts: Any,
     ends: Any,
     axes: Integers | None = None,
-    steps: Integers | None = None,
+    steps: Any = None,
 ) -> Any:
     """Bounds are clamped to the dimension; negative ones count from its end.
 
-    Bounds that are computed at run time give a tensor with a data-dependent extent.
+    Bounds and steps that are computed at run time give a tensor with a data-dependent extent.
     """
-    begins, stops = _bounds(make, starts), _bounds(make, ends)
+    begins, stops = _numbers(make, starts), _numbers(make, ends)
     listed = tuple(range(len(begins))) if axes is None else axes
-    strides = (1,) * len(begins) if steps is None else steps
+    strides = (1,) * len(begins) if steps is None else _numbers(make, steps)
     lengths = {len(begins), len(stops), len(listed), len(strides)}
     if len(lengths) > 1:
         message = (
@@ -147,12 +148,16 @@ def slice_(
         raise OperatorError("argument/slice", message, "their numbers are the same")
     where = distinct_axes("slice", listed, data.type.rank)
     for axis, start, end, step in zip(where, begins, stops, strides, strict=True):
-        if step == 0:
+        if isinstance(step, int) and step == 0:
             raise OperatorError("argument/slice", f"steps = {list(strides)}; 0 is no step")
+        part = Slice(start, end, step)
         counted = isinstance(data, Value) and axis == make.counted.get(data, (None,))[0]
-        if counted or isinstance(start, Value) or isinstance(end, Value):
-            data = _computed_slice(make, data, axis, start, end, step)
+        if counted or part.computed:
+            data = computed_slice(make, data, axis, part)
             continue
+        assert not isinstance(start, Value)
+        assert not isinstance(end, Value)
+        assert not isinstance(step, Value)
         extent = data.type.dims[axis]
         first, last = (bound + extent if bound < 0 else bound for bound in (start, end))
         low, high = (0, extent) if step > 0 else (-1, extent - 1)
@@ -162,44 +167,16 @@ def slice_(
     return data
 
 
-def _bounds(make: OpBuilder, x: Any) -> Sequence[int | Value]:
-    """Bounds of slices: numbers, or tensors of rank 0 if they are computed at run time."""
+def _numbers(make: OpBuilder, x: Any) -> Sequence[int | Value]:
+    """Bounds or steps: numbers, or tensors of rank 0 if they are computed at run time."""
     if not isinstance(x, Value):
         return integers(x)
+    if x.op is not None and x.op.name == "concat":
+        return [number for each in x.op.inputs for number in _numbers(make, each)]
+    if x.op is not None and x.op.name == "constant":
+        return integers(tuple(x.op.attributes["value"]))
     items = [slice_in_dim(make, x, 0, i, i + 1) for i in range(x.type.volume)]
     return [make.value(make.cast(make.reshape(item, ()), DType.INT64)) for item in items]
-
-
-def _computed_slice(
-    make: OpBuilder, x: Operand, axis: int, start: int | Value, end: int | Value, step: int
-) -> Operand:
-    """A slice whose bounds are computed at run time: all items from `start`, and their number."""
-    extent = x.type.dims[axis]
-    if step != 1:
-        message = "bounds that are computed at run time are possible with steps of 1"
-        raise OperatorError("onnx/unsupported", message, unknown=[start, end])
-    if extent == 0:
-        return x
-    valid = make.counted[x][1] if isinstance(x, Value) and x in make.counted else extent
-    begin, stop = (_clamped(make, bound, valid) for bound in (start, end))
-    count = make.value(make("max", make("sub", stop, begin), 0))
-    room = extent
-    if isinstance(start, int) and isinstance(end, int) and start >= 0 <= end:
-        room = max(min(extent, end - start), 1)
-    where = make("min", make("add", make.iota(room), begin), extent - 1)
-    y = make.value(make("gather", x, where, axis=axis))
-    if y in make.counted:
-        message = "a tensor has several extents that are computed at run time"
-        raise OperatorError("onnx/unsupported", message, unknown=[start, end])
-    make.counted[y] = axis, count
-    return y
-
-
-def _clamped(make: OpBuilder, bound: int | Value, extent: int | Value) -> Operand:
-    """A bound from 0 to an extent; a negative one counts from the end."""
-    number = operand(bound)
-    number = make("select", make("lt", number, 0), make("add", number, extent), number)
-    return make("min", make("max", number, 0), extent)
 
 
 # -- pad
