@@ -1,4 +1,4 @@
-"""Kernels that measure the limits of a machine: multiply-adds, reading and copying memory.
+"""Kernels that measure the limits of a machine: multiply-adds, dot products, memory.
 
 They are upper bounds for the speed of all other kernels on the same machine.
 """
@@ -13,16 +13,22 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma
+from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 CHAIN = Layout("sums:ref steps")
-"""Parameters of `limits.multiply_add`: a tile runs `steps` steps and writes a vector of sums."""
+"""Parameters of `limits.multiply_add` and `limits.dots`.
+
+A tile runs `steps` steps and writes a vector of sums.
+"""
 SUMS, STEPS = CHAIN.offsets
 
 STREAM = Layout("x:ref y:ref nbytes")
@@ -32,6 +38,8 @@ STREAM = Layout("x:ref y:ref nbytes")
 """
 X, Y, NBYTES = STREAM.offsets
 
+DOT_WORDS: Final = 8
+"""Words of codes of a row of `limits.dots`, a power of two."""
 SLOT: Final = 64
 """Bytes of a vector of sums; no vector is longer."""
 GROUP: Final = 512
@@ -67,6 +75,63 @@ def _multiply_add(item: str) -> Any:
         starts = [v.constant(i + 1.0) for i in range(chains())]
         with v.loop(0, steps, 1, starts) as turn:
             turn.next = [fma(x, factor, x) for x in turn.values]
+        _total(turn.values).store(v.pointer(sums))
+
+    return run
+
+
+def dot_tile() -> tuple[int, int]:
+    """Rows x vectors of independent chains of dot products, as in a register tile.
+
+    Products by several instructions need more registers besides.
+    """
+    width = host().tile[1]
+    most = chains() if word_dot().instructions == 1 else chains() // 2
+    return most // width, width
+
+
+def dot_weights(column: int, plane: int) -> int:
+    """Bytes or 16-bit integers by which `limits.dots` multiplies in a column of the tile."""
+    return 0x0201FF03 + 0x10101 * (2 * column + plane)
+
+
+def dot_words(row: int) -> list[int]:
+    """The words of codes of a row; step i multiplies word i % `DOT_WORDS`."""
+    return [0x01820304 + 0x01010101 * (i + row) for i in range(DOT_WORDS)]
+
+
+def step_dot_macs() -> int:
+    """Products of bytes of one step of `limits.dots`."""
+    height, width = dot_tile()
+    return WORD_CODES * height * width * lanes_of("int32")
+
+
+@cache
+def _dots() -> Any:
+    """Intrinsic `run(steps, sums)`: the chains of `dot_tile`, and their sum.
+
+    Words are in memory: LLVM would compute products of constants once.
+    """
+
+    @vector_intrinsic("int32", lanes_of("int32"), 2, apart=True)
+    def run(v: Vector, steps, sums):
+        builder, dot = v.builder, word_dot()
+        height, width = dot_tile()
+        table = v.local(ir.ArrayType(I32, height * DOT_WORDS))
+        for row in range(height):
+            for i, word in enumerate(dot_words(row)):
+                v.store_item(I32(word), table, 4 * (row * DOT_WORDS + i))
+        weights = [
+            [v.constant(dot_weights(column, plane)) for plane in range(dot.planes)]
+            for column in range(width)
+        ]
+        with v.loop(0, steps, 1, [v.constant(i + 1) for i in range(height * width)]) as turn:
+            number = builder.and_(turn.index, v.word(DOT_WORDS - 1))
+            at = v.at(table, builder.mul(number, v.word(4)))
+            for row in range(height):
+                words = dot.codes(v.load_splat(at, 4 * row * DOT_WORDS))
+                for i, planes in enumerate(weights, row * width):
+                    turn.next[i] = dot.add(turn.values[i], words, planes)
         _total(turn.values).store(v.pointer(sums))
 
     return run
@@ -120,6 +185,18 @@ def _total(values: list[Lanes]) -> Lanes:
 def multiply_add(item: str) -> KernelFunction:
     """Multiply-adds in registers."""
     run = _multiply_add(item)
+
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        for tile in range(first, last):
+            run(load_word(params + STEPS), address(bases, params + SUMS) + SLOT * tile)
+
+    return kernel
+
+
+@family()
+def dots() -> KernelFunction:
+    """Dot products of words of codes in registers (`vector.dot_words`)."""
+    run = _dots()
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:
         for tile in range(first, last):

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.dot_words import DotInstruction, vector_items
 from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32
@@ -41,22 +42,18 @@ def byte_sum(start: Lanes) -> ByteSum:
     """A sum that begins at `start` (int32), with the best instructions of the machine."""
     isa = host()
     if isa.byte_dot:
-        return _Dots(start, isa.byte_dot)
+        return _Dots(start, DotInstruction(isa.byte_dot))
     return _Pairs(start, isa.byte_pairs) if isa.byte_pairs else _Halves(start)
 
 
 class _Dots:
     """A sum by an instruction that adds four products to 32 bits."""
 
-    def __init__(self, start: Lanes, name: str) -> None:
-        self._sum, self._name = start, name
+    def __init__(self, start: Lanes, dot: DotInstruction) -> None:
+        self._sum, self._dot = start, dot
 
     def add(self, codes: Lanes, digits: Lanes) -> None:
-        v, operands = codes.v, [codes.value, digits.value]
-        if "aarch64" in self._name:
-            operands = [_items(v, x, 8) for x in operands]
-        sum_ = v.call(self._name, self._sum.value.type, self._sum.value, *operands)
-        self._sum = self._sum.same(sum_)
+        self._sum = self._dot.add(self._sum, self._dot.codes(codes), [digits])
 
     def total(self) -> Lanes:
         return self._sum
@@ -71,7 +68,7 @@ class _Pairs:
 
     def add(self, codes: Lanes, digits: Lanes) -> None:
         v = codes.v
-        bytes_ = (_items(v, x.value, 8) for x in (codes, digits))
+        bytes_ = (vector_items(v, x.value, 8) for x in (codes, digits))
         self._sum = v.builder.add(self._sum, v.call(self._name, self._sum.type, *bytes_))
 
     def total(self) -> Lanes:
@@ -90,7 +87,7 @@ class _Halves:
         count = 2 * v.lanes
         for half in range(2):
             order = range(half * count, (half + 1) * count)
-            bytes_ = [_items(v, x.value, 8) for x in (codes, digits)]
+            bytes_ = [vector_items(v, x.value, 8) for x in (codes, digits)]
             wide = [b.sext(_shuffled(v, x, x, order), _kind(v, 16)) for x in bytes_]
             self._sums[half] = b.add(self._sums[half], b.mul(*wide))
 
@@ -103,18 +100,13 @@ class _Halves:
 
 def _sums_of_pairs(like: Lanes, items: Any) -> Lanes:
     """The sum of the two 16-bit integers of each lane."""
-    pairs = like.same(_items(like.v, items, 32))
+    pairs = like.same(vector_items(like.v, items, 32))
     return ((pairs << 16) >> 16) + (pairs >> 16)
 
 
 def _kind(v: LaneBuilder, bits: int) -> Any:
     """LLVM type of a vector of 32-bit items as integers of `bits` bits."""
     return ir.VectorType(ir.IntType(bits), 32 * v.lanes // bits)
-
-
-def _items(v: LaneBuilder, value: Any, bits: int) -> Any:
-    """A vector bitcast to integers of `bits` bits."""
-    return v.builder.bitcast(value, _kind(v, bits))
 
 
 def _shuffled(v: LaneBuilder, x: Any, y: Any, order: Iterable[int]) -> Any:

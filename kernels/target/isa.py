@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -50,6 +51,10 @@ class Isa(NamedTuple):
     byte_pairs: str = ""
     """Intrinsic that multiplies unsigned with signed bytes and adds pairs of products in 16 bits,
     or empty."""
+    pair_products: str = ""
+    """Intrinsic that multiplies 16-bit integers and adds pairs of products in 32 bits, or empty."""
+    codes: str = "uint8"
+    """Item type of the codes that `byte_dot` multiplies with int8."""
     byte_dot: str = ""
     """Intrinsic that adds groups of four products of bytes to 32 bits, or empty.  It is an optional
     extension, which `host` and `variants` set."""
@@ -57,10 +62,16 @@ class Isa(NamedTuple):
     @property
     def llvm_features(self) -> str:
         """`features`, and the feature that `byte_dot` needs."""
-        optional = [
-            extension.feature for extension in _BYTE_DOTS if self.byte_dot == extension.intrinsic
-        ]
-        return ",".join(filter(None, [self.features, *(f"+{name}" for name in optional[:1])]))
+        optional = self.dot_feature and f"+{self.dot_feature}"
+        return ",".join(filter(None, [self.features, optional]))
+
+    @property
+    def dot_feature(self) -> str:
+        """LLVM's name of the feature that `byte_dot` needs, or empty."""
+        for extension in _BYTE_DOTS:
+            if (self.name, self.byte_dot) == (extension.row, extension.intrinsic):
+                return extension.feature
+        return ""
 
     @property
     def float32_lanes(self) -> int:
@@ -82,6 +93,7 @@ X86_64_V2 = Isa(
     pause="llvm.x86.sse2.pause",
     permute="llvm.x86.ssse3.pshuf.b.128",
     byte_pairs="llvm.x86.ssse3.pmadd.ub.sw.128",
+    pair_products="llvm.x86.sse2.pmadd.wd",
 )
 """SSE4.2: the oldest x86-64 that is supported (every processor since 2009)."""
 X86_64_V3 = X86_64_V2._replace(
@@ -92,6 +104,7 @@ X86_64_V3 = X86_64_V2._replace(
     float16=True,
     permute="llvm.x86.avx2.permps",
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
+    pair_products="llvm.x86.avx2.pmadd.wd",
 )
 """AVX2 and FMA."""
 X86_64_V4 = X86_64_V3._replace(
@@ -105,6 +118,7 @@ X86_64_V4 = X86_64_V3._replace(
     permute="llvm.x86.avx512.vpermi2var.ps.512",
     lookup="llvm.x86.avx512.permvar.sf.512",
     byte_pairs="llvm.x86.avx512.pmaddubs.w.512",
+    pair_products="llvm.x86.avx512.pmaddw.d.512",
 )
 """AVX-512 F, BW, CD, DQ, VL."""
 X86_64_V4_256 = X86_64_V4._replace(
@@ -116,6 +130,7 @@ X86_64_V4_256 = X86_64_V4._replace(
     permute="llvm.x86.avx512.vpermi2var.ps.256",
     lookup="",
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
+    pair_products="llvm.x86.avx2.pmadd.wd",
 )
 """AVX-512 with vectors of 256 bits, for processors on which vectors of 512 bits are no faster."""
 AARCH64 = Isa(
@@ -127,6 +142,7 @@ AARCH64 = Isa(
     tile=(8, 3),
     pause="llvm.aarch64.hint",
     permute="llvm.aarch64.neon.tbl2.v16i8",
+    codes="int8",
 )
 """NEON."""
 TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V4, AARCH64)}
@@ -143,6 +159,7 @@ class _ByteDot(NamedTuple):
 
 _BYTE_DOTS: Final = (
     _ByteDot("x86-64-v3", "avxvnni", "llvm.x86.avx512.vpdpbusd.256"),
+    _ByteDot("x86-64-v4-256", "avx512vnni", "llvm.x86.avx512.vpdpbusd.256"),
     _ByteDot("x86-64-v4", "avx512vnni", "llvm.x86.avx512.vpdpbusd.512"),
     _ByteDot("aarch64", "dotprod", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
 )
@@ -180,15 +197,21 @@ def variants(row: Isa) -> dict[str, Isa]:
 def environment_value(isa: Isa) -> str:
     """The value of NNEFC_ISA with which another process compiles for `isa` as this one does."""
     own = os.environ.get("NNEFC_ISA", "")
-    return own if own.startswith(BUILD) else isa.name
+    if own.startswith(BUILD):
+        return own
+    if isa.cpu == NATIVE:
+        return ""
+    named = (name for name, row in variants(row_of(isa.name)).items() if row == isa)
+    return next(named, isa.name)
 
 
 @cache
 def host() -> Isa:
-    """The row for this machine, tuned for its processor.
+    """The row for this machine, tuned for its processor and with all of its extensions.
 
-    `NNEFC_ISA` may name another row that this machine can execute, for tests and comparisons.  In
-    a process that only compiles for other machines it may name any row, see `BUILD`.
+    `NNEFC_ISA` may name another of the `variants` that this machine can execute, for tests and
+    comparisons; its code does not depend on the processor.  In a process that only compiles for
+    other machines it may name any of them, see `BUILD`.
 
     Raises NnefError `input/environment` if `NNEFC_ISA` names no such row, and `internal/machine` if
     no row fits this machine.
@@ -200,8 +223,8 @@ def host() -> Isa:
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         raise _unsupported("a 64-bit little-endian processor")
     row = _row()
-    if wanted and wanted != row.name:
-        return _other(wanted, row)
+    if wanted:
+        return _named(wanted, _able(row, _features(row)))
     halves = row is X86_64_V4 and has_half_units()
     return row._replace(cpu=NATIVE, halves=halves, byte_dot=_byte_dot(row))
 
@@ -214,17 +237,28 @@ def executable() -> list[Isa]:
     return [best, *reversed(able[: names.index(best.name)])]
 
 
-def _other(name: str, best: Isa) -> Isa:
-    """The row `name`, if a machine with the row `best` can execute it."""
-    able = [isa for isa in TABLE.values() if isa.triple == best.triple]
-    able = able[: able.index(best) + 1]
-    for isa in able:
-        if isa.name == name:
-            return isa
-    names = ", ".join(isa.name for isa in able)
+def executable_variants() -> dict[str, Isa]:
+    """The `variants` of rows whose code runs on this machine, by name, oldest first."""
+    row = _row()
+    return _able(row, _features(row))
+
+
+def _able(best: Isa, features: Collection[str]) -> dict[str, Isa]:
+    """The variants that a machine with the row `best` and these features can execute."""
+    rows = [isa for isa in TABLE.values() if isa.triple == best.triple]
+    named: dict[str, Isa] = {}
+    for row in rows[: rows.index(best) + 1]:
+        named |= variants(row)
+    return {name: isa for name, isa in named.items() if isa.dot_feature in ("", *features)}
+
+
+def _named(name: str, able: Mapping[str, Isa]) -> Isa:
+    """The row `name` of those that this machine can execute."""
+    if name in able:
+        return able[name]
     raise NnefError.of(
         "input/environment",
-        f"NNEFC_ISA is {name!r}; this machine can execute {names}",
+        f"NNEFC_ISA is {name!r}; this machine can execute {', '.join(able)}",
         hint="leave NNEFC_ISA out for the newest of them",
     )
 
@@ -245,9 +279,14 @@ def _row() -> Isa:
     raise _unsupported("x86-64 with SSE4.2")
 
 
+def _features(row: Isa) -> set[str]:
+    """The features of this processor, whose row is `row`."""
+    return arm_features() if row is AARCH64 else x86_features()
+
+
 def _byte_dot(row: Isa) -> str:
     """`Isa.byte_dot` of `row` on this machine."""
-    features = arm_features() if row is AARCH64 else x86_features()
+    features = _features(row)
     for extension in _BYTE_DOTS:
         if extension.row == row.name and extension.feature in features:
             return extension.intrinsic

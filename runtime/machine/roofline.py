@@ -70,16 +70,7 @@ def measure_roofline(threads: int | None = 1, seconds: float = 0.2) -> Roofline:
     run = _runner(team, [multiply, *reads, *copies])
 
     def best(start: int, count: int) -> float:
-        """Seconds of the fastest launch of `count` from number `start`, run one by one."""
-        times: list[float] = []
-        end = perf_counter() + seconds / 3
-        for i in itertools.cycle(range(start, start + count)):
-            begin = perf_counter()
-            run(i, 1)
-            times.append(perf_counter() - begin)
-            if len(times) >= max(count, _MIN_SAMPLES) and perf_counter() > end:
-                break
-        return min(times)
+        return _fastest(run, start, count, seconds / 3)
 
     return Roofline(
         threads=team.threads,
@@ -87,6 +78,35 @@ def measure_roofline(threads: int | None = 1, seconds: float = 0.2) -> Roofline:
         read_gbps=_BLOCK_BYTES / best(1, len(reads)) / 1e9,
         copy_gbps=2 * _BLOCK_BYTES / best(1 + len(reads), len(copies)) / 1e9,
     )
+
+
+def measure_dots(threads: int | None = 1, seconds: float = 0.1) -> float:
+    """The peak of integer dot products: 10^9 products of bytes per second, in registers.
+
+    Measures as `measure_roofline` does; `threads` includes the caller, None: all usable CPUs.
+    """
+    from nnefc.kernels.measure import limits
+    from nnefc.kernels.measure.limits import CHAIN, SLOT, step_dot_macs
+
+    team = shared_team(threads)
+    tiles = 8 * team.threads
+    sums = Ref(Buffer("arena", SLOT * tiles), writes=True)
+    launches = [Launch(limits.dots(), CHAIN.pack(sums=sums, steps=_STEPS), tiles)]
+    fastest = _fastest(_runner(team, launches), 0, 1, seconds)
+    return tiles * _STEPS * step_dot_macs() / fastest / 1e9
+
+
+def _fastest(run: Callable[[int, int], None], start: int, count: int, seconds: float) -> float:
+    """Seconds of the fastest launch of `count` from number `start`, run one by one."""
+    times: list[float] = []
+    end = perf_counter() + seconds
+    for i in itertools.cycle(range(start, start + count)):
+        begin = perf_counter()
+        run(i, 1)
+        times.append(perf_counter() - begin)
+        if len(times) >= max(count, _MIN_SAMPLES) and perf_counter() > end:
+            break
+    return min(times)
 
 
 def memory_reader(nbytes: int, threads: int | None = 1) -> Callable[[], int]:

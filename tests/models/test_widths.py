@@ -18,6 +18,7 @@ from tests.helpers.kernels.width_subjects import ANY
 ROOT = Path(__file__).resolve().parents[2]
 MEASURING = {
     "measure.limits.multiply_add",
+    "measure.limits.dots",
     "measure.limits.read",
     "measure.limits.copy",
     "measure.probe.stamp",

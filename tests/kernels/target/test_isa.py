@@ -58,11 +58,36 @@ def test_unknown_names_of_instruction_sets_are_errors(
     assert "leave NNEFC_ISA out" in error.hint
 
 
-def test_an_instruction_set_of_another_architecture_is_refused() -> None:
-    assert isa._other("x86-64-v2", isa.X86_64_V3) is isa.X86_64_V2  # pyright: ignore[reportPrivateUsage]
-    for name, best in (("aarch64", isa.X86_64_V4), ("x86-64-v4", isa.X86_64_V3)):
-        with pytest.raises(NnefError, match="input/environment"):
-            isa._other(name, best)  # pyright: ignore[reportPrivateUsage]
+def able(best: isa.Isa, *features: str) -> list[str]:
+    """The names that a machine with the row and the features accepts."""
+    return list(isa._able(best, features))  # pyright: ignore[reportPrivateUsage]
+
+
+def test_rows_and_extensions_of_other_machines_are_refused() -> None:
+    assert able(isa.X86_64_V3) == ["x86-64-v2", "x86-64-v3"]
+    assert able(isa.X86_64_V3, "avxvnni") == [*able(isa.X86_64_V3), "x86-64-v3+avxvnni"]
+    plain = ["x86-64-v2", "x86-64-v3", "x86-64-v4-256", "x86-64-v4"]
+    assert able(isa.X86_64_V4) == plain
+    assert [name for name in able(isa.X86_64_V4, "avx512vnni") if name not in plain] == [
+        "x86-64-v4-256+avx512vnni",
+        "x86-64-v4+avx512vnni",
+        "x86-64-v4+avx512vnni+halves",
+    ]
+    assert able(isa.AARCH64) == ["aarch64"]
+    assert able(isa.AARCH64, "dotprod") == ["aarch64", "aarch64+dotprod"]
+
+
+def test_names_select_rows_for_any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes compile for the same row."""
+    for name, row in isa.executable_variants().items():
+        monkeypatch.setenv("NNEFC_ISA", name)
+        assert isa.host.__wrapped__() == row
+        assert isa.environment_value(row) == name
+    monkeypatch.delenv("NNEFC_ISA")
+    best = isa.host.__wrapped__()
+    assert best.cpu == isa.NATIVE
+    monkeypatch.setenv("NNEFC_ISA", isa.environment_value(best))
+    assert isa.host.__wrapped__() == best
 
 
 def test_variants_have_the_optional_fields_of_processors() -> None:
@@ -72,6 +97,7 @@ def test_variants_have_the_optional_fields_of_processors() -> None:
         "x86-64-v3",
         "x86-64-v3+avxvnni",
         "x86-64-v4-256",
+        "x86-64-v4-256+avx512vnni",
         "x86-64-v4",
         "x86-64-v4+avx512vnni",
         "x86-64-v4+avx512vnni+halves",
@@ -95,6 +121,7 @@ def test_processes_that_build_may_use_variants(monkeypatch: pytest.MonkeyPatch) 
     [
         ("x86-64-v3+avxvnni", "vpdpbusd"),
         ("x86-64-v4+avx512vnni", "vpdpbusd"),
+        ("x86-64-v4-256+avx512vnni", "vpdpbusd"),
         ("x86-64-v4", "vpmaddubsw"),
         ("aarch64+dotprod", "sdot"),
     ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from nnefc.kernels.codegen.object_code import emit_assembly
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.measure import limits as kernels
 from nnefc.kernels.parameters import Words
-from nnefc.kernels.target.isa import TABLE
-from nnefc.kernels.vector import lane_builder
+from nnefc.kernels.target.isa import TABLE, Isa, host, variants
+from nnefc.kernels.vector import dot_words, lane_builder
+from nnefc.kernels.vector.dot_words import word_dot
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.machine import roofline as machine
-from nnefc.runtime.machine.roofline import Roofline, measure_roofline, memory_reader
+from nnefc.runtime.machine.roofline import Roofline, measure_dots, measure_roofline, memory_reader
 from nnefc.runtime.run.team import Team
 from tests.helpers.kernels.one_op import Array, guarded
 
@@ -76,6 +78,32 @@ def test_copying_copies_its_tiles() -> None:
     assert (y[:items] == -1).all()
 
 
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_every_chain_of_dot_products_does_every_step(steps: int) -> None:
+    sums = guarded((3 * 16,), np.int32)
+    sums[:] = -1
+    words = kernels.CHAIN.pack(sums=BASES, steps=steps)
+    run(kernels.dots(), words, [sums], 1, 3)
+    (height, width), lanes, dot = kernels.dot_tile(), lanes_of("int32"), word_dot()
+    assert kernels.step_dot_macs() == 4 * lanes * height * width
+    words = np.array([kernels.dot_words(row) for row in range(height)], np.int32)
+    codes = words.view(host().codes).reshape(height, -1, 4 // dot.planes, dot.planes)
+    planes = [[kernels.dot_weights(i, plane) for plane in range(dot.planes)] for i in range(width)]
+    weights = np.array(planes, np.int32).view(dot.weights).reshape(width, dot.planes, -1)
+    products = np.einsum("rsjp,wpj->rsw", codes, weights, dtype=np.int64)
+    taken = products[:, [i % kernels.DOT_WORDS for i in range(steps)]]
+    want = taken.sum() + np.arange(1, height * width + 1).sum()
+    assert sums[16] == want.astype(np.int32)
+    assert (sums[16:][:lanes] == sums[16]).all()
+    assert (sums[32:][:lanes] == sums[16]).all()
+    assert (sums[:16] == -1).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_peak_of_dot_products_is_measured(threads: int) -> None:
+    assert measure_dots(threads, seconds=0.01) > 0
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_limits_are_measured(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "largest_cache", lambda: 0)
@@ -111,20 +139,44 @@ def test_the_largest_cache_has_a_plausible_size() -> None:
     assert machine.largest_cache() == 0 or machine.largest_cache() >= 1 << 18
 
 
+@contextmanager
+def compiling_for(isa: Isa) -> Generator[None]:
+    """Measuring kernels are made for a row."""
+    made = kernels._multiply_add, kernels._dots  # pyright: ignore[reportPrivateUsage]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (kernels, lane_builder, dot_words):
+            patch.setattr(module, "host", lambda: isa)
+        for each in made:
+            each.cache_clear()
+        yield
+    for each in made:
+        each.cache_clear()
+
+
 @pytest.mark.parametrize("name", TABLE)
-def test_every_chain_stays_in_a_register(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_chain_stays_in_a_register(name: str) -> None:
     """A spill in the loop would make memory the limit; a chain folded away is not counted."""
     isa = TABLE[name]
-    for module in (kernels, lane_builder):
-        monkeypatch.setattr(module, "host", lambda: isa)
-    kernels._multiply_add.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    try:
+    with compiling_for(isa):
         text = emit_assembly(kernels.multiply_add.make("float32"), "f", isa)
-    finally:
-        kernels._multiply_add.cache_clear()  # pyright: ignore[reportPrivateUsage]
     products = re.findall(r"^\s+(?:vfmadd\w+|mulps|fmla|fmul)\s.*$", text, re.M)
     assert len(products) >= isa.registers * 3 // 4
     assert not re.search(r"[xyz]mm\d+.*\(%rsp\)|\(%rsp\).*[xyz]mm|\bq\d+, \[sp", text)
+
+
+PRODUCT = r"\t(?:v?pmaddwd|vpdpbusd|sdot|smull2?)\t"
+
+
+@pytest.mark.parametrize("name", [name for row in TABLE.values() for name in variants(row)])
+def test_every_chain_of_dot_products_stays_in_a_register(name: str) -> None:
+    isa = variants(TABLE[name.partition("+")[0]])[name]
+    with compiling_for(isa):
+        text = emit_assembly(kernels.dots.make(), "f", isa)
+        height, width = kernels.dot_tile()
+    loops = re.findall(r"^\.LBB\w+:\n((?:\t.*\n)+?)\t(?:j[a-z]+|b\.\w+)\t", text, re.M)
+    (loop,) = [loop for loop in loops if re.search(PRODUCT, loop)]
+    assert len(re.findall(PRODUCT, loop)) >= height * width
+    assert not re.search(r"[xyz]mm\d+, -?\d*\(%rsp\)|\bstr\tq\d+", loop)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
