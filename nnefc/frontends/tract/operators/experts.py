@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
+from nnefc.frontends.common.operators.expert_mixture import expert_mixture
 from nnefc.frontends.common.values import Operand, OperatorError, scalar
 from nnefc.frontends.tract.operators.arithmetic import tract_core_gelu_approx
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
@@ -69,8 +70,7 @@ def tract_moe_ffn(
     )
     is_linear = expert_layout == "linear"
     ffn = _Experts(make, activation, act_alpha, act_limit, is_linear, matrices, biases)
-    few = tokens.type.dims[0] * k <= experts
-    y = (_gathered if few else _dense)(ffn, tokens, weights, chosen)
+    y = expert_mixture(make, ffn, tokens, weights, chosen)
     return make.cast(make.reshape(y, shape), dtype)
 
 
@@ -133,6 +133,12 @@ class _Experts:
     matrices: _Tensors
     biases: _Tensors
 
+    @property
+    def count(self) -> int:
+        """The number of experts."""
+        assert self.matrices[0] is not None
+        return self.matrices[0].type.dims[0]
+
     def __call__(self, x: Operand) -> Operand:
         """w2 (act(w1 x) * w3 x): [e, n, d] for x [1 or e, n, d]."""
         return self._product(self._hidden(x), 1)
@@ -178,32 +184,3 @@ class _Experts:
                 return make("mul", make("mul", x, 0.5), share)
             case _:
                 return make("silu", x)
-
-
-def _gathered(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
-    """The layer with gathered matrices of the selected experts: cheaper for few tokens."""
-    make = ffn.make
-    rows, width = tokens.type.dims
-    k = chosen.type.dims[1]
-    repeated = make.repeated(make.reshape(tokens, (rows, 1, width)), (rows, k, width))
-    y = ffn.gathered(make.reshape(chosen, (rows * k,)))(
-        make.reshape(repeated, (rows * k, 1, width))
-    )
-    y = make.reshape(y, (rows, k, width))
-    weighted = make("mul", y, make.reshape(weights, (rows, k, 1)))
-    return make("sum_reduce", weighted, axes=(1,))
-
-
-def _dense(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
-    """The layer with all experts applied to all tokens, with weight 0 where not selected."""
-    make = ffn.make
-    rows, width = tokens.type.dims
-    assert ffn.matrices[0] is not None
-    experts = ffn.matrices[0].type.dims[0]
-    k = chosen.type.dims[1]
-    number = make.reshape(make.cast(make.iota(experts), chosen.type.dtype), (experts, 1, 1))
-    is_chosen = make("eq", make.reshape(chosen, (1, rows, k)), number)
-    share = make("select", is_chosen, make.reshape(weights, (1, rows, k)), 0.0)
-    share = make("sum_reduce", share, axes=(2,))
-    y = ffn(make.reshape(tokens, (1, rows, width)))
-    return make("sum_reduce", make("mul", y, share), axes=(0,))

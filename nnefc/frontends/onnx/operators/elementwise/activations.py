@@ -175,7 +175,7 @@ def swish(make: OpBuilder, X: Operand, *, alpha: float = 1.0) -> Any:
 def gelu(make: OpBuilder, X: Operand, *, approximate: str = "none") -> Any:
     """x/2 (1 + erf(x / sqrt(2))), or its approximation by tanh."""
     if approximate == "tanh":
-        return in_wide_type(make, X, lambda x: _tanh_gelu(make, x))
+        return in_wide_type(make, X, lambda x: tanh_gelu(make, x))
     if approximate != "none":
         message = f"approximate is 'none' or 'tanh', not {approximate!r}"
         raise OperatorError("onnx/arguments", message)
@@ -188,7 +188,7 @@ def _erf_gelu(make: OpBuilder, x: Operand) -> Operand:
     return make("mul", half, make("add", gate, constant(x, 1)))
 
 
-def _tanh_gelu(make: OpBuilder, x: Operand) -> Operand:
+def tanh_gelu(make: OpBuilder, x: Operand) -> Operand:
     """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
     cube = make("mul", make("sqr", x), x)
     inner = make("add", x, make("mul", cube, constant(x, 0.044715)))

@@ -44,6 +44,17 @@ class BlockWeights:
         """The zero point of symmetric codes."""
         return 1 << (self.bits - 1)
 
+    @property
+    def format(self) -> str:
+        """The format in which they are stored in blocks."""
+        return "q8_1" if self.bits == 8 else "q4_0"
+
+    @property
+    def shifts(self) -> Array | None:
+        """What zero points add to each block's items, float32 [rows, blocks]; None if nothing."""
+        shifts = (self.middle - self.zeros) * self.scales
+        return shifts.astype(np.float32) if shifts.any() else None
+
     def fits_blocks(self, *, rounded: bool) -> bool:
         """Whether blocks with scales of 16 bits hold the matrix, or (`rounded`) nearly hold it."""
         if self.block % BLOCK_ITEMS:
@@ -55,8 +66,8 @@ class BlockWeights:
         normal = (sizes == 0) | ((sizes >= SMALLEST_SCALE) & (sizes < 65000))
         return rounded and bool(normal.all())
 
-    def stored(self) -> tuple[str, Array]:
-        """The format, and the bytes [rows, bytes of a row]."""
+    def stored(self) -> Array:
+        """The bytes in `format`, [rows, bytes of a row]."""
         rows = self.codes.shape[0]
         repeats = self.block // BLOCK_ITEMS
         scales = np.repeat(self.scales.astype("<f2"), repeats, axis=1)[..., None]
@@ -64,13 +75,11 @@ class BlockWeights:
         codes = self.codes.reshape(rows, -1, BLOCK_ITEMS)
         if self.bits == 8:
             signed = (codes.astype(np.int16) - self.middle).astype(np.int8).view(np.uint8)
-            return "q8_1", np.concatenate([heads, np.zeros_like(heads), signed], 2).reshape(
-                rows, -1
-            )
+            return np.concatenate([heads, np.zeros_like(heads), signed], 2).reshape(rows, -1)
         shifted = codes + np.uint8(8 - self.middle)
         half = BLOCK_ITEMS // 2
         packed = shifted[..., :half] | (shifted[..., half:] << 4)
-        return "q4_0", np.concatenate([heads, packed], 2).reshape(rows, -1)
+        return np.concatenate([heads, packed], 2).reshape(rows, -1)
 
     def items(self) -> Array:
         """The matrix as float32."""
@@ -82,6 +91,35 @@ class BlockWeights:
         """The first columns as float32, with the scale and zero point of block `groups[column]`."""
         codes = self.codes[:, : len(groups)].astype(np.float32)
         return (codes - self.zeros[:, groups]) * self.scales[:, groups]
+
+
+def block_weights(
+    what: str,
+    codes: Array,
+    scales: Array,
+    zeros: Array | None,
+    shape: tuple[int, int, int],
+    bits: int,
+) -> BlockWeights:
+    """The weights of onnxruntime's layout; raises OperatorError `argument/WHAT`.
+
+    `shape`: rows, blocks of a row, items of a block.  `zeros`: codes in bytes, or numbers.
+    """
+    rows, blocks, block = shape
+    try:
+        items = unpacked(codes.reshape(rows, blocks, block * bits // 8), bits)
+        sizes = scales.astype(np.float32).reshape(rows, blocks)
+        if zeros is None:
+            points = np.full((rows, blocks), 1 << (bits - 1), np.float32)
+        elif zeros.dtype == np.uint8:
+            packed = zeros.reshape(rows, -(-blocks * bits // 8))
+            points = unpacked(packed, bits)[:, :blocks].astype(np.float32)
+        else:
+            points = zeros.astype(np.float32).reshape(rows, blocks)
+    except ValueError as error:
+        message = f"weights, scales or zero points do not fit {rows} rows of {blocks} blocks"
+        raise OperatorError(f"argument/{what}", f"{message}: {error}") from None
+    return BlockWeights(items.reshape(rows, blocks * block), sizes, points, bits)
 
 
 def known_items(make: OpBuilder, x: Operand, name: str) -> Array:

@@ -13,6 +13,7 @@ from nnefc.frontends.common.operators.precision import accumulation_type
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.operators.neural.block_weights import (
     BlockWeights,
+    block_weights,
     derived_variable,
     known_items,
     unpacked,
@@ -61,7 +62,8 @@ def matmul_n_bits(
         y = make.repeated(zero, (*x.type.dims[:-1], N))
         return _finished(make, y, bias, (*A.type.dims[:-1], N), A.type.dtype)
     zeros = None if zero_points is None else known_items(make, zero_points, "zero_points")
-    weights = _weights(codes, sizes, zeros, N, -(-K // block_size), block_size, bits)
+    blocks = -(-K // block_size)
+    weights = block_weights("matmul", codes, sizes, zeros, (N, blocks, block_size), bits)
     sources = (codes, sizes) if zeros is None else (codes, sizes, zeros)
     columns = weights.codes.shape[1]
     indices = None if g_idx is None else known_items(make, g_idx, "g_idx")
@@ -103,26 +105,6 @@ def _groups(indices: Array, columns: int, block: int) -> Array | None:
     return None if np.array_equal(groups, np.arange(columns) // block) else groups
 
 
-def _weights(
-    codes: Array, scales: Array, zeros: Array | None, rows: int, blocks: int, block: int, bits: int
-) -> BlockWeights:
-    """The weights of onnxruntime's layout; raises OperatorError."""
-    try:
-        items = unpacked(codes.reshape(rows, blocks, block * bits // 8), bits)
-        sizes = scales.astype(np.float32).reshape(rows, blocks)
-        if zeros is None:
-            points = np.full((rows, blocks), 1 << (bits - 1), np.float32)
-        elif zeros.dtype == np.uint8:
-            packed = zeros.reshape(rows, -(-blocks * bits // 8))
-            points = unpacked(packed, bits)[:, :blocks].astype(np.float32)
-        else:
-            points = zeros.astype(np.float32).reshape(rows, blocks)
-    except ValueError as error:
-        message = f"B, scales or zero_points do not fit {rows} rows of {blocks} blocks: {error}"
-        raise OperatorError("argument/matmul", message) from None
-    return BlockWeights(items.reshape(rows, blocks * block), sizes, points, bits)
-
-
 def _block_product(
     make: OpBuilder, x: Operand, weights: BlockWeights, sources: tuple[Array, ...]
 ) -> Operand:
@@ -131,18 +113,18 @@ def _block_product(
     (c - z) s = (c - m) s + (m - z) s with the middle code m: the second term is constant in a
     block, and multiplies the sum of the block's inputs.
     """
-    kind = "q8_1" if weights.bits == 8 else "q4_0"
-    raw = derived_variable(make, kind, sources, lambda: weights.stored()[1])
+    kind = weights.format
+    raw = derived_variable(make, kind, sources, weights.stored)
     matrix = make("dequantize_blocks", raw, format=kind, shape=weights.codes.shape)
     y = _times_transpose(make, x, make.cast(matrix, x.type.dtype))
-    shifts = (weights.middle - weights.zeros) * weights.scales
-    if not shifts.any():
+    shifts = weights.shifts
+    if shifts is None:
         return y
     blocks = weights.scales.shape[1]
     parts = make.reshape(x, (*x.type.dims[:-1], blocks, weights.block))
     sums = make("sum_reduce", parts, axes=(parts.type.rank - 1,))
     sums = make.reshape(sums, (*x.type.dims[:-1], blocks))
-    terms = derived_variable(make, "zeros", sources, lambda: shifts.astype(np.float32))
+    terms = derived_variable(make, "zeros", sources, lambda: shifts)
     return make("add", y, _times_transpose(make, sums, make.cast(terms, x.type.dtype)))
 
 
