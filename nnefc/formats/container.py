@@ -325,7 +325,7 @@ def _open_archive(file: BinaryIO, path: Path, name: str, limits: Limits) -> Cont
     if start.startswith(MAGIC):
         raise NnefError.of(
             "container/format",
-            "this is an artifact, a compiled model without its document",
+            "this is an artifact, a compiled model",
             Place(name),
             "open it with nnefc.load, or nnefc run, bench, profile, compare or inspect",
         )

@@ -262,9 +262,7 @@ def require_path(what: str, path: object) -> None:
     except TypeError:
         is_path = False
     if is_path and not os.fspath(value):
-        raise NnefError.of(
-            "input/argument", f"{what} is an empty path", hint="'.' is the current folder"
-        )
+        raise NnefError.of("input/argument", f"{what} is an empty path", hint="name a file")
     if not is_path:
         raise NnefError.of(
             "input/argument",

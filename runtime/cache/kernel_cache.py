@@ -36,6 +36,8 @@ _UNITS: Final = {
     for power, prefix in enumerate(["", "k", "m", "g", "t"])
     for infix in ("", "i")
 }
+_LONGEST_NAME: Final = 255
+"""Bytes that file systems allow in the name of a file."""
 _LIMIT: Final = r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?i?)b?"
 
 
@@ -108,7 +110,7 @@ def is_writable() -> bool:
 def kernels_path() -> str | None:
     """The path of the cache folder; None if the cache is off.
 
-    Raises NnefError `internal/cache` for a relative path.
+    Raises NnefError `internal/cache` for a relative path, and for names that are too long.
     """
     named = os.environ.get("NNEFC_CACHE") or os.path.join(_user_folder(), "nnefc", "kernels")
     if named.lower() == "off":
@@ -121,6 +123,12 @@ def kernels_path() -> str | None:
             f"{origin} {printable(named)!r}, which is not an absolute path",
             hint="NNEFC_CACHE=off disables the cache; write paths from the root or from ~: "
             f"{printable(absolute_path(path))}",
+        )
+    if max(len(os.fsencode(part)) for part in path.split("/")) > _LONGEST_NAME:
+        raise NnefError.of(
+            "internal/cache",
+            f"{printable(path)!r}: a name has more than {_LONGEST_NAME} bytes",
+            hint="NNEFC_CACHE names the cache, and off disables it",
         )
     return re.sub(r"(/+\.?)+$", "", path) or "/"
 

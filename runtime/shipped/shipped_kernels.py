@@ -56,13 +56,8 @@ def load_shipped(unit: CompileUnit, isa: Isa) -> bytes | None:
 
 
 def is_shipped(unit: CompileUnit, isa: Isa) -> bool:
-    """Whether the pack for `isa` has the object code of a unit or of a substitute.
-
-    Its digest is not compared.
-    """
-    pack = _pack(isa)
-    keys = (shipped_key_of(other, isa) for other in (_candidates(unit) if pack else ()))
-    return pack is not None and any(key in pack for key in keys if key)
+    """Whether the pack for `isa` has undamaged object code of a unit or of a substitute."""
+    return load_shipped(unit, isa) is not None
 
 
 def _candidates(unit: CompileUnit) -> Iterator[CompileUnit]:

@@ -150,6 +150,13 @@ def test_errors_of_all_inputs_are_reported(cli: Cli, model: Path) -> None:
     for message in ("none.npy: error: no such file", "no input named z", "the path is empty"):
         assert message in result.err
     assert "input y has a file already" in result.err
+    assert "--input x=FILE" in cli("run", model, "-i", "x").err
+    long = cli("run", model, "-i", f"{'a' * 300}=x.npy").err
+    assert "no input named" in long and "a" * 200 not in long
+    for number in range(9):
+        (model / "outer" / f"folder{number}").mkdir(parents=True)
+    folders = cli("run", model, "-i", f"x={model}/outer")
+    assert "folder4 and 4 others" in " ".join(folders.err.split())
 
 
 def copied(cli: Cli, folder: Path, shape: list[int], *options: object) -> np.ndarray[Any, Any]:

@@ -209,6 +209,6 @@ def warm(
     of_models = f"; {count(stored, 'model')} stored" if stored else ""
     typer.echo(
         f"{count(report.kernels, 'kernel')}: {report.compiled:,} compiled, "
-        f"{report.kernels - report.compiled:,} were cached{of_models}; {seconds:.1f} s, "
+        f"{report.kernels - report.compiled:,} available before{of_models}; {seconds:.1f} s, "
         f"in {folder.path}"
     )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".npy", ".dat")
 """Suffixes of the files of a folder that are read."""
+_LISTED: Final = 5
+"""Folders that an error names."""
 
 
 def arrays_in_folder(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Array, Path]]:
@@ -36,8 +38,9 @@ def arrays_in_folder(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, 
     arrays = sorted(file for file in files if file.suffix.lower() in SUFFIXES)
     if not arrays:
         place = Place(printable(str(folder)))
-        inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
-        hint = f"name a folder within: {', '.join(inner)}" if inner else ""
+        inner = sorted(printable(each.name) for each in folder.iterdir() if each.is_dir())
+        more = f" and {len(inner) - _LISTED} others" if len(inner) > _LISTED else ""
+        hint = f"name a folder within: {', '.join(inner[:_LISTED])}{more}" if inner else ""
         raise NnefError.of("data/file", "this folder has no .npy and no .dat file", place, hint)
     for file in arrays:
         turn = "" if file.parent == folder else f"{file.parent.name}/"

@@ -12,6 +12,7 @@ from nnefc.cli.support.diagnostics import report
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.pictures import AS_THEY_ARE, PictureOptions
 from nnefc.cli.support.turns import split_turn, turn_name
+from nnefc.formats.files import printable
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.support.item_types import numpy_type
 from nnefc.support.value_inputs import MAX_ITEMS, ValueInput
@@ -219,10 +220,12 @@ def _parsed(text: str, names: Sequence[str]) -> _Option:
     """An option [NAME=]FILE."""
     name, equals, path = text.partition("=")
     if not equals:
+        if text in names and not Path(text).exists():
+            raise usage(f"--input {text}: there is no file", f"--input {text}=FILE")
         name, path = "", text
     elif name not in names:
-        stray = f"no input named {name}" if name else "there is no name before ="
-        raise usage(f"--input {text}: {stray}", f"inputs: {', '.join(names)}")
+        stray = f"no input named {printable(name)}" if name else "there is no name before ="
+        raise usage(f"--input {printable(text)}: {stray}", f"inputs: {', '.join(names)}")
     if not path:
         raise usage(f"--input '{text}': the path is empty", "--input NAME=FILE")
     return _Option(text, name, path)

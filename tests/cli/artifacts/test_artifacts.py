@@ -210,7 +210,7 @@ def test_commands_that_need_a_document_refuse_artifacts(
 ) -> None:
     result = cli(*command, made / "tiny.nnefc")
     assert result.status == 1
-    assert "this is an artifact, a compiled model without its document" in result.err
+    assert "this is an artifact, a compiled model" in result.err
     assert "hint: open it with nnefc.load, or nnefc run" in result.err
 
 

@@ -110,6 +110,14 @@ def test_the_folder_follows_the_environment(
     assert kernel_cache.kernels_path() == str(Path.home() / "where")
 
 
+def test_long_names_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNEFC_CACHE", "/tmp/" + "b" * 255)
+    assert kernel_cache.kernels_path()
+    monkeypatch.setenv("NNEFC_CACHE", f"/tmp/{'b' * 256}/x")
+    with pytest.raises(NnefError, match=r"more than 255 bytes(.|\n)*NNEFC_CACHE"):
+        kernel_cache.kernels_path()
+
+
 @pytest.mark.parametrize("named", ["0", "no", "./here", "off/", " off", "~nobody-of-that-name/x"])
 def test_relative_paths_are_refused(
     monkeypatch: pytest.MonkeyPatch, folder: Path, named: str

@@ -172,6 +172,12 @@ def test_damaged_packs_are_told_once(
         assert load_shipped(OTHER, host()) is None
 
 
+def test_damaged_kernels_are_not_called_shipped(ship: Ship) -> None:
+    ship(flipped(packed(COPY)))
+    with pytest.warns(NnefWarning, match="the code of a kernel is damaged"):
+        assert not is_shipped(COPY, host())
+
+
 def absent(name: str) -> None:
     """`find_spec` of a package that is not installed."""
 
