@@ -21,7 +21,15 @@ from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector import math as vector_math
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.expression_argument import ELEMENTARY, Number
-from nnefc.kernels.vector.integers import power, quotient, remainder, shift_left, shift_right
+from nnefc.kernels.vector.integers import (
+    doubling_high_product,
+    power,
+    quotient,
+    remainder,
+    rounding_shift,
+    shift_left,
+    shift_right,
+)
 from nnefc.kernels.vector.item_types import FLOATS, HALVES, INTEGERS, SCALARS
 from nnefc.kernels.vector.lanes import (
     Lanes,
@@ -222,6 +230,7 @@ _NUMBERS: Final = (*FLOATS, *INTEGERS)
 _ANY: Final = (*SCALARS, *HALVES)
 _BITS: Final = (*INTEGERS, "bool")
 _LOGICAL: Final = ("bool",)
+_INT32: Final = ("int32",)
 _WIDE: Final = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 
 INSTRUCTIONS: Final[Mapping[str, Instruction]] = {
@@ -259,6 +268,8 @@ INSTRUCTIONS: Final[Mapping[str, Instruction]] = {
     **{name: Instruction(FLOATS, _elementary(name)) for name in sorted(ELEMENTARY - {"pow"})},
     "shift_left": _binary(INTEGERS, shift_left),
     "shift_right": _binary(INTEGERS, shift_right),
+    "doubling_high_product": _binary(_INT32, doubling_high_product),
+    "rounding_shift": _binary(_INT32, rounding_shift),
     "bitand": _binary(_BITS, lambda x, y: x & y),
     "bitor": _binary(_BITS, lambda x, y: x | y),
     "bitxor": _binary(_BITS, lambda x, y: x ^ y),

@@ -46,6 +46,25 @@ def shift_right(x: Lanes, count: Lanes) -> Lanes:
     return x.same(shift(x.value, (count & (BITS[x.dtype] - 1)).value))
 
 
+def doubling_high_product(x: Lanes, y: Lanes) -> Lanes:
+    """x * y / 2**31 in int32, rounded to nearest, halves up, and saturated."""
+    product = convert(x, "int64") * convert(y, "int64")
+    high = convert((product + (1 << 30)) >> 31, "int32")
+    # only the product of the smallest int32 with itself is out of range, and gives the smallest
+    smallest = constant(x.v, "int32", -(1 << 31))
+    return select(high.equals(smallest), ~smallest, high)
+
+
+def rounding_shift(x: Lanes, count: Lanes) -> Lanes:
+    """x / 2**count rounded to nearest, halves away from zero, with counts modulo 32."""
+    ones = constant(x.v, x.dtype, -1)
+    below = ~shift_left(ones, count)
+    rest = x & below
+    # half of the divisor, and one more for negative numbers
+    half = (below >> 1) - (x >> 31)
+    return shift_right(x, count) + select(rest > half, constant(x.v, x.dtype, 1), 0)
+
+
 def power(x: Lanes, y: Lanes) -> Lanes:
     """x ** y, wrapped around; rounded towards zero if y is negative, with 0 ** -1 = 0."""
     v, b = x.v, x.v.builder

@@ -24,6 +24,7 @@ FILES = {
     "kernels/movement/test_strided.py": "transpose",
     "kernels/vector/test_expression_argument.py": "",
     "kernels/vector/test_math.py": "",
+    "kernels/vector/test_requantization.py": "",
 }
 """The tests that are chosen from each module."""
 WITHOUT_SHUFFLES = {

@@ -67,7 +67,7 @@ def instance(
         dtype = _wide(dtype, scalar, integer)
     op = build(graph, spec.name, operands, attributes, dtype=dtype)
     for i, value in enumerate(op.outputs):
-        if dtype is None and value.type.dtype.is_integer:
+        if dtype is None and value.type.dtype.is_integer and not sample.dtypes:
             value.type = value.type.with_dtype(integer)
         value.name = f"y{i}"
         graph.add_output(value)

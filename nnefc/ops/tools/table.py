@@ -28,6 +28,7 @@ MODULES = (
     "standard.quantization",
     "standard.copies_and_moments",
     "extended.arithmetic",
+    "extended.fixed_point",
     "extended.gather_scatter",
     "extended.topk",
     "extended.suppression",
