@@ -9,6 +9,11 @@ for a tile stay in the L1 cache:
 
 The array is flat, since the last piece may be shorter.  Zeros pad inputs and outputs.
 
+Kernels that multiply words of codes (`nnefc.kernels.vector.dot_words`) read several consecutive
+inputs of an output at once.  Plane p of a word has its inputs p, p + planes, ...:
+
+    [.., entries of a piece, words of an entry, planes, outputs of a tile, inputs of a plane]
+
 Parameters, in order:
 
 - taps: the indices of each tap along the dimensions; if empty, the filter is one entry of zeros
@@ -16,6 +21,7 @@ Parameters, in order:
 - outputs of a tile
 - entries of a piece
 - whether the entries of a tap are consecutive
+- inputs of a word, which divide those of an entry, and planes of a word, which divide these
 """
 
 from __future__ import annotations
@@ -45,13 +51,13 @@ def permutes(shape: tuple[int, ...], parameters: Parameters) -> bool:
 
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
     """Items of the packed filter."""
-    taps, step, width, *_ = parameters
+    taps, step, width = parameters[:3]
     groups, outputs, inputs = shape[:3]
     return groups * entries(inputs, len(taps), step) * step * -(-outputs // width) * width
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None) -> None:
-    taps, step, width, piece, by_taps = parameters
+    taps, step, width, piece, by_taps, *word = parameters
     groups, outputs, inputs = source.shape[:3]
     tiles = -(-outputs // width)
     steps = -(-inputs // step)
@@ -81,7 +87,16 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
                 values[:, count:] = 0
                 flat[:, :, j] = values.reshape(steps, step, width)
             for first, target in pieces:
-                target[t] = entries_of_tile[first : first + piece]
+                target[t] = _by_words(entries_of_tile[first : first + piece], *word)
+
+
+def _by_words(weights: Array, inputs: int, planes: int) -> Array:
+    """[entries, step, width] with the inputs of each output of a plane of a word together."""
+    entries, step, width = weights.shape
+    if inputs == planes:
+        return weights
+    words = weights.reshape(entries, step // inputs, inputs // planes, planes, width)
+    return words.transpose(0, 1, 3, 4, 2).reshape(weights.shape)
 
 
 def _pieces(

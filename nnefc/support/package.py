@@ -7,7 +7,7 @@ from typing import Final
 
 VERSION: Final = "0.1.0"
 """The version of nnefc, as in `pyproject.toml`."""
-PACKING_VERSION: Final = 3
+PACKING_VERSION: Final = 4
 """Version of the order of packed weights, which artifacts contain.
 
 Increase it with every change of a result of `nnefc.packing`.

@@ -44,14 +44,15 @@ def filters(draw: st.DrawFn) -> tuple[Array, Parameters]:
     shape = tuple(draw(st.tuples(small, st.integers(1, 9), st.integers(1, 9), small, small)))
     every = list(itertools.product(*map(range, shape[3:])))
     taps = draw(st.lists(st.sampled_from(every), unique=True) | st.permutations(every))
-    step, width, piece = draw(st.tuples(small, small, small))
-    return numbered(shape), (tuple(taps), step, width, piece, draw(st.booleans()))
+    words, width, piece = draw(st.tuples(small, small, small))
+    word = draw(st.sampled_from([(1, 1), (4, 1), (4, 2), (2, 1)]))
+    return numbered(shape), (tuple(taps), words * word[0], width, piece, draw(st.booleans()), *word)
 
 
 @given(filters())
 def test_filters_have_the_documented_layout(case: tuple[Array, Parameters]) -> None:
     source, parameters = case
-    taps, step, width, piece, by_taps = parameters
+    taps, step, width, piece, by_taps, *word = parameters
     groups, outputs, inputs = source.shape[:3]
     expected: list[float] = []
     entries = [(i, t) for i in range(0, inputs, step) for t in taps] or [(inputs, ())]
@@ -60,18 +61,26 @@ def test_filters_have_the_documented_layout(case: tuple[Array, Parameters]) -> N
     for g in range(groups):
         for first in range(0, len(entries), piece):
             for tile in range(0, outputs, width):
-                expected += _tile(source[g], entries[first : first + piece], tile, step, width)
+                expected += _tile(
+                    source[g], entries[first : first + piece], tile, (step, width, *word)
+                )
     np.testing.assert_array_equal(packed("direct", source, parameters), expected)
 
 
-def _tile(group: Array, entries: list[Any], tile: int, step: int, width: int) -> list[float]:
-    """The weights of some entries for the outputs of a tile."""
+def _tile(group: Array, entries: list[Any], tile: int, sizes: Parameters) -> list[float]:
+    """The weights of some entries for the outputs of a tile.
+
+    `sizes`: inputs of an entry, outputs of a tile, inputs and planes of a word.
+    """
+    step, width, word, planes = sizes
     outputs, inputs = group.shape[:2]
     return [
         group[(o, i, *taps)] if o < outputs and i < inputs else 0.0
         for first, taps in entries
-        for i in range(first, first + step)
+        for start in range(first, first + step, word)
+        for plane in range(planes)
         for o in range(tile, tile + width)
+        for i in range(start + plane, start + word, planes)
     ]
 
 

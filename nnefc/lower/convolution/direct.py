@@ -158,7 +158,7 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
             depth_block = _divisor(depth // len(taps), _depth_block(depth, nbytes))
         else:
             depth_block = _depth_block(depth, nbytes)
-        packing = (tap_numbers, step, panels.width, depth_block, by_taps)
+        packing = (tap_numbers, step, panels.width, depth_block, by_taps, 1, 1)
         packed = lower.packed(conv.filter[groups, columns], "direct", packing, conv.x.dtype)
         used = conv.bias.reshape(conv.groups, -1)[groups, columns]
         bias = np.zeros((len(channels.groups), panels.width * panels.count), used.dtype)
