@@ -18,6 +18,7 @@ from typing import Any, Literal
 from nnefc.kernels.vector.item_types import FLOATS
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import fma, select, shuffle_two
+from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.memory import READ, WRITE, helper
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
@@ -79,6 +80,23 @@ def fill_row(item: str) -> Any:
 
         def body(index, mask, _):
             v.zero().store(item_pointer(v, target, index), mask=mask)
+            return []
+
+        along(v, count, [], body)
+
+    return fill
+
+
+@cache
+def fill_words() -> Any:
+    """Intrinsic `fill(target, count, word)` with the low 32 bits of a word."""
+
+    @vector_intrinsic("int32", lanes_of("int32"), 3)
+    def fill(v: Vector, target, count, word):
+        target, items = v.pointer(target), v.splat(v.builder.trunc(word, I32))
+
+        def body(index, mask, _):
+            items.store(item_pointer(v, target, index), mask=mask)
             return []
 
         along(v, count, [], body)

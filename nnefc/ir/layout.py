@@ -21,14 +21,19 @@ class Blocked:
 
     Vectors over the block need no shuffles and no tails, a channel block of a pixel is one aligned
     vector, and a window that extends beyond the border reads zeros without a branch.
+
+    Codes (int8, uint8) have blocks of as many channels, whose number is a multiple of 4, so that
+    kernels read words of four codes.  Their halo is `fill`, the zero point.
     """
 
     block: int
     """Channels in a block."""
     halo: tuple[tuple[int, int], ...]
-    """Pixels of zeros before and after each spatial dimension."""
+    """Pixels before and after each spatial dimension."""
     itemsize: int = 4
     """Bytes of an item, as of the item type of the tensor; not part of the text form."""
+    fill: int = 0
+    """The items of the halo; only those of codes may differ from 0."""
 
     @property
     def entry(self) -> int:
@@ -78,4 +83,4 @@ class Blocked:
 
     def __str__(self) -> str:
         halo = "".join(f", [{before}, {after}]" for before, after in self.halo)
-        return f"blocked({self.block}{halo})"
+        return f"blocked({self.block}{f' fill {self.fill}' if self.fill else ''}{halo})"

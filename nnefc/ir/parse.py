@@ -282,18 +282,18 @@ class _Parser:
     def _layout(self, itemsize: int) -> Blocked:
         self._expect("(")
         block = self._extent()
+        fill = self._extent("-") if self._accept("fill") else 0
         halo: list[tuple[int, int]] = []
         while self._accept(","):
             self._expect("[")
-            before = self._extent()
-            self._expect(",")
-            halo.append((before, self._extent()))
+            before, _, after = self._extent(), self._expect(","), self._extent()
+            halo.append((before, after))
             self._expect("]")
         self._expect(")")
-        return Blocked(block, tuple(halo), itemsize)
+        return Blocked(block, tuple(halo), itemsize, fill)
 
-    def _extent(self) -> int:
-        if self._kind != "number" or not self._token.isdecimal():
+    def _extent(self, sign: str = "") -> int:
+        if self._kind != "number" or not self._token.removeprefix(sign).isdecimal():
             raise self._error(f"expected an extent, found {self._token!r}")
         return int(self._take("number", "an extent"))
 

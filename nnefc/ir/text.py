@@ -7,13 +7,13 @@
         %1: float32 = exp(%0); return %1 }}
     }
 
-A type ends with the layout, `blocked(block, [before, after], ...)`, if it is not row-major.  Values
-without a name are numbered; repeated names get a suffix `#2`, which is not part of the name.  Names
-that are not identifiers are quoted.  Arrays and tuples among the attributes are tuples in the IR
-and print as [..].  An array of more than `INLINE` items prints as `@` and a digest of its content.
-A body, `{body = graph ...}`, has its own names.  The data of variables is not printed; `# ` begins
-a comment.  Declarations of unread variables, states and counts precede the operations; they give
-inputs and outputs by position:
+A type ends with the layout, `blocked(block fill item, [before, after], ...)`, if it is not
+row-major; a fill of 0 is left out.  Values without a name are numbered; repeated names get a suffix
+`#2`, which is not part of the name.  Names that are not identifiers are quoted.  Arrays and tuples
+among the attributes are tuples in the IR and print as [..].  An array of more than `INLINE` items
+prints as `@` and a digest of its content.  A body, `{body = graph ...}`, has its own names.  The
+data of variables is not printed; `# ` begins a comment.  Declarations of unread variables, states
+and counts precede the operations; they give inputs and outputs by position:
 
       variable "label": float32[8,4,1,1]
       state "k" {input = 1, output = 2, axis = 1}

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import (
+    Blocked,
     Count,
     DType,
     Expression,
@@ -137,6 +138,23 @@ def test_arrays_round_trip(dtype: DType) -> None:
     text = f"graph g() -> () {{ constant() {{value = {print_attribute(array)}}} }}"
     (op,) = parse_graph(text).ops
     identical(op.attributes["value"], array)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Blocked(16, ((0, 0), (1, 2)), 1),
+        Blocked(8, ((1, 1),), 1, fill=-128),
+        Blocked(4, (), 1, fill=255),
+    ],
+    ids=str,
+)
+def test_layouts_round_trip(layout: Blocked) -> None:
+    graph = Graph("layouts")
+    dims = (1, 20, *(3 for _ in layout.halo))
+    x = graph.add_input(TensorType(DType.INT8, dims), "x")
+    graph.insert(Op("layout", [x], {}, [x.type.with_layout(layout)]))
+    same(graph, parse_graph(print_graph(graph)))
 
 
 def test_large_arrays_are_named_by_content() -> None:

@@ -17,7 +17,7 @@ from nnefc.ir import Op
 from nnefc.kernels.movement import channels as kernels
 from nnefc.kernels.movement.channels import NO_SOURCE, Pattern, channels_layout
 from nnefc.lower.blocked.layout import copy
-from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked, zero_halo
+from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked, write_halo
 from nnefc.lower.buffer_aliasing import view_offset
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.partition import band_count, ceil_div, units_per_tile
@@ -47,7 +47,7 @@ def concat(lower: Lowering, op: Op) -> None:
     if len(in_place) == len(sources):
         return
     if y.layout.has_halo:
-        zero_halo(lower, y)
+        write_halo(lower, y)
     channels = [(i, c) for i, x in enumerate(sources) for c in range(x.channels)]
     map_channels(lower, sources, y, channels, in_place)
 

@@ -13,6 +13,7 @@ from nnefc.ir import Blocked, Op, TensorType
 from nnefc.kernels.family import Family
 from nnefc.kernels.movement import layout as kernels
 from nnefc.kernels.movement.layout import LAYOUT
+from nnefc.kernels.vector.item_types import MOVED_AS
 from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement.strided import copy_strided
@@ -46,14 +47,16 @@ def layout(lower: Lowering, op: Op) -> None:
 
 
 def to_blocked(items: Array, layout: Blocked) -> Array:
-    """The memory of a blocked tensor with these items; halo and padding are zero."""
+    """The memory of a blocked tensor with these items; padding is zero."""
     batch, channels, *spatial = items.shape
     blocks, extents = layout.blocks(items.shape), layout.extents(items.shape)
-    padded = np.zeros((batch, blocks * layout.block, *extents), items.dtype)
+    padded = np.full((batch, blocks * layout.block, *extents), layout.fill, items.dtype)
     inside = [slice(a, a + n) for (a, _), n in zip(layout.halo, spatial, strict=True)]
+    padded[:, :, *inside] = 0
     padded[:, :channels, *inside] = items
     pixels = math.prod(extents)
-    planes = np.zeros((batch, blocks, layout.plane(items.shape), layout.block), items.dtype)
+    shape = (batch, blocks, layout.plane(items.shape), layout.block)
+    planes = np.full(shape, layout.fill, items.dtype)
     split = padded.reshape(batch, blocks, layout.block, pixels)
     planes[:, :, :pixels] = split.swapaxes(2, 3)
     return planes
@@ -116,4 +119,4 @@ def _transpose(lower: Lowering, family: Family[str, int], dense: Tensor, blocked
         units=units,
         unit_block=unit_block,
     )
-    lower.launch(family(str(dense.dtype), lanes), words, ceil_div(units, unit_block))
+    lower.launch(family(MOVED_AS[dense.itemsize], lanes), words, ceil_div(units, unit_block))

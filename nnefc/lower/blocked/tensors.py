@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nnefc.ir import Blocked, DType, Shape, TensorType, Value
 from nnefc.kernels.tile import zero_halo as halo
-from nnefc.kernels.tile.zero_halo import HALO
+from nnefc.kernels.tile.zero_halo import FILLED_HALO, GAP_BYTES, HALO
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
@@ -102,28 +103,35 @@ def read_blocked(lower: Lowering, value: Value) -> Tensor:
 
 
 def write_blocked(lower: Lowering, value: Value) -> Tensor:
-    """The memory to write `value` to, after a launch that zeroes its halo."""
+    """The memory to write `value` to, after a launch that writes its halo."""
     tensor = Tensor.whole(lower.write(value), value.type)
     if tensor.layout.has_halo:
-        zero_halo(lower, tensor)
+        write_halo(lower, tensor)
     return tensor
 
 
-def zero_halo(lower: Lowering, tensor: Tensor) -> None:
-    """Launch a kernel that zeroes the halo and the unused pixels of every plane."""
+def write_halo(lower: Lowering, tensor: Tensor) -> None:
+    """Launch a kernel that fills the halo and the unused pixels of every plane."""
     ranges, nbytes = traced_call(gaps, tensor.plane)
     planes = tensor.batch * tensor.blocks
     plane_block = units_per_tile(
         planes, nbytes / (VECTOR_ITEMS_PER_NS * tensor.itemsize), lower.threads
     )
-    words = HALO.pack(
-        y=tensor.at,
-        blocks=tensor.blocks,
-        plane_bytes=tensor.plane_bytes,
-        batch_bytes=tensor.batch_bytes,
-        gaps=lower.table(ranges),
-        count=length(ranges),
-        planes=planes,
-        plane_block=plane_block,
-    )
-    lower.launch(halo.zero_halo(), words, ceil_div(planes, plane_block))
+    fields: dict[str, Any] = {
+        "y": tensor.at,
+        "blocks": tensor.blocks,
+        "plane_bytes": tensor.plane_bytes,
+        "batch_bytes": tensor.batch_bytes,
+        "gaps": lower.table(ranges),
+        "count": length(ranges),
+        "planes": planes,
+        "plane_block": plane_block,
+    }
+    fill = tensor.layout.fill
+    if fill:
+        assert tensor.itemsize == 1, "only codes have a fill"
+        word = int.from_bytes([fill & 255] * GAP_BYTES, "little")
+        kernel, words = halo.fill_halo(), FILLED_HALO.pack(**fields, word=word)
+    else:
+        kernel, words = halo.zero_halo(), HALO.pack(**fields)
+    lower.launch(kernel, words, ceil_div(planes, plane_block))

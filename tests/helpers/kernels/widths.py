@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import DType, Graph, TensorType
+from nnefc.ir import Blocked, DType, Graph, Op, TensorType
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import TABLE, Isa
@@ -125,9 +125,21 @@ def graphs() -> Iterator[tuple[str, Instance]]:
     left = {"go": np.ones(1, np.bool_), "n": np.zeros(1, np.int64)}
     left |= {"v": np.ones((1, 3), np.float32), "limit": np.full((1, 1), 0.3, np.float32)}
     yield "loop that is left", Instance(halvings(6, 4, stacked=False), left)
+    yield "blocked codes", codes()
     for dtype in DType:
         if dtype is not DType.STRING:
             yield f"types {dtype}", arithmetic(dtype)
+
+
+def codes() -> Instance:
+    """Codes in blocks with a halo of their zero point."""
+    graph = Graph("codes")
+    items = np.arange(21 * 30, dtype=np.uint8).reshape(1, 21, 5, 6)
+    x = graph.add_input(TensorType(DType.UINT8, items.shape), "x")
+    blocked = x.type.with_layout(Blocked(4, ((1, 1), (0, 2)), 1, fill=7))
+    y = graph.insert(Op("layout", [x], {}, [blocked])).output
+    graph.add_output(graph.insert(Op("layout", [y], {}, [x.type])).output, "y")
+    return Instance(graph, {"x": items})
 
 
 def arithmetic(dtype: DType) -> Instance:

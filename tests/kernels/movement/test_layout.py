@@ -34,6 +34,23 @@ def test_items_survive_changes_of_layout_and_halo(data: st.DataObject) -> None:
     np.testing.assert_array_equal(got, x)
 
 
+@SETTINGS
+@given(st.data())
+def test_codes_have_a_halo_of_their_zero_point(data: st.DataObject) -> None:
+    dtype, fills = data.draw(st.sampled_from([(np.uint8, (0, 1, 255)), (np.int8, (-128, -1, 7))]))
+    spatial = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    shape = (data.draw(st.integers(1, 2)), data.draw(st.integers(1, 35)), *spatial)
+    x = np.random.default_rng(1).integers(0, 256, shape).astype(dtype)
+    g = BlockedGraph(data.draw(st.sampled_from(BLOCKS)))
+    y = constant(g.graph, x) if data.draw(st.booleans()) else g.input(x, halo(x.ndim))
+    edge, fill = st.tuples(st.integers(0, 2), st.integers(0, 2)), st.sampled_from(fills)
+    for _ in range(2):
+        around = tuple(data.draw(edge) for _ in spatial)
+        y = layout(g.graph, y, g.blocked(x.ndim, around, 1, data.draw(fill)))
+    (got,) = g.run(y, at_end=data.draw(st.booleans()))
+    np.testing.assert_array_equal(got, x)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("block", BLOCKS)
 def test_items_of_large_maps_survive_with_threads(block: int, threads: int) -> None:
