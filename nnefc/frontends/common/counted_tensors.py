@@ -216,7 +216,8 @@ def numbers_of(make: Builder, items: Iterable[int]) -> list[Operand]:
         if not isinstance(item, CountedExtent):
             numbers.append(make.iota(1, item))
         elif item.count is not None:
-            numbers.append(make.reshape(make.cast(item.count, DType.INT64), (1,)))
+            count = make("min", make.cast(item.count, DType.INT64), int(item))
+            numbers.append(make.reshape(count, (1,)))
         else:
             raise OperatorError("operator/unsupported", _UNKNOWN)
     return numbers
@@ -236,9 +237,12 @@ def counts_of(shape: Operand) -> dict[int, Value]:
 def with_counts(make: Builder, x: Operand, shape: Operand) -> Operand:
     """A tensor whose last extents are those of a shape, and counted as they are."""
     first = x.type.rank - shape.type.volume
-    for axis, count in counts_of(shape).items():
+    counts = counts_of(shape)
+    for axis, count in counts.items():
         x = make.value(x)
-        make.counted.setdefault(x, (first + axis, count))
+        if make.counted.setdefault(x, (first + axis, count))[0] != first + axis:
+            message = "a tensor has several extents that are computed at run time"
+            raise OperatorError("operator/unsupported", message, unknown=list(counts.values()))
     return x
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.computed_extents import Number
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.ir import DType, Value
 from nnefc.symbolic.integers import largest, smallest
-
-Number = int | Value
-"""A number, or a tensor int64 [] that a run computes."""
 
 
 class Slice(NamedTuple):

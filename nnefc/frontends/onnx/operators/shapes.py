@@ -10,6 +10,7 @@ from nnefc.frontends.common.counted_tensors import with_counts
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes, normalize_axis
+from nnefc.frontends.common.operators.computed_extents import with_bounds
 from nnefc.frontends.common.values import Operand, OperatorError, integers
 from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.symbolic.integers import statically_equal
@@ -132,6 +133,7 @@ def transpose(make: OpBuilder, data: Operand, *, perm: Integers | None = None) -
 @operator("Expand", since=8)
 def expand(make: OpBuilder, input: Operand, shape: Operand) -> Any:
     """Both the input and the shape may have extents of 1 that the other one repeats."""
+    shape = with_bounds(make, shape)
     extents = integers(shape)
     check_shape(make, "shape", extents, input.type.dtype)
     rank = max(input.type.rank, len(extents))

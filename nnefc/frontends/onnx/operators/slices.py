@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import distinct_axes, normalize_axis, slice_in_dim
+from nnefc.frontends.common.operators.computed_extents import numbers_of_list
 from nnefc.frontends.common.operators.computed_slices import Slice, computed_slice
 from nnefc.frontends.common.values import (
     KnownTensor,
@@ -137,9 +138,9 @@ def slice_(
 
     Bounds and steps that are computed at run time give a tensor with a data-dependent extent.
     """
-    begins, stops = _numbers(make, starts), _numbers(make, ends)
+    begins, stops = numbers_of_list(make, starts), numbers_of_list(make, ends)
     listed = tuple(range(len(begins))) if axes is None else axes
-    strides = (1,) * len(begins) if steps is None else _numbers(make, steps)
+    strides = (1,) * len(begins) if steps is None else numbers_of_list(make, steps)
     lengths = {len(begins), len(stops), len(listed), len(strides)}
     if len(lengths) > 1:
         message = (
@@ -165,18 +166,6 @@ def slice_(
         stop = max(begin, stop) if step > 0 else min(begin, stop)
         data = slice_in_dim(make, data, axis, begin, stop, step)
     return data
-
-
-def _numbers(make: OpBuilder, x: Any) -> Sequence[int | Value]:
-    """Bounds or steps: numbers, or tensors of rank 0 if they are computed at run time."""
-    if not isinstance(x, Value):
-        return integers(x)
-    if x.op is not None and x.op.name == "concat":
-        return [number for each in x.op.inputs for number in _numbers(make, each)]
-    if x.op is not None and x.op.name == "constant":
-        return integers(tuple(x.op.attributes["value"]))
-    items = [slice_in_dim(make, x, 0, i, i + 1) for i in range(x.type.volume)]
-    return [make.value(make.cast(make.reshape(item, ()), DType.INT64)) for item in items]
 
 
 # -- pad
