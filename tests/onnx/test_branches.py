@@ -20,7 +20,7 @@ from nnefc.ir.graph import walk
 from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.support.errors import NnefError
 from tests.helpers.artifacts.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
-from tests.helpers.onnx.evaluate import graph_for
+from tests.helpers.onnx.evaluate import graph_for, reference_results
 from tests.helpers.onnx.models import save
 from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results, reals
 from tests.helpers.onnx.text_models import check, parsed
@@ -308,3 +308,88 @@ def test_converted_models_compute_both(tmp_path: Path) -> None:
         arrays = [reals(1, 24, 14, 14), np.array([c])]
         found = onnxruntime_results(onnx.ModelProto.FromString(written.read_bytes()), arrays)
         close(found, onnxruntime_results(convolutions(1), arrays))
+
+
+# -- branches with different shapes
+
+SHAPES = """(float[4,3] x, float[2,3] other) => (RESULT y) {
+  zero = Constant <value = float {0.0}> ()
+  total = ReduceSum <keepdims = 0> (x)
+  c = Greater(total, zero)
+  one = Constant <value = int64[1] {1}> ()
+  three = Constant <value = int64[1] {3}> ()
+  first = Constant <value = int64[1] {0}> ()
+  r = If (c) <
+    then_branch = a () => (THEN),
+    else_branch = b () => (ELSE)
+  >
+  AFTER
+}"""
+HALF = "float[2,3] p) { p = Slice(x, one, three, first) }"
+WHOLE = "float[4,3] p) { p = Exp(x) }"
+NONE = "float[0,3] p) { p = Slice(x, first, first, first) }"
+FOUND = """float[N,3] p) {
+  w = Greater(x, zero)
+  f = ReduceMax <axes = [1], keepdims = 0> (x)
+  g = Greater(f, zero)
+  p = Compress <axis = 0> (x, g)
+}"""
+WIDE = "float[4,5] p) { s = Slice(x, one, three, one) p = Concat <axis = 1> (x, s) }"
+LISTS = "int64[2] p) { p = Constant <value_ints = [4, 5]> () }"
+LIST = "int64[3] p) { p = Constant <value_ints = [1, 2, 3]> () }"
+TURNED = "float[2,4] p) { t = Transpose(x) p = Slice(t, first, one, first) }"
+FLAGS = "bool[4,3] p) { p = Greater(x, zero) }"
+FEW_FLAGS = "bool[2,3] p) { p = Greater(other, zero) }"
+
+
+@pytest.mark.parametrize(
+    ("then", "other"),
+    [
+        (HALF, WHOLE),
+        (WHOLE, HALF),
+        (WHOLE, NONE),
+        (NONE, HALF),
+        (FOUND, HALF),
+        (HALF, FOUND),
+        (WIDE, WHOLE),
+        (LISTS, LIST),
+        (FLAGS, FEW_FLAGS),
+    ],
+)
+@pytest.mark.parametrize("after", ["y = Identity(r)", "y = Concat <axis = AXIS> (r, r)"])
+def test_different_extents(then: str, other: str, after: str) -> None:
+    """The results have room for the larger extent; a run counts the items."""
+    result = then.partition("[")[0]
+    text = SHAPES.replace("RESULT", f"{result}[]").replace("AFTER", after)
+    text = text.replace("AXIS", "1" if then is WIDE else "0")
+    text = text.replace("THEN)", then).replace("ELSE)", other)
+    model = parsed(text, 12)
+    x = reals(4, 3)
+    graph = graph_for(model, [x, x[:2]])
+    for each in (x + 1, x - 1):
+        inputs = [each, 2 * each[:2]]
+        (want,) = onnxruntime_results(model, inputs)
+        (y,) = reference_results(graph, inputs)
+        assert (y.dtype, y.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("other", [TURNED, LIST])
+def test_shapes_that_differ_in_more_are_refused(other: str) -> None:
+    text = SHAPES.replace("THEN)", HALF).replace("ELSE)", other)
+    model = parsed(text.replace("RESULT", "float[]").replace("AFTER", "y = Identity(r)"), 12)
+    with pytest.raises(NnefError, match="chosen at run time"):
+        graph_for(model, [reals(4, 3), reals(2, 3)])
+
+
+def test_different_extents_run(tmp_path: Path) -> None:
+    """Compiled, with products that keep both branches apart."""
+    text = SHAPES.replace("RESULT", "float[N,48]").replace("AFTER", "y = Relu(r)")
+    text = text.replace("[4,3]", "[64,48]").replace("[2,3]", "[8,48]")
+    text = text.replace("THEN)", "float[64,48] p) { p = MatMul(x, w) }")
+    text = text.replace("ELSE)", "float[8,48] p) { p = MatMul(other, w) }")
+    model = with_weights(text, {"w": reals(48, 48)})
+    compiled = nnefc.compile(save(model, tmp_path / "net.onnx"))
+    for shift in (1, -1):
+        inputs = [reals(64, 48) + np.float32(shift), reals(8, 48)]
+        close(compiled(*inputs), onnxruntime_results(model, inputs))

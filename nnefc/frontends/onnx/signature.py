@@ -180,16 +180,21 @@ _MAX_STEPS: Final = 10_000
 """Operations behind a tensor that are followed."""
 
 
-def inputs_behind(value: Value, graph: Graph) -> set[str]:
+def inputs_behind(
+    value: Value, graph: Graph, captured: Mapping[Value, Value] | None = None
+) -> set[str]:
     """The inputs of a graph that a tensor is computed from; empty if others are among them.
 
     Others are inputs of the body of a loop, variables, and inputs whose values cannot decide
-    shapes.
+    shapes.  `captured`: values of the graphs around a body that its inputs stand for.
     """
+    outer = captured or {}
     found: set[str] = set()
     inputs, seen, pending = set(graph.inputs), {value}, [value]
     while pending:
         current = pending.pop()
+        while current in outer:
+            current = outer[current]
         if current in inputs and _may_decide(current.type.dtype, current.type.dims):
             found.add(current.name)
         elif current.op is None or len(seen) > _MAX_STEPS:

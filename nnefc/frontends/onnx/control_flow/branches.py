@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
-from nnefc.frontends.onnx.control_flow.selection import counts_of, selected
+from nnefc.frontends.onnx.control_flow.selection import (
+    counts_of,
+    is_of_call,
+    selected_of_shapes,
+    with_one_shape,
+)
 from nnefc.frontends.onnx.control_flow.subgraphs import CapturedTensors, captured_values, evaluated
 from nnefc.frontends.onnx.node import BrokenBody, Subgraph
 from nnefc.frontends.onnx.sequences import merged
@@ -81,13 +86,14 @@ def _results(
     axes: dict[int, int] = {}
     for i, (a, b) in enumerate(pairs):
         if _is_known(a) and _is_known(b):
-            known[i] = a if _equal(a, b) else selected(make, condition, a, b)
-        elif a.type != b.type:
+            known[i] = a if _equal(a, b) else selected_of_shapes(make, condition, a, b)
+        elif a.type != b.type and is_of_call(make, condition):
             raise OperatorError("onnx/unsupported", f"branches give {a.type} and {b.type}")
         else:
-            for within, x in zip(builders, (a, b), strict=True):
+            chosen = with_one_shape(*zip(builders, (a, b), strict=True))
+            for within, x in zip(builders, chosen, strict=True):
                 within.graph.add_output(within.value(x), f"result{len(within.graph.outputs)}")
-            axis = _add_counts(builders, (a, b))
+            axis = _add_counts(builders, (chosen[0], chosen[1]))
             if axis is not None:
                 axes[i] = axis
     if len(known) == len(pairs):

@@ -9,7 +9,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.value_bounds import bounds
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
 from nnefc.frontends.onnx.control_flow.branches import branched
-from nnefc.frontends.onnx.control_flow.selection import int64_tensor, selected
+from nnefc.frontends.onnx.control_flow.selection import int64_tensor, selected_of_shapes
 from nnefc.frontends.onnx.control_flow.subgraphs import Captured, captured_values, evaluated
 from nnefc.frontends.onnx.control_flow.turns import (
     LIMIT,
@@ -62,7 +62,7 @@ def if_(make: OpBuilder, cond: Operand, *, then_branch: Subgraph, else_branch: S
         raise OperatorError("onnx/arguments", message)
 
     def choose(a: Operand, b: Operand) -> Operand:
-        return selected(make, condition, a, b)
+        return selected_of_shapes(make, condition, a, b)
 
     return tuple(merged(a, b, choose) for a, b in zip(*results, strict=True))
 
