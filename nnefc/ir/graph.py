@@ -102,6 +102,11 @@ class Op:
         return value
 
     @property
+    def graph(self) -> Graph | None:
+        """The graph that contains the operation; None before it is inserted."""
+        return self._graph
+
+    @property
     def bodies(self) -> list[Graph]:
         """The graphs among the attributes, such as the body of a `scan`."""
         return [value for value in self.attributes.values() if isinstance(value, Graph)]

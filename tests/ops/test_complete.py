@@ -49,7 +49,8 @@ def missing(spec: OpSpec) -> list[str]:
             f'add a function with @lowering("{spec.name}") to a module under nnefc/lower/, '
             f"or `expand=` to {entry}"
         )
-    if spec.expand is not None and spec.traits._replace(cost=COMPOUND.cost) != COMPOUND:
+    own = spec.traits._replace(cost=COMPOUND.cost, folding=COMPOUND.folding)
+    if spec.expand is not None and own != COMPOUND:
         lacks.append(f"`traits=COMPOUND` in {entry}: passes see what it expands into")
     if spec.elementwise and spec.traits.cost.other is None and spec.name != "copy":
         lacks.append(f"`traits=ELEMENTWISE` in {entry}")

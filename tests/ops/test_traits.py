@@ -54,7 +54,10 @@ CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
         "shuffle_channels slice split sqrt squeeze stack sum_reduce tile transpose unsqueeze "
         "unstack",
     ),
-    "never folded": (lambda traits: traits.folding is Folding.NEVER, "dequantize_blocks"),
+    "never folded": (
+        lambda traits: traits.folding is Folding.NEVER,
+        "dequantize dequantize_blocks quantize",
+    ),
     "aliased": (
         lambda traits: traits.aliased is not None,
         "copy_n reshape squeeze unsqueeze update",

@@ -140,8 +140,9 @@ def is_contracted(number: int, x: Value, attributes: Mapping[str, Any], counted:
 
 def _multiplied(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
     """The rows of the first matrix are counted, or invalid items are summed as 0."""
-    first, second = op.inputs
-    if all(is_contracted(i, y, op.attributes, counted) for i, y in enumerate(op.inputs)):
+    first, second, *_ = op.inputs
+    factors = enumerate((first, second))
+    if all(is_contracted(i, y, op.attributes, counted) for i, y in factors):
         return UNCOUNTED
     is_row = axis == first.type.rank - 2 and not op.attributes["transposeA"]
     return axis if x is first and is_row and second not in counted else None
@@ -154,8 +155,12 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "deconv": _convolved,
     "gather": _gathered,
     "gather_nd": _gathered,
+    "integer_conv": _convolved,
+    "integer_deconv": _convolved,
+    "integer_matmul": _multiplied,
     "matmul": _multiplied,
     "pad": _padded,
+    **dict.fromkeys(("quantize", "dequantize"), _kept),
     "reshape": _reshaped,
     "softmax": _kept,
     "tile": _tiled,

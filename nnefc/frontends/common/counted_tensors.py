@@ -85,6 +85,14 @@ def without_invalid_items(
             _replaced(make, each, 0) if is_contracted(i, each, attributes, make.counted) else each
             for i, each in enumerate(values)
         ]
+    if name == "integer_matmul":
+        factors = [
+            _replaced(make, each, zero)
+            if is_contracted(i, each, attributes, make.counted)
+            else each
+            for i, (each, zero) in enumerate(zip(values[:2], values[2:]))
+        ]
+        return [*factors, *values[2:]]
     if name == "topk" and _is_ordered(make, x, attributes):
         return [_replaced(make, x, _limit(x.type.dtype, least=attributes["largest"]))]
     return values
@@ -176,12 +184,14 @@ def _is_sum(attributes: Mapping[str, Any]) -> bool:
 
 
 def _replaced(make: Builder, x: Value, item: Any) -> Value:
-    """A tensor with `item` in place of the invalid items."""
+    """A tensor with `item`, a number or a value, in place of the invalid items."""
     axis, count = make.counted[x]
     shape = [1] * x.type.rank
     shape[axis] = x.type.dims[axis]
     is_valid = make("lt", make.reshape(make.iota(shape[axis]), shape), count)
-    other = KnownTensor(np.array(item, x.type.dtype.numpy), x.type.dtype)
+    other = item
+    if not isinstance(item, Value):
+        other = KnownTensor(np.array(item, x.type.dtype.numpy), x.type.dtype)
     valid = make.value(make("select", is_valid, x, other))
     make.counted[valid] = axis, count
     return valid

@@ -105,6 +105,7 @@ def _unchanged(op: _Operation) -> Operand:
 _CONSTANT: Final[Mapping[str, float]] = {
     "all_reduce": True,
     "any_reduce": False,
+    **dict.fromkeys(("integer_conv", "integer_deconv", "integer_matmul"), 0),
     "matmul": 0,
     "mean_reduce": math.nan,
     "moments": math.nan,

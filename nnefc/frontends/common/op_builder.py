@@ -37,6 +37,7 @@ from nnefc.ops.core.arrays import widen
 from nnefc.ops.core.index_check import WrongIndex
 from nnefc.ops.core.interface import interface, item_type_problems, sequence
 from nnefc.ops.core.spec import Call, OpSpec, infer
+from nnefc.ops.core.traits import Folding
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import declared
 from nnefc.support.errors import NnefError
@@ -200,7 +201,6 @@ class OpBuilder:
         attributes: Mapping[str, Any],
         types: Sequence[TensorType],
     ) -> Any:
-        assert spec.reference is not None
         known = [x for x in tensors if isinstance(x, KnownTensor)]
         is_extent = any(x.is_extent for x in known)
         filled = {**attributes, "dtype": types[0].dtype} if spec.chooses_type else attributes
@@ -388,7 +388,8 @@ def _foldable(
 ) -> bool:
     if spec.reference is None or not all(isinstance(x, KnownTensor) for x in tensors):
         return False
-    if is_symbolic(attributes.values()):
+    is_kept = spec.traits.folding is Folding.NEVER and any(type_.rank for type_ in types)
+    if is_kept or is_symbolic(attributes.values()):
         return False
     return all(not is_symbolic(type_.dims) and type_.volume <= MAX_FOLDED_ITEMS for type_ in types)
 

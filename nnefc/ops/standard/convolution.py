@@ -15,7 +15,7 @@ from nnefc.ops.core.window_reference import conv, deconv, separable_conv, separa
 from nnefc.ops.standard.window_samples import pad
 from nnefc.ops.standard.window_shape_rules import check_convolution, check_steps
 
-_BORDERS = ("constant", "replicate", "reflect", "reflect-even")
+BORDERS = ("constant", "replicate", "reflect", "reflect-even")
 _STEPS = ("padding", "stride", "dilation")
 
 
@@ -37,7 +37,7 @@ def _single(*, reverse: bool) -> InferRule:
     """The shape rule of conv or (`reverse`) deconv."""
 
     def rule(call: Call) -> TensorType:
-        check_steps(call, _BORDERS, reverse=reverse)
+        check_steps(call, BORDERS, reverse=reverse)
         _check_groups(call)
         shape = check_convolution(
             call,
@@ -56,7 +56,7 @@ def _separable(*, reverse: bool) -> InferRule:
     """The shape rule of separable_conv or (`reverse`) separable_deconv."""
 
     def rule(call: Call) -> TensorType:
-        check_steps(call, _BORDERS, reverse=reverse)
+        check_steps(call, BORDERS, reverse=reverse)
         _check_groups(call)
         plane = "plane_filter", {**_attributes(call, *_names(reverse=reverse)), "groups": 0}
         point = "point_filter", _attributes(call, "groups")
@@ -137,10 +137,10 @@ _CONV_SAMPLES = (
     _sample((2, 3, 5, 5), (6, 1, 3, 3), (1, 6), groups=0, stride=(2, 2)),
     _sample((1, 2, 4, 5, 4), (3, 2, 3, 2, 3), (1, 3), padding=pad(1, 1, 0, 1, 1, 0)),
     _sample((1, 2, 2, 1, 2, 3, 1, 2), (2, 1, 1, 1, 2, 3, 1, 2), (1, 2), groups=2),
-    *(_sample(_PLANE, _KERNEL, padding=pad(1, 1, 2, 1), border=border) for border in _BORDERS),
+    *(_sample(_PLANE, _KERNEL, padding=pad(1, 1, 2, 1), border=border) for border in BORDERS),
     *(
         _sample((1, 1, 2, 1), (1, 1, 3, 2), padding=pad(5, 4, 3, 2), stride=(2, 1), border=border)
-        for border in _BORDERS
+        for border in BORDERS
     ),
 )
 
@@ -176,11 +176,11 @@ _DECONV_SAMPLES = (
     ),
     *(
         _sample(_UP, (3, 2, 4, 3), padding=pad(1, 1, 2, 1), stride=(2, 1), border=border)
-        for border in _BORDERS
+        for border in BORDERS
     ),
     *(
         _sample((1, 1, 2, 1), (1, 1, 3, 7), padding=pad(2, 1, 2, 3), stride=(2, 3), border=border)
-        for border in _BORDERS
+        for border in BORDERS
     ),
 )
 

@@ -20,7 +20,9 @@ PANELS: Final = 2
 """Times that kernels read the rows of a product, about: once for every panel of columns."""
 
 
-def _product(call: Call, names: tuple[str, str], transpose_a: bool, transpose_b: bool) -> Shape:
+def product_shape(
+    call: Call, names: tuple[str, str], transpose_a: bool, transpose_b: bool
+) -> Shape:
     """The shape of the matrix product of two operands, which must have matching shapes."""
     a, b = call.shape(names[0]), call.shape(names[1])
     shapes = f"{names[0]}.shape = {listing(a)}, {names[1]}.shape = {listing(b)}"
@@ -49,7 +51,7 @@ def _product(call: Call, names: tuple[str, str], transpose_a: bool, transpose_b:
 
 
 def _matmul(call: Call) -> TensorType:
-    shape = _product(call, ("A", "B"), call["transposeA"], call["transposeB"])
+    shape = product_shape(call, ("A", "B"), call["transposeA"], call["transposeB"])
     return TensorType(call.dtype("A"), shape)
 
 
@@ -61,7 +63,7 @@ def matmul(A: Array, B: Array, *, transposeA: bool = False, transposeB: bool = F
 
 
 def _linear(call: Call) -> TensorType:
-    product = _product(call, ("input", "filter"), False, True)
+    product = product_shape(call, ("input", "filter"), False, True)
     call.stop_if_wrong()
     shape = broadcast_shapes(
         call, {"the product of input and filter": product, "bias": call.shape("bias")}

@@ -33,7 +33,8 @@ def instance(
     """The graph `y0, y1, ... = op(x0, x1, ...)` of a sample, and data for its inputs.
 
     Operands are inputs, except the variable of an `update`.  Data depend only on the operation and
-    the sample.  `scalar`, `integer`: item types of the primitive types.
+    the sample.  `scalar`, `integer`: item types of the primitive types.  A sample with item types
+    of its own determines those of the results.
     """
     graph = Graph(spec.name)
     seed = zlib.crc32(repr((spec.name, sample.inputs, dict(sample.attributes))).encode())

@@ -37,6 +37,8 @@ MODULES = (
     "extended.grid_sample",
     "extended.fourier",
     "extended.block_quantized",
+    "extended.quantized",
+    "extended.integer_products",
     "extended.iota",
     "extended.append",
     "internal.fused",
