@@ -1,21 +1,18 @@
 """Quantized tensors of ONNX: codes, scales and zero points as separate operands.
 
 real = (code - zero point) scale.  Scales and zero points belong to the tensor, to the indices of an
-axis, or to blocks along an axis.  Products of codes are summed exactly, in float32 or float64.
+axis, or to blocks along an axis.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from onnx import helper
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
-from nnefc.frontends.common.operators.quantization import code_range, to_codes
+from nnefc.frontends.common.operators.quantization import to_codes
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.broadcasting import constant
 from nnefc.frontends.onnx.narrow_types import (
@@ -29,9 +26,7 @@ from nnefc.frontends.onnx.narrow_types import (
 )
 from nnefc.frontends.onnx.tensors import StorageTensor, dtype_of, type_name
 from nnefc.ir import DType
-
-EXACT: Final = 1 << 24
-"""Whole numbers up to this one are exact in float32."""
+from nnefc.ops.extended.quantized import scale_problems
 
 
 def codes_of(make: OpBuilder, x: Any) -> Operand:
@@ -90,15 +85,36 @@ def _repeated_blocks(make: OpBuilder, p: Operand, x: Operand, at: int, block_siz
 def dequantized(
     make: OpBuilder, x: Any, scale: Operand, zero: Any, axis: int = 1, block_size: int = 0
 ) -> Operand:
-    """The reals of codes, in float32; narrow floats have no zero point."""
+    """The reals of codes, in float32; narrow floats have no zero point.  Raises OperatorError."""
     codes = codes_of(make, x)
-    real = make.cast(codes, DType.FLOAT32)
-    if zero is not None and not (hasattr(x, "elem_type") and x.elem_type in FLOATS):
-        point = make.cast(codes_of(make, zero), DType.FLOAT32)
-        if not _is_zero(point):
-            real = make("sub", real, parameter(make, point, codes, axis, block_size))
-    factor = parameter(make, make.cast(scale, DType.FLOAT32), codes, axis, block_size)
-    return make("mul", real, factor)
+    factor = _scale(make, scale, codes, axis, block_size)
+    if codes.type.dtype.is_float:
+        return make("mul", make.cast(codes, DType.FLOAT32), factor)
+    point = zero_point(make, zero, codes.type.dtype, codes, axis, block_size)
+    return make("dequantize", codes, factor, point)
+
+
+def _scale(make: OpBuilder, scale: Operand, x: Operand, axis: int, block_size: int) -> Operand:
+    """A scale in float32 that broadcasts with `x`; raises OperatorError."""
+    check_scale(make, scale)
+    return parameter(make, make.cast(scale, DType.FLOAT32), x, axis, block_size)
+
+
+def check_scale(make: OpBuilder, scale: Operand) -> None:
+    """Raise OperatorError for a known scale that is not positive and finite."""
+    items = known_items(make, scale)
+    if items is not None and (problems := scale_problems(items.astype(np.float32))):
+        raise OperatorError("quantization/scale", problems[0])
+
+
+def zero_point(
+    make: OpBuilder, zero: Any, dtype: DType, x: Operand, axis: int = 1, block_size: int = 0
+) -> Operand:
+    """A zero point that broadcasts with `x`, for codes of type `dtype`; None is 0."""
+    point = None if zero is None else codes_of(make, zero)
+    if point is None or _is_zero(point):
+        return KnownTensor(np.zeros((), dtype.numpy), dtype)
+    return parameter(make, point, x, axis, block_size)
 
 
 def _is_zero(x: Operand) -> bool:
@@ -106,72 +122,42 @@ def _is_zero(x: Operand) -> bool:
 
 
 def quantized(
-    make: OpBuilder, scaled: Operand, zero: Operand | None, elem_type: int, saturate: bool = True
+    make: OpBuilder,
+    x: Operand,
+    scale: Operand,
+    zero: Any,
+    elem_type: int,
+    axis: int = 1,
+    block_size: int = 0,
+    *,
+    saturate: bool = True,
 ) -> Operand | StorageTensor | NarrowTensor:
-    """Codes of reals in units of the scale; `zero` broadcasts.  Raises OperatorError."""
-    dtype = dtype_of(elem_type)
+    """Codes of reals, computed in float32.  Raises OperatorError."""
+    factor = _scale(make, scale, x, axis, block_size)
     if elem_type in FLOATS:
-        return narrowed(make, scaled, elem_type, saturate=saturate)
-    point: Any = 0.0 if zero is None else make.cast(zero, scaled.type.dtype)
-    if elem_type in INTEGER_BITS:
-        low, high = narrow_range(elem_type)
-        whole = make("add", make("round_even", scaled), point)
-        codes = make("clamp", whole, constant(scaled, low), constant(scaled, high))
-        return stored(make.cast(codes, INTEGER_BITS[elem_type][1]), elem_type)
+        return narrowed(make, make("div", x, factor), elem_type, saturate=saturate)
+    dtype = INTEGER_BITS[elem_type][1] if elem_type in INTEGER_BITS else dtype_of(elem_type)
     if dtype is None or not dtype.is_integer:
         message = f"numbers cannot be quantized to {type_name(elem_type)}"
         raise OperatorError("onnx/unsupported", message)
-    return to_codes(make, scaled, point, dtype)
+    point = zero_point(make, zero, dtype, x, axis, block_size)
+    if elem_type not in INTEGER_BITS:
+        return make("quantize", x, factor, point)
+    low, high = narrow_range(elem_type)
+    whole = make("add", make("round_even", make("div", x, factor)), make.cast(point, x.type.dtype))
+    codes = make("clamp", whole, constant(x, low), constant(x, high))
+    return stored(make.cast(codes, dtype), elem_type)
 
 
 def codes_like(make: OpBuilder, scaled: Operand, zero: Operand) -> Operand:
     """Codes of reals in units of the scale, with one zero point and its type."""
-    elem_type = helper.np_dtype_to_tensor_dtype(zero.type.dtype.numpy)
-    return operand(quantized(make, scaled, make.reshape(zero, ()), elem_type))
+    return to_codes(make, scaled, make.reshape(zero, ()))
 
 
 # -- products of codes
 
 
-@dataclass(frozen=True, slots=True)
-class Shifted:
-    """Codes less their zero point, which broadcasts with them."""
-
-    codes: Operand
-    zero: Operand | None
-    most: float
-    """A bound of the absolute values."""
-
-    def real(self, make: OpBuilder, dtype: DType) -> Operand:
-        """The differences in a float type."""
-        x = make.cast(self.codes, dtype)
-        return x if self.zero is None else make("sub", x, make.cast(self.zero, dtype))
-
-
-def shifted(make: OpBuilder, codes: Operand, zero: Operand | None) -> Shifted:
-    """Codes less a zero point of their type; None is 0."""
-    low, high = code_range(codes.type.dtype)
-    items = known_items(make, codes)
-    if items is not None and items.size:
-        low, high = int(items.min()), int(items.max())
-    if zero is None or _is_zero(zero):
-        return Shifted(codes, None, max(-low, high))
-    points = known_items(make, zero)
-    ends = code_range(zero.type.dtype) if points is None else (int(points.min()), int(points.max()))
-    return Shifted(codes, zero, max(abs(a - b) for a in (low, high) for b in ends))
-
-
-def sum_type(a: Shifted, b: Shifted, count: int) -> DType:
-    """The float type in which a sum of `count` products is exact."""
-    most = math.floor(a.most * b.most)
-    return DType.FLOAT32 if most * count <= EXACT else DType.FLOAT64
-
-
-def weight_type(make: OpBuilder, x: Shifted, w: Shifted, count: int) -> DType:
-    """`sum_type`, with the bound that known weights give; dimension 0 of w has the results."""
-    items = known_items(make, w.codes)
-    points = np.zeros(1) if w.zero is None else known_items(make, w.zero)
-    if items is None or points is None or not items.size:
-        return sum_type(x, w, count)
-    rows = np.abs(items.astype(np.float64) - points).reshape(len(items), -1).sum(axis=1)
-    return DType.FLOAT32 if x.most * rows.max() <= EXACT else DType.FLOAT64
+def zero_of(codes: Operand, zero: Operand | None) -> Operand:
+    """A zero point of codes; None is 0 of their type."""
+    dtype = codes.type.dtype
+    return KnownTensor(np.zeros((), dtype.numpy), dtype) if zero is None else zero

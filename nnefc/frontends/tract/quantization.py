@@ -11,7 +11,7 @@ import numpy as np
 
 from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operators.quantization import to_codes
+from nnefc.frontends.common.operators.quantization import known_zero_point, to_codes
 from nnefc.frontends.common.values import (
     DatumType,
     KnownTensor,
@@ -108,7 +108,7 @@ def quantize(make: OpBuilder, x: Operand, datum: DatumType) -> QuantizedTensor:
     assert datum.scale is not None
     factor = broadcast_scale(make, _reciprocal(datum.scale), x.type.rank, 0)
     scaled = make("mul", make.cast(x, DType.FLOAT32), factor)
-    codes = to_codes(make, scaled, float(datum.zero_point), datum.dtype)
+    codes = to_codes(make, scaled, known_zero_point(datum.zero_point, datum.dtype))
     return QuantizedTensor(codes, datum.scale, datum.zero_point)
 
 
@@ -118,11 +118,9 @@ def as_real(make: OpBuilder, x: Any) -> Operand:
 
 
 def dequantize(make: OpBuilder, x: QuantizedTensor) -> Operand:
-    """The reals (codes - zero point) scale, in float32."""
-    real = make.cast(x.codes, DType.FLOAT32)
-    if x.zero_point:
-        real = make("sub", real, float(x.zero_point))
-    return make("mul", real, broadcast_scale(make, x.scale, real.type.rank, 0))
+    """The reals (codes - zero point) scale, in float32; raises OperatorError."""
+    scale = broadcast_scale(make, x.scale, x.type.rank, 0)
+    return make("dequantize", x.codes, scale, known_zero_point(x.zero_point, x.type.dtype))
 
 
 def from_codes(make: OpBuilder, codes: Operand, datum: DatumType) -> QuantizedTensor:
@@ -137,11 +135,11 @@ def from_codes(make: OpBuilder, codes: Operand, datum: DatumType) -> QuantizedTe
     return QuantizedTensor(make.cast(codes, datum.dtype), datum.scale, datum.zero_point)
 
 
-def broadcast_scale(make: OpBuilder, scale: Scale, rank: int, axis: int) -> Any:
+def broadcast_scale(make: OpBuilder, scale: Scale, rank: int, axis: int) -> Operand:
     """A scale as an operand of tensors of `rank`; scales of an axis get a shape [1, .., n, ..]."""
-    if not isinstance(scale, tuple):
-        return scale
-    dims = [len(scale) if i == axis else 1 for i in range(rank)]
+    dims: list[int] = []
+    if isinstance(scale, tuple):
+        dims = [len(scale) if i == axis else 1 for i in range(rank)]
     return make.reshape(KnownTensor(np.array(scale, np.float32), DType.FLOAT32), dims)
 
 
@@ -159,11 +157,14 @@ def with_product_scale(
 ) -> Any:
     """The product of `a` and `b` from the sums of products of their codes less zero points.
 
+    `sums`: integers, or reals if a bias has been added that is not whole.
+
     An int32 quantized tensor whose scale is the product of the scales; a tensor of reals if `b` has
     one scale per index of an axis, which is `axis` of the result.
     """
     assert not isinstance(a.scale, tuple)
     scale = multiply_scale(b.scale, a.scale)
     if isinstance(scale, tuple):
-        return make("mul", sums, broadcast_scale(make, scale, sums.type.rank, axis))
+        real = make.cast(sums, DType.FLOAT32)
+        return make("mul", real, broadcast_scale(make, scale, sums.type.rank, axis))
     return QuantizedTensor(make.cast(sums, DType.INT32), scale, 0)

@@ -328,10 +328,9 @@ SPECS: tuple[OpSpec, ...] = (
         expand=_expand_deconv,
         samples=(
             _sample(_UP, (3, 2, 3, 3), stride=(2, 2)),
-            _sample(
-                (1, 3, 3, 4), (3, 2, 3, 3), ((), (1, 2, 1, 1)), _UINT8, padding=pad(1, 1, 1, 1)
-            ),
-            _sample((1, 4, 5), (4, 3, 2), types=_INT8, groups=2, stride=(2,)),
+            _sample(_UP, (3, 2, 3, 3), ((), (1, 2, 1, 1)), _UINT8, padding=pad(0, 1, 1, 1)),
+            _sample((1, 4, 5), (4, 3, 2), types=_INT8, groups=2, dilation=(2,)),
+            _sample((1, 2, 4), (2, 2, 3), border="replicate", output_shape=(1, 2, 4)),
         ),
     ),
     OpSpec(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,12 +13,22 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType
 
+Multiply = Callable[[Operand, Operand], Operand]
+"""The product of two batches of matrices."""
 
-def einsum(make: OpBuilder, expression: str, tensors: Sequence[Operand]) -> Operand:
+
+def einsum(
+    make: OpBuilder,
+    expression: str,
+    tensors: Sequence[Operand],
+    multiply: Multiply | None = None,
+) -> Operand:
     """An Einstein sum as matrix products of two operands at a time, from left to right.
 
-    Raises OperatorError.
+    `multiply`: the product of two batches of matrices, if it is not `matmul`.  Raises
+    OperatorError.
     """
+    multiply = multiply or (lambda a, b: make("matmul", a, b))
     names, result = _spelled(expression, [x.type.rank for x in tensors])
     left, *others = zip(names, tensors, strict=True)
     for name, x in (left, *others):
@@ -28,7 +39,7 @@ def einsum(make: OpBuilder, expression: str, tensors: Sequence[Operand]) -> Oper
     for i, (name, x) in enumerate(others):
         later = _needed(result, others[i + 1 :])
         name, x = _summed(make, name, x, later | set(current))
-        current, tensor = _pair(make, (current, tensor), (name, x), later)
+        current, tensor = _pair(make, multiply, (current, tensor), (name, x), later)
     if sorted(current) != sorted(result):
         missing = [letter for letter in result if letter not in current]
         raise OperatorError("argument/einsum", f"'{expression}': {missing} is in no operand")
@@ -59,6 +70,19 @@ def _spelled(expression: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         for name, n in zip(names, counts, strict=True)
     ]
     return spelled, result.replace("...", unnamed)
+
+
+def is_product(expression: str, ranks: Sequence[int]) -> bool:
+    """Whether an Einstein sum of two operands sums nothing but their products.
+
+    Raises OperatorError.
+    """
+    (left, right), result = _spelled(expression, ranks)
+    counts = Counter(left), Counter(right)
+    summed = set(left + right) - set(result)
+    return max([*counts[0].values(), *counts[1].values()], default=1) == 1 and all(
+        each[letter] for each in counts for letter in summed
+    )
 
 
 def _needed(result: str, others: Sequence[tuple[str, Operand]]) -> set[str]:
@@ -92,7 +116,11 @@ def _diagonal(make: OpBuilder, name: str, x: Operand, letter: str) -> tuple[str,
 
 
 def _pair(
-    make: OpBuilder, left: tuple[str, Operand], right: tuple[str, Operand], needed: set[str]
+    make: OpBuilder,
+    multiply: Multiply,
+    left: tuple[str, Operand],
+    right: tuple[str, Operand],
+    needed: set[str],
 ) -> tuple[str, Operand]:
     """The product of two tensors, summed over common letters that are not `needed`."""
     (a_name, a), (b_name, b) = left, right
@@ -110,7 +138,7 @@ def _pair(
             raise OperatorError("argument/einsum", message)
     a = _grouped(make, a_name, a, (batch, rows, summed), extent)
     b = _grouped(make, b_name, b, (batch, summed, columns), extent)
-    y = make("matmul", a, b)
+    y = multiply(a, b)
     order = [*batch, *rows, *columns]
     return "".join(order), make.reshape(y, [extent[c] for c in order])
 

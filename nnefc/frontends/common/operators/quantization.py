@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType
+from nnefc.ops.extended.quantized import code_limits
 
 
-def to_codes(make: OpBuilder, scaled: Operand, zero_point: Any, dtype: DType) -> Operand:
-    """Codes of reals in units of the scale.
-
-    `zero_point`: a number, or an operand of the type of `scaled`.
-    """
-    low, high = code_range(dtype)
-    whole = make("round_even", scaled)
-    codes = make("clamp", make("add", whole, zero_point), float(low), float(high))
-    return make.cast(codes, dtype)
+def to_codes(make: OpBuilder, scaled: Operand, zero_point: Operand) -> Operand:
+    """Codes of reals in units of the scale, of the type of `zero_point`."""
+    return make("quantize", scaled, 1.0, zero_point)
 
 
-def code_range(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest code of an integer type; raises OperatorError for others."""
+def known_zero_point(zero_point: int, dtype: DType) -> KnownTensor:
+    """A zero point of codes of type `dtype`; raises OperatorError if it is no such code."""
     if not dtype.is_integer:
         raise OperatorError("type/operand", f"codes are integers, not {dtype}")
-    info = np.iinfo(dtype.numpy)
-    return int(info.min), int(info.max)
+    low, high = code_limits(dtype)
+    if not low <= zero_point <= high:
+        message = f"the zero point {zero_point} is no {dtype}, which has {low} to {high}"
+        raise OperatorError("quantization/zero_point", message)
+    return KnownTensor(np.array(zero_point, dtype.numpy), dtype)

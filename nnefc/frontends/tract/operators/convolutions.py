@@ -15,10 +15,13 @@ from nnefc.frontends.common.values import (
     operand,
 )
 from nnefc.frontends.tract.operators.movement import BORDERS
-from nnefc.frontends.tract.operators.products import (
-    in_unblocked_type,
+from nnefc.frontends.tract.operators.products import in_unblocked_type
+from nnefc.frontends.tract.products_of_codes import (
+    Factor,
+    factor,
     requantize,
-    without_zero_point,
+    sums_of,
+    with_bias,
 )
 from nnefc.frontends.tract.quantization import as_real, with_product_scale
 from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
@@ -56,12 +59,35 @@ def conv(
     kernel = (
         filter if isinstance(filter, QuantizedTensor) else QuantizedTensor(operand(filter), 1.0, 0)
     )
-    x, w = (
-        without_zero_point(make, input, input.zero_point),
-        without_zero_point(make, kernel, kernel.zero_point),
-    )
-    sums = convolve(make, x, w, bias, padding, stride, dilation, groups)
+    factors = factor(make, input, 0), factor(make, kernel, 0)
+    sums = _sums(make, *factors, bias, padding, stride, dilation, groups)
     return with_product_scale(make, sums, input, kernel, 1)
+
+
+def _sums(
+    make: OpBuilder,
+    x: Factor,
+    kernel: Factor,
+    bias: Any,
+    padding: Pairs,
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Operand:
+    """A convolution of codes plus a bias in units of the product; raises OperatorError."""
+    window: dict[str, Any] = {"padding": padding, "stride": stride, "dilation": dilation}
+    of_rank_at_least("conv", "input", x.items, 2)
+    channels = of_rank_at_least("conv", "filter", kernel.items, 2)[0]
+    sums = sums_of(
+        make,
+        x,
+        kernel,
+        lambda *codes: make(
+            "integer_conv", *codes, groups=groups or x.items.type.dims[1], **window
+        ),
+        lambda a, b: convolve(make, a, b, 0.0, groups=groups, **window),
+    )
+    return with_bias(make, sums, _bias(make, bias, channels))
 
 
 def convolve(
@@ -356,11 +382,6 @@ def tract_core_qconv(
     for the result.
     """
     del border
-    x, kernel = without_zero_point(make, input, a0), without_zero_point(make, filter, b0)
-    sums = convolve(make, x, kernel, 0.0, padding, stride, dilation, group)
-    term = operand(bias)
-    if term.type.volume > 1:
-        rank = sums.type.rank
-        term = make.reshape(term, (1, term.type.volume) + (1,) * (rank - 2))
-    sums = make("add", sums, make.cast(term, sums.type.dtype))
+    factors = factor(make, input, a0), factor(make, filter, b0)
+    sums = _sums(make, *factors, bias, padding, stride, dilation, group)
     return requantize(make, sums, a_scale, b_scale, c_scale, c0, output_dt)

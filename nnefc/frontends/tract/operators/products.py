@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty
-from nnefc.frontends.common.operators.einsum import einsum
-from nnefc.frontends.common.operators.quantization import to_codes
+from nnefc.frontends.common.operators.einsum import Multiply, einsum, is_product
 from nnefc.frontends.common.values import (
     KnownTensor,
     Operand,
     OperatorError,
     QuantizedTensor,
     datum_type,
-    integers,
     operand,
-    scalar,
     widest,
 )
+from nnefc.frontends.tract.products_of_codes import factor, requantize, sums_of, with_bias
 from nnefc.frontends.tract.quantization import as_real, with_product_scale
 from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
-from nnefc.ir import DType, Value
+from nnefc.ir import Value
 
 
 @operator("tract_nnef")
@@ -62,11 +61,16 @@ def linear(make: OpBuilder, input: Any, filter: Any, bias: Any = 0.0) -> Any:
     """The bias of quantized tensors is added to the sums of products of their codes."""
     if not isinstance(input, QuantizedTensor) or not isinstance(filter, QuantizedTensor):
         return _linear(make, as_real(make, input), as_real(make, filter), as_real(make, bias))
-    x, w = (
-        without_zero_point(make, input, input.zero_point),
-        without_zero_point(make, filter, filter.zero_point),
+    a, b = factor(make, input, 0), factor(make, filter, 0)
+    sums = sums_of(
+        make,
+        a,
+        b,
+        lambda *codes: make("integer_matmul", *codes, transposeB=True),
+        lambda x, w: matmul(make, x, w, False, True),
     )
-    return with_product_scale(make, _linear(make, x, w, bias), input, filter, x.type.rank - 1)
+    sums = with_bias(make, sums, _per_column(make, operand(bias), sums))
+    return with_product_scale(make, sums, input, filter, sums.type.rank - 1)
 
 
 def _linear(make: OpBuilder, input: Operand, filter: Operand, bias: Any) -> Operand:
@@ -75,11 +79,15 @@ def _linear(make: OpBuilder, input: Operand, filter: Operand, bias: Any) -> Oper
     term = operand(bias)
     if isinstance(term, KnownTensor) and term.array.size == 1 and not term.array.any():
         return y
-    if term.type.volume > 1 and term.type.rank <= y.type.rank:
-        channels = y.type.dims[-1]
-        if term.type.volume == channels:
-            term = make.reshape(term, (1,) * (y.type.rank - 1) + (channels,))
-    return make("add", y, make.cast(term, y.type.dtype))
+    return make("add", y, make.cast(_per_column(make, term, y), y.type.dtype))
+
+
+def _per_column(make: OpBuilder, bias: Operand, y: Operand) -> Operand:
+    """A bias that broadcasts with a product; one per column in any shape."""
+    columns, is_lower = y.type.dims[-1], bias.type.rank <= y.type.rank
+    if 1 < bias.type.volume == columns and is_lower:
+        return make.reshape(bias, (1,) * (y.type.rank - 1) + (columns,))
+    return bias
 
 
 @operator("tract_core")
@@ -89,12 +97,18 @@ def tract_core_matmul(make: OpBuilder, A: Operand, B: Operand, axes: tuple[int, 
     return in_unblocked_type(make, _product(make, a, b, axes), A, B)
 
 
-def _product(make: OpBuilder, a: Operand, b: Operand, axes: tuple[int, ...]) -> Operand:
-    """`tract_core_matmul` of operands of a common type; raises OperatorError."""
+def _product(
+    make: OpBuilder,
+    a: Operand,
+    b: Operand,
+    axes: tuple[int, ...],
+    multiply: Multiply | None = None,
+) -> Operand:
+    """`tract_core_matmul` of operands of a common type, or by `multiply`; raises OperatorError."""
     rank = max(a.type.rank, b.type.rank)
     a, b = make.aligned_right(a, rank), make.aligned_right(b, rank)
     if not axes:
-        return make("matmul", a, b)
+        return multiply(a, b) if multiply else make("matmul", a, b)
     if len(axes) not in (6, 3):
         raise OperatorError("argument/matmul", f"axes = {list(axes)}; 3 or 6 axes are expected")
     a_m, a_k, b_k, b_n, c_m, c_n = axes if len(axes) == 6 else (
@@ -114,7 +128,7 @@ def _product(make: OpBuilder, a: Operand, b: Operand, axes: tuple[int, ...]) -> 
             if i not in taken:
                 term[i] = next(left)
     expression = f"{''.join(first)},{''.join(second)}->{''.join(third)}"
-    return einsum(make, expression, [a, b])
+    return einsum(make, expression, [a, b], multiply)
 
 
 @operator("tract_core")
@@ -142,54 +156,15 @@ def tract_core_einsum(
 # -- products of quantized tensors
 
 
-def without_zero_point(make: OpBuilder, x: Any, zero_point: Any) -> Operand:
-    """Codes less their zero point, as float32, whose sums are exact up to 2^24."""
-    codes: Operand
-    zero: Any = zero_point
-    if isinstance(x, QuantizedTensor):
-        codes = x.codes
-        zero = x.zero_point if _is_default(zero_point, 0) else zero_point
-    else:
-        codes = operand(x)
-    real = make.cast(codes, DType.FLOAT32)
-    if _is_default(zero, 0):
-        return real
-    return make("sub", real, make.cast(operand(zero), DType.FLOAT32))
+def _of_codes(
+    make: OpBuilder, product: Callable[[Operand, Operand, Multiply | None], Operand]
+) -> Callable[[Operand, Operand, Operand, Operand], Operand]:
+    """`product` of codes with zero points, which are multiplied as codes."""
 
+    def of_codes(a: Operand, b: Operand, a_zero: Operand, b_zero: Operand) -> Operand:
+        return product(a, b, lambda x, y: make("integer_matmul", x, y, a_zero, b_zero))
 
-def _is_default(value: Any, default: float) -> bool:
-    """Whether an argument is the known number `default`."""
-    if isinstance(value, KnownTensor) and value.array.size == 1:
-        value = value.array.reshape(()).item()
-    return isinstance(value, bool | int | float) and value == default
-
-
-def requantize(
-    make: OpBuilder,
-    sums: Operand,
-    a_scale: Any,
-    b_scale: Any,
-    c_scale: Any,
-    c0: Any,
-    output: str,
-) -> Any:
-    """Sums of products of codes as codes of the type `output`, rounded to nearest, ties to even.
-
-    Without `output` the sums as int32; for a real `output` the sums times both scales.
-    """
-    if not output:
-        return make.cast(sums, DType.INT32)
-    datum = datum_type(output)
-    if datum.dtype is DType.INT32 and datum.scale is None:
-        return make.cast(sums, DType.INT32)
-    factor = scalar(a_scale) * scalar(b_scale) / scalar(c_scale)
-    zero = integers(c0)[0]
-    if datum.dtype.is_float:
-        return make("mul", sums, scalar(a_scale) * scalar(b_scale))
-    codes = to_codes(make, make("mul", sums, factor), float(zero), datum.dtype)
-    return (
-        QuantizedTensor(codes, datum.scale, datum.zero_point) if datum.scale is not None else codes
-    )
+    return of_codes
 
 
 @operator("tract_core", quantized=True)
@@ -210,8 +185,14 @@ def tract_core_qmatmul(
     """`tract_core_matmul` of codes: a0, a_scale for A, b0, b_scale for B, c0, c_scale for the
     result.
     """
-    sums = _product(make, without_zero_point(make, A, a0), without_zero_point(make, B, b0), axes)
-    sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
+
+    def product(a: Operand, b: Operand, multiply: Multiply | None = None) -> Operand:
+        return _product(make, a, b, axes, multiply)
+
+    sums = sums_of(
+        make, factor(make, A, a0), factor(make, B, b0), _of_codes(make, product), product
+    )
+    sums = with_bias(make, sums, operand(bias))
     return requantize(make, sums, a_scale, b_scale, c_scale, c0, output_type)
 
 
@@ -235,6 +216,14 @@ def tract_core_einsum_q(
     if not isinstance(inputs, tuple) or len(inputs) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise OperatorError("argument/einsum", "two operands are expected")
     a, b = inputs  # pyright: ignore[reportUnknownVariableType]
-    sums = einsum(make, expr, [without_zero_point(make, a, a0), without_zero_point(make, b, b0)])
-    sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
+    left, right = factor(make, a, a0), factor(make, b, b0)
+
+    def product(x: Operand, y: Operand, multiply: Multiply | None = None) -> Operand:
+        return einsum(make, expr, [x, y], multiply)
+
+    if is_product(expr, [left.items.type.rank, right.items.type.rank]):
+        sums = sums_of(make, left, right, _of_codes(make, product), product)
+    else:
+        sums = product(left.real(make), right.real(make))
+    sums = with_bias(make, sums, operand(bias))
     return requantize(make, sums, a_scale, b_scale, c_scale, c0, output)

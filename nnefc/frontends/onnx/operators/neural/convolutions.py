@@ -26,12 +26,24 @@ def conv(
     attributes: ConvolutionAttributes,
 ) -> Any:
     """X [n, c, ..], W [m, c / group, ..], B [m]."""
+    return convolution(make, "conv", X, W, *_bias(make, B), attributes=attributes)
+
+
+def convolution(
+    make: OpBuilder,
+    name: str,
+    X: Operand,
+    W: Operand,
+    *others: Operand,
+    attributes: ConvolutionAttributes,
+) -> Operand:
+    """The operation `name`, with the window and the groups of `attributes`."""
     window = attributes.window("conv", X, W)
     return make(
-        "conv",
+        name,
         X,
         W,
-        *_bias(make, B),
+        *others,
         padding=window.padding(X.type.dims[2:]),
         stride=window.strides,
         dilation=window.dilations,

@@ -22,11 +22,18 @@ def matmul(make: OpBuilder, A: Operand, B: Operand) -> Any:
 
 
 def product(
-    make: OpBuilder, a: Operand, b: Operand, *, transpose_a: bool = False, transpose_b: bool = False
+    make: OpBuilder,
+    a: Operand,
+    b: Operand,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    zeros: tuple[Operand, ...] = (),
 ) -> Operand:
     """The product of matrices or vectors, whose batch dimensions broadcast.
 
-    Vectors are not transposed.  Raises OperatorError.
+    Vectors are not transposed.  `zeros`: zero points of a and b, if these are codes; each is a
+    number or broadcasts as in NumPy.  Raises OperatorError.
     """
     rows = of_rank_at_least("matmul", "A", a, 1)
     columns = of_rank_at_least("matmul", "B", b, 1)
@@ -35,9 +42,10 @@ def product(
     rank = max(x.type.rank, y.type.rank)
     x, y = make.aligned_right(x, rank), make.aligned_right(y, rank)
     z = make(
-        "matmul",
+        "integer_matmul" if zeros else "matmul",
         x,
         y,
+        *(make.aligned_right(each, rank) if each.type.rank else each for each in zeros),
         transposeA=transpose_a and len(rows) > 1,
         transposeB=transpose_b and len(columns) > 1,
     )

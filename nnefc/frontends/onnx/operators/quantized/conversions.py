@@ -11,7 +11,7 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant
 from nnefc.frontends.onnx.operators.elementwise.casts import converted, elem_type_of
 from nnefc.frontends.onnx.operators.reductions import extreme
-from nnefc.frontends.onnx.quantization import codes_of, dequantized, parameter, quantized
+from nnefc.frontends.onnx.quantization import check_scale, dequantized, parameter, quantized
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
 from nnefc.ir import DType
@@ -44,12 +44,13 @@ def quantize_linear(
     dtype = dtype_of(precision) if precision else DType.FLOAT32
     if dtype is None or not dtype.is_float:
         raise OperatorError("onnx/unsupported", f"precision is {type_name(precision)}")
-    real, scale = make.cast(x, dtype), make.cast(y_scale, dtype)
-    units = make("div", real, parameter(make, scale, x, axis, block_size))
-    zero = None
-    if y_zero_point is not None:
-        zero = parameter(make, codes_of(make, y_zero_point), x, axis, block_size)
-    return quantized(make, make.cast(units, DType.FLOAT32), zero, elem_type, saturate)
+    real, scale, blocks = make.cast(x, DType.FLOAT32), y_scale, (axis, block_size)
+    if dtype is not DType.FLOAT32:
+        check_scale(make, scale)
+        factor = parameter(make, make.cast(scale, dtype), x, *blocks)
+        real = make.cast(make("div", make.cast(x, dtype), factor), DType.FLOAT32)
+        scale = constant(real, 1)
+    return quantized(make, real, scale, y_zero_point, elem_type, *blocks, saturate=saturate)
 
 
 @operator("DequantizeLinear", since=10)
@@ -88,6 +89,4 @@ def dynamically_quantized(make: OpBuilder, x: Operand) -> tuple[Operand, Operand
     from_low = make("sub", constant(x, 0), make("div", low, scale))
     limited = make("clamp", from_low, constant(x, 0), constant(x, 255))
     zero = make.cast(make("round_even", limited), DType.UINT8)
-    codes = quantized(make, make("div", x, scale), zero, TensorProto.UINT8)
-    assert not hasattr(codes, "elem_type")
-    return codes, scale, zero  # pyright: ignore[reportReturnType]
+    return make("quantize", x, scale, zero), scale, zero

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
@@ -17,7 +15,7 @@ from nnefc.frontends.onnx.operators.neural.pooling import average_pool_10, globa
 from nnefc.frontends.onnx.operators.neural.window_attributes import PoolingAttributes
 from nnefc.frontends.onnx.operators.reductions import without_axes
 from nnefc.frontends.onnx.operators.softmax import softmax_along
-from nnefc.frontends.onnx.quantization import codes_like, dequantized
+from nnefc.frontends.onnx.quantization import check_scale, dequantized, zero_of
 from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.ir import DType
 
@@ -26,11 +24,9 @@ def _quantized(
     make: OpBuilder, real: Operand, scale: Operand, zero: Operand | None, like: Operand
 ) -> Operand:
     """Codes of reals; an absent zero point is 0 of the type of `like`."""
-    if zero is None:
-        dtype = like.type.dtype
-        zero = KnownTensor(np.zeros((), dtype.numpy), dtype)
+    check_scale(make, scale)
     divisor = make.reshape(make.cast(scale, DType.FLOAT32), ())
-    return codes_like(make, make("div", real, divisor), zero)
+    return make("quantize", real, divisor, make.reshape(zero_of(like, zero), ()))
 
 
 def _register_binary(name: str, operation: str) -> None:

@@ -11,7 +11,7 @@ from nnefc.frontends.onnx.operators.neural.layer_normalization import embed_laye
 from nnefc.frontends.onnx.operators.neural.recurrent import LSTM
 from nnefc.frontends.onnx.operators.neural.recurrent_layer import Layer, run_layer
 from nnefc.frontends.onnx.operators.quantized.conversions import dynamically_quantized
-from nnefc.frontends.onnx.quantization import dequantized
+from nnefc.frontends.onnx.quantization import check_scale, dequantized
 from nnefc.frontends.onnx.registry import MICROSOFT, Floats, Strings, operator
 from nnefc.ir import DType
 
@@ -108,15 +108,13 @@ def _weights(make: OpBuilder, name: str, codes: Operand, scale: Operand, zero: O
     """The weights [directions, 4 hidden, inputs] of a layer; raises OperatorError."""
     count, _, width = of_rank("lstm", name, codes, 3)
     per_row = scale.type.volume != count
+    check_scale(make, scale)
     parameters: list[Operand] = []
-    for x in (scale, zero):
+    for x in (make.cast(scale, DType.FLOAT32), zero):
         if per_row:
             of_shape("lstm", f"the scale or zero point of {name}", x, (count, width))
-        parameters.append(
-            make.reshape(make.cast(x, DType.FLOAT32), (count, 1, width if per_row else 1))
-        )
-    real = make("sub", make.cast(codes, DType.FLOAT32), parameters[1])
-    return make.transpose(make("mul", real, parameters[0]), (0, 2, 1))
+        parameters.append(make.reshape(x, (count, 1, width if per_row else 1)))
+    return make.transpose(make("dequantize", codes, *parameters), (0, 2, 1))
 
 
 def _rounded(make: OpBuilder, x: Operand) -> Operand:

@@ -1,23 +1,21 @@
-"""Matrix products and convolutions of codes, summed exactly."""
+"""Matrix products and convolutions of codes."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operand_checks import of_rank_at_least
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.onnx.broadcasting import aligned
 from nnefc.frontends.onnx.operators.neural.channels_last import (
     channels_first,
     with_channels_last,
 )
-from nnefc.frontends.onnx.operators.neural.convolutions import conv
+from nnefc.frontends.onnx.operators.neural.convolutions import convolution
 from nnefc.frontends.onnx.operators.neural.products import product
 from nnefc.frontends.onnx.operators.neural.window_attributes import ConvolutionAttributes
 from nnefc.frontends.onnx.operators.quantized.conversions import dynamically_quantized
-from nnefc.frontends.onnx.quantization import codes_like, shifted, sum_type, weight_type
+from nnefc.frontends.onnx.quantization import check_scale, codes_like, zero_of
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType
 
@@ -36,13 +34,11 @@ def sums_of_products(
 
     Zero points: one, one per row of a or column of b, or tensors that broadcast.
     """
-    inner = of_rank_at_least("matmul", "A", a, 1)[-2 if transpose_a else -1]
-    x = shifted(make, a, _per_row(make, a_zero, transpose_a))
-    y = shifted(make, b, _per_row(make, b_zero, not transpose_b))
-    dtype = sum_type(x, y, inner)
-    left, right = x.real(make, dtype), y.real(make, dtype)
-    sums = product(make, left, right, transpose_a=transpose_a, transpose_b=transpose_b)
-    return make.cast(sums, DType.INT32)
+    zeros = (
+        zero_of(a, _per_row(make, a_zero, transpose_a)),
+        zero_of(b, _per_row(make, b_zero, not transpose_b)),
+    )
+    return product(make, a, b, transpose_a=transpose_a, transpose_b=transpose_b, zeros=zeros)
 
 
 def _per_row(make: OpBuilder, p: Operand | None, transposed: bool) -> Operand | None:
@@ -56,6 +52,8 @@ def _per_row(make: OpBuilder, p: Operand | None, transposed: bool) -> Operand | 
 
 def _scales(make: OpBuilder, a: Operand, b: Operand) -> Operand:
     """The product of the scales of two matrices, for rows and columns of the result."""
+    check_scale(make, a)
+    check_scale(make, b)
     left = _per_row(make, make.cast(a, DType.FLOAT32), False)
     right = _per_row(make, make.cast(b, DType.FLOAT32), True)
     assert left is not None and right is not None
@@ -93,6 +91,7 @@ def _rescaled(
     make: OpBuilder, sums: Operand, scale: Operand, y_scale: Operand, zero: Operand
 ) -> Operand:
     """Codes of sums in units of `scale`; the factor scale / y_scale is rounded once."""
+    check_scale(make, y_scale)
     divisor = make.reshape(make.cast(y_scale, DType.FLOAT32), ())
     factor = make("div", scale, divisor)
     real = make("mul", *aligned(make, make.cast(sums, DType.FLOAT32), factor))
@@ -178,12 +177,11 @@ def conv_integer(
     attributes: ConvolutionAttributes,
 ) -> Any:
     """The convolution of codes less zero points, in int32; padding is the zero point."""
-    dims = of_rank_at_least("conv", "w", w, 2)
-    a = shifted(make, x, None if x_zero_point is None else make.reshape(x_zero_point, ()))
-    b = shifted(make, w, None if w_zero_point is None else _of_channels(make, w_zero_point, w))
-    dtype = weight_type(make, a, b, math.prod(dims[1:]))
-    sums = conv(make, a.real(make, dtype), b.real(make, dtype), attributes=attributes)
-    return make.cast(sums, DType.INT32)
+    zeros = (
+        make.reshape(zero_of(x, x_zero_point), ()),
+        _of_channels(make, zero_of(w, w_zero_point), w),
+    )
+    return convolution(make, "integer_conv", x, w, *zeros, attributes=attributes)
 
 
 def _of_channels(make: OpBuilder, p: Operand, w: Operand) -> Operand:
@@ -213,6 +211,8 @@ def qlinear_conv(
     spatial = (1,) * (x.type.rank - 2)
     if B is not None:
         sums = make("add", sums, make.reshape(B, (1, B.type.volume, *spatial)))
+    check_scale(make, x_scale)
+    check_scale(make, w_scale)
     own, other = make.cast(x_scale, DType.FLOAT32), make.cast(w_scale, DType.FLOAT32)
     count = other.type.volume
     factors = make.reshape(other, () if count == 1 else (1, count, *spatial))
