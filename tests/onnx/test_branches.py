@@ -300,10 +300,11 @@ def test_branches_that_need_the_graph_around_are_computed_both(c: bool) -> None:
     check(text, reals(2), np.array(c))
 
 
-def test_converted_models_compute_both(tmp_path: Path) -> None:
+def test_converted_models_have_branches(tmp_path: Path) -> None:
     written = tmp_path / "written.onnx"
     graph = graph_for(convolutions(1), [reals(1, 24, 14, 14), np.array([True])])
     onnx_model(graph).write(written)
+    assert [node.op_type for node in onnx_model(graph).proto.graph.node].count("If") == 1
     for c in (True, False):
         arrays = [reals(1, 24, 14, 14), np.array([c])]
         found = onnxruntime_results(onnx.ModelProto.FromString(written.read_bytes()), arrays)

@@ -112,7 +112,8 @@ def convert(
     dialect of sonos/tract; the command tells which, and why. What no document can say is an error,
     all at once, and nothing is written. An existing file is replaced when the new one is whole.
 
-    Extents that are symbols stay symbols in the dialect; --symbol and --shape give them values.
+    Extents that are symbols stay symbols in the dialect and in ONNX; --symbol and --shape give them
+    values.
 
     Examples:
 
@@ -201,10 +202,14 @@ def _converted(
         from nnefc.frontends.onnx.package import require_onnx
 
         require_onnx(str(output))
-        from nnefc.emit.convert.onnx_model import onnx_model
+        from nnefc.emit.convert.onnx_model import onnx_model_of
 
-        graph = load(model, config)
-        return graph, onnx_model(graph)
+        source = read(model, config, sources=True)
+        diagnostics = config.diagnostics()
+        try:
+            return source, onnx_model_of(source, config.shapes, diagnostics)
+        finally:
+            report(diagnostics.warnings)
     from nnefc.emit.convert.tract_model import document_of
 
     if to == "nnef":

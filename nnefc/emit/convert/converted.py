@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nnefc.ir import Graph, TensorType
+from nnefc.emit.convert.extents import Extents
+from nnefc.ir import Graph, TensorType, Value
+from nnefc.symbolic.integers import is_symbolic
 
 
 class End(NamedTuple):
@@ -43,13 +45,33 @@ class Converted:
 
 
 def ends_of(
-    graph: Graph, inputs: Sequence[str], results: Sequence[str]
+    graph: Graph,
+    inputs: Sequence[str],
+    results: Sequence[str],
+    extents: Extents | None = None,
 ) -> tuple[list[End], list[End]]:
-    """The inputs and the results of a graph, with these names in the file."""
-    return (
-        [End(v.name, name, v.type) for v, name in zip(graph.inputs, inputs, strict=True)],
-        [
-            End(name, written, v.type)
-            for name, v, written in zip(graph.output_names, graph.outputs, results, strict=True)
-        ],
-    )
+    """The inputs and the results of a graph, with these names in the file.
+
+    Results that count the items of others are left out.
+    """
+    counts = {count.output for count in graph.counts}
+    outputs = [
+        (name, value)
+        for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True))
+        if i not in counts
+    ]
+    given = [(value.name, value) for value in graph.inputs]
+    return _ends(given, inputs, extents), _ends(outputs, results, extents)
+
+
+def _ends(
+    values: Sequence[tuple[str, Value]], written: Sequence[str], extents: Extents | None
+) -> list[End]:
+    ends: list[End] = []
+    for (name, value), other in zip(values, written, strict=True):
+        dims = value.type.dims
+        texts: list[str] = []
+        if extents is not None and is_symbolic(dims):
+            texts = [extents.text(extent) for extent in dims]
+        ends.append(End(name, other, value.type, texts))
+    return ends

@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.converted import Converted, ends_of
-from nnefc.emit.convert.nnef_model import operation_counts, require_fixed_results
+from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
+from nnefc.emit.convert.nnef_model import operation_counts
+from nnefc.emit.convert.onnx_control_flow import CONTROL_FLOW
+from nnefc.emit.convert.onnx_extended import EXTENDED
 from nnefc.emit.convert.onnx_files import with_data, write_onnx
 from nnefc.emit.convert.onnx_operations import HANDLERS
 from nnefc.emit.convert.onnx_writer import OnnxWriter, is_stored
 from nnefc.emit.convert.standard_operations import without_dead_code
 from nnefc.formats.files import FilePath, require_unchanged
+from nnefc.frontends.common.graph_source import GraphSource, Shapes
 from nnefc.ir import Graph
+from nnefc.ir.graph import walk
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
-from nnefc.support.errors import NnefError
+from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.progress import Progress
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
+
+
+WRITTEN: Final = {**HANDLERS, **EXTENDED, **CONTROL_FLOW}
+"""The handlers of all operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +60,39 @@ class OnnxModel:
         return write_onnx(path, self.outline, self.data, external=external, progress=progress)
 
 
-def onnx_model(graph: Graph) -> OnnxModel:
-    """The ONNX model of a graph.
+def onnx_model_of(
+    model: Graph | GraphSource, shapes: Shapes, diagnostics: Diagnostics
+) -> OnnxModel:
+    """The ONNX model of a graph, or of a source whose extents are symbols where `shapes` has none.
+
+    `diagnostics`: receives the warnings of a source.  Raises NnefError as `onnx_model` does, and
+    `flatten/symbol` or `flatten/value` for values that a model needs.
+    """
+    if isinstance(model, Graph):
+        return onnx_model(model)
+    require_values(model, shapes)
+    return onnx_model(*symbolic_form(model, shapes, diagnostics))
+
+
+def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
+    """The ONNX model of a graph, whose extents may depend on symbols.
 
     Operations without an operator are composed of others, if they have an `expand`.  Raises
-    NnefError `onnx/unsupported` with everything that cannot be written.
+    NnefError `onnx/unsupported` with everything that cannot be written, `flatten/symbol` for
+    symbols whose values decide what is written.
     """
-    require_fixed_results(graph)
     require_no_updates(graph)
-    copy = without_dead_code(graph)
-    ExpandCompounds(only=lambda op: op.name not in HANDLERS).run(copy)
-    complete_windows(copy)
-    writer = OnnxWriter(copy, fused=False)
-    outline = writer.model(HANDLERS)
-    inputs, results = ends_of(
-        graph, [value.name for value in graph.inputs], list(graph.output_names)
-    )
+    copy = without_dead_code(graph, keeps_branches=True)
+    for each in _graphs(copy):
+        ExpandCompounds(only=lambda op: op.name not in WRITTEN).run(each)
+        complete_windows(each)
+    extents = extents or Extents()
+    writer = OnnxWriter(copy, fused=False, extents=extents)
+    outline = writer.model(WRITTEN)
+    extents.require_open()
+    counts = {count.output for count in graph.counts}
+    names = [name for i, name in enumerate(graph.output_names) if i not in counts]
+    inputs, results = ends_of(graph, [value.name for value in graph.inputs], names, extents)
     stored = {value for op in copy.ops for value in op.inputs if is_stored(value)}
     converted = Converted(
         dialect="ONNX, operators ai.onnx 17",
@@ -76,6 +102,11 @@ def onnx_model(graph: Graph) -> OnnxModel:
         weight_bytes=sum(int(value.type.nbytes) for value in stored),
     )
     return OnnxModel(converted, outline, writer.data_of)
+
+
+def _graphs(graph: Graph) -> list[Graph]:
+    """A graph and the bodies of its operations."""
+    return [graph, *(body for op in walk(graph) for body in op.bodies)]
 
 
 def require_no_updates(graph: Graph) -> None:

@@ -56,8 +56,8 @@ def _per_channel(w: OnnxWriter, value: Value, channels: int) -> str:
     """A tensor with an item per channel, or with a single one, as a vector."""
     if is_stored(value):
         return w.store_form(value, np.broadcast_to(w.data(value).reshape(-1), (channels,)))
-    flat = w.one("Reshape", w.name(value), w.store((-1,), np.int64))
-    return w.one("Expand", flat, w.store((channels,), np.int64))
+    flat = w.one("Reshape", w.name(value), w.integers((-1,)))
+    return w.one("Expand", flat, w.integers((channels,)))
 
 
 def _conv(w: OnnxWriter, op: Op) -> str:
@@ -171,7 +171,7 @@ def _matmul(w: OnnxWriter, op: Op) -> str:
 
 
 def _reshape(w: OnnxWriter, op: Op) -> str:
-    return w.one("Reshape", w.name(op.inputs[0]), w.store(op.output.type.dims, np.int64))
+    return w.one("Reshape", w.name(op.inputs[0]), w.integers(op.output.type.dims))
 
 
 def _transpose(w: OnnxWriter, op: Op) -> str:
@@ -184,7 +184,8 @@ def _transpose(w: OnnxWriter, op: Op) -> str:
 
 def _split(w: OnnxWriter, op: Op) -> list[str]:
     axis = op.attributes["axis"]
-    sizes = w.store([v.type.dims[axis] for v in op.outputs], np.int64)
+    extents: list[int] = [v.type.dims[axis] for v in op.outputs]
+    sizes = w.integers(extents)
     return w.node("Split", w.name(op.inputs[0]), sizes, axis=axis, results=len(op.outputs))
 
 
@@ -198,18 +199,19 @@ def _slice(w: OnnxWriter, op: Op) -> str:
     ]
     if not ends:
         return w.name(op.inputs[0])
-    lists = [w.store(items, np.int64) for items in (a["begin"], ends, a["axes"], steps)]
+    given: list[Sequence[int]] = [a["begin"], ends, a["axes"], steps]
+    lists = [w.integers(items) for items in given]
     return w.one("Slice", w.name(op.inputs[0]), *lists)
 
 
 def _pad(w: OnnxWriter, op: Op) -> str:
     _constant_border(op)
-    pads = w.store(_pads(op.attributes["padding"]), np.int64)
+    pads = w.integers(_pads(op.attributes["padding"]))
     return w.one("Pad", w.name(op.inputs[0]), pads, w.number(op.attributes["value"], op.inputs[0]))
 
 
 def _tile(w: OnnxWriter, op: Op) -> str:
-    return w.one("Tile", w.name(op.inputs[0]), w.store(op.attributes["repeats"], np.int64))
+    return w.one("Tile", w.name(op.inputs[0]), w.integers(op.attributes["repeats"]))
 
 
 def _reduce(kind: str) -> Handler:

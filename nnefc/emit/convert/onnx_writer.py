@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
-from nnefc.ir import DType, Graph, Op, Value
+from nnefc.emit.convert.extents import Extents
+from nnefc.emit.convert.onnx_symbols import SymbolicNumbers, Unsupported
+from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import splat
 from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.symbolic.integers import hint, is_symbolic, statically_equal
 
 Array = np.ndarray[Any, Any]
 
@@ -24,12 +28,10 @@ _DTYPES = {
         if dtype not in (DType.FLOAT32, DType.FLOAT64, DType.STRING)
     },
 }
+UNNAMED: Final = -1
+"""An extent of a result that only a run tells."""
 OUTLINED_BYTES: Final = 1024
 """The data of smaller tensors are always in the message."""
-
-
-class Unsupported(Exception):
-    """An operation cannot be converted; the message says why."""
 
 
 def is_stored(value: Value) -> bool:
@@ -56,16 +58,19 @@ class OnnxWriter:
     """The nodes and initializers of a model.
 
     Opset 17 has LayerNormalization.  `fused` also writes the newer Gelu and Attention, which some
-    engines do not support.
+    engines do not support.  Extents of the graph may be symbolic.
     """
 
-    def __init__(self, graph: Graph, *, fused: bool) -> None:
+    def __init__(self, graph: Graph, *, fused: bool, extents: Extents | None = None) -> None:
         self.graph = graph
+        self.extents = extents or Extents()
         self.fused = fused
         self.opset = 23 if fused else 17
         self._helper: Any = import_module("onnx.helper")
         self._types: Any = import_module("onnx").TensorProto
         self._nodes: list[Any] = []
+        """The nodes of the graph or body that is being written."""
+        self._outermost = self._nodes
         self._initializers: list[Any] = []
         self.data_of: dict[str, Array] = {}
         """The data of large initializers by name, which the message does not have."""
@@ -76,6 +81,9 @@ class OnnxWriter:
         self._taken = {*(value.name for value in graph.inputs), *graph.output_names}
         self._reserved = self._taken | {v.name for op in graph.ops for v in op.outputs}
         self._reserved |= {variable.label for variable in graph.variables.values()}
+        self.handlers: Mapping[str, Handler] = {}
+        self._refused: Counter[str] = Counter()
+        self._numbers = SymbolicNumbers(self)
 
     # -- for handlers
 
@@ -93,8 +101,11 @@ class OnnxWriter:
 
     def store(self, data: Any, dtype: Any = None, *, name: str = "") -> str:
         """An initializer; the data of a large one go to `data_of`."""
-        name = name or self._fresh("data")
-        array = np.asarray(data, dtype)
+        given: Any = data
+        if isinstance(data, list | tuple) and is_symbolic(given):
+            raise Unsupported("numbers that depend on symbols are not converted to ONNX here")
+        name = name or self.fresh("data")
+        array: Array = np.asarray(given, dtype)
         kind = getattr(self._types, _DTYPES[DType(array.dtype.name)])
         made = self._types(name=name, dims=array.shape, data_type=kind)
         if array.nbytes >= OUTLINED_BYTES:
@@ -103,6 +114,13 @@ class OnnxWriter:
             made.raw_data = array.tobytes()
         self._initializers.append(made)
         return name
+
+    def integers(self, numbers: Sequence[int]) -> str:
+        """A list of integers, which may depend on symbols: computed where they do."""
+        if not is_symbolic(numbers):
+            return self.store(numbers, np.int64)
+        with self.outside():
+            return self._numbers.vector(numbers)
 
     def store_form(self, value: Value, array: Array) -> str:
         """The items of a variable or constant in another form, under its name if that is free."""
@@ -120,12 +138,13 @@ class OnnxWriter:
 
     def node(self, kind: str, *inputs: str, results: int = 1, **attributes: Any) -> list[str]:
         """Append a node and return the names of its results."""
-        outputs = [self._fresh(kind.lower()) for _ in range(results)]
-        name = self._fresh(kind)
+        attributes = {key: plain_attribute(value) for key, value in attributes.items()}
+        outputs = [self.fresh(kind.lower()) for _ in range(results)]
+        name = self.fresh(kind)
         self._nodes.append(self._helper.make_node(kind, inputs, outputs, name=name, **attributes))
         return outputs
 
-    def _fresh(self, kind: str) -> str:
+    def fresh(self, kind: str) -> str:
         """A name that no tensor has."""
         while True:
             self._count += 1
@@ -138,9 +157,44 @@ class OnnxWriter:
         candidate, number = name, 1
         while not candidate or candidate in self._taken:
             number += 1
-            candidate = f"{name}_{number}" if name else self._fresh("data")
+            candidate = f"{name}_{number}" if name else self.fresh("data")
         self._taken.add(candidate)
         return candidate
+
+    @contextmanager
+    def outside(self) -> Generator[None]:
+        """Append nodes to the graph in the block, in front of the node whose body is written."""
+        inner, self._nodes = self._nodes, self._outermost
+        try:
+            yield
+        finally:
+            self._nodes = inner
+
+    def body(
+        self,
+        graph: Graph,
+        operands: Sequence[str],
+        parameters: Sequence[tuple[str, TensorType]] = (),
+        first: int | None = None,
+    ) -> Any:
+        """A body as a GraphProto.
+
+        Args:
+            graph: The body.
+            operands: The names that its inputs have: parameters, or names around it.
+            parameters: The inputs of the GraphProto.
+            first: The number of a result that is repeated as the first one, as a bool [].
+        """
+        outer, self._nodes = self._nodes, []
+        self._names.update(zip(graph.inputs, operands, strict=True))
+        self.write_operations(graph)
+        results = [(self.one("Identity", self.name(v)), v.type) for v in graph.outputs]
+        if first is not None:
+            flag = self.one("Reshape", results[first][0], self.integers(()))
+            results = [(flag, TensorType(DType.BOOL, ())), *results]
+        nodes, self._nodes = self._nodes, outer
+        ends = [[self._info(n, t.dtype, t.dims) for n, t in each] for each in (parameters, results)]
+        return self._helper.make_graph(nodes, self.fresh("body"), *ends)
 
     def one(self, kind: str, *inputs: str, **attributes: Any) -> str:
         return self.node(kind, *inputs, **attributes)[0]
@@ -153,7 +207,7 @@ class OnnxWriter:
         shape = (*dims, *(1,) * (rank - len(dims)))
         if is_stored(value):
             return self.store_form(value, self.data(value).reshape(shape))
-        return self.one("Reshape", self.name(value), self.store(shape, np.int64))
+        return self.one("Reshape", self.name(value), self.integers(shape))
 
     # -- the model
 
@@ -164,33 +218,20 @@ class OnnxWriter:
         """
         for value in self.graph.inputs:
             self._names[value] = value.name
-        refused: Counter[str] = Counter()
-        for op in self.graph.ops:
-            if op.name in ("variable", "constant"):
-                continue
-            made = len(self._nodes)
-            try:
-                handler = handlers.get(op.name)
-                if handler is None:
-                    raise Unsupported(f"operation {op.name} is not converted to ONNX")
-                results = handler(self, op)
-            except Unsupported as reason:
-                refused[str(reason)] += 1
-                results = self.node("Refused", results=len(op.outputs))
-            results = [results] if isinstance(results, str) else results
-            self._keep_names(op, results, made)
-            self._names.update(zip(op.outputs, results, strict=True))
-        if refused:
+        self.handlers = handlers
+        self.write_operations(self.graph)
+        if self._refused:
             raise NnefError(
                 Diagnostic("onnx/unsupported", f"{reason} ({n:,} times)" if n > 1 else reason)
-                for reason, n in refused.items()
+                for reason, n in self._refused.items()
             )
-        for name, value in zip(self.graph.output_names, self.graph.outputs):
-            node = self._helper.make_node("Identity", [self.name(value)], [name], name=f"to_{name}")
+        results = self._results()
+        for name, source, _ in results:
+            node = self._helper.make_node("Identity", [source], [name], name=f"to_{name}")
             self._nodes.append(node)
         self._drop_identities()
-        inputs = [self._info(v.name, v) for v in self.graph.inputs]
-        outputs = [self._info(*end) for end in zip(self.graph.output_names, self.graph.outputs)]
+        inputs = [self._info(v.name, v.type.dtype, v.type.dims) for v in self.graph.inputs]
+        outputs = [self._info(name, type_.dtype, type_.dims) for name, _, type_ in results]
         graph = self._helper.make_graph(
             self._nodes, self.graph.name, inputs, outputs, self._initializers
         )
@@ -198,6 +239,48 @@ class OnnxWriter:
         model = self._helper.make_model(graph, opset_imports=opsets)
         model.ir_version = 11 if self.fused else 8
         return model
+
+    def _results(self) -> list[tuple[str, str, TensorType]]:
+        """The name, the tensor and the type of each result, cut to the items that count.
+
+        The type of a result that is cut has an extent without a name.
+        """
+        results: list[tuple[str, str, TensorType]] = []
+        counts = {count.of: count for count in self.graph.counts}
+        numbers = {count.output for count in self.graph.counts}
+        for i, (name, value) in enumerate(zip(self.graph.output_names, self.graph.outputs)):
+            source, type_ = self.name(value), value.type
+            if i in numbers:
+                continue
+            if i in counts:
+                axis, number = counts[i].axis, self.graph.outputs[counts[i].output]
+                end = self.one("Reshape", self.name(number), self.integers((1,)))
+                bounds = (self.integers((0,)), self.cast(end, DType.INT64), self.integers((axis,)))
+                source = self.one("Slice", source, *bounds)
+                type_ = TensorType(
+                    type_.dtype, (*type_.dims[:axis], UNNAMED, *type_.dims[axis + 1 :])
+                )
+            results.append((name, source, type_))
+        return results
+
+    def write_operations(self, graph: Graph) -> None:
+        """Append the nodes of a graph, this one or a body; counts what cannot be written."""
+        for op in graph.ops:
+            if op.name in ("variable", "constant"):
+                continue
+            made = len(self._nodes)
+            try:
+                handler = self.handlers.get(op.name)
+                if handler is None:
+                    raise Unsupported(f"operation {op.name} is not converted to ONNX")
+                results = handler(self, op)
+            except Unsupported as reason:
+                self._refused[str(reason)] += 1
+                results = self.node("Refused", results=len(op.outputs))
+            results = [results] if isinstance(results, str) else results
+            if graph is self.graph:
+                self._keep_names(op, results, made)
+            self._names.update(zip(op.outputs, results, strict=True))
 
     def _keep_names(self, op: Op, results: Sequence[str], made: int) -> None:
         """Give the results of an operation its names, where its nodes, from `made` on, make them.
@@ -210,9 +293,12 @@ class OnnxWriter:
             if free and value.name and not self.graph.is_output(value):
                 self._renamed[result] = self._unique(value.name)
 
-    def _info(self, name: str, value: Value) -> Any:
-        dtype = getattr(self._types, _DTYPES[value.type.dtype])
-        return self._helper.make_tensor_value_info(name, dtype, value.type.dims)
+    def _info(self, name: str, dtype: DType, extents: Sequence[int]) -> Any:
+        kind = getattr(self._types, _DTYPES[dtype])
+        dims = [self.extents.text(n) if is_symbolic([n]) else n for n in extents]
+        return self._helper.make_tensor_value_info(
+            name, kind, [None if n == UNNAMED else n for n in dims]
+        )
 
     def _drop_identities(self) -> None:
         """Give the producers of graph results their names, and drop the Identity nodes."""
@@ -228,10 +314,30 @@ class OnnxWriter:
             else:
                 nodes.append(node)
         renamed = {**self._renamed, **renamed}
-        for node in nodes:
-            for names in (node.input, node.output):
-                names[:] = [renamed.get(name, name) for name in names]
+        _rename(nodes, renamed)
         self._nodes = nodes
+
+
+def _rename(nodes: Iterable[Any], renamed: Mapping[str, str]) -> None:
+    """Replace names of tensors, also in the graphs among the attributes of nodes."""
+    for node in nodes:
+        for names in (node.input, node.output):
+            names[:] = [renamed.get(name, name) for name in names]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g.node, renamed)
+
+
+def plain_attribute(value: Any) -> Any:
+    """The value of an attribute without symbolic integers; raises Unsupported if one varies."""
+    if isinstance(value, list | tuple):
+        items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        return [plain_attribute(each) for each in items]
+    if not is_symbolic([value]):
+        return value
+    if not statically_equal(value, hint(value)):
+        raise Unsupported("attributes that depend on symbols are not converted to ONNX")
+    return hint(value)
 
 
 def number(op: Op, index: int) -> float | None:

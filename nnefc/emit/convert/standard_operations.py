@@ -37,13 +37,15 @@ def with_standard_operations(graph: Graph) -> Graph:
     return copy
 
 
-def without_dead_code(graph: Graph) -> Graph:
+def without_dead_code(graph: Graph, *, keeps_branches: bool = False) -> Graph:
     """A copy of a graph without unused operations and variables, packed weights and branches.
 
-    Both branches of an `if` run in the copy, and a `select` chooses between their results.
+    Unless it `keeps_branches`, both branches of an `if` run in the copy, and a `select` chooses
+    between their results.
     """
     copy = graph.clone()
-    inline_branches(copy)
+    if not keeps_branches:
+        inline_branches(copy)
     unpack_blocks(copy)
     EliminateDeadCode().run(copy)
     used = {op.attributes["label"].lower() for op in copy.ops if op.name == "variable"}

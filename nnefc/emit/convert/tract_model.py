@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nnefc.emit.convert.converted import Converted, End
+from nnefc.emit.convert.converted import Converted, ends_of
+from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
 from nnefc.emit.convert.nnef_model import NnefModel, nnef_model, operation_counts, require_inputs
 from nnefc.emit.convert.tract.document import TractDocument, tract_document
-from nnefc.emit.convert.tract.extents import Extents, symbolic_form
 from nnefc.formats.tensor_writer import Encoding
 from nnefc.frontends.common.graph_source import GraphSource, Shapes
-from nnefc.ir import Graph, Value
-from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
-from nnefc.support.wording import wording
-from nnefc.symbolic.integers import is_symbolic
+from nnefc.ir import Graph
+from nnefc.support.errors import Diagnostics, NnefError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +43,7 @@ def document_of(
     if isinstance(model, Graph):
         graph, extents = model, Extents()
     else:
-        _require_values(model, shapes)
+        require_values(model, shapes)
         graph, extents = symbolic_form(model, shapes, diagnostics or Diagnostics())
     require_inputs(graph)
     if to == "nnef":
@@ -69,33 +67,16 @@ def document_of(
 def tract_model(graph: Graph, extents: Extents, because: Sequence[str]) -> NnefModel:
     """The document of a graph in tract's dialect; raises NnefError `flatten/...`."""
     document = tract_document(graph, extents)
-    counts = {count.output for count in graph.counts}
-    outputs = [
-        (name, value)
-        for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True))
-        if i not in counts
-    ]
-    inputs = [(value.name, value) for value in graph.inputs]
+    inputs, results = ends_of(graph, document.inputs, document.results, extents)
     converted = Converted(
         dialect=NAME,
         operations=operation_counts(document.graph),
-        inputs=_ends(inputs, document.inputs, extents),
-        results=_ends(outputs, document.results, extents),
+        inputs=inputs,
+        results=results,
         weight_bytes=sum(array.nbytes for array in document.tensors.values()),
         because=because,
     )
     return NnefModel(converted, document.text, document.tensors, _encodings(document))
-
-
-def _ends(
-    values: Sequence[tuple[str, Value]], written: Sequence[str], extents: Extents
-) -> list[End]:
-    ends: list[End] = []
-    for (name, value), other in zip(values, written, strict=True):
-        dims = value.type.dims
-        texts = [extents.text(extent) for extent in dims] if is_symbolic(dims) else []
-        ends.append(End(name, other, value.type, texts))
-    return ends
 
 
 def _encodings(document: TractDocument) -> Mapping[str, Encoding]:
@@ -105,19 +86,3 @@ def _encodings(document: TractDocument) -> Mapping[str, Encoding]:
         for label, array in document.tensors.items()
         if array.dtype.kind == "i"
     }
-
-
-def _require_values(source: GraphSource, shapes: Shapes) -> None:
-    """Raise NnefError for inputs whose values decide shapes, and are not given."""
-    problems = [
-        Diagnostic(
-            "flatten/value",
-            f"the values of input '{name}' decide what the model computes; a document has them"
-            " as constants",
-            hint=wording(f"shapes={{{name!r}: VALUES}}", f"--shape {name}=VALUES") + " gives them",
-        )
-        for name in source.value_inputs
-        if name not in shapes
-    ]
-    if problems:
-        raise NnefError(problems)

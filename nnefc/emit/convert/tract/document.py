@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.emit.convert.complete_windows import complete_windows
+from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.standard_operations import without_dead_code
-from nnefc.emit.convert.tract.extents import Extents
 from nnefc.emit.convert.tract.operations import HANDLERS, is_written
 from nnefc.emit.convert.tract.scan import hoist_constants
 from nnefc.emit.convert.tract.suppression import suppressions_as_loops

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.emit.convert.tract.extents import Extents, NoText
+from nnefc.emit.convert.extents import Extents, NoText
 from nnefc.emit.convert.tract.literals import is_exact, is_written_in_place, number_of
 from nnefc.frontends.common.graph_variables import plain_label
 from nnefc.ir import DType, Graph, Op, TensorType, Value

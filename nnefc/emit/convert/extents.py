@@ -1,10 +1,11 @@
-"""Extents of graphs as expressions of symbols in documents of tract's dialect."""
+"""Extents of graphs as expressions of symbols."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -17,9 +18,11 @@ from nnefc.frontends.common.graph_source import (
 )
 from nnefc.frontends.common.symbolic_graph import MAX_TRACES, TYPICAL
 from nnefc.ir import Graph
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.support.wording import wording
 from nnefc.symbolic.expressions import expressions
 from nnefc.symbolic.integers import SymInt, Trace
+from nnefc.symbolic.straight_line import StraightLine
 from nnefc.symbolic.sym_int_base import Untraceable
 
 MAX_COMPARED: Final = 4
@@ -36,9 +39,18 @@ class NoText(Exception):
 class Extents:
     """The texts of the numbers of a graph, which may depend on symbols."""
 
-    def __init__(self, trace: Trace | None = None, symbols: Mapping[str, str] | None = None):
-        """`symbols`: the symbols of the trace, in order, with their names in the document."""
+    def __init__(
+        self,
+        trace: Trace | None = None,
+        symbols: Mapping[str, str] | None = None,
+        decisive: Callable[[], list[str]] = list,
+    ) -> None:
+        """`symbols`: the symbols of the trace, in order, with their names in the document.
+
+        `decisive`: tells the symbols whose values decide about the graph of the trace.
+        """
         self._trace = trace
+        self.decisive = decisive
         self._names = symbols or {}
         self._texts: dict[str, str] = {}
 
@@ -46,6 +58,16 @@ class Extents:
     def symbols(self) -> list[str]:
         """The names of the symbols in the document."""
         return list(self._names.values())
+
+    def program(self, number: SymInt) -> StraightLine:
+        """The program that computes a number from the symbols."""
+        assert self._trace is not None
+        return self._trace.program([number])
+
+    def require_open(self) -> None:
+        """Raise NnefError `flatten/symbol` for symbols whose values decided about the graph."""
+        if wrong := self.decisive():
+            raise _needs_values(wrong)
 
     def text(self, number: Any) -> str:
         """The text of an integer, or of a real number; raises NoText."""
@@ -62,6 +84,22 @@ class Extents:
             what = "a table" if text is None else text
             raise NoText(f"a number that depends on symbols by {what}")
         return text.replace("//", "/")  # division of integers truncates in the dialect
+
+
+def require_values(source: GraphSource, shapes: Shapes) -> None:
+    """Raise NnefError for inputs whose values decide shapes, and are not given."""
+    problems = [
+        Diagnostic(
+            "flatten/value",
+            f"the values of input '{name}' decide what the model computes; a document has them"
+            " as constants",
+            hint=wording(f"shapes={{{name!r}: VALUES}}", f"--shape {name}=VALUES") + " gives them",
+        )
+        for name in source.value_inputs
+        if name not in shapes
+    ]
+    if problems:
+        raise NnefError(problems)
 
 
 def symbolic_form(
@@ -83,11 +121,16 @@ def symbolic_form(
         wrong = _decisive(trace, sample, samples)
         if not wrong:
             sample_graph(source, sample.shapes, diagnostics)  # for its warnings
-            return graph, Extents(trace, _identifiers(sample.values))
-    listed = ", ".join(f"'{name}'" for name in wrong)
+            decisive = partial(_decisive, trace, sample, samples)
+            return graph, Extents(trace, _identifiers(sample.values), decisive)
+    raise _needs_values(wrong)
+
+
+def _needs_values(names: Sequence[str]) -> NnefError:
+    listed = ", ".join(f"'{name}'" for name in names)
     message = f"what the model computes depends on symbols: {listed}"
-    options = " ".join(f"--symbol {name}=VALUE" for name in wrong)
-    raise NnefError.of("flatten/symbol", message, hint=f"give values to them: {options}")
+    options = " ".join(f"--symbol {name}=VALUE" for name in names)
+    return NnefError.of("flatten/symbol", message, hint=f"give values to them: {options}")
 
 
 def _samples(source: GraphSource, shapes: Shapes) -> Iterator[SampleGraph]:

@@ -1,0 +1,150 @@
+"""ONNX files of models with symbols, against the models themselves and onnxruntime."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import nnefc
+from nnefc import DynamicModel
+from nnefc.cli import app
+from nnefc.support.errors import NnefError
+from tests.helpers.onnx.models import save
+from tests.helpers.onnx.onnxruntime_oracle import Array, onnxruntime_results, reals
+from tests.helpers.onnx.text_models import parsed
+
+onnx: Any = import_module("onnx")
+
+SIMPLE = """(float[B,S,8] x, float[B,P,8] past) => (float[B,T,8] y, float[M,8] z)
+{
+  joined = Concat <axis = 1> (past, x)
+  split = Constant <value_ints = [0, -1, 2, 4]> ()
+  heads = Reshape(joined, split)
+  turned = Transpose <perm = [0, 2, 1, 3]> (heads)
+  keys = Transpose <perm = [0, 2, 3, 1]> (heads)
+  scores = MatMul(turned, keys)
+  soft = Softmax(scores)
+  mixed = MatMul(soft, turned)
+  back = Transpose <perm = [0, 2, 1, 3]> (mixed)
+  whole = Constant <value_ints = [0, -1, 8]> ()
+  y = Reshape(back, whole)
+  one = Constant <value_ints = [1]> ()
+  two = Constant <value_ints = [2]> ()
+  s = Shape <start = 1, end = 2> (joined)
+  half = Div(s, two)
+  rest = Slice(y, half, s, one)
+  e = Constant <value_ints = [-1, 8]> ()
+  z = Reshape(rest, e)
+}"""
+CALLS = [(1, 3, 4), (2, 1, 6), (3, 5, 2)]
+
+
+def inputs_of(call: tuple[int, int, int]) -> list[Array]:
+    batch, new, past = call
+    return [reals(batch, new, 8), reals(batch, past, 8, seed=1)]
+
+
+def convert(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["convert", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("symbols")
+    save(parsed(SIMPLE, 17), folder / "net.onnx")
+    result = convert(folder / "net.onnx", "-o", folder / "made.onnx", "--check")
+    assert result.exit_code == 0, result.output
+    return folder / "made.onnx"
+
+
+def test_symbols_are_named_dimensions(written: Path) -> None:
+    made = onnx.load(str(written))
+    onnx.checker.check_model(made, full_check=True)
+    dims = [
+        [d.dim_param or d.dim_value for d in each.type.tensor_type.shape.dim]
+        for each in (*made.graph.input, *made.graph.output)
+    ]
+    assert dims[:3] == [["B", "S", 8], ["B", "P", 8], ["B", "P + S", 8]]
+    model = nnefc.compile(written)
+    assert isinstance(model, DynamicModel)
+    assert "past: [B,P,8]" in repr(model)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_results_are_those_of_the_model(written: Path, call: tuple[int, int, int]) -> None:
+    source = parsed(SIMPLE, 17)
+    inputs = inputs_of(call)
+    expected = onnxruntime_results(source, inputs)
+    model = nnefc.compile(written)
+    results = [onnxruntime_results(onnx.load(str(written)), inputs), list(model(*inputs))]
+    for found in results:
+        for y, want in zip(found, expected, strict=True):
+            assert y.shape == want.shape
+            np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+
+
+def test_values_of_symbols_are_constants(tmp_path: Path) -> None:
+    net = save(parsed(SIMPLE, 17), tmp_path / "net.onnx")
+    made = tmp_path / "made.onnx"
+    result = convert(net, "-o", made, "--symbol", "B=2", "--symbol", "P=3", "--check")
+    assert result.exit_code == 0, result.output
+    (x, past) = onnx.load(str(made)).graph.input
+    assert [d.dim_param for d in x.type.tensor_type.shape.dim] == ["", "S", ""]
+    assert [d.dim_value for d in past.type.tensor_type.shape.dim] == [2, 3, 8]
+
+
+MEAN = """(float[N,4] x) => (float[4] y) {
+  axes = Constant <value_ints = [0]> ()
+  n = Shape <end = 1> (x)
+  f = Cast <to = 1> (n)
+  t = ReduceSum <keepdims = 0> (x, axes)
+  y = Div(t, f)
+}"""
+SUMS = """(float[N,4] x) => (float[N,4] y) {
+  axis = Constant <value_int = 0> ()
+  y = CumSum(x, axis)
+}"""
+
+
+def test_extents_become_reals(tmp_path: Path) -> None:
+    net, made = save(parsed(MEAN, 17), tmp_path / "net.onnx"), tmp_path / "made.onnx"
+    result = convert(net, "-o", made, "--check")
+    assert result.exit_code == 0, result.output
+    for rows in (2, 5):
+        (y,) = onnxruntime_results(onnx.load(str(made)), [reals(rows, 4)])
+        np.testing.assert_allclose(y, reals(rows, 4).mean(0), rtol=1e-5, atol=1e-6)
+
+
+def test_values_that_decide_must_be_given(tmp_path: Path) -> None:
+    """The steps of a cumulative sum depend on the extent."""
+    net, made = save(parsed(SUMS, 17), tmp_path / "net.onnx"), tmp_path / "made.onnx"
+    result = convert(net, "-o", made)
+    assert isinstance(result.exception, NnefError)
+    assert "--symbol N=VALUE" in str(result.exception)
+    assert not made.exists()
+    assert convert(net, "-o", made, "--symbol", "N=5", "--check").exit_code == 0
+
+
+COUNTED = """(float[5,2] x) => (float[N,2] y) {
+  zero = Constant <value = float {0.0}> ()
+  f = ReduceMax <axes = [1], keepdims = 0> (x)
+  g = Greater(f, zero)
+  y = Compress <axis = 0> (x, g)
+}"""
+
+
+def test_counted_results_are_cut(tmp_path: Path) -> None:
+    net = save(parsed(COUNTED, 17), tmp_path / "net.onnx")
+    made = tmp_path / "made.onnx"
+    result = convert(net, "-o", made, "--check")
+    assert result.exit_code == 0, result.output
+    x = reals(5, 2)
+    (want,) = onnxruntime_results(parsed(COUNTED, 17), [x])
+    (found,) = onnxruntime_results(onnx.load(str(made)), [x])
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(nnefc.compile(made)(x), want)
