@@ -33,7 +33,7 @@ class FoldConstants:
     operation.  Not folded are: views of variables, which cost nothing; results of more than
     `growth` times the stored items of the operands plus `small`; operations on more than `repeated`
     items that repeat one number; operations of more than `work` multiplications; and operations
-    that only enlarge weights: dequantization, and widening of more than `small` items.
+    that only enlarge weights: dequantization, and widening of more than `small` 16-bit floats.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -66,7 +66,8 @@ class FoldConstants:
             return False
         if is_elementwise(op) and _splats(op) is not None:
             return True
-        if is_widening(op) and op.output.type.volume > self.small:
+        halves = is_widening(op) and op.inputs[0].type.dtype.is_half
+        if halves and op.output.type.volume > self.small:
             return False
         if spec.traits.view and not is_constant(op.inputs[0]):
             return False

@@ -23,6 +23,8 @@ from nnefc.ir import DType
 
 CODES: Final = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 """Types of codes whose products are summed as integers."""
+ProductOfCodes = Callable[[Operand, Operand, Operand, Operand], Operand]
+"""The product of two tensors of codes with their zero points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def sums_of(
     make: OpBuilder,
     a: Factor,
     b: Factor,
-    of_codes: Callable[[Operand, Operand, Operand, Operand], Operand],
+    of_codes: ProductOfCodes,
     of_reals: Callable[[Operand, Operand], Operand],
 ) -> Operand:
     """Sums of products of differences: in int32 of codes, in float32 of other items."""

@@ -78,15 +78,15 @@ def _sums(
     window: dict[str, Any] = {"padding": padding, "stride": stride, "dilation": dilation}
     of_rank_at_least("conv", "input", x.items, 2)
     channels = of_rank_at_least("conv", "filter", kernel.items, 2)[0]
-    sums = sums_of(
-        make,
-        x,
-        kernel,
-        lambda *codes: make(
-            "integer_conv", *codes, groups=groups or x.items.type.dims[1], **window
-        ),
-        lambda a, b: convolve(make, a, b, 0.0, groups=groups, **window),
-    )
+    groups = groups or x.items.type.dims[1]
+
+    def of_codes(*codes: Operand) -> Operand:
+        return make("integer_conv", *codes, groups=groups, **window)
+
+    def of_reals(a: Operand, b: Operand) -> Operand:
+        return convolve(make, a, b, 0.0, groups=groups, **window)
+
+    sums = sums_of(make, x, kernel, of_codes, of_reals)
     return with_bias(make, sums, _bias(make, bias, channels))
 
 

@@ -17,7 +17,13 @@ from nnefc.frontends.common.values import (
     operand,
     widest,
 )
-from nnefc.frontends.tract.products_of_codes import factor, requantize, sums_of, with_bias
+from nnefc.frontends.tract.products_of_codes import (
+    ProductOfCodes,
+    factor,
+    requantize,
+    sums_of,
+    with_bias,
+)
 from nnefc.frontends.tract.quantization import as_real, with_product_scale
 from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
 from nnefc.ir import Value
@@ -62,13 +68,11 @@ def linear(make: OpBuilder, input: Any, filter: Any, bias: Any = 0.0) -> Any:
     if not isinstance(input, QuantizedTensor) or not isinstance(filter, QuantizedTensor):
         return _linear(make, as_real(make, input), as_real(make, filter), as_real(make, bias))
     a, b = factor(make, input, 0), factor(make, filter, 0)
-    sums = sums_of(
-        make,
-        a,
-        b,
-        lambda *codes: make("integer_matmul", *codes, transposeB=True),
-        lambda x, w: matmul(make, x, w, False, True),
-    )
+
+    def of_codes(*codes: Operand) -> Operand:
+        return make("integer_matmul", *codes, transposeB=True)
+
+    sums = sums_of(make, a, b, of_codes, lambda x, w: matmul(make, x, w, False, True))
     sums = with_bias(make, sums, _per_column(make, operand(bias), sums))
     return with_product_scale(make, sums, input, filter, sums.type.rank - 1)
 
@@ -158,7 +162,7 @@ def tract_core_einsum(
 
 def _of_codes(
     make: OpBuilder, product: Callable[[Operand, Operand, Multiply | None], Operand]
-) -> Callable[[Operand, Operand, Operand, Operand], Operand]:
+) -> ProductOfCodes:
     """`product` of codes with zero points, which are multiplied as codes."""
 
     def of_codes(a: Operand, b: Operand, a_zero: Operand, b_zero: Operand) -> Operand:

@@ -270,3 +270,11 @@ def test_compiled_sums_are_exact(inner: int) -> None:
     (expected,) = onnxruntime_results(model, [a, b])
     y = compile_graph(graph_for(model, [a, b]), CompileConfig(1))(a, b)
     np.testing.assert_array_equal(y, expected)
+
+
+def test_compiled_sums_of_many_known_weights() -> None:
+    x, w = codes(1, 600, 3, 5), codes(128, 600, 1, 1, dtype=np.int8)
+    model = node_model("ConvInteger", [x, w], known=(1,), types=[TensorProto.INT32])
+    y = compile_graph(graph_for(model, [x]), CompileConfig(1))(x)
+    exact = np.einsum("bihw,oiyx->bohw", x.astype(np.int64), w.astype(np.int64))
+    np.testing.assert_array_equal(y, exact)
