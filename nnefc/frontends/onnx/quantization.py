@@ -158,6 +158,8 @@ def codes_like(make: OpBuilder, scaled: Operand, zero: Operand) -> Operand:
 
 
 def zero_of(codes: Operand, zero: Operand | None) -> Operand:
-    """A zero point of codes; None is 0 of their type."""
+    """A zero point of codes; None is 0 of their type.  Raises OperatorError for reals."""
     dtype = codes.type.dtype
+    if not dtype.is_integer:
+        raise OperatorError("type/operand", f"codes are integers, not {dtype}")
     return KnownTensor(np.zeros((), dtype.numpy), dtype) if zero is None else zero
