@@ -1,7 +1,7 @@
 """The pass pipeline: phases of passes in order, with hooks, timing, verification and dumps.
 
 `NNEFC_VERIFY=1` verifies the graph after each pass.  `NNEFC_DUMP=folder` writes the graph after
-each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and so on.
+each pass that changed it: `000_import.ir`, `030_expand_compounds.ir` and so on.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvoluti
 from nnefc.passes.machine.shuffle_channels import ShuffleChannels
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.op_queries import WITH_BODIES
+from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.support.errors import NnefError, Place
 
 
@@ -69,7 +70,14 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     operands; the second run simplifies them.
     """
     return (
-        Phase("expand", (WidenHalves(), ExpandCompounds(lookup) if lookup else ExpandCompounds())),
+        Phase(
+            "expand",
+            (
+                WidenHalves(),
+                ChooseCodeProducts(),
+                ExpandCompounds(lookup) if lookup else ExpandCompounds(),
+            ),
+        ),
         Phase("canonicalise", (Canonicalise(), SinkDequantization())),
         Phase("loops", (SimplifyScans(), SimplifyIfs(), HoistFromScans(), MergeProducts())),
         Phase("fold", (FoldConstants(), SinkTransposes())),

@@ -15,13 +15,14 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.panels import BATCH, batch_offset
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
-from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.item_types import BITS, ITEMSIZE
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.memory import STORE, address, helper, load_word
 from nnefc.kernels.vector.vector_builder import Vector, vector_function
 
 APPLY_ARGUMENTS = 6
+CONVERT_ARGUMENTS = 8
 
 store_word = STORE["int64"]
 
@@ -76,35 +77,60 @@ def apply_rows(item: str, epilogue: Epilogue) -> Any:
 
     @vector_function(item, lanes_of(item), APPLY_ARGUMENTS)
     def apply(v: Vector, rows, n, c, c_row, operands, libm):
-        builder = v.builder
-        table = v.pointer(operands)
-        words = [
-            builder.load(v.at(table, 8 * i), typ=I64, align=8)
-            for i in range(2 * len(epilogue.repeated))
-        ]
-        places = [v.pointer(x) for x in (c, *words[::2])]
-        pitches = [c_row, *words[1::2]]
-        dtypes = epilogue.expression.inputs
-        whole = builder.and_(n, v.word(-v.lanes))
-        with v.loop(0, rows, 1) as row:
-            starts = [v.at(x, builder.mul(row.index, p)) for x, p in zip(places, pitches)]
-            items = [
-                v.of(dtype).load_splat(start) if repeated else None
-                for start, dtype, repeated in zip(starts, dtypes, (False, *epilogue.repeated))
-            ]
-
-            def columns(index, mask):
-                values = []
-                for start, dtype, known in zip(starts, dtypes, items):
-                    at = v.at(start, builder.mul(index, v.word(BITS[dtype] // 8)))
-                    values.append(v.of(dtype).load(at, mask=mask) if known is None else known)
-                (result,) = emit(v, epilogue.expression, values, libm)
-                at = v.at(starts[0], builder.mul(index, v.word(v.itemsize)))
-                result.store(at, mask=mask)
-
-            with v.loop(0, whole, v.lanes) as column:
-                columns(column.index, None)
-            with v.loop(whole, n, v.lanes) as column:
-                columns(column.index, v.mask(builder.sub(n, column.index)))
+        _emit_rows(v, epilogue, (rows, n), (c, c_row), None, operands, libm)
 
     return apply
+
+
+@cache
+def convert_rows(item: str, epilogue: Epilogue) -> Any:
+    """Function `convert(rows, n, x, x_row, y, y_row, operands, libm)`: as `apply_rows`, from a
+    block of items `item` at x to one at y of items of the result's type.
+    """
+
+    @vector_function(item, lanes_of(item), CONVERT_ARGUMENTS)
+    def convert(v: Vector, rows, n, x, x_row, y, y_row, operands, libm):
+        _emit_rows(v, epilogue, (rows, n), (x, x_row), (y, y_row), operands, libm)
+
+    return convert
+
+
+def _emit_rows(v: Vector, epilogue: Epilogue, size, source, target, operands, libm) -> None:
+    """Emit loops over the rows and columns of a block.
+
+    `source` and `target` are (address, bytes between rows); without a target, the result overwrites
+    the source.
+    """
+    builder, (rows, n) = v.builder, size
+    table = v.pointer(operands)
+    words = [
+        builder.load(v.at(table, 8 * i), typ=I64, align=8)
+        for i in range(2 * len(epilogue.repeated))
+    ]
+    places = [v.pointer(x) for x in (source[0], *words[::2])]
+    pitches = [source[1], *words[1::2]]
+    dtypes = epilogue.expression.inputs
+    whole = builder.and_(n, v.word(-v.lanes))
+    with v.loop(0, rows, 1) as row:
+        starts = [v.at(x, builder.mul(row.index, p)) for x, p in zip(places, pitches)]
+        items = [
+            v.of(dtype).load_splat(start) if repeated else None
+            for start, dtype, repeated in zip(starts, dtypes, (False, *epilogue.repeated))
+        ]
+        to = starts[0]
+        if target is not None:
+            to = v.at(v.pointer(target[0]), builder.mul(row.index, target[1]))
+
+        def columns(index, mask):
+            values = []
+            for start, dtype, known in zip(starts, dtypes, items):
+                at = v.at(start, builder.mul(index, v.word(BITS[dtype] // 8)))
+                values.append(v.of(dtype).load(at, mask=mask) if known is None else known)
+            (result,) = emit(v, epilogue.expression, values, libm)
+            at = v.at(to, builder.mul(index, v.word(ITEMSIZE[result.dtype])))
+            result.store(at, mask=mask)
+
+        with v.loop(0, whole, v.lanes) as column:
+            columns(column.index, None)
+        with v.loop(whole, n, v.lanes) as column:
+            columns(column.index, v.mask(builder.sub(n, column.index)))

@@ -14,6 +14,7 @@ contiguous whole vectors.  Only the first n columns of C are read and written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -87,7 +88,7 @@ def tile_height() -> Any:
 @cache
 def register_tile(item: str, rows: int, vectors: int) -> Any:
     """`product_tile` as an intrinsic, for heights `heights(rows)` and widths 1 and `vectors`."""
-    emit = _product_tile(item, tuple(heights(rows)), tuple(sorted({1, vectors})))
+    emit = _product_tile(tuple(heights(rows)), tuple(sorted({1, vectors})))
     return vector_intrinsic(item, lanes_of(item), TILE_ARGUMENTS, apart=True)(emit)
 
 
@@ -124,34 +125,43 @@ def product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -
     Rows of B must be readable up to the smallest of `widths` that n fits into.  The sum of products
     is added to the item at bias + i * bias_row in row i if `fresh`, else to C.  depth may be 0.
     """
-    emit = _product_tile(item, heights, widths)
+    emit = _product_tile(heights, widths)
     return vector_function(item, lanes_of(item), TILE_ARGUMENTS)(emit)
 
 
-def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
-    lanes = lanes_of(item)
-
+def _product_tile(heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
     def tile(v: Vector, m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh):
-        builder = v.builder
         a, b, c, bias = (v.pointer(p) for p in (a, b, c, bias))
-        out = builder.append_basic_block("out")
-        case = m
-        for width in widths[:-1]:
-            wider = builder.icmp_signed(">", n, v.word(lanes * width))
-            case = builder.add(case, builder.select(wider, v.word(CASE), v.word(0)))
-        switch = builder.switch(case, out)
-        for number, width in enumerate(widths):
-            for height in heights:
-                block = builder.append_basic_block(f"tile{height}x{width}")
-                switch.add_case(ir.Constant(I64, height + CASE * number), block)
-                builder.position_at_end(block)
-                code = TileEmitter(v, height, width)
-                values = code.products(depth, a, a_row, a_step, b, b_row)
-                code.finish(values, n, c, c_row, bias, bias_row, fresh)
-                builder.branch(out)
-        builder.position_at_end(out)
+        for height, width in each_size(v, m, n, heights, widths):
+            code = TileEmitter(v, height, width)
+            values = code.products(depth, a, a_row, a_step, b, b_row)
+            code.finish(values, n, c, c_row, bias, bias_row, fresh)
 
     return tile
+
+
+def each_size(
+    v: Vector, m, n, heights: tuple[int, ...], widths: tuple[int, ...]
+) -> Iterator[tuple[int, int]]:
+    """Emit a switch over sizes of tiles, of m rows and n columns; yields (height, width).
+
+    The caller emits the code for each size, which ends where the switch began.
+    """
+    builder = v.builder
+    out = builder.append_basic_block("out")
+    case = m
+    for width in widths[:-1]:
+        wider = builder.icmp_signed(">", n, v.word(v.lanes * width))
+        case = builder.add(case, builder.select(wider, v.word(CASE), v.word(0)))
+    switch = builder.switch(case, out)
+    for number, width in enumerate(widths):
+        for height in heights:
+            block = builder.append_basic_block(f"tile{height}x{width}")
+            switch.add_case(ir.Constant(I64, height + CASE * number), block)
+            builder.position_at_end(block)
+            yield height, width
+            builder.branch(out)
+    builder.position_at_end(out)
 
 
 @dataclass(frozen=True)
@@ -162,14 +172,15 @@ class TileEmitter:
     height: int
     width: int
 
-    def products(self, depth, a, a_row, a_step, b, b_row):
-        """The sums of products, row by row."""
+    def products(self, depth, a, a_row, a_step, b, b_row, starts=None):
+        """The sums of products, row by row; each begins at 0, or at its item of `starts`."""
         v, builder = self.v, self.v.builder
         offsets = [builder.mul(a_row, v.word(i)) for i in range(self.height)]
         count = self.height * self.width
         unroll = 2 if count >= 8 else 4
         even = builder.and_(depth, v.word(-unroll))
-        with v.loop(0, even, unroll, [*[v.zero()] * count, a, b]) as turn:
+        starts = [v.zero()] * count if starts is None else starts
+        with v.loop(0, even, unroll, [*starts, a, b]) as turn:
             *values, at_a, at_b = turn.values
             for _ in range(unroll):
                 if self.height >= _PREFETCHING_ROWS:

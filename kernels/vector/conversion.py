@@ -66,9 +66,12 @@ def _saturated(x: Lanes, dtype: str) -> Lanes:
         low, high = (
             (-(1 << bits - 1), (1 << bits - 1) - 1) if like.is_signed else (0, (1 << bits) - 1)
         )
-        whole = _saturated(x, "int32")
-        whole = select(whole < low, low, whole)
-        return _resized(select(whole > high, high, whole), dtype)
+        # Bounds are whole, so clamping first gives the same.  `fptosi.sat` is slow on x86.
+        inside = x if low == 0 else select(x.equals(x), x, 0.0)
+        inside = select(inside > low, inside, low)  # low for NaN
+        inside = select(inside < high, inside, high)
+        whole = x.v.builder.fptosi(inside.value, vector_type(x.v, "int32"))
+        return _resized(Lanes(x.v, "int32", whole), dtype)
     name = f"llvm.fpto{'s' if like.is_signed else 'u'}i.sat"
     name = f"{name}.v{x.v.lanes}i{bits}.v{x.v.lanes}f{BITS[x.dtype]}"
     return Lanes(x.v, dtype, x.v.call(name, vector_type(x.v, dtype), x.value))

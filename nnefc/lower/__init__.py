@@ -32,6 +32,7 @@ _MODULES = (
     "elementwise.mean_variance",
     "window.sampling",
     "product.matmul",
+    "product.code_matmul",
     "product.attention",
     "elementwise.reduce",
     "movement.strided",

@@ -1,7 +1,15 @@
 """Pack the columns of matrices [..., depth, count], in the format of `nnefc.kernels.tile.panels`.
 
-Parameters: (panels, unit).  The columns, padded with zeros to whole units, are split into panels
-whose widths differ by at most one unit, wider panels first; a panel is [depth, its columns].
+Parameters: (panels, unit), or (panels, unit, word, planes).  The columns, padded with zeros to
+whole units, are split into panels whose widths differ by at most one unit, wider panels first; a
+panel is [depth, its columns].
+
+Kernels that multiply words of codes (`nnefc.kernels.vector.dot_words`) read `word` consecutive rows
+of a column at once.  The depth is padded with zeros to whole words, and a panel is
+
+    [words, planes, its columns, rows of a plane]
+
+where plane p of a word has its rows p, p + planes, ...
 """
 
 from __future__ import annotations
@@ -28,13 +36,20 @@ def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
     """Items of all panels."""
     *batch, depth, count = shape
-    _, unit = parameters
-    return math.prod(batch) * depth * -(-count // unit) * unit
+    unit, (word, _) = parameters[1], _word(parameters)
+    return math.prod(batch) * -(-depth // word) * word * -(-count // unit) * unit
+
+
+def _word(parameters: Parameters) -> Parameters:
+    """(rows of a word, planes of a word)."""
+    return parameters[2:] or (1, 1)
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, release: Release | None) -> None:
-    panels, unit = parameters
-    *batch, depth, count = source.shape
+    panels, unit = parameters[:2]
+    word, planes = _word(parameters)
+    *batch, rows, count = source.shape
+    depth = -(-rows // word) * word
     narrow, wider = divmod(-(-count // unit), panels)
     target = packed.reshape(*batch, -1)
     start = 0
@@ -44,7 +59,11 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
         step = max(CHUNK_BYTES // max(item_bytes, 1), 1)
         for first in range(0, number, step):
             end = start + min(step, number - first) * columns
-            _fill(target[..., start * depth : end * depth], source[..., start:end], columns)
+            part, items = target[..., start * depth : end * depth], source[..., start:end]
+            if word == 1:
+                _fill(part, items, columns)
+            else:
+                _fill_words(part, items, columns, (word, planes))
             start = end
             if release is not None:
                 release()
@@ -60,3 +79,19 @@ def _fill(packed: Array, source: Array, columns: int) -> None:
         rest = count - whole * columns
         target[..., whole, :rest] = source[..., whole * columns :]
         target[..., whole, rest:] = 0
+
+
+def _fill_words(packed: Array, source: Array, columns: int, sizes: Parameters) -> None:
+    """As `_fill`, by words; `sizes`: rows and planes of a word."""
+    word, planes = sizes
+    *batch, depth, count = source.shape
+    target = packed.reshape(*batch, -1, -(-depth // word), planes, columns, word // planes)
+    for first in range(0, target.shape[-5] * columns, columns):
+        some = min(columns, count - first)
+        panel = target[..., first // columns, :, :, :, :]
+        for i in range(word):
+            rows = source[..., i::word, first : first + some]
+            items = panel[..., i % planes, :, i // planes]
+            items[..., : rows.shape[-2], :some] = rows
+            items[..., rows.shape[-2] :, :some] = 0
+            items[..., some:] = 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.ops.internal import code_matmul
 from nnefc.ops.tools.convolution import is_plain_convolution
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.fuse.absorb_elementwise import absorb, defining_op, only_used_by, takes_epilogue
@@ -25,8 +26,9 @@ class FuseMatmulEpilogue:
         %y: float32[5,4] = fused_matmul(%x, %w, %b) {transposeA = false, transposeB = true,
           expression = ...}
 
-    The result must have the type of the product.  If several operands qualify, a product is
-    preferred to a normalisation, then the later operation to the earlier one.
+    The result must have the type of the product; only that of sums of codes may differ.  If several
+    operands qualify, a product is preferred to a normalisation, then the later operation to the
+    earlier one.
     """
 
     name: ClassVar[str] = "fuse_matmul_epilogue"
@@ -59,4 +61,7 @@ def _is_fusible(graph: Graph, value: Value, user: Op) -> bool:
     op = value.op
     if op is None or not takes_epilogue(op) or is_plain_convolution(op):
         return False
+    if op.name == code_matmul.NAME:
+        same_shape = [v.type.shape for v in user.outputs] == [value.type.shape]
+        return same_shape and set(value.users) == {user} and not graph.is_output(value)
     return value.type.dtype.is_float and only_used_by(graph, value, user)

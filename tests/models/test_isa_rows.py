@@ -22,6 +22,7 @@ ROWS = executable()[1:]
 FILES = {
     "models/test_compressed.py": "float64 or epilogues or share or gathered",
     "kernels/movement/test_strided.py": "transpose",
+    "kernels/product/test_code_matmul.py": "reals or (requantized and 2-uint8)",
     "kernels/vector/test_expression_argument.py": "",
     "kernels/vector/test_math.py": "",
     "kernels/vector/test_requantization.py": "",

@@ -82,7 +82,7 @@ def test_sums_that_take_an_epilogue_have_an_entry_with_an_expression() -> None:
     entries = operations()
     fused = {name: spec.traits.with_expression for name, spec in entries.items()}
     plain = {name for name, other in fused.items() if other is not None}
-    assert plain == {"conv", "deconv", "matmul", "mean_variance_normalization"}
+    assert plain == {"code_matmul", "conv", "deconv", "matmul", "mean_variance_normalization"}
     for name, spec in entries.items():
         is_plain_sum = spec.traits.accumulator is not None and spec.expression is None
         assert is_plain_sum == (name in plain), name

@@ -88,12 +88,14 @@ def _tile(group: Array, entries: list[Any], tile: int, sizes: Parameters) -> lis
 def matrices(draw: st.DrawFn) -> tuple[Array, Parameters]:
     shape = tuple(draw(st.lists(small, max_size=2))) + draw(st.tuples(small, st.integers(1, 20)))
     unit = draw(small)
-    return numbered(shape), (draw(st.integers(1, -(-shape[-1] // unit))), unit)
+    word = draw(st.sampled_from([(), (1, 1), (4, 1), (4, 2), (2, 1)]))
+    return numbered(shape), (draw(st.integers(1, -(-shape[-1] // unit))), unit, *word)
 
 
 @given(matrices())
 def test_panels_have_the_documented_layout(case: tuple[Array, Parameters]) -> None:
-    source, (parts, unit) = case
+    source, (parts, unit, *words) = case
+    word, planes = words or (1, 1)
     *batch, depth, count = source.shape
     units = -(-count // unit)
     widths = [unit * (units // parts + (i < units % parts)) for i in range(parts)]
@@ -101,11 +103,13 @@ def test_panels_have_the_documented_layout(case: tuple[Array, Parameters]) -> No
     for index in np.ndindex(*batch):
         start = 0
         for width in widths:
-            for row in range(depth):
-                columns = range(start, start + width)
-                expected += [source[(*index, row, c)] if c < count else 0.0 for c in columns]
+            for first, plane in itertools.product(range(0, depth, word), range(planes)):
+                rows = range(first + plane, first + word, planes)
+                every = itertools.product(range(start, start + width), rows)
+                inside = ((c < count and r < depth, r, c) for c, r in every)
+                expected += [source[(*index, r, c)] if given else 0.0 for given, r, c in inside]
             start += width
-    np.testing.assert_array_equal(packed("panels", source, (parts, unit)), expected)
+    np.testing.assert_array_equal(packed("panels", source, case[1]), expected)
 
 
 @given(

@@ -69,8 +69,13 @@ def read_product(
     at: Ref,
     expression: Expression | None = None,
     operands: tuple[Matrix, ...] = (),
+    *,
+    turns: bool = True,
 ) -> Product:
-    """The product of the first two operands of `op`, to be written to `at`."""
+    """The product of the first two operands of `op`, to be written to `at`.
+
+    `turns`: it may be the product of the transposes, if that is faster.
+    """
     a, b = op.inputs[:2]
     a_transposed, b_transposed = op.attributes["transposeA"], op.attributes["transposeB"]
     dims = op.output.type.dims
@@ -84,12 +89,12 @@ def read_product(
         batch=dims[:-2],
         a=a_factor.transposed if a_transposed else a_factor,
         b=b_factor.transposed if b_transposed else b_factor,
-        c=dense_matrix(at, TensorType(a.type.dtype, dims)),
+        c=dense_matrix(at, TensorType(op.output.type.dtype, dims)),
         expression=expression,
         operands=operands,
     )
     product = _fold_batch(product)
-    return product.transposed if product.n == 1 < product.m else product
+    return product.transposed if turns and product.n == 1 < product.m else product
 
 
 def dense_matrix(at: Ref, type_: TensorType) -> Matrix:

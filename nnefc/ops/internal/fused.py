@@ -23,7 +23,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.cost import Cost, expression_steps, output_items
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import ELEMENTWISE, Folding
-from nnefc.ops.internal import mean_variance
+from nnefc.ops.internal import code_matmul, mean_variance
 from nnefc.ops.standard import convolution, matmul
 
 
@@ -94,7 +94,9 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
 
 
 _PLAIN: Final = {
-    spec.name: spec for spec in (*matmul.SPECS, *convolution.SPECS, *mean_variance.SPECS)
+    spec.name: spec
+    for module in (matmul, convolution, mean_variance, code_matmul)
+    for spec in module.SPECS
 }
 
 SPECS: tuple[OpSpec, ...] = (
@@ -112,4 +114,5 @@ SPECS: tuple[OpSpec, ...] = (
     _with_expression(_PLAIN["conv"], 3),
     _with_expression(_PLAIN["deconv"], 3),
     _with_expression(_PLAIN[mean_variance.NAME], 1),
+    _with_expression(_PLAIN[code_matmul.NAME], code_matmul.OPERANDS),
 )

@@ -41,6 +41,7 @@ MODULES = (
     "extended.integer_products",
     "extended.iota",
     "extended.append",
+    "internal.code_matmul",
     "internal.fused",
     "internal.mean_variance",
     "internal.attention",

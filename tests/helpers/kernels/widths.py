@@ -129,6 +129,7 @@ def graphs() -> Iterator[tuple[str, Instance]]:
     for dtype in DType:
         if dtype is not DType.STRING:
             yield f"types {dtype}", arithmetic(dtype)
+    yield "product of codes", product_of_codes()
 
 
 def codes() -> Instance:
@@ -157,6 +158,22 @@ def arithmetic(dtype: DType) -> Instance:
         product = build(graph, "matmul", [x, y], {"transposeB": True})
         graph.add_output(product.output, "matmul")
     return Instance(graph, inputs)
+
+
+def product_of_codes() -> Instance:
+    """A product for which there is a kernel, with rows that end within a word."""
+    graph, random = Graph("codes"), np.random.default_rng(1)
+    x = random.integers(0, 256, (21, 37)).astype(np.uint8)
+    weights = random.integers(-128, 128, (37, 50)).astype(np.int8)
+    operands = [graph.add_input(TensorType(DType.UINT8, x.shape), "x")]
+    for items in (weights, np.array(9, np.uint8), np.array(0, np.int8)):
+        attributes = {"shape": items.shape, "value": items}
+        type_ = TensorType(DType(items.dtype.name), items.shape)
+        operands.append(graph.insert(Op("constant", [], attributes, [type_])).output)
+    plain = {"transposeA": False, "transposeB": False}
+    sums = TensorType(DType.INT32, (21, 50))
+    graph.add_output(graph.insert(Op("code_matmul", operands, plain, [sums])).output, "y")
+    return Instance(graph, {"x": x})
 
 
 def differ(made: Instance, program: Program) -> Iterator[str]:

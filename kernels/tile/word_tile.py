@@ -1,0 +1,83 @@
+"""The register tile of products of codes, whose unit of the depth is a word of four codes.
+
+A step broadcasts a word of a row of A and multiplies it with vectors of words of B, as a step of
+`nnefc.kernels.tile.register_tile` does with items.  The whole depth is summed in registers, so a
+panel of B is read from the L2 cache once per tile.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from nnefc.kernels.tile.register_tile import TileEmitter, each_size
+from nnefc.kernels.vector.dot_words import WordDot, word_dot
+from nnefc.kernels.vector.lane_builder import lanes_of
+from nnefc.kernels.vector.llvm_types import I32
+from nnefc.kernels.vector.vector_builder import Vector, vector_function
+
+WORD_TILE_ARGUMENTS = 10
+
+
+@cache
+def word_tile(heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
+    """Function `tile(m, n, words, a, a_row, b, b_row, start, sums, sums_row)`.
+
+    Sums of m rows and n columns over `words` words: m is one of `heights`, n items fit into the
+    largest of `widths` (vectors).  Rows of A are `a_row` bytes apart, planes of B `b_row`.  Sums of
+    a column begin at its item of `start`.  B, `start` and `sums` have whole vectors.
+    """
+
+    @vector_function("int32", lanes_of("int32"), WORD_TILE_ARGUMENTS)
+    def tile(v: Vector, m, n, words, a, a_row, b, b_row, start, sums, sums_row):
+        builder, dot = v.builder, word_dot()
+        a, b, start, sums = (v.pointer(p) for p in (a, b, start, sums))
+        step = builder.mul(b_row, v.word(dot.planes))
+        for height, width in each_size(v, m, n, heights, widths):
+            code = _WordTile(v, height, width, dot, b_row)
+            starts = [v.load(start, v.nbytes * j) for j in range(width)] * height
+            values = code.products(words, a, a_row, v.word(v.itemsize), b, step, starts)
+            code.store(values, sums, sums_row)
+
+    return tile
+
+
+@dataclass(frozen=True)
+class _WordTile(TileEmitter):
+    """Emits the code of tiles over words."""
+
+    dot: WordDot
+    plane: Any
+    """Bytes from plane to plane of B, an LLVM word."""
+
+    def _step(self, values, at_a, offsets, at_b):
+        """Add the products of a column of words of A and a row of words of B."""
+        v, dot = self.v, self.dot
+        planes = [at_b]
+        for _ in range(1, dot.planes):
+            planes.append(v.at(planes[-1], self.plane))
+        words = [[v.load(at, v.nbytes * j) for at in planes] for j in range(self.width)]
+        result = []
+        for i, offset in enumerate(offsets):
+            codes = dot.codes(v.splat(self._word(v.at(at_a, offset))))
+            row = values[i * self.width : (i + 1) * self.width]
+            result += [dot.add(y, codes, each) for y, each in zip(row, words, strict=True)]
+        return result
+
+    def _word(self, at):
+        """A word of A; rows of bytes need not be aligned to words."""
+        return self.v.builder.load(at, typ=I32, align=1)
+
+    def store(self, values, sums, sums_row):
+        """Store the sums of the rows."""
+        v = self.v
+        for i in range(self.height):
+            row = v.at(sums, v.builder.mul(sums_row, v.word(i)))
+            for j, value in enumerate(values[i * self.width : (i + 1) * self.width]):
+                value.store(row, v.nbytes * j)

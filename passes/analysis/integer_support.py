@@ -1,0 +1,33 @@
+"""Which products of codes have kernels that sum integers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnefc.ir import DType, Op
+from nnefc.ops.core.known_items import known_items
+from nnefc.ops.internal.code_matmul import weights_less_zero
+
+CODES = (DType.UINT8, DType.INT8)
+
+
+def float_reason(op: Op) -> str | None:
+    """Why an `integer_matmul` is computed in floats; None if a kernel sums its integers."""
+    a, b, a_zero, b_zero = op.inputs
+    if a.type.dtype not in CODES or b.type.dtype not in CODES:
+        return f"codes are {a.type.dtype} and {b.type.dtype}, not of 8 bits"
+    codes, zero = known_items(b), known_items(b_zero)
+    if codes is None or zero is None:
+        return "the second matrix is computed"
+    if math.prod(b.type.dims[:-2]) != 1:
+        return "the second matrix varies along the batch"
+    if a_zero.type.volume != 1:
+        return "the zero points of the rows differ"
+    if not op.output.type.volume or not codes.size:
+        return "there are no products"
+    differences = weights_less_zero(np.broadcast_to(codes, b.type.dims), zero)
+    if differences is None:
+        return "codes of the second matrix less zero points exceed int8"
+    return None

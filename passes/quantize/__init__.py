@@ -1,0 +1,1 @@
+"""Passes on operations on codes of quantized tensors."""
