@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from nnefc.ir import DType, Op
 from nnefc.ops.core.known_items import known_items
-from nnefc.ops.internal.code_matmul import weights_less_zero
 
 CODES = (DType.UINT8, DType.INT8)
 
@@ -23,11 +20,8 @@ def float_reason(op: Op) -> str | None:
         return "the second matrix is computed"
     if math.prod(b.type.dims[:-2]) != 1:
         return "the second matrix varies along the batch"
-    if a_zero.type.volume != 1:
-        return "the zero points of the rows differ"
+    if a_zero.type.volume != 1 and op.attributes["transposeA"]:
+        return "zero points vary along a transposed matrix"
     if not op.output.type.volume or not codes.size:
         return "there are no products"
-    differences = weights_less_zero(np.broadcast_to(codes, b.type.dims), zero)
-    if differences is None:
-        return "codes of the second matrix less zero points exceed int8"
     return None

@@ -101,6 +101,22 @@ CASES = {
         codes("uint8", 3, 768), codes("int8", 768, 40), zero(131, "uint8"), zero(0, "int8"),
         computed=True,
     ),
+    "weights that exceed int8": Case(
+        codes("uint8", 2, 4, 24), codes("uint8", 1, 24, 20), zero(3, "uint8"),
+        np.arange(0, 200, 10, dtype=np.uint8).reshape(1, 1, 20),
+    ),
+    "signed weights that exceed int8": Case(
+        codes("int8", 5, 24), codes("int8", 20, 24), zero(3, "int8"), zero(-7, "int8"),
+        (False, True), computed=True,
+    ),
+    "zero points of rows": Case(
+        codes("int8", 5, 24), codes("int8", 24, 20), codes("int8", 5, 1), zero(0, "int8"),
+        computed=True,
+    ),
+    "zero points of rows, weights that exceed int8": Case(
+        codes("uint8", 2, 4, 24), codes("uint8", 1, 24, 20), codes("uint8", 2, 4, 1),
+        zero(77, "uint8"),
+    ),
     "one column": Case(
         codes("uint8", 17, 64), codes("int8", 64, 1), zero(128, "uint8"), zero(0, "int8")
     ),
@@ -160,14 +176,13 @@ def test_sums_become_reals_and_are_added() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        Case(codes("uint8", 3, 8), codes("uint8", 8, 5), zero(1, "uint8"), zero(5, "uint8")),
         Case(
-            codes("uint8", 3, 8), codes("int8", 8, 5), np.array([[1], [2], [3]], np.uint8),
-            zero(0, "int8"),
+            codes("uint8", 8, 3), codes("int8", 8, 5), codes("uint8", 1, 3), zero(0, "int8"),
+            (True, False),
         ),
         Case(codes("uint8", 2, 3, 8), codes("int8", 2, 8, 5), zero(1, "uint8"), zero(0, "int8")),
     ],
-    ids=["weights exceed int8", "zero points per row", "a batch of weights"],
+    ids=["zero points along a transposed matrix", "a batch of weights"],
 )  # fmt: skip
 def test_other_products_are_computed_in_floats(case: Case) -> None:
     graph, sums = case.graph()
