@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nnefc.api.compile import compile
     from nnefc.api.importing import import_model
     from nnefc.api.load import load
+    from nnefc.api.quantize import quantize
     from nnefc.api.tune import tune
     from nnefc.driver.tuning import Tuning
     from nnefc.dynamic.dynamic_model import DynamicModel, Session
@@ -45,6 +46,7 @@ _HOMES = {
     "import_model": "nnefc.api.importing",
     "load": "nnefc.api.load",
     "operation": "nnefc.ops.custom",
+    "quantize": "nnefc.api.quantize",
     "save_archive": "nnefc.api.archive",
     "tune": "nnefc.api.tune",
     "read_tensor": "nnefc.formats.tensor_file",
@@ -69,6 +71,7 @@ __all__ = [
     "import_model",
     "load",
     "operation",
+    "quantize",
     "read_tensor",
     "save_archive",
     "tune",

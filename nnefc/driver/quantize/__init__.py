@@ -1,0 +1,1 @@
+"""Post-training quantization: from a graph of reals and samples to a graph with codes."""

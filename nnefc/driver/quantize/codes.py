@@ -1,0 +1,77 @@
+"""Scales, zero points and codes of reals."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from nnefc.ir import DType
+from nnefc.ops.extended.quantized import code_limits
+
+Array = np.ndarray[Any, Any]
+
+LARGEST_WEIGHT: Final = 127
+"""Codes of weights are -127 to 127, so that the negative of a code is a code."""
+_LEAST_SCALE: Final = float(np.finfo(np.float32).tiny)
+"""Smaller scales are rounded to few bits, or to 0."""
+
+
+class Range(NamedTuple):
+    """The reals that the codes of a tensor shall cover."""
+
+    low: float
+    high: float
+
+
+class Parameters(NamedTuple):
+    """real = (code - zero_point) scale, with codes of `dtype`."""
+
+    scale: float
+    """Positive, and exact in float32."""
+    zero_point: int
+    """The code of 0."""
+    dtype: DType
+
+
+def parameters_of(range_: Range, dtype: DType) -> Parameters:
+    """The parameters with which 0 is a code, and every real of a range is at most half a scale away
+    from the real of a code; a range without 0 is extended to it.
+    """
+    low, high = min(range_.low, 0.0), max(range_.high, 0.0)
+    first, last = code_limits(dtype)
+    scale = float(np.float32(max((high - low) / (last - first), _LEAST_SCALE)))
+    if low == high:
+        scale = 1.0
+    zero = first + int(np.rint(-low / scale))
+    return Parameters(scale, min(max(zero, first), last), dtype)
+
+
+def rounded(items: Array, parameters: Parameters) -> Array:
+    """The reals of the codes of reals, in float64: `dequantize` after `quantize`."""
+    first, last = code_limits(parameters.dtype)
+    codes = np.rint(items / parameters.scale) + parameters.zero_point
+    return (np.clip(codes, first, last) - parameters.zero_point) * parameters.scale
+
+
+def weight_codes(weights: Array, axis: int | None) -> tuple[Array, Array]:
+    """Symmetric codes of weights, and their scales.
+
+    Args:
+        weights: Finite reals of any shape.
+        axis: The axis whose indices have a scale each; None: one scale for all items.
+
+    Returns:
+        int8 codes of -127 to 127 in the shape of `weights`, and float32 scales that broadcast with
+        them: the largest magnitude is 127 scales.  Weights that are all 0 have the scale 1.
+    """
+    magnitudes = np.abs(weights.astype(np.float64))
+    if axis is None:
+        largest = np.asarray(magnitudes.max(initial=0.0))
+    else:
+        others = tuple(i for i in range(weights.ndim) if i != axis)
+        largest = magnitudes.max(axis=others, keepdims=True, initial=0.0)
+    wanted = np.maximum(largest / LARGEST_WEIGHT, _LEAST_SCALE)
+    scales = np.where(largest > 0, wanted, 1.0).astype(np.float32)
+    codes = np.rint(weights.astype(np.float64) / scales)
+    return np.clip(codes, -LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int8), scales

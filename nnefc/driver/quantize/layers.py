@@ -1,0 +1,132 @@
+"""The layers of a graph that quantization changes: products, and their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.ir import DType, Graph, Op, Value
+from nnefc.ops.core.arrays import widen
+from nnefc.ops.core.known_items import known_items
+from nnefc.ops.core.traits import Folding
+from nnefc.ops.tools.reference import apply
+from nnefc.ops.tools.table import operations
+from nnefc.passes.op_queries import is_view
+
+Array = np.ndarray[Any, Any]
+
+PRODUCTS: Final = ("conv", "deconv", "matmul", "linear")
+"""Operations whose operands become codes."""
+_REALS: Final = (DType.FLOAT32, DType.FLOAT64)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A product whose two operands may become codes."""
+
+    op: Op
+    activations: tuple[int, ...]
+    """Operands that depend on the inputs of the graph."""
+    weights: tuple[int, ...]
+    """Operands that are known."""
+
+    @property
+    def name(self) -> str:
+        """The name of the result; without one, that of the operation."""
+        return self.op.output.name or self.op.name
+
+
+def layers_of(graph: Graph) -> list[Layer]:
+    """The layers in order, without those in bodies of loops and branches.
+
+    Operands that are computed from codes already stay as they are, and so do products in other
+    types than float32 and float64.
+    """
+    known: dict[Value, bool] = {}
+    layers: list[Layer] = []
+    for op in graph.ops:
+        if op.name not in PRODUCTS or op.output.type.dtype not in _REALS:
+            continue
+        free = [i for i in (0, 1) if _may_change(op.inputs[i])]
+        weights = tuple(i for i in free if _is_known(op.inputs[i], known))
+        if free and len(weights) < 2:
+            layers.append(Layer(op, tuple(i for i in free if i not in weights), weights))
+    return layers
+
+
+def channel_axis(op: Op, operand: int) -> int | None:
+    """The axis of a weight whose indices are channels of the result; None without such an axis.
+
+    A channel of the result may then be scaled after the sum of its products.
+    """
+    weight = op.inputs[operand].type
+    if op.name == "linear" and operand == 1:
+        return 0
+    if op.name == "conv" and operand == 1:
+        return 0
+    if op.name == "deconv" and operand == 1:
+        return 0 if weight.dims[1] == 1 and op.attributes["groups"] != 1 else 1
+    if op.name == "matmul" and weight.rank > 1:
+        swapped = op.attributes["transposeB" if operand else "transposeA"]
+        return weight.rank - (1 if bool(operand) != bool(swapped) else 2)
+    return None
+
+
+def items_of(value: Value) -> Array:
+    """The items of a value that does not depend on inputs, computed by the reference."""
+    assert value.op is not None
+    items = known_items(value)
+    if items is None:
+        operands = [widen(items_of(operand), operand.type.dtype) for operand in value.op.inputs]
+        items = apply(value.op, operands)[value.index]
+    return np.broadcast_to(items, value.type.dims).astype(value.type.dtype.numpy)
+
+
+def _may_change(value: Value) -> bool:
+    """Whether an operand has items, which are not computed from codes."""
+    while value.op is not None and is_view(value.op):
+        value = value.op.inputs[0]
+    spec = operations().get(value.op.name) if value.op is not None else None
+    packed = spec is not None and spec.traits.folding is Folding.NEVER
+    return value.type.volume > 0 and not packed
+
+
+def _is_known(value: Value, known: dict[Value, bool]) -> bool:
+    """Whether a value does not depend on inputs; `known`: the answers so far."""
+    pending = [value]
+    while pending:
+        each = pending[-1]
+        if each not in known:
+            answer = _known_by(each, known)
+            if answer is None:
+                pending += _unanswered(each, known)
+                continue
+            known[each] = answer
+        pending.pop()
+    return known[value]
+
+
+def _known_by(value: Value, known: dict[Value, bool]) -> bool | None:
+    """Whether a value is known; None if the answers for its operands are needed."""
+    op = value.op
+    if known_items(value) is not None:
+        return True
+    spec = operations().get(op.name) if op is not None else None
+    if op is None or spec is None or not spec.pure or not op.inputs or op.bodies:
+        return False
+    if spec.traits.folding is Folding.NEVER:
+        return False
+    return None if _unanswered(value, known) else all(known[each] for each in op.inputs)
+
+
+def _unanswered(value: Value, known: dict[Value, bool]) -> list[Value]:
+    assert value.op is not None
+    return [each for each in value.op.inputs if each not in known]
+
+
+def activations_of(layers: list[Layer]) -> Iterator[Value]:
+    """The values that become codes at run time, each once, in the order of their first use."""
+    yield from dict.fromkeys(each.op.inputs[i] for each in layers for i in each.activations)

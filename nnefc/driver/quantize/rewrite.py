@@ -1,0 +1,150 @@
+"""Rewrite a graph of reals into one whose products read codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nnefc.driver.quantize.codes import Parameters, weight_codes
+from nnefc.driver.quantize.layers import channel_axis, items_of, layers_of
+from nnefc.driver.quantize.observe import twins_of
+from nnefc.ir import DType, Graph, Op, TensorType, Value
+from nnefc.ir.graph import Variable
+from nnefc.ops.tools.build import build, constant
+from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.support.errors import NnefError
+
+Array = np.ndarray[Any, Any]
+
+
+def rewrite(graph: Graph, parameters: Mapping[Value, Parameters]) -> Graph:
+    """A copy of a graph in which the operands of products are computed from codes.
+
+        %y = conv(%x, %filter, %bias)
+
+    becomes
+
+        %x_quantized: uint8 = quantize(%x, scale, zero_point)
+        %x_dequantized = dequantize(%x_quantized, scale, zero_point)
+        %filter_quantized: int8 = variable()
+        %filter_dequantized = dequantize(%filter_quantized, scale per channel, 0)
+        %y = conv(%x_dequantized, %filter_dequantized, %bias)
+
+    Biases and all other operations stay as they are.  Weights of reals that nothing else reads are
+    dropped.
+
+    Args:
+        graph: The graph, which is not modified.
+        parameters: Those of each value of `graph` that `activations_of` its layers lists.
+
+    Raises NnefError `quantization/finite` for weights with NaN or infinities.
+    """
+    copy, twins = twins_of(graph)
+    _Rewrite(copy, {twins[value]: each for value, each in parameters.items()}).run()
+    EliminateDeadCode().run(copy)
+    used = set(_labels(copy))
+    copy.variables = {key: value for key, value in copy.variables.items() if key in used}
+    return copy
+
+
+def _labels(graph: Graph) -> Iterator[str]:
+    """The labels of the variables that a graph and its bodies read, in lower case."""
+    for op in graph.ops:
+        if op.name == "variable":
+            yield str(op.attributes["label"]).lower()
+        for body in op.bodies:
+            yield from body.variables
+
+
+class _Rewrite:
+    """Rewrites a graph in place."""
+
+    def __init__(self, graph: Graph, parameters: Mapping[Value, Parameters]) -> None:
+        self._graph = graph
+        self._parameters = parameters
+        self._activations: dict[Value, Value] = {}
+        self._weights: dict[tuple[Value, int | None], Value] = {}
+        names = {value.name for value in graph.inputs}
+        names |= {value.name for op in graph.ops for value in op.outputs}
+        names |= {variable.label for variable in graph.variables.values()}
+        self._names = {name.lower() for name in (*names, *graph.output_names)}
+
+    def run(self) -> None:
+        for layer in layers_of(self._graph):
+            for i in layer.activations:
+                layer.op.set_input(i, self._activation(layer.op.inputs[i], layer.op))
+            for i in layer.weights:
+                axis = channel_axis(layer.op, i)
+                layer.op.set_input(i, self._weight(layer.op.inputs[i], axis, layer.op))
+
+    def _activation(self, value: Value, before: Op) -> Value:
+        if value not in self._activations:
+            scale, zero_point, dtype = self._parameters[value]
+            operands = (
+                constant(self._graph, scale, value.type.dtype, before),
+                constant(self._graph, zero_point, dtype, before),
+            )
+            codes = self._build("quantize", value.name, value, *operands, before=before)
+            real = self._build("dequantize", value.name, codes, *operands, before=before)
+            self._activations[value] = real
+        return self._activations[value]
+
+    def _weight(self, value: Value, axis: int | None, before: Op) -> Value:
+        if (value, axis) not in self._weights:
+            items = items_of(value)
+            _require_finite(value, items)
+            codes, scales = weight_codes(items, axis)
+            scales = scales.astype(items.dtype)
+            name = _label(value) or value.name
+            operands = (
+                self._variable(f"{name}_quantized", codes, before),
+                self._constant(scales, before),
+                constant(self._graph, 0, DType.INT8, before),
+            )
+            real = self._build("dequantize", value.name or name, *operands, before=before)
+            self._weights[value, axis] = real
+        return self._weights[value, axis]
+
+    def _build(self, kind: str, name: str, *operands: Value, before: Op) -> Value:
+        new = self._unique(f"{name or 'tensor'}_{kind}d")
+        return build(self._graph, kind, operands, before=before, names=[new]).output
+
+    def _variable(self, name: str, codes: Array, before: Op) -> Value:
+        label = self._unique(name)
+        codes.flags.writeable = False
+        type_ = TensorType(DType.INT8, codes.shape)
+        self._graph.variables[label.lower()] = Variable(label, type_, codes)
+        attributes = {"shape": codes.shape, "label": label}
+        return self._graph.insert(Op("variable", (), attributes, [type_], [label]), before).output
+
+    def _constant(self, items: Array, before: Op) -> Value:
+        type_ = TensorType(DType(items.dtype.name), items.shape)
+        items.flags.writeable = False
+        value: Any = (items.item(),) if items.size == 1 else items
+        attributes = {"shape": items.shape, "value": value}
+        return self._graph.insert(Op("constant", (), attributes, [type_]), before).output
+
+    def _unique(self, name: str) -> str:
+        """`name`, with a number if a value or a variable has it; labels ignore case."""
+        new, number = name, 1
+        while new.lower() in self._names:
+            number += 1
+            new = f"{name}_{number}"
+        self._names.add(new.lower())
+        return new
+
+
+def _label(value: Value) -> str:
+    """The label of a variable; "" for other values."""
+    is_variable = value.op is not None and value.op.name == "variable"
+    return str(value.op.attributes["label"]) if value.op is not None and is_variable else ""
+
+
+def _require_finite(value: Value, items: Array) -> None:
+    wrong = items[~np.isfinite(items)]
+    if wrong.size:
+        name = _label(value) or value.name
+        message = f"weight '{name}' has {wrong[0]} among its items"
+        raise NnefError.of("quantization/finite", message, hint="train it with finite values")

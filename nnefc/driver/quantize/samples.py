@@ -1,0 +1,202 @@
+"""Samples of the inputs of a model: from files, or from arrays of the caller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from nnefc.formats.arrays import load_array
+from nnefc.formats.files import printable
+from nnefc.formats.image import SUFFIXES, read_image
+from nnefc.ir import Value
+from nnefc.support.errors import NnefError, Place
+
+Array = np.ndarray[Any, Any]
+Inputs = Sequence[Value]
+
+ARRAYS: Final = (".npy", ".npz", ".dat")
+"""Suffixes of files of arrays, in lower case."""
+_KINDS: Final = {"f": "fiub", "i": "iub", "u": "iub", "b": "biu"}
+"""Kinds of item types that become items of a kind."""
+
+
+class Pictures(NamedTuple):
+    """How pictures become inputs, see `nnefc.formats.image.read_image`."""
+
+    mean: float | Sequence[float] | None = None
+    std: float | Sequence[float] | None = None
+    layout: str = "auto"
+
+
+AS_THEY_ARE: Final = Pictures()
+"""Pictures with values 0..1 (integers: 0..255)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The samples in the files of a folder, by name, or in one file; they may be read repeatedly.
+
+    `.npz` files have arrays named like inputs.  `.npy` files, `.dat` files and pictures are for a
+    model with one input.
+    """
+
+    files: Sequence[Path]
+    inputs: Inputs
+    pictures: Pictures = AS_THEY_ARE
+
+    @classmethod
+    def of(
+        cls, path: str | os.PathLike[str], inputs: Inputs, pictures: Pictures = AS_THEY_ARE
+    ) -> Folder:
+        """Raises NnefError `quantization/samples` for a path without files of samples."""
+        suffixes = (*ARRAYS, *SUFFIXES)
+        root = Path(path)
+        found = sorted(root.rglob("*")) if root.is_dir() else [root]
+        files = [each for each in found if each.suffix.lower() in suffixes]
+        if not files:
+            message = "there are no files of arrays and no pictures"
+            hint = f"samples are {', '.join(suffixes)} files"
+            raise NnefError.of("quantization/samples", message, _place(root), hint)
+        return cls(files, inputs, pictures)
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        for file in self.files:
+            yield from self._read(file)
+
+    def _read(self, file: Path) -> Iterator[dict[str, Array]]:
+        if file.suffix.lower() not in SUFFIXES:
+            yield from samples_of(load_array(file), self.inputs, _place(file))
+            return
+        value = _only(self.inputs, _place(file))
+        mean, std, layout = self.pictures
+        dims, dtype = value.type.dims, value.type.dtype.numpy
+        yield {value.name: read_image(file, dims, dtype, mean=mean, std=std, layout=layout)}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The samples of an iterable of arrays and of dicts of arrays by name."""
+
+    items: Iterable[object]
+    inputs: Inputs
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        for item in self.items:
+            yield from samples_of(item, self.inputs)
+
+
+def read_samples(
+    data: object, inputs: Inputs, pictures: Pictures = AS_THEY_ARE
+) -> Folder | Given | list[dict[str, Array]]:
+    """The samples of a path, an array, a dict of arrays by name, or an iterable of both.
+
+    Raises NnefError `quantization/samples`.
+    """
+    if isinstance(data, str | os.PathLike):
+        return Folder.of(cast("str | os.PathLike[str]", data), inputs, pictures)
+    if pictures != AS_THEY_ARE:
+        raise NnefError.of(
+            "input/option", "mean, std and layout are for pictures, but the samples are arrays"
+        )
+    if isinstance(data, np.ndarray | Mapping):
+        return list(samples_of(cast(object, data), inputs))
+    if isinstance(data, Iterable):
+        return Given(cast("Iterable[object]", data), inputs)
+    raise _error(f"the samples are given as {type(data).__name__}", hint=_ACCEPTED)
+
+
+_ACCEPTED: Final = "samples are a folder, arrays, or dicts of arrays by name"
+
+
+def samples_of(
+    item: object, inputs: Inputs, place: Place | None = None
+) -> Iterator[dict[str, Array]]:
+    """The samples of an array, or of arrays by name.
+
+    An array may have several samples: along a further axis in front, or along axis 0, each with the
+    batch of the input.  It may lack an axis 0 of extent 1.  Arrays with one sample are repeated for
+    those with more.
+    Raises NnefError `quantization/samples` for other shapes, types and names.
+    """
+    arrays = _by_name(item, inputs, place)
+    pieces = [_pieces(arrays[value.name], value, place) for value in inputs]
+    counts = {len(each) for each in pieces} - {1}
+    if len(counts) > 1:
+        listed = ", ".join(f"{v.name}: {len(p)}" for v, p in zip(inputs, pieces, strict=True))
+        raise _error(f"inputs have different numbers of samples: {listed}", place)
+    for i in range(max(counts, default=1)):
+        yield {
+            value.name: np.ascontiguousarray(each[i if len(each) > 1 else 0])
+            for value, each in zip(inputs, pieces, strict=True)
+        }
+
+
+def _by_name(item: object, inputs: Inputs, place: Place | None) -> Mapping[str, Array]:
+    names = [value.name for value in inputs]
+    if not isinstance(item, Mapping):
+        array = np.asarray(item)
+        if array.dtype.kind not in "fiub":
+            raise _error(f"a sample is given as {type(item).__name__}", place, _ACCEPTED)
+        return {_only(inputs, place).name: array}
+    given = cast("Mapping[str, object]", item)
+    missing = [name for name in names if name not in given]
+    if missing:
+        found = ", ".join(map(str, given)) or "none"
+        message = f"no array for {', '.join(missing)}"
+        raise _error(message, place, f"the names of the arrays are: {printable(found)}")
+    return {name: np.asarray(given[name]) for name in names}
+
+
+def _only(inputs: Inputs, place: Place | None) -> Value:
+    """The only input; raises NnefError if there are others."""
+    if len(inputs) != 1:
+        listed = ", ".join(value.name for value in inputs)
+        raise _error(f"an array is for one input, but the model has {listed}", place, _BY_NAME)
+    return inputs[0]
+
+
+_BY_NAME: Final = "give arrays by name: a dict, or an .npz file"
+
+
+def _pieces(array: Array, value: Value, place: Place | None) -> Sequence[Array] | Array:
+    """The samples of an array for an input, [samples, ...] in the shape and type of the input."""
+    dims, dtype = value.type.dims, value.type.dtype
+    typed = _converted(array, value, place)
+    if array.shape == dims:
+        return [typed]
+    if dims and dims[0] == 1 and array.shape == dims[1:]:
+        return [typed[None]]
+    if array.size and array.shape[1:] == dims and array.ndim > len(dims):
+        return typed
+    joined = dims and array.size and array.shape[1:] == dims[1:] and array.ndim == len(dims)
+    if joined and array.shape[0] % dims[0] == 0:
+        return typed.reshape(-1, *dims)
+    raise _error(
+        f"input '{value.name}' is {dtype}{list(dims)}, the array {array.dtype}{list(array.shape)}",
+        place,
+        f"several samples have the shape [N,{','.join(map(str, dims))}]",
+    )
+
+
+def _converted(array: Array, value: Value, place: Place | None) -> Array:
+    """An array with the item type of an input, if that holds its items."""
+    dtype = value.type.dtype
+    kind = "f" if dtype.is_float else dtype.numpy.kind
+    typed = array.astype(dtype.numpy) if array.dtype.kind in _KINDS.get(kind, "") else None
+    if typed is None or (kind in "iu" and not np.array_equal(typed, array)):
+        message = f"input '{value.name}' is {dtype}, which does not hold the {array.dtype} given"
+        raise _error(message, place)
+    return typed
+
+
+def _place(path: Path) -> Place:
+    return Place(printable(str(path)))
+
+
+def _error(message: str, place: Place | None = None, hint: str = "") -> NnefError:
+    return NnefError.of("quantization/samples", message, place, hint)
