@@ -25,14 +25,14 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.offset_table import table_offset
+from nnefc.kernels.tile.strips import strips
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, clamp, constant, fma, select, shuffle_two
 from nnefc.kernels.vector.llvm_types import I32, I64
-from nnefc.kernels.vector.vector_builder import Vector, separate_function, vector_intrinsic
+from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.support.alignment import CACHE_LINE
 
 ACCUMULATORS: Final = 24
@@ -96,15 +96,6 @@ class _Arguments(NamedTuple):
     clamp: Any
     last_channels: Any
 
-    def after(self, v: Vector, pixels: Any) -> _Arguments:
-        """The arguments without the first `pixels` pixels."""
-        skipped = v.builder.mul(pixels, v.word(4))
-        return self._replace(
-            x_pixels=v.builder.add(self.x_pixels, skipped),
-            y_pixels=v.builder.add(self.y_pixels, skipped),
-            residual_pixels=v.builder.add(self.residual_pixels, skipped),
-        )
-
 
 def tile_pixels(vectors: int) -> int:
     """Pixels of the largest tile whose sums, weights and one input item fit into the registers."""
@@ -123,39 +114,14 @@ def cover(item: str, accumulator: str, vectors: int, channels: int, half: Half =
     """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
 
     `item`: type of x and of the filter; `accumulator`: type of the sums and of all other tensors.
-    Heights of tiles differ by at most 1, and higher tiles come first.
     """
-    highest = tile_pixels(vectors)
 
-    def strip(v: Vector, height: Any, tiles: Any, *words: Any) -> None:
-        """`tiles` neighbouring tiles of equal height."""
-        builder = v.builder
-        out = builder.append_basic_block("out")
-        switch = builder.switch(height, out)
-        for pixels in range(1, highest + 1):
-            switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
-            builder.position_at_end(builder.function.blocks[-1])
-            with v.loop(0, tiles, 1) as turn:
-                shape = _Shape(v, item, pixels, vectors, half)
-                tile = _Tile(v, shape, channels, turn.index, tiles, _Arguments(*words))
-                tile.emit()
-            builder.branch(out)
-        builder.position_at_end(out)
+    def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
+        shape = _Shape(v, item, pixels, vectors, half)
+        _Tile(v, shape, channels, number, tiles, _Arguments(*words)).emit()
 
-    @vector_intrinsic(accumulator, lanes_of(accumulator), 1 + len(_Arguments._fields))
-    def cover(v: Vector, pixels, *words):
-        builder, given = v.builder, _Arguments(*words)
-        run = separate_function(builder, strip, accumulator, v.lanes, 2 + len(words))
-        tiles = builder.udiv(builder.add(pixels, v.word(highest - 1)), v.word(highest))
-        height = builder.udiv(pixels, tiles)
-        higher = builder.sub(pixels, builder.mul(height, tiles))
-        above = builder.add(height, v.word(1))
-        with builder.if_then(builder.icmp_signed(">", higher, v.word(0))):
-            builder.call(run, [above, higher, *given])
-        rest = given.after(v, builder.mul(higher, above))
-        builder.call(run, [height, builder.sub(tiles, higher), *rest])
-
-    return cover
+    tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
+    return strips(accumulator, tile_pixels(vectors), len(_Arguments._fields), tables, emit)
 
 
 class _Shape:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +15,14 @@ from nnefc.kernels.tile.blocked_tile import tile_pixels
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
+from nnefc.lower.convolution.direct_launches import (
+    ChannelSlice,
+    Units,
+    channel_slices,
+    choose_units,
+    input_fields,
+    output_blocks,
+)
 from nnefc.lower.convolution.direct_tables import pixel_table
 from nnefc.lower.convolution.epilogue import (
     OutputUnit,
@@ -25,22 +31,13 @@ from nnefc.lower.convolution.epilogue import (
     read_register_epilogue,
     read_tile_epilogue,
 )
-from nnefc.lower.convolution.panels import Panels, group_panels, panels_of
-from nnefc.lower.partition import (
-    band_count,
-    block_sizes,
-    ceil_div,
-    makespan,
-    partition_threads,
-    units_per_tile,
-)
+from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
 from nnefc.program.tables.direct import pixel_order, tap_runs
-from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_count, tap_grid
-from nnefc.program.tables.planes import zero_offsets
+from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_grid
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
@@ -49,14 +46,6 @@ Array = npt.NDArray[Any]
 
 PANEL_BYTES: Final = 20 << 10
 """Weights of a block of the depth, which stay in the first cache for all pixels of a unit."""
-INPUT_BYTES: Final = 256 << 10
-"""Up to this size an input stays in the second cache, and a unit may cover all of its pixels."""
-DIRECT_UNIT_PIXELS: Final = 200
-"""Pixels of a unit of a direct convolution whose input is larger."""
-MIN_UNIT_TILES: Final = 4
-"""Minimum tiles of pixels of a unit, to amortise the switch to other weights."""
-REREAD_NS: Final = 0.005
-"""Nanoseconds to read a byte of weights again, beyond the time hidden behind arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +68,17 @@ class DirectConvolution:
     @property
     def accumulator(self) -> DType:
         return self.register_epilogue.accumulator
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.x.itemsize
+
+    @property
+    def macs_per_ns(self) -> float:
+        return MACS_PER_NS
+
+    def tile_pixels(self, vectors: int) -> int:
+        return tile_pixels(vectors)
 
 
 def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
@@ -114,33 +114,6 @@ def lower_direct(lower: Lowering, op: Op) -> None:
         _launch_phase(lower, conv, phase)
 
 
-@dataclass(frozen=True, slots=True)
-class _ChannelSlice:
-    """Output channels of a launch: panels at the same position of several groups."""
-
-    groups: range
-    panels: Panels
-    first: int
-    """First of these channels within its group."""
-
-
-def _channel_slices(conv: DirectConvolution, macs: float) -> Iterator[_ChannelSlice]:
-    """All output channels; `macs`: multiply-adds per channel."""
-    _, outputs, inputs = conv.filter.shape[:3]
-    lanes = conv.y.layout.block
-    whole = conv.groups == 1 or inputs % lanes == outputs % lanes == 0
-    for groups in [range(conv.groups)] if whole else [range(n, conv.groups, 2) for n in range(2)]:
-        first = 0
-        lane = groups.start * outputs % lanes
-        if conv.groups == 1:
-            parts = panels_of(conv.accumulator, outputs, macs)
-        else:
-            parts = group_panels(conv.accumulator, lane, outputs)
-        for panels in parts:
-            yield _ChannelSlice(groups, panels, first)
-            first += panels.width * panels.count
-
-
 def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> None:
     """Launch the outputs of a phase, one launch per channel slice."""
     assert conv.y.layout.block == lanes_of(str(conv.accumulator))
@@ -149,7 +122,7 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
     step = conv.x.layout.entry
     depth = ceil_div(conv.filter.shape[2], step) * len(taps) if taps else 1
     macs = hint(conv.x.batch * pixels_of(phase)) * depth * step
-    for channels in _channel_slices(conv, macs):
+    for channels in channel_slices(conv, macs):
         panels = channels.panels
         groups = slice(channels.groups.start, None, channels.groups.step)
         columns = slice(channels.first, channels.first + panels.width * panels.count)
@@ -193,7 +166,7 @@ def _launch_channels(
     lower: Lowering,
     conv: DirectConvolution,
     phase: Phase,
-    channels: _ChannelSlice,
+    channels: ChannelSlice,
     packed: Ref,
     bias: Array,
     depth: _Depth,
@@ -203,9 +176,9 @@ def _launch_channels(
     inputs = conv.filter.shape[2]
     lane = channels.groups.start * inputs % x.layout.block
     runs, taps = traced_call(tap_runs, phase, x.plane, lane, inputs, depth.block, depth.by_taps)
-    units = _choose_units(conv, pixels, channels, packed.buffer.nbytes, lower.threads)
+    units = choose_units(conv, pixels, channels, packed.buffer.nbytes, lower.threads)
     words = DIRECT.pack(
-        **_input_fields(lower, conv, phase, channels.groups),
+        **input_fields(lower, conv, phase, channels.groups),
         filter=packed,
         bias=lower.table(bias),
         taps=lower.table(taps),
@@ -235,36 +208,14 @@ def _launch_channels(
     conv.tile_epilogue.launch(lower, kernel, words, tiles, positions, order)
 
 
-def _input_fields(
-    lower: Lowering, conv: DirectConvolution, phase: Phase, groups: range
-) -> dict[str, Any]:
-    """Parameters for reading x; outputs without taps read zeros, since x may hold infinities."""
-    x, inputs = conv.x, conv.filter.shape[2]
-    if tap_count(phase):
-        skipped = groups.start * inputs // x.layout.block * x.plane_bytes
-        return {
-            "x": replace(x.at, offset=x.at.offset + skipped),
-            "x_pixels": pixel_table(lower, x, tuple(axis.inputs for axis in phase), phase, x),
-            "x_batch": x.batch_bytes,
-            "x_group": groups.step * inputs // x.layout.block * x.plane_bytes,
-        }
-    (zeros,) = traced_call(zero_offsets, pixels_of(phase))
-    return {
-        "x": lower.table(np.zeros(x.layout.entry, x.dtype.numpy)),
-        "x_pixels": lower.table(zeros),
-        "x_batch": 0,
-        "x_group": 0,
-    }
-
-
 def _output_fields(
-    lower: Lowering, conv: DirectConvolution, phase: Phase, channels: _ChannelSlice
+    lower: Lowering, conv: DirectConvolution, phase: Phase, channels: ChannelSlice
 ) -> dict[str, Any]:
     """Parameters for the register epilogue, for writing y and for reading the residual."""
     y, epilogue = conv.y, conv.register_epilogue
     residual = epilogue.residual or y
     outputs = tuple(axis.outputs for axis in phase)
-    first, group_blocks = _output_blocks(conv, channels)
+    first, group_blocks = output_blocks(conv, channels)
     blocks = channels.panels.vectors * channels.panels.count
     is_last = first + (len(channels.groups) - 1) * group_blocks + blocks == y.blocks
     return {
@@ -284,72 +235,13 @@ def _output_fields(
     }
 
 
-def _output_blocks(conv: DirectConvolution, channels: _ChannelSlice) -> tuple[int, int]:
-    """(first channel block of y of a slice, blocks from one of its groups to the next)."""
-    outputs, lanes = conv.filter.shape[1], conv.y.layout.block
-    first = (channels.groups.start * outputs + channels.first) // lanes
-    return first, channels.groups.step * outputs // lanes
-
-
-@dataclass(frozen=True, slots=True)
-class _Units:
-    """How a launch is divided into units, and these into tiles."""
-
-    pixel_block: int
-    panel_block: int
-    count: int
-    per_tile: int
-
-
-def _choose_units(
-    conv: DirectConvolution, pixels: int, channels: _ChannelSlice, filter_bytes: int, threads: int
-) -> _Units:
-    pixel_block, panel_block = _unit_size(conv, pixels, channels, filter_bytes, threads)
-    planes, panels = conv.x.batch * len(channels.groups), channels.panels
-    count = planes * ceil_div(pixels, pixel_block) * ceil_div(panels.count, panel_block)
-    weights = filter_bytes // conv.x.itemsize
-    macs = conv.x.batch * pixels * weights * panels.mac_fraction
-    unit_block = units_per_tile(count, macs / count / MACS_PER_NS, threads)
-    return _Units(pixel_block, panel_block, count, unit_block)
-
-
-def _unit_size(
-    conv: DirectConvolution, pixels: int, channels: _ChannelSlice, filter_bytes: int, threads: int
-) -> tuple[int, int]:
-    """(pixels, panels) of a unit: its operands stay in a cache, and every thread has units.
-
-    A unit of few channels reads all of the input, which is near; a unit of few pixels reads all of
-    the weights.
-    """
-    panels, groups = channels.panels, len(channels.groups)
-    height, count, pixels = tile_pixels(panels.vectors), panels.count, hint(pixels)
-    planes = hint(conv.x.batch) * groups
-    weights = filter_bytes // conv.x.itemsize
-    plane_ns = pixels * weights * panels.mac_fraction / groups / MACS_PER_NS
-    input_bytes = hint(conv.x.plane_bytes) * conv.x.blocks // conv.groups
-    fewest = band_count(pixels, threads)
-    if input_bytes > INPUT_BYTES:
-        fewest = max(ceil_div(pixels, DIRECT_UNIT_PIXELS), fewest)
-    rows = ceil_div(ceil_div(pixels, fewest), height)
-    blocks = [height * n for n in block_sizes(rows) if n >= min(rows, MIN_UNIT_TILES)]
-
-    def cost(size: tuple[int, int]) -> float:
-        pixel_block, panel_block = size
-        passes = ceil_div(pixels, pixel_block)
-        unit = plane_ns * (pixel_block / pixels) * (panel_block / count)
-        reread = filter_bytes * passes * REREAD_NS / partition_threads(threads)
-        return reread + makespan(planes * passes * ceil_div(count, panel_block), unit, threads)
-
-    return min(itertools.product(blocks, block_sizes(count)), key=cost)
-
-
 def _output_units(
-    conv: DirectConvolution, channels: _ChannelSlice, pixels: int, units: _Units
+    conv: DirectConvolution, channels: ChannelSlice, pixels: int, units: Units
 ) -> list[OutputUnit]:
     """The outputs of all units of a launch, in the order of the kernel."""
     panels, panel_block = channels.panels, units.panel_block
     assert panels.half not in ("first", "last"), "blocks that groups share are never complete"
-    first, group_blocks = _output_blocks(conv, channels)
+    first, group_blocks = output_blocks(conv, channels)
     return [
         OutputUnit(
             batch,
