@@ -45,6 +45,7 @@ _MODULES = (
     "movement.fourier",
     "window.roi",
     "convolution.blocked",
+    "convolution.direct_codes",
     "blocked.elementwise",
     "blocked.mean_variance",
     "blocked.layout",

@@ -9,20 +9,26 @@ evaluates the expression for every item of the output.
 
 first computes `matmul(A, B) {...}`.  The first input of the expression is the sums, in the type of
 the accumulator; the further inputs are `others`, which broadcast.
+
+    fused_integer_conv(input, filter, input_zero, filter_zero, others) {..., expression}
+
+does so with int32 sums; the expression is a requantization (`nnefc.ops.internal.requantization`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from nnefc.ir import Op, TensorType
+from nnefc.ir import DType, Op, TensorType
 from nnefc.ops.core import batch_rules, check
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.cost import Cost, expression_steps, output_items
 from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
-from nnefc.ops.core.traits import ELEMENTWISE, Folding
+from nnefc.ops.core.traits import ELEMENTWISE, OPAQUE, Folding
+from nnefc.ops.extended import integer_products
 from nnefc.ops.internal import code_matmul, mean_variance
 from nnefc.ops.standard import convolution, matmul
 
@@ -93,11 +99,25 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
     return interpreter.expression(op.attributes["expression"], operands, types)
 
 
+def _int32(op: Op) -> DType:
+    """int32, as accumulator."""
+    del op
+    return DType.INT32
+
+
 _PLAIN: Final = {
     spec.name: spec
-    for module in (matmul, convolution, mean_variance, code_matmul)
+    for module in (matmul, convolution, integer_products, mean_variance, code_matmul)
     for spec in module.SPECS
 }
+_INTEGER_CONV: Final = replace(
+    _PLAIN["integer_conv"],
+    traits=OPAQUE._replace(
+        cost=_PLAIN["integer_conv"].traits.cost,
+        accumulator=_int32,
+        with_expression="fused_integer_conv",
+    ),
+)
 
 SPECS: tuple[OpSpec, ...] = (
     internal(
@@ -113,6 +133,7 @@ SPECS: tuple[OpSpec, ...] = (
     _with_expression(_PLAIN["matmul"], 2),
     _with_expression(_PLAIN["conv"], 3),
     _with_expression(_PLAIN["deconv"], 3),
+    _with_expression(_INTEGER_CONV, 4),
     _with_expression(_PLAIN[mean_variance.NAME], 1),
     _with_expression(_PLAIN[code_matmul.NAME], code_matmul.OPERANDS),
 )

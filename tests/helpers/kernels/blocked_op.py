@@ -135,7 +135,8 @@ def _check_surroundings(stored: Array, type_: TensorType) -> None:
     inside = (slice(None), slice(None), *(slice(a, a + n) for (a, _), n in edges))
     filled = -(-shape[1] // to.entry) * to.entry - (to.blocks(shape) - 1) * to.block
     whole = shape[1] - (to.blocks(shape) - 1) * to.block
-    assert not pixels[inside][:, -1, ..., whole:filled].any(), "filling channels are not zero"
+    if to.itemsize > 1:  # codes have zero weights instead
+        assert not pixels[inside][:, -1, ..., whole:filled].any(), "filling channels are not zero"
     around = pixels.copy()
     around[inside] = to.fill
     assert (around == to.fill).all(), f"the halo is not {to.fill}"

@@ -133,14 +133,44 @@ def graphs() -> Iterator[tuple[str, Instance]]:
 
 
 def codes() -> Instance:
-    """Codes in blocks with a halo of their zero point."""
+    """A convolution of codes in blocks, with a halo of their zero point."""
+    from nnefc.kernels.target.isa import host
+    from nnefc.kernels.vector.lane_builder import lanes_of
+    from nnefc.ops.internal.requantization import (
+        FloatScale,
+        Input,
+        Requantization,
+        requantization_expression,
+    )
+
+    lanes, item = lanes_of("int32"), DType(host().codes)
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 100, (1, 21, 5, 6)).astype(item.numpy)
+    filter_ = rng.integers(-99, 100, (3 * lanes + 1, 21, 3, 3)).astype(np.int8)
+    bias = rng.integers(-999, 999, (1, len(filter_))).astype(np.int32)
     graph = Graph("codes")
-    items = np.arange(21 * 30, dtype=np.uint8).reshape(1, 21, 5, 6)
-    x = graph.add_input(TensorType(DType.UINT8, items.shape), "x")
-    blocked = x.type.with_layout(Blocked(4, ((1, 1), (0, 2)), 1, fill=7))
-    y = graph.insert(Op("layout", [x], {}, [blocked])).output
-    graph.add_output(graph.insert(Op("layout", [y], {}, [x.type])).output, "y")
-    return Instance(graph, {"x": items})
+    given = graph.add_input(TensorType(item, x.shape), "x")
+    known: list[Array] = [filter_, np.array(7, item.numpy), np.zeros((), np.int8), bias]
+    blocked = given.type.with_layout(Blocked(lanes, ((1, 1), (0, 2)), 1, fill=7))
+    operands = [graph.insert(Op("layout", [given], {}, [blocked])).output]
+    for array in known:
+        attributes = {"shape": array.shape, "value": array}
+        type_ = TensorType(DType(array.dtype.name), array.shape)
+        operands.append(graph.insert(Op("constant", [], attributes, [type_])).output)
+    requantization = Requantization(FloatScale(2.0**-10), DType.UINT8, 0, 255, 90, Input(1))
+    attributes = {
+        "border": "constant",
+        "padding": ((1, 1), (0, 2)),
+        "stride": (1, 1),
+        "dilation": (1, 1),
+        "groups": 1,
+        "expression": requantization_expression(requantization),
+    }
+    type_ = TensorType(DType.UINT8, (1, len(filter_), 5, 6))
+    result = type_.with_layout(Blocked(lanes, ((0, 0), (0, 0)), 1))
+    y = graph.insert(Op("fused_integer_conv", operands, attributes, [result])).output
+    graph.add_output(graph.insert(Op("layout", [y], {}, [type_])).output, "y")
+    return Instance(graph, {"x": x})
 
 
 def arithmetic(dtype: DType) -> Instance:

@@ -1,0 +1,206 @@
+"""The register tile over channel-blocked codes: exact sums of products, requantized in registers.
+
+As in `blocked_tile`, a tile is some pixels x `vectors` channel blocks of the output, and its
+addresses are data.  A step broadcasts a word of four codes of a pixel and multiplies it with words
+of weights.  The whole reduction stays in registers; sums are int32 and start from a number per
+channel, which accounts for biases and zero points.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
+from nnefc.kernels.tile.offset_table import table_offset
+from nnefc.kernels.tile.strips import strips
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.dot_words import WORD_CODES, WordDot, word_dot
+from nnefc.kernels.vector.integers import doubling_high_product, rounding_shift, shift_left
+from nnefc.kernels.vector.lanes import Lanes, clamp, floor, select, vector_type
+from nnefc.kernels.vector.vector_builder import Vector
+
+Form = Literal["sums", "to_float", "round_even", "round", "fixed_point"]
+"""What a tile stores; the forms of `nnefc.ops.internal.requantization`.
+
+- sums: int32
+- to_float: float32, the product of a sum and a factor
+- round_even, round: codes, the rounded product of a sum and a factor
+- fixed_point: codes, the product of a sum and a multiplier, shifted left before and right after it
+"""
+
+TERMS: Final = {"sums": 0, "to_float": 1, "round_even": 1, "round": 1, "fixed_point": 3}
+"""Numbers per channel that a form needs, of 4 bytes: a float32 factor, or the int32 multiplier,
+left shift and right shift."""
+
+
+class _Arguments(NamedTuple):
+    """The arguments of tiles: 64-bit integers, most of them addresses.
+
+    - depth, taps, x, x_pixels, y, y_pixels, y_plane: as of `blocked_tile`
+    - filter: [weights, words, planes, panel_width] words of `WordDot.weights`
+    - starts: int32 [panel_width], the sums of no products
+    - scale: [terms of the form, panel_width]
+    - bounds: zero point of the codes, their lowest and highest value, as float32 if the form
+      multiplies by a factor, else as int32
+    """
+
+    depth: Any
+    taps: Any
+    x: Any
+    x_pixels: Any
+    filter: Any
+    y: Any
+    y_pixels: Any
+    y_plane: Any
+    starts: Any
+    scale: Any
+    bounds: Any
+
+
+def code_tile_pixels(vectors: int) -> int:
+    """Pixels of the largest tile whose sums, weights and operands of a step fit into registers."""
+    dot = word_dot()
+    step = vectors * dot.planes + dot.planes + (dot.instructions > 1)
+    fitting = (host().registers - step) // vectors
+    return max(1, min(fitting, ACCUMULATORS // vectors, MAX_HEIGHT))
+
+
+@cache
+def cover_codes(form: Form, result: str, vectors: int, channels: int) -> Any:
+    """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
+
+    `result`: item type of y; `channels`: codes of an entry of the reduction, a multiple of 4.
+    """
+    assert channels % WORD_CODES == 0, f"entries of {channels} codes are no words"
+
+    def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
+        del tiles
+        tile = _CodeTile(v, pixels, vectors, channels // WORD_CODES, number, _Arguments(*words))
+        tile.emit(form, result)
+
+    tables = [_Arguments._fields.index(f"{name}_pixels") for name in "xy"]
+    highest = code_tile_pixels(vectors)
+    return strips("int32", highest, len(_Arguments._fields), tables, emit)
+
+
+class _CodeTile:
+    """The code of one tile, with vectors of int32."""
+
+    def __init__(
+        self, v: Vector, height: int, vectors: int, words: int, number: Any, given: _Arguments
+    ) -> None:
+        """`words`: words of an entry; `number`: number of this tile in its strip."""
+        self.v, self.builder = v, v.builder
+        self.height, self.vectors, self.words = height, vectors, words
+        self.depth, self.y_plane = given.depth, given.y_plane
+        self.taps, self.filter = v.pointer(given.taps), v.pointer(given.filter)
+        self.x, self.y = v.pointer(given.x), v.pointer(given.y)
+        self.starts, self.bounds = v.pointer(given.starts), v.pointer(given.bounds)
+        self.scale = v.pointer(given.scale)
+        skipped = self.builder.mul(number, v.word(4 * height))
+        self.x_pixels, self.y_pixels = (
+            v.at(v.pointer(table), skipped) for table in (given.x_pixels, given.y_pixels)
+        )
+
+    def emit(self, form: Form, result: str) -> None:
+        store = _Results(self.v, self.vectors, self.scale, self.bounds, form, result)
+        sums = self._sums(word_dot())
+        for k, (x, at) in enumerate(zip(sums, self._places(), strict=True)):
+            store.store(x, k % self.vectors, at)
+
+    def _sums(self, dot: WordDot) -> list[Lanes]:
+        """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j."""
+        v = self.v
+        base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
+        starts = [v.load(self.starts, v.nbytes * j) for j in range(self.vectors)]
+        row = dot.planes * self.vectors * v.nbytes
+        with v.loop(0, self.depth, 1, starts * self.height) as turn:
+            sums = list(turn.values)
+            tap = v.at(self.taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
+            offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
+            at = v.at(self.filter, self.builder.mul(number, v.word(self.words * row)))
+            sources = [v.at(pointer, offset) for pointer in base]
+            for c in range(self.words):
+                weights = [self._weights(at, c * row, j, dot.planes) for j in range(self.vectors)]
+                for i, source in enumerate(sources):
+                    codes = dot.codes(v.load_splat(source, WORD_CODES * c))
+                    for j in range(self.vectors):
+                        k = i * self.vectors + j
+                        sums[k] = dot.add(sums[k], codes, weights[j])
+            turn.next = sums
+        return turn.values
+
+    def _weights(self, at: Any, offset: int, j: int, planes: int) -> list[Lanes]:
+        """Vector j of the weights of a word, in planes."""
+        v = self.v
+        plane = self.vectors * v.nbytes
+        return [v.load(at, offset + p * plane + j * v.nbytes) for p in range(planes)]
+
+    def _places(self) -> Iterator[Any]:
+        """Pointers to the vectors of the tile in y."""
+        v = self.v
+        planes = [
+            v.at(self.y, self.builder.mul(self.y_plane, v.word(j))) for j in range(self.vectors)
+        ]
+        for i in range(self.height):
+            offset = table_offset(v, self.y_pixels, i)
+            yield from (v.at(p, offset) for p in planes)
+
+
+class _Results:
+    """Requantizes and stores the sums of a tile."""
+
+    def __init__(
+        self, v: Vector, vectors: int, scale: Any, bounds: Any, form: Form, result: str
+    ) -> None:
+        self.v, self.form, self.result = v, form, result
+        item = "int32" if form == "fixed_point" else "float32"
+        typed = v.of(item)
+        self.terms = [
+            [typed.load(scale, v.nbytes * (term * vectors + j)) for term in range(TERMS[form])]
+            for j in range(vectors)
+        ]
+        if form in ("sums", "to_float"):
+            return
+        self.zero, self.low, self.high = (
+            typed.splat(typed.load_item(bounds, 4 * i)) for i in range(3)
+        )
+        if form != "fixed_point":
+            self.low, self.high = self.low - self.zero, self.high - self.zero
+            self.whole_zero = self._nearest(self.zero)
+
+    def store(self, sums: Lanes, j: int, at: Any) -> None:
+        """Store the results of vector j of a pixel."""
+        self._results(sums, self.terms[j]).store(at)
+
+    def _results(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
+        if self.form == "sums":
+            return sums
+        if self.form == "fixed_point":
+            multiplier, left, right = terms
+            high = doubling_high_product(shift_left(sums, left), multiplier)
+            return convert(self._clamped(rounding_shift(high, right) + self.zero), self.result)
+        product = convert(sums, "float32") * terms[0]
+        if self.form == "to_float":
+            return product
+        # clamped before it is rounded, so that it is a number of int32; the bounds are whole
+        return convert(self._nearest(self._clamped(product)) + self.whole_zero, self.result)
+
+    def _clamped(self, x: Lanes) -> Lanes:
+        return clamp(x, self.low, self.high)
+
+    def _nearest(self, x: Lanes) -> Lanes:
+        """The nearest whole number as int32; that of a whole number is itself."""
+        v = x.v
+        if self.form == "round":
+            whole = floor(x)
+            x = select(x - whole >= 0.5, whole + 1, whole)
+        name = f"llvm.lrint.v{v.lanes}i32.v{v.lanes}f32"
+        return Lanes(v, "int32", v.call(name, vector_type(v, "int32"), x.value))
