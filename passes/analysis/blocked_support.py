@@ -15,7 +15,7 @@ from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.window_arithmetic import Padding
-from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
+from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import is_elementwise
@@ -65,6 +65,8 @@ def profits_from_blocks(op: Op, block: int, known: KnownValues) -> bool:
 
 def blocked_operands(op: Op, known: KnownValues) -> list[int]:
     """Indices of the operands of a blocked operation that are blocked; others stay row-major."""
+    if is_code_convolution(op):
+        return [0]
     if is_blocked_convolution(op):
         others = range(3, len(op.inputs))
         return [0, *(i for i in others if not _is_parameter(op.inputs[i], known))]
@@ -85,14 +87,26 @@ def _first_broadcast(op: Op) -> int | None:
 
 def halo_needed(op: Op, index: int) -> Padding:
     """Pixels around operand `index` that a blocked operation reads."""
-    if not is_blocked_convolution(op) or index != 0:
+    codes = is_code_convolution(op)
+    if not (codes or is_blocked_convolution(op)) or index != 0:
         return ((0, 0),) * (op.inputs[index].type.rank - 2)
-    window = window_of(op)
-    if op.attributes.get("algorithm") != Direct() or is_symbolic((*window.input, *window.output)):
+    window, direct = window_of(op), codes or op.attributes.get("algorithm") == Direct()
+    if not direct or is_symbolic((*window.input, *window.output)):
         return window.reach()
     if leaves_out_border(window):
         return ((0, 0),) * window.rank
     return (window if window.reverse else window.clipped()).reach()
+
+
+def fill_needed(op: Op, index: int, known: KnownValues) -> int | None:
+    """The item of the halo of operand `index` that a blocked operation reads.
+
+    None if it reads no halo.
+    """
+    if not any(map(any, halo_needed(op, index))):
+        return None
+    zero = known.items(op.inputs[2]) if is_code_convolution(op) else None
+    return 0 if zero is None else int(zero.item())
 
 
 def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:

@@ -7,12 +7,14 @@ from typing import ClassVar
 
 from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ir.convolution_algorithm import Direct
+from nnefc.ops.core.blocked_rules import WORD_CODES
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
-from nnefc.ops.tools.convolution import is_blocked_convolution
+from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.blocked_support import (
     blocked_operands,
     can_use_blocks,
+    fill_needed,
     halo_needed,
     in_reach,
     profits_from_blocks,
@@ -39,7 +41,7 @@ class AssignLayouts:
     Convolutions always compute on blocked tensors, poolings where that is faster, and other
     operations with a blocked rule if an operand is blocked.  The halo of a value is the union of
     the halos that its users need.  Where that would be far too large (users that are wide in
-    different dimensions), some users read a copy.
+    different dimensions), some users read a copy; so do users of codes with other zero points.
     """
 
     name: ClassVar[str] = "assign_layouts"
@@ -52,10 +54,11 @@ class AssignLayouts:
         chosen = self._blocked_operations(graph, known)
         if not chosen:
             return False
-        halos = _halos(chosen, known, self.block)
+        halos, fills = _halos(chosen, known, self.block), _fills(chosen, known)
         for op in chosen:
             for value in op.outputs:
-                value.type = value.type.with_layout(_layout(value, self.block, halos[value]))
+                layout = _layout(value, self.block, halos[value], fills.get(value, 0))
+                value.type = value.type.with_layout(layout)
         _Converter(graph, chosen, self.block, halos, known).run()
         return True
 
@@ -65,6 +68,7 @@ class AssignLayouts:
         for op in graph.ops:
             if (
                 is_blocked_convolution(op)
+                or is_code_convolution(op)
                 or profits_from_blocks(op, self.block, known)
                 or (any(v.op in chosen for v in op.inputs) and can_use_blocks(op, known))
             ):
@@ -84,7 +88,7 @@ def _halos(chosen: dict[Op, None], known: KnownValues, block: int) -> dict[Value
     for op in chosen:
         for value in (*op.outputs, *(op.inputs[i] for i in blocked_operands(op, known))):
             halos[value] = ((0, 0),) * (value.type.rank - 2)
-        if is_blocked_convolution(op):
+        if is_blocked_convolution(op) or is_code_convolution(op):
             x = op.inputs[0]
             group = x.type.dims[1] // convolution_groups(x.type.dims, op.attributes)
             channels[x] = max(channels.get(x, 1), group)
@@ -112,9 +116,21 @@ def _halos(chosen: dict[Op, None], known: KnownValues, block: int) -> dict[Value
     return halos
 
 
-def _layout(value: Value, block: int, halo: Padding) -> Blocked:
+def _fills(chosen: dict[Op, None], known: KnownValues) -> dict[Value, int]:
+    """The item of the halo of a blocked value that its first user with a halo needs."""
+    fills: dict[Value, int] = {}
+    for op in chosen:
+        for index in blocked_operands(op, known):
+            fill = fill_needed(op, index, known)
+            if fill is not None:
+                fills.setdefault(op.inputs[index], fill)
+    return fills
+
+
+def _layout(value: Value, block: int, halo: Padding, fill: int = 0) -> Blocked:
     """The blocked layout with a halo for the items of `value`."""
-    return Blocked(block, halo, value.type.dtype.itemsize)
+    has_halo = any(map(any, halo))
+    return Blocked(block, halo, value.type.dtype.itemsize, fill if has_halo else 0)
 
 
 def _union(x: Padding, y: Padding) -> Padding:
@@ -155,14 +171,25 @@ class _Converter:
         """Convert operand `index` of a blocked operation to a blocked layout, if necessary."""
         value, halo = op.inputs[index], self._halos[op.inputs[index]]
         needed = halo_needed(op, index)
+        fill = fill_needed(op, index, self._known)
+        before = value.type.layout
+        if before is not None and fill is None:
+            fill = before.fill
+        elif before is not None and before.fill != fill:
+            halo = needed
         if _union(halo, needed) != halo:
             halo = needed
-        if value.type.layout is not None:
-            op.set_input(index, self._twin(value, _layout(value, self._block, halo), op))
-            return
+        block = self._block if before is not None else self._first_block(op, index)
+        op.set_input(index, self._twin(value, _layout(value, block, halo, fill or 0), op))
+
+    def _first_block(self, op: Op, index: int) -> int:
+        """Channels in a block of an operand that is row-major: fewer for few channels."""
+        channels = op.inputs[index].type.dims[1]
+        if is_code_convolution(op):
+            return WORD_CODES if channels <= WORD_CODES else self._block
         is_first = index == 0 and op.attributes.get("algorithm") == Direct()
-        few = is_first and value.type.dims[1] <= FEW_CHANNELS and op.attributes["groups"] == 1
-        op.set_input(index, self._twin(value, _layout(value, 1 if few else self._block, halo), op))
+        few = is_first and channels <= FEW_CHANNELS and op.attributes["groups"] == 1
+        return 1 if few else self._block
 
     def _twin(self, value: Value, layout: Blocked | None, before: Op | None) -> Value:
         """`value` in `layout`, converted before an operation if it has another layout."""

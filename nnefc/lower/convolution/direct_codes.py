@@ -32,7 +32,9 @@ from nnefc.lower.convolution.direct_launches import (
 )
 from nnefc.lower.convolution.direct_tables import pixel_table
 from nnefc.lower.partition import ceil_div
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
+from nnefc.ops.core.border_taps import leaves_out_border
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.internal.code_matmul import weights_less_zero
 from nnefc.ops.internal.requantization import (
     FixedPoint,
     Input,
@@ -41,6 +43,7 @@ from nnefc.ops.internal.requantization import (
     ToFloat,
     requantization_of,
 )
+from nnefc.ops.tools.convolution import window_of
 from nnefc.program.program import Ref
 from nnefc.program.tables.direct import tap_runs
 from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_grid
@@ -90,9 +93,7 @@ class CodeConvolution:
 @blocked_lowering("fused_integer_conv")
 def fused_integer_convolution(lower: Lowering, op: Op) -> None:
     """Whole blocks per group; filter, zero points and terms of the requantization are known."""
-    window = convolution_window(
-        op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes, reverse=False
-    )
+    window = window_of(op)
     assert not is_symbolic((*window.input, *window.output)), "starts of runs need known extents"
     conv = _read(lower, op, window)
     for phase in phases(window):
@@ -105,11 +106,14 @@ def _read(lower: Lowering, op: Op, window: Window) -> CodeConvolution:
     assert y.layout.block == lanes_of("int32")
     groups = convolution_groups(x.shape, op.attributes)
     weights, x_zero, zeros = (_known(lower, value) for value in op.inputs[1:OPERANDS])
-    filter_ = by_groups(_without_zeros(weights, zeros), groups, reverse=False)
+    differences = weights_less_zero(weights, zeros)
+    assert differences is not None, "weights less zero points exceed int8"
+    filter_ = by_groups(differences, groups, reverse=False)
     _, outputs, inputs = filter_.shape[:3]
     assert groups == 1 or outputs % y.layout.block == inputs % x.layout.block == 0
-    if any(map(any, window.padding)):
-        assert op.attributes["border"] == "constant" and x.layout.fill == int(x_zero)
+    assert op.attributes["border"] == "constant" or not any(map(any, window.padding))
+    reads_halo = x.layout.has_halo and any(map(any, window.clipped().reach()))
+    assert not reads_halo or leaves_out_border(window) or x.layout.fill == int(x_zero)
     result = _result(op.attributes["expression"])
 
     def channels(term: Term, dtype: DType) -> Array:
@@ -136,15 +140,6 @@ def _read(lower: Lowering, op: Op, window: Window) -> CodeConvolution:
         [channels(term, item) for term in terms],
         np.array(bounds, item.numpy),
     )
-
-
-def _without_zeros(weights: Array, zeros: Array) -> Array:
-    """int8 weights less their zero points."""
-    if weights.dtype == np.int8 and not zeros.any():
-        return weights
-    wide = weights.astype(np.int64) - zeros.reshape(-1, *[1] * (weights.ndim - 1))
-    assert -128 <= wide.min() <= wide.max() <= 127, "weights less zero points are no int8"
-    return wide.astype(np.int8)
 
 
 def _known(lower: Lowering, value: Value) -> Array:

@@ -23,6 +23,10 @@ BlockedRule = Callable[[Op], bool]
 BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32})
 
 
+WORD_CODES: Final = 4
+"""Fewest channels of a block of codes: kernels read words of four codes."""
+
+
 def has_blocked_kernels(dtype: DType) -> bool:
     """Whether kernels on channel-blocked tensors exist for this item type."""
     return dtype in BLOCKED_ITEM_TYPES

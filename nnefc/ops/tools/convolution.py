@@ -18,6 +18,11 @@ def is_blocked_convolution(op: Op) -> bool:
     return traits_of(op).convolution is not None and _has_expression(op)
 
 
+def is_code_convolution(op: Op) -> bool:
+    """Whether `op` is a convolution of codes with an expression, on blocked tensors only."""
+    return op.name == "fused_integer_conv"
+
+
 def _has_expression(op: Op) -> bool:
     return operations()[op.name].expression is not None
 
@@ -28,6 +33,6 @@ def is_reversed(op: Op) -> bool:
 
 
 def window_of(op: Op) -> Window:
-    """The window of a convolution."""
+    """The window of a convolution, also of codes."""
     input_, filter_ = (value.type.dims for value in op.inputs[:2])
     return convolution_window(input_, filter_, op.attributes, reverse=is_reversed(op))
