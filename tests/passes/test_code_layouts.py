@@ -60,7 +60,7 @@ def _convolved(
     }
     shape = (batch, outputs, *(n + 2 * padding - size + 1 for n in extents))
     operands = [x, *(_constant(graph, items) for items in known)]
-    op = Op("fused_integer_conv", operands, attributes, [TensorType(CODES, shape)])
+    op = Op("fused_code_conv", operands, attributes, [TensorType(CODES, shape)])
     return graph.insert(op).output
 
 
@@ -79,7 +79,7 @@ def _compiled(graph: Graph) -> None:
 
 def _layouts(graph: Graph) -> list[Blocked | None]:
     """The layouts of the operands of convolutions."""
-    return [op.inputs[0].type.layout for op in graph.ops if op.name == "fused_integer_conv"]
+    return [op.inputs[0].type.layout for op in graph.ops if op.name == "fused_code_conv"]
 
 
 def test_halos_are_zero_points() -> None:

@@ -90,8 +90,8 @@ class CodeConvolution:
         return code_tile_pixels(vectors)
 
 
-@blocked_lowering("fused_integer_conv")
-def fused_integer_convolution(lower: Lowering, op: Op) -> None:
+@blocked_lowering("fused_code_conv")
+def fused_code_convolution(lower: Lowering, op: Op) -> None:
     """Whole blocks per group; filter, zero points and terms of the requantization are known."""
     window = window_of(op)
     assert not is_symbolic((*window.input, *window.output)), "starts of runs need known extents"

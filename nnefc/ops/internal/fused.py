@@ -10,7 +10,7 @@ evaluates the expression for every item of the output.
 first computes `matmul(A, B) {...}`.  The first input of the expression is the sums, in the type of
 the accumulator; the further inputs are `others`, which broadcast.
 
-    fused_integer_conv(input, filter, input_zero, filter_zero, others) {..., expression}
+    fused_code_conv(input, filter, input_zero, filter_zero, others) {..., expression}
 
 does so with int32 sums; the expression is a requantization (`nnefc.ops.internal.requantization`).
 """
@@ -110,12 +110,12 @@ _PLAIN: Final = {
     for module in (matmul, convolution, integer_products, mean_variance, code_matmul)
     for spec in module.SPECS
 }
-_INTEGER_CONV: Final = replace(
+_CODE_CONV: Final = replace(
     _PLAIN["integer_conv"],
     traits=OPAQUE._replace(
         cost=_PLAIN["integer_conv"].traits.cost,
         accumulator=_int32,
-        with_expression="fused_integer_conv",
+        with_expression="fused_code_conv",
     ),
 )
 
@@ -133,7 +133,7 @@ SPECS: tuple[OpSpec, ...] = (
     _with_expression(_PLAIN["matmul"], 2),
     _with_expression(_PLAIN["conv"], 3),
     _with_expression(_PLAIN["deconv"], 3),
-    _with_expression(_INTEGER_CONV, 4),
+    _with_expression(_CODE_CONV, 4),
     _with_expression(_PLAIN[mean_variance.NAME], 1),
     _with_expression(_PLAIN[code_matmul.NAME], code_matmul.OPERANDS),
 )

@@ -20,7 +20,7 @@ def is_blocked_convolution(op: Op) -> bool:
 
 def is_code_convolution(op: Op) -> bool:
     """Whether `op` is a convolution of codes with an expression, on blocked tensors only."""
-    return op.name == "fused_integer_conv"
+    return op.name == "fused_code_conv"
 
 
 def _has_expression(op: Op) -> bool:

@@ -168,7 +168,7 @@ def codes() -> Instance:
     }
     type_ = TensorType(DType.UINT8, (1, len(filter_), 5, 6))
     result = type_.with_layout(Blocked(lanes, ((0, 0), (0, 0)), 1))
-    y = graph.insert(Op("fused_integer_conv", operands, attributes, [result])).output
+    y = graph.insert(Op("fused_code_conv", operands, attributes, [result])).output
     graph.add_output(graph.insert(Op("layout", [y], {}, [type_])).output, "y")
     return Instance(graph, {"x": x})
 

@@ -137,7 +137,7 @@ def result(
     type_ = TensorType(dtype, case.sums().shape, layout)
     operands = [blocked, *(constant(g.graph, x) for x in known)]
     attributes = {**case.attributes, "expression": expression}
-    op = g.graph.insert(Op("fused_integer_conv", operands, attributes, [type_]))
+    op = g.graph.insert(Op("fused_code_conv", operands, attributes, [type_]))
     assert rule_problems(op) == []
     (got,) = g.run(op.output, threads=threads)
     return got
