@@ -10,11 +10,11 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import align
-from nnefc.ops.core.known_items import known_items
 from nnefc.ops.core.spec import Emit
 from nnefc.ops.internal.code_matmul import NAME, weights_less_zero
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.integer_support import float_reason
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import replace
 
 _MIDDLE = {DType.INT8: 0, DType.UINT8: 128}
@@ -46,10 +46,11 @@ class ChooseCodeProducts:
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
+        known = KnownValues(graph)
         changed = False
         for op in list(graph.ops):
-            if op.name == "integer_matmul" and float_reason(op) is None:
-                replace(graph, op, [_Product(graph, op).sums()])
+            if op.name == "integer_matmul" and float_reason(op, known) is None:
+                replace(graph, op, [_Product(graph, op, known).sums()])
                 changed = True
         return changed
 
@@ -57,11 +58,11 @@ class ChooseCodeProducts:
 class _Product:
     """Inserts the operations that compute a product."""
 
-    def __init__(self, graph: Graph, op: Op) -> None:
+    def __init__(self, graph: Graph, op: Op, known: KnownValues) -> None:
         self._graph, self._op = graph, op
         self._emit: Emit = emitter(graph, op, op.location)
         _, b, _, b_zero = op.inputs
-        codes, zero = known_items(b), known_items(b_zero)
+        codes, zero = known.items(b), known.items(b_zero)
         assert codes is not None and zero is not None, "`float_reason` excludes it"
         self._codes, self._zero = np.broadcast_to(codes, b.type.dims), zero
 

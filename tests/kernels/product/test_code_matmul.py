@@ -190,6 +190,18 @@ def test_other_products_are_computed_in_floats(case: Case) -> None:
     np.testing.assert_array_equal(case.run(graph, kernel=False), case.sums())
 
 
+def test_weights_may_be_views_of_constants() -> None:
+    case = Case(codes("uint8", 2, 3, 8), codes("int8", 1, 8, 5), zero(1, "uint8"), zero(0, "int8"))
+    graph, sums = case.graph()
+    (product,) = [op for op in graph.ops if op.name == "integer_matmul"]
+    a, b, *zeros = product.inputs
+    flat = constant(graph, case.b.reshape(8, 5))
+    view = build(graph, "reshape", [flat], {"shape": b.type.dims}).output
+    graph.add_output(build(graph, product.name, [a, view, *zeros], product.attributes).output, "y")
+    assert not graph.is_output(sums)
+    np.testing.assert_array_equal(case.run(graph), case.sums())
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_results_are_those_of_onnxruntime(dtype: str) -> None:
     a, b = codes(dtype, 2, 3, 40), codes("int8", 40, 5, seed=1) // 2
