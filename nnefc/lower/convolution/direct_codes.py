@@ -119,7 +119,9 @@ def _read(lower: Lowering, op: Op, window: Window) -> CodeConvolution:
     def channels(term: Term, dtype: DType) -> Array:
         known: Any = term
         if isinstance(term, Input):
-            known = _known(lower, op.inputs[OPERANDS - 1 + term.index]).reshape(-1)
+            known = _known(lower, op.inputs[OPERANDS - 1 + term.index])
+            assert all(n == 1 for axis, n in enumerate(known.shape) if axis != 1), known.shape
+            known = known.reshape(-1)
         return np.broadcast_to(np.asarray(known, dtype.numpy), groups * outputs)
 
     form, terms = _form(result)
