@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -48,7 +48,9 @@ from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvoluti
 from nnefc.passes.machine.shuffle_channels import ShuffleChannels
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.op_queries import WITH_BODIES
+from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
+from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.support.errors import NnefError, Place
 
 
@@ -69,15 +71,10 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     passes on loops recognise.  These passes leave transposes that cancel, copies, and constants as
     operands; the second run simplifies them.
     """
+    expand = ExpandCompounds(lookup) if lookup else ExpandCompounds()
     return (
-        Phase(
-            "expand",
-            (
-                WidenHalves(),
-                ChooseCodeProducts(),
-                ExpandCompounds(lookup) if lookup else ExpandCompounds(),
-            ),
-        ),
+        Phase("expand", (WidenHalves(), replace(expand, only=is_no_operation_on_codes))),
+        Phase("quantization", (CancelQuantizations(), FuseIntegers(), ChooseCodeProducts(), expand)),
         Phase("canonicalise", (Canonicalise(), SinkDequantization())),
         Phase("loops", (SimplifyScans(), SimplifyIfs(), HoistFromScans(), MergeProducts())),
         Phase("fold", (FoldConstants(), SinkTransposes())),

@@ -8,10 +8,11 @@ import numpy as np
 
 from nnefc.ir import Value
 from nnefc.ops.core.arrays import Array
+from nnefc.symbolic.integers import is_symbolic
 
 
 def known_items(value: Value) -> Array | None:
-    """The items of a constant, or of a variable without `update`; None for other values.
+    """The items of a constant, of a variable without `update`, or of a reshaped one; else None.
 
     A constant of equal items may give a single one.
     """
@@ -22,6 +23,9 @@ def known_items(value: Value) -> Array | None:
         stored: Any = op.attributes["value"]
         items = np.asarray(stored)
         return items.reshape(() if items.size == 1 else value.type.dims)
+    if op.name == "reshape" and not is_symbolic(value.type.dims):
+        source = known_items(op.inputs[0])
+        return source if source is None or not source.ndim else source.reshape(value.type.dims)
     if op.name != "variable" or op.graph is None:
         return None
     if any(user.name == "update" for user in value.users):

@@ -31,7 +31,7 @@ from nnefc.ops.standard.window_shape_rules import check_convolution, check_steps
 
 EXACT: Final = 1 << 24
 """Whole numbers up to this one are exact in float32."""
-LARGEST: Final = (1 << 31) - 1
+LARGEST_SUM: Final = (1 << 31) - 1
 """The largest int32."""
 
 
@@ -187,7 +187,8 @@ def _bound_of_convolution(op: Op, *, reverse: bool) -> Any:
     return _bound(_range(x, x_zero), weights.reshape(dims[0], -1), (1,))
 
 
-def _bound_of_product(op: Op) -> Any:
+def bound_of_product(op: Op) -> Any:
+    """A bound of the sums of an `integer_matmul`, also of partial ones."""
     a, b, a_zero, b_zero = op.inputs
     left, right = _known_differences(a, a_zero), _known_differences(b, b_zero)
     if right is not None:
@@ -214,7 +215,7 @@ def _sums(emit: Emit, op: Op, name: str, bound: Any) -> Value:
     dtype = DType.FLOAT32 if bound <= EXACT else DType.FLOAT64
     factors = _real(emit, a, a_zero, dtype), _real(emit, b, b_zero, dtype)
     sums = emit(name, *factors, **op.attributes)
-    if bound > LARGEST:
+    if bound > LARGEST_SUM:
         sums = emit("cast", sums, dtype=DType.INT64)
     return emit("cast", sums, dtype=DType.INT32)
 
@@ -228,7 +229,7 @@ def _expand_deconv(emit: Emit, op: Op) -> Value:
 
 
 def _expand_matmul(emit: Emit, op: Op) -> Value:
-    return _sums(emit, op, "matmul", _bound_of_product(op))
+    return _sums(emit, op, "matmul", bound_of_product(op))
 
 
 # -- costs
