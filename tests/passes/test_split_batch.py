@@ -30,6 +30,7 @@ from nnefc.passes.machine.split_batch import (
 from nnefc.passes.pipeline import run_pipeline
 from tests.helpers.examples import examples
 from tests.helpers.graphs.random_graphs import random_graph, sample_inputs
+from tests.helpers.kernels.blocked_op import constant
 
 Array = np.ndarray[Any, Any]
 
@@ -230,6 +231,24 @@ def test_attention_is_cut_where_items_are_separate(graph: Graph) -> None:
     assume(batch > 1)
     _, apart = rows_of(graph, steps, batch)
     same(graph, SplitBatch(items=[1 if separate else batch for separate in apart]).split(graph))
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_products_of_codes_are_cut(rank: int) -> None:
+    """Zero points of the rows of A, and weights that exceed int8: sums of rows are cut, too."""
+    graph, ones = Graph("codes"), (1,) * (rank - 2)
+    x = graph.add_input(TensorType(DType.UINT8, (4, 3, 5) if rank == 3 else (4, 5)), "x")
+    zeros = graph.add_input(TensorType(DType.UINT8, (*x.type.dims[:-1], 1)), "zeros")
+    weights = np.arange(30, dtype=np.uint8).reshape(*ones, 5, 6) * np.uint8(8)
+    b, zero = constant(graph, weights), constant(graph, np.array(7, np.uint8))
+    y = build(graph, "integer_matmul", [x, b, zeros, zero]).output
+    graph.add_output(build(graph, "cast", [y], dtype=DType.FLOAT64).output, "y")
+    run_pipeline(graph)
+    name_values(graph)
+    steps = computing(graph)
+    assert sum("code_matmul" in op.name for op in steps) == 2
+    assert all(rows_of(graph, steps, 4)[1])
+    same(graph, SplitBatch(items=[2] * len(steps)).split(graph))
 
 
 def test_attention_over_the_items_of_a_batch_is_cut() -> None:

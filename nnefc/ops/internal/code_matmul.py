@@ -15,8 +15,9 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import DType, Op
-from nnefc.ops.core import check
+from nnefc.ops.core import batch_rules, check
 from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import OPAQUE
@@ -40,6 +41,13 @@ def _problems(op: Op) -> list[str]:
 
 def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
     return interpreter.apply(_plain_op(op), operands)
+
+
+def _batch(op: Op, rows: Rows, batch: int) -> int:
+    """Separable over the batch of A, or over its rows; B has no batch."""
+    if op.output.type.rank == 2 and op.attributes["transposeA"]:
+        return 0
+    return batch_rules.first(op, rows, batch)
 
 
 def _sums(op: Op) -> DType:
@@ -66,7 +74,10 @@ SPECS: tuple[OpSpec, ...] = (
         verify=_problems,
         evaluate=_evaluate,
         traits=OPAQUE._replace(
-            cost=_PLAIN.traits.cost, accumulator=_sums, with_expression=FUSED_NAME
+            cost=_PLAIN.traits.cost,
+            batch=_batch,
+            accumulator=_sums,
+            with_expression=FUSED_NAME,
         ),
     ),
 )
