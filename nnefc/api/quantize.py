@@ -25,6 +25,7 @@ def quantize(
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     layout: Literal["auto", "nchw", "nhwc"] = "auto",
+    threads: int | None = None,
     progress: Progress | None = None,
     strict: bool = False,
     **options: Unpack[ImportOptions],
@@ -50,6 +51,7 @@ def quantize(
         std: Divides the values of pictures after that.
         layout: Axes of inputs that take pictures; "auto": "nhwc" if only the last axis can have
             the channels.
+        threads: Threads that run the model on the samples; None: all usable CPUs.
         progress: Called as `progress(done, total, label)` before each sample, and at the end.
         strict: As for `import_model`; not with a graph.
         options: As for `compile`; not with a graph.
@@ -68,7 +70,7 @@ def quantize(
     check_names(quantize, options, IMPORT_OPTIONS)
     check_progress(progress)
     check_flags(strict=strict)
-    config = QuantizeConfig.of(activations, observer, percentile)
+    config = QuantizeConfig.of(activations, observer, percentile, threads)
     graph = graph_from(source, strict=strict, **options)
     require_quantizable(graph)
     samples = read_samples(data, graph.inputs, Pictures(mean, std, layout))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, cast, get_args
 
+from nnefc.options.arguments import check_threads
 from nnefc.support.errors import Diagnostic, NnefError
 
 Activations = Literal["uint8", "int8"]
@@ -22,10 +23,21 @@ class QuantizeConfig(NamedTuple):
     """How the range of an activation is chosen."""
     percentile: float = PERCENTILE
     """For the observer "percentile": the percentage of items in the range."""
+    threads: int | None = None
+    """Threads that a call of the graph may use; None: all usable CPUs."""
 
     @classmethod
-    def of(cls, activations: object, observer: object, percentile: object = None) -> QuantizeConfig:
-        """A checked configuration; raises NnefError `input/argument` with all errors."""
+    def of(
+        cls,
+        activations: object,
+        observer: object,
+        percentile: object = None,
+        threads: object = None,
+    ) -> QuantizeConfig:
+        """A checked configuration; raises NnefError `input/argument` with all errors, and
+        `input/threads`.
+        """
+        count = check_threads(threads)
         problems: list[Diagnostic] = []
         choices = {
             "activations": (activations, get_args(Activations)),
@@ -45,7 +57,7 @@ class QuantizeConfig(NamedTuple):
             problems.append(Diagnostic("input/argument", message))
         if problems:
             raise NnefError(problems)
-        return cls(cast("Activations", activations), cast("ObserverName", observer), percent)
+        return cls(cast("Activations", activations), cast("ObserverName", observer), percent, count)
 
 
 def _percentage(value: object) -> float:

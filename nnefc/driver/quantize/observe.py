@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,11 @@ Samples = Iterable[Mapping[str, Array]]
 
 
 def observe(
-    graph: Graph, values: Sequence[Value], samples: Samples, progress: Progress | None = None
+    graph: Graph,
+    values: Sequence[Value],
+    samples: Samples,
+    progress: Progress | None = None,
+    threads: int | None = None,
 ) -> list[Histogram]:
     """A histogram of each of the values over all samples.
 
@@ -29,9 +34,8 @@ def observe(
     infinities, `input/...` for arrays that are not those of the inputs.
     """
     histograms = [Histogram(value.name) for value in values]
-    run = runner(graph, values)
-    number = 0
-    total = len(samples) if isinstance(samples, Sequence) else 0
+    run = runner(graph, values, threads)
+    number, total = 0, length_hint(samples)
     for number, arrays in enumerate(samples, 1):
         if progress is not None:
             progress(number - 1, max(total, number), "samples")

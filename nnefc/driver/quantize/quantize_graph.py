@@ -13,6 +13,7 @@ from nnefc.driver.quantize.observe import Samples, observe
 from nnefc.driver.quantize.observers import observer_of
 from nnefc.driver.quantize.rewrite import rewrite
 from nnefc.ir import DType, Graph, Value
+from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.support.errors import NnefError
 from nnefc.support.progress import Progress
 
@@ -22,8 +23,12 @@ class Quantized:
     """A quantized graph, and what was observed for it."""
 
     graph: Graph
+    reals: Graph
+    """The graph of reals, without unused operations."""
+    twins: Mapping[Value, Value]
+    """The values of `graph` by those of `reals`."""
     histograms: Mapping[Value, Histogram]
-    """Of the activations that became codes, by their values in the graph of reals."""
+    """Of the activations that became codes, by their values in `reals`."""
     parameters: Mapping[Value, Parameters]
     """Those of the codes of activations, by the same values."""
 
@@ -42,9 +47,10 @@ def quantize_graph(
     Raises NnefError `quantization/...`, and `input/...` for wrong samples.
     """
     require_quantizable(graph)
-    layers = layers_of(graph)
-    values = list(activations_of(layers))
-    histograms = observe(graph, values, samples, progress)
+    reals = graph.clone()
+    EliminateDeadCode().run(reals)
+    values = list(activations_of(layers_of(reals)))
+    histograms = observe(reals, values, samples, progress, config.threads)
     choose = observer_of(config.observer, config.percentile)
     dtype = DType(config.activations)
     parameters = {
@@ -52,7 +58,8 @@ def quantize_graph(
         for value, histogram in zip(values, histograms, strict=True)
     }
     observed = dict(zip(values, histograms, strict=True))
-    return Quantized(rewrite(graph, parameters), observed, parameters)
+    quantized, twins = rewrite(reals, parameters)
+    return Quantized(quantized, reals, twins, observed, parameters)
 
 
 def require_quantizable(graph: Graph) -> None:

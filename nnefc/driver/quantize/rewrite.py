@@ -19,8 +19,11 @@ from nnefc.support.errors import NnefError
 Array = np.ndarray[Any, Any]
 
 
-def rewrite(graph: Graph, parameters: Mapping[Value, Parameters]) -> Graph:
-    """A copy of a graph in which the operands of products are computed from codes.
+def rewrite(
+    graph: Graph, parameters: Mapping[Value, Parameters]
+) -> tuple[Graph, dict[Value, Value]]:
+    """A copy of a graph in which the operands of products are computed from codes, and the values
+    of the copy by those of `graph`.
 
         %y = conv(%x, %filter, %bias)
 
@@ -46,7 +49,7 @@ def rewrite(graph: Graph, parameters: Mapping[Value, Parameters]) -> Graph:
     EliminateDeadCode().run(copy)
     used = set(_labels(copy))
     copy.variables = {key: value for key, value in copy.variables.items() if key in used}
-    return copy
+    return copy, twins
 
 
 def _labels(graph: Graph) -> Iterator[str]:

@@ -62,20 +62,35 @@ class Folder:
             message = "there are no files of arrays and no pictures"
             hint = f"samples are {', '.join(suffixes)} files"
             raise NnefError.of("quantization/samples", message, _place(root), hint)
+        if pictures != AS_THEY_ARE and not any(map(_is_picture, files)):
+            raise _not_for_arrays()
         return cls(files, inputs, pictures)
+
+    def __length_hint__(self) -> int:
+        """The number of files, each of which has at least one sample."""
+        return len(self.files)
 
     def __iter__(self) -> Iterator[dict[str, Array]]:
         for file in self.files:
             yield from self._read(file)
 
     def _read(self, file: Path) -> Iterator[dict[str, Array]]:
-        if file.suffix.lower() not in SUFFIXES:
+        if not _is_picture(file):
             yield from samples_of(load_array(file), self.inputs, _place(file))
             return
         value = _only(self.inputs, _place(file))
         mean, std, layout = self.pictures
         dims, dtype = value.type.dims, value.type.dtype.numpy
         yield {value.name: read_image(file, dims, dtype, mean=mean, std=std, layout=layout)}
+
+
+def _is_picture(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES
+
+
+def _not_for_arrays() -> NnefError:
+    message = "mean, std and layout are for pictures, but the samples are arrays"
+    return NnefError.of("input/option", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +115,7 @@ def read_samples(
     if isinstance(data, str | os.PathLike):
         return Folder.of(cast("str | os.PathLike[str]", data), inputs, pictures)
     if pictures != AS_THEY_ARE:
-        raise NnefError.of(
-            "input/option", "mean, std and layout are for pictures, but the samples are arrays"
-        )
+        raise _not_for_arrays()
     if isinstance(data, np.ndarray | Mapping):
         return list(samples_of(cast(object, data), inputs))
     if isinstance(data, Iterable):

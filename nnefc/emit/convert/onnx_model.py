@@ -15,11 +15,12 @@ from nnefc.emit.convert.onnx_control_flow import CONTROL_FLOW
 from nnefc.emit.convert.onnx_extended import EXTENDED
 from nnefc.emit.convert.onnx_files import with_data, write_onnx
 from nnefc.emit.convert.onnx_operations import HANDLERS
+from nnefc.emit.convert.onnx_quantized import CONVERSIONS, is_linear
 from nnefc.emit.convert.onnx_writer import OnnxWriter, is_stored
 from nnefc.emit.convert.standard_operations import without_dead_code
 from nnefc.formats.files import FilePath, require_unchanged
 from nnefc.frontends.common.graph_source import GraphSource, Shapes
-from nnefc.ir import Graph
+from nnefc.ir import Graph, Op
 from nnefc.ir.graph import walk
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.errors import Diagnostics, NnefError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-WRITTEN: Final = {**HANDLERS, **EXTENDED, **CONTROL_FLOW}
+WRITTEN: Final = {**HANDLERS, **EXTENDED, **CONVERSIONS, **CONTROL_FLOW}
 """The handlers of all operations."""
 
 
@@ -84,7 +85,7 @@ def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
     require_no_updates(graph)
     copy = without_dead_code(graph, keeps_branches=True)
     for each in _graphs(copy):
-        ExpandCompounds(only=lambda op: op.name not in WRITTEN).run(each)
+        ExpandCompounds(only=lambda op: not _is_written(op)).run(each)
         complete_windows(each)
     extents = extents or Extents()
     writer = OnnxWriter(copy, fused=False, extents=extents)
@@ -107,6 +108,11 @@ def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
 def _graphs(graph: Graph) -> list[Graph]:
     """A graph and the bodies of its operations."""
     return [graph, *(body for op in walk(graph) for body in op.bodies)]
+
+
+def _is_written(op: Op) -> bool:
+    """Whether a handler writes an operation as it is."""
+    return op.name in WRITTEN and (op.name not in CONVERSIONS or is_linear(op))
 
 
 def require_no_updates(graph: Graph) -> None:

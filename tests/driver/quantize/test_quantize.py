@@ -104,6 +104,7 @@ def test_several_inputs_have_as_many_samples(tmp_path: Path) -> None:
         (DIGITS[:1], {"percentile": 0.0, "observer": "percentile"}, "input/argument"),
         (DIGITS[:1], {"percentile": "most", "observer": "percentile"}, "input/argument"),
         (DIGITS[:1], {"mean": 0.5}, "input/option"),
+        (DIGITS[:1], {"threads": 0}, "input/threads"),
     ],
 )
 def test_what_is_refused(
@@ -121,4 +122,4 @@ def test_models_without_products_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NnefError, match="no products of reals to quantize"):
         nnefc.quantize(tmp_path, np.ones(3))
     with pytest.raises(TypeError, match="unexpected keyword"):
-        nnefc.quantize(tmp_path, np.ones(3), threads=1)  # type: ignore[call-arg]
+        nnefc.quantize(tmp_path, np.ones(3), batch=1)  # type: ignore[call-arg]

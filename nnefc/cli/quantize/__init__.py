@@ -1,0 +1,1 @@
+"""`nnefc quantize`: quantize a model after training, and measure the noise of its layers."""

@@ -1,0 +1,143 @@
+"""`nnefc quantize`: write a model with codes of 8 bits, and show the noise of every layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnefc.cli.convert.command import ONNX, check_target
+from nnefc.cli.convert.report import conversion_facts
+from nnefc.cli.quantize.report import print_quantized, quantized_facts
+from nnefc.cli.support.import_and_compile import load
+from nnefc.cli.support.option_groups import DocumentOptions
+from nnefc.cli.support.options import Json, Model, Threads, choice
+from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
+from nnefc.cli.support.printing import print_json, progress
+
+if TYPE_CHECKING:
+    from nnefc.emit.convert.nnef_model import NnefModel
+    from nnefc.emit.convert.onnx_model import OnnxModel
+    from nnefc.ir import Graph
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        "-d",
+        help="Samples of the inputs: a folder with .npy, .npz and .dat files and pictures, or one "
+        "such file. Axis 0 of an array may have several samples; an .npz has inputs by name.",
+    ),
+]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        readable=False,
+        help="What to write: an ONNX file (.onnx) with QuantizeLinear and DequantizeLinear, an "
+        "NNEF archive (.tgz, .tar.gz, .tar), or a folder with graph.nnef.",
+    ),
+]
+Activations = Annotated[
+    str,
+    choice("--activations", ["uint8", "int8"], "Type of the codes of activations."),
+]
+Observer = Annotated[
+    str,
+    choice(
+        "--observer",
+        ["min-max", "percentile", "entropy", "mean-square"],
+        "How the range of an activation is chosen: all values, all but the outermost ones, the "
+        "least divergence of distributions, or the least mean square error.",
+    ),
+]
+Percentile = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="For --observer percentile: the percentage of values in the range (default: 99.99).",
+    ),
+]
+
+
+def quantize(
+    model: Model,
+    data: Data,
+    output: Output,
+    activations: Activations = "uint8",
+    observer: Observer = "mean-square",
+    percentile: Percentile = None,
+    mean: Mean = None,
+    std: Std = None,
+    layout: Layout = "auto",
+    threads: Threads = None,
+    json: Json = False,
+    *,
+    document: DocumentOptions,
+) -> None:
+    """Quantize a model after training: convolutions and matrix products read codes of 8 bits.
+
+    Weights become int8 with one scale per channel; activations become codes with one scale and a
+    zero point, chosen from the values that they have for samples. The samples should be like those
+    of later calls; some hundreds suffice.
+
+    The table has a row for each layer and output: the ranges of the operands that became codes, and
+    the ratio of signal to noise in decibels, measured on the samples. The noise of a layer
+    includes that of the layers before it.
+
+    Examples:
+
+        nnefc quantize net.onnx --data samples/ -o net-int8.onnx
+
+        nnefc quantize net.nnef.tgz -d pictures/ --mean 0.5 --std 0.25 -o net-int8.nnef.tgz
+
+        nnefc quantize net.onnx --symbol N=1 -d x.npz --observer entropy -o net-int8.onnx --json
+    """
+    from nnefc.driver.quantize.config import QuantizeConfig
+    from nnefc.driver.quantize.layer_noise import layer_noise
+    from nnefc.driver.quantize.quantize_graph import quantize_graph, require_quantizable
+    from nnefc.driver.quantize.samples import Folder, Pictures
+
+    check_target(output)
+    config = QuantizeConfig.of(activations, observer, percentile, threads)
+    pictures = Pictures(*PictureOptions.of(mean, std, layout))
+    graph = load(model, document.config_of(model), "quantization runs known shapes")
+    require_quantizable(graph)
+    samples = Folder.of(data, graph.inputs, pictures)
+    with progress("observing", late=True) as advance:
+        quantized = quantize_graph(graph, samples, config, advance)
+    written = _converted(quantized.graph, output)
+    with progress("comparing", late=True) as advance:
+        rows = layer_noise(quantized, samples, threads, advance)
+    files = _write(written, output)
+    facts = quantized_facts(
+        conversion_facts(written.converted, output, files), config, quantized, rows
+    )
+    print_json(facts) if json else print_quantized(facts)
+
+
+def _converted(graph: Graph, output: Path) -> NnefModel | OnnxModel:
+    """What is to be written of a quantized graph."""
+    if output.name.lower().endswith(ONNX):
+        from nnefc.frontends.onnx.package import require_onnx
+
+        require_onnx(str(output))
+        from nnefc.emit.convert.onnx_model import onnx_model
+
+        return onnx_model(graph)
+    from nnefc.emit.convert.tract_model import document_of
+
+    return document_of(graph, {})
+
+
+def _write(written: NnefModel | OnnxModel, output: Path) -> list[Path]:
+    """Write a file or a folder; returns what was written."""
+    from nnefc.emit.convert.onnx_model import OnnxModel
+
+    with progress("writing", late=True) as advance:
+        if isinstance(written, OnnxModel):
+            return written.write(output, advance)
+        written.write(output, advance)
+    return [output]

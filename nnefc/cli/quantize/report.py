@@ -1,0 +1,85 @@
+"""Print the codes and the noise of the layers of a quantized model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.support.printing import console, count, print_table, size, table
+
+if TYPE_CHECKING:
+    from nnefc.driver.quantize.config import QuantizeConfig
+    from nnefc.driver.quantize.layer_noise import LayerNoise
+    from nnefc.driver.quantize.quantize_graph import Quantized
+    from nnefc.ir import Value
+
+
+def quantized_facts(
+    written: Mapping[str, Any],
+    config: QuantizeConfig,
+    quantized: Quantized,
+    rows: Sequence[LayerNoise],
+) -> dict[str, Any]:
+    """The facts of a quantized model, for JSON; `written`: those of the file."""
+    data = (variable.data for variable in quantized.reals.variables.values())
+    return {
+        **written,
+        "weight_bytes_before": sum(array.nbytes for array in data if array is not None),
+        "observer": config.observer,
+        "samples": max((row.noise.samples for row in rows), default=0),
+        "layers": [
+            {
+                "layer": row.name,
+                "operation": row.operation,
+                "signal_to_noise": row.noise.decibels,
+                "activations": [_activation(quantized, value) for value in row.activations],
+            }
+            for row in rows
+        ],
+    }
+
+
+def _activation(quantized: Quantized, value: Value) -> dict[str, Any]:
+    """The observed range and the codes of an operand."""
+    histogram, parameters = quantized.histograms[value], quantized.parameters[value]
+    return {
+        "tensor": value.name,
+        "low": histogram.low,
+        "high": histogram.high,
+        "scale": parameters.scale,
+        "zero_point": parameters.zero_point,
+        "dtype": str(parameters.dtype),
+    }
+
+
+def print_quantized(facts: Mapping[str, Any]) -> None:
+    """Print a row for each layer and output, and what was written."""
+    out = console()
+    numeric = ["scale", "zero point", "signal to noise"]
+    view = table("layer", "operation", "values", *numeric, numeric=numeric)
+    for row in facts["layers"]:
+        operands = row["activations"]
+        view.add_row(
+            row["layer"],
+            row["operation"],
+            ", ".join(f"{each['low']:.4g} to {each['high']:.4g}" for each in operands),
+            ", ".join(f"{each['scale']:.4g}" for each in operands),
+            ", ".join(str(each["zero_point"]) for each in operands),
+            _decibels(row["signal_to_noise"]),
+        )
+    print_table(out, view, optional=["values", "zero point", "scale"])
+    out.print(f"{count(facts['samples'], 'sample')}, ranges by {facts['observer']}")
+    before, after = facts["weight_bytes_before"], facts["weight_bytes"]
+    out.print(
+        f"wrote {facts['output']}: {facts['format']}, weights {size(after)} instead of "
+        f"{size(before)}",
+        soft_wrap=True,
+    )
+
+
+def _decibels(ratio: float) -> str:
+    """A ratio in decibels; infinite without noise."""
+    if math.isnan(ratio):
+        return "all 0"
+    return "no noise" if ratio == math.inf else f"{ratio:.1f} dB"

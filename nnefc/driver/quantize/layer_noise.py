@@ -1,0 +1,97 @@
+"""The signal-to-noise ratio of each layer of a quantized graph."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from operator import length_hint
+from typing import Any
+
+import numpy as np
+
+from nnefc.driver.quantize.layers import layers_of
+from nnefc.driver.quantize.observe import Samples, runner
+from nnefc.driver.quantize.quantize_graph import Quantized
+from nnefc.ir import Value
+from nnefc.support.progress import Progress
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Noise:
+    """Sums over the items of a tensor, for all samples."""
+
+    signal: float = 0.0
+    """The sum of squares of the items of the graph of reals."""
+    noise: float = 0.0
+    """The sum of squares of the differences of the quantized graph."""
+    samples: int = 0
+
+    def add(self, expected: Array, found: Array) -> None:
+        """Add the items of a sample."""
+        self.samples += 1
+        wide = expected.astype(np.float64)
+        self.signal += float(np.sum(np.square(wide)))
+        self.noise += float(np.sum(np.square(found.astype(np.float64) - wide)))
+
+    @property
+    def decibels(self) -> float:
+        """10 log10(signal / noise); infinite without noise, NaN without both."""
+        if self.noise == 0:
+            return math.inf if self.signal else math.nan
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNoise:
+    """The noise of the result of a layer, or of a result of the graph."""
+
+    name: str
+    operation: str
+    """The operation; "output" for a result of the graph."""
+    activations: tuple[Value, ...]
+    """The operands that became codes at run time, as values of the graph of reals."""
+    noise: Noise
+
+
+def layer_noise(
+    quantized: Quantized,
+    samples: Samples,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> list[LayerNoise]:
+    """The noise of the results of all layers in order, then of the results of the graph.
+
+    Both graphs are compiled and run on the samples.  The noise of a layer comes from its own codes
+    and those of the layers before it.
+
+    Args:
+        quantized: A result of `quantize_graph`.
+        samples: Inputs by name, for one call after the other.
+        threads: Threads that a call may use; None: all usable CPUs.
+        progress: Called as `progress(done, total, label)` before each sample.
+    """
+    layers = layers_of(quantized.reals)
+    rows = [
+        LayerNoise(
+            each.name,
+            each.op.name,
+            tuple(each.op.inputs[i] for i in each.activations),
+            Noise(),
+        )
+        for each in layers
+    ]
+    rows += [LayerNoise(name, "output", (), Noise()) for name in quantized.reals.output_names]
+    values = [each.op.output for each in layers] + list(quantized.reals.outputs)
+    reals = runner(quantized.reals, values, threads)
+    codes = runner(quantized.graph, [quantized.twins[value] for value in values], threads)
+    number, total = 0, length_hint(samples)
+    for number, arrays in enumerate(samples, 1):
+        if progress is not None:
+            progress(number - 1, max(total, number), "samples")
+        for row, expected, found in zip(rows, reals(arrays), codes(arrays), strict=True):
+            row.noise.add(expected, found)
+    if progress is not None:
+        progress(number, number, "samples")
+    return rows

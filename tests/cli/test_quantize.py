@@ -1,0 +1,120 @@
+"""`nnefc quantize`, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.digits import HELD_OUT, IMAGES
+from nnefc.ops.tools.reference import evaluate
+from tests.helpers.command_line import DIGITS, SMALL, Cli
+from tests.helpers.onnx.models import passing, save
+
+
+def by_onnxruntime(path: Path, images: Any) -> Any:
+    ort: Any = pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    # fused integer kernels saturate sums of pairs on processors without dot instructions
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(str(path), options)
+    return np.concatenate([session.run(None, {"image": image})[0] for image in images])
+
+
+@pytest.mark.parametrize("name", ["net.onnx", "net.nnef.tgz", "net"])
+def test_written_models_compute_the_quantized_graph(cli: Cli, tmp_path: Path, name: str) -> None:
+    output = tmp_path / name
+    shown = cli("quantize", DIGITS, "--data", IMAGES, "-o", output, "--observer", "min-max")
+    assert shown.status == 0, shown.err
+    assert "10 samples, ranges by min-max" in shown.out
+    assert "weights 25.6" in shown.out
+    assert "KiB instead of 99.1 KiB" in shown.out
+    expected = nnefc.quantize(DIGITS, IMAGES, observer="min-max")
+    model, written = nnefc.compile(expected), nnefc.compile(output)
+    images = np.load(HELD_OUT)["images"][:20, None, None] / np.float32(16)
+    for image in images:
+        np.testing.assert_allclose(written(image), model(image), rtol=0, atol=5e-3)
+
+
+def test_noise_is_that_of_onnxruntime(cli: Cli, tmp_path: Path) -> None:
+    """The ratios of outputs and layers, from the files and the reference."""
+    images = np.load(HELD_OUT)["images"][:12, None, None] / np.float32(16)
+    np.save(tmp_path / "images.npy", images[:, 0])
+    options = ("--data", tmp_path / "images.npy", "--json", "--activations", "int8")
+    facts = json.loads(cli("quantize", DIGITS, *options, "-o", tmp_path / "q.onnx").out)
+    assert cli("convert", DIGITS, "-o", tmp_path / "f.onnx").status == 0
+    assert facts["samples"] == 12
+    reals = by_onnxruntime(tmp_path / "f.onnx", images).astype(np.float64)
+    codes = by_onnxruntime(tmp_path / "q.onnx", images)
+    expected = 10 * np.log10(np.sum(reals**2) / np.sum((codes - reals) ** 2))
+    rows = {each["layer"]: each for each in facts["layers"]}
+    assert list(rows) == ["conv1", "conv2", "conv3", "scores", "probabilities"]
+    assert rows["probabilities"]["signal_to_noise"] == pytest.approx(expected, abs=0.5)
+    assert rows["probabilities"]["operation"] == "output"
+    graphs = nnefc.import_model(DIGITS), nnefc.import_model(tmp_path / "q.onnx")
+    sums = np.zeros(2)
+    for image in images:
+        found = [evaluate(graph, {"image": image}, keep="all").values for graph in graphs]
+        real, code = ({v.name: a for v, a in each.items()}["conv2"] for each in found)
+        sums += np.sum(real**2), np.sum((code - real) ** 2)
+    ratio = 10 * np.log10(sums[0] / sums[1])
+    assert rows["conv2"]["signal_to_noise"] == pytest.approx(ratio, abs=0.5)
+    (image,) = rows["conv1"]["activations"]
+    assert (image["tensor"], image["low"], image["high"]) == ("image", 0.0, 1.0)
+    assert (image["scale"], image["zero_point"]) == (pytest.approx(1 / 255), -128)
+
+
+def test_layers_without_noise_and_results_of_zeros(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text(SMALL)
+    np.savez(tmp_path / "x.npz", x=np.zeros((2, 3, 8, 8)), other=np.ones(3))
+    (tmp_path / "conv").mkdir()
+    nnefc.write_tensor(tmp_path / "conv" / "filter.dat", np.ones((4, 3, 3, 3), np.float32))
+    nnefc.write_tensor(tmp_path / "conv" / "bias.dat", np.array([[0, 0, 0, 0]], np.float32))
+    options = ("--data", tmp_path / "x.npz", "-o", tmp_path / "q.onnx")
+    shown = cli("quantize", tmp_path, *options)
+    assert shown.status == 0, shown.err
+    assert "all 0" in shown.out
+    assert "0 to 0" in shown.out
+    facts = json.loads(cli("quantize", tmp_path, *options, "--json").out)
+    assert [each["signal_to_noise"] for each in facts["layers"]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--data", "empty"), "quantization/samples"),
+        (("--data", "missing.npy"), "missing.npy"),
+        (("--data", "x.npy"), r"image' is float32[1, 1, 8, 8], the array float64[3, 3]"),
+        (("--data", "nan.npy"), "quantization/finite"),
+        (("--data", IMAGES, "--observer", "most"), "observer = 'most'"),
+        (("--data", IMAGES, "--activations", "int4"), "activations = 'int4'"),
+        (("--data", IMAGES, "--percentile", "99"), "only for the observer 'percentile'"),
+        (("--data", IMAGES, "--std", "0"), "cannot be divided by 0"),
+        (("--data", "nan.npy", "--mean", "0.5"), "for pictures"),
+        (("--data", IMAGES, "-o", "net.tflite"), "no format has the suffix .tflite"),
+    ],
+)
+def test_wrong_options_write_nothing(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Any, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    np.save("x.npy", np.zeros((3, 3)))
+    np.save("nan.npy", np.full((1, 1, 8, 8), np.nan))
+    before = sorted(tmp_path.iterdir())
+    shown = cli("quantize", DIGITS, "-o", "net.onnx", *options)
+    assert shown.status == 1
+    assert message in shown.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_models_without_products_are_refused(cli: Cli, tmp_path: Path) -> None:
+    path = save(passing(), tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.zeros((2, 3)))
+    shown = cli("quantize", path, "--data", tmp_path / "x.npz", "-o", tmp_path / "q.onnx")
+    assert shown.status == 1
+    assert "quantization/model" in shown.err or "quantization/samples" in shown.err

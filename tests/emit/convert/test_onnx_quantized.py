@@ -1,0 +1,98 @@
+"""Quantized graphs as ONNX models with QuantizeLinear and DequantizeLinear, by onnxruntime."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES
+from nnefc.emit.convert.onnx_model import onnx_model
+from nnefc.frontends.read_model import read_onnx_bytes
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.ops.extended.quantized import SPECS
+from nnefc.ops.tools.build import build, constant
+from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.sample import instance
+from nnefc.options.import_config import DEFAULT
+
+Array = np.ndarray[Any, Any]
+LINEAR = {"quantize": "QuantizeLinear", "dequantize": "DequantizeLinear"}
+
+
+def by_onnxruntime(proto: Any, inputs: dict[str, Array]) -> list[Array]:
+    ort: Any = pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    # fused integer kernels saturate sums of pairs on processors without dot instructions
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(proto.SerializeToString(), options)
+    return session.run(None, inputs)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_samples(spec: Any) -> None:
+    """Conversions with a scale per item and codes of 16 bits are composed of others."""
+    kinds = Counter[str]()
+    for each in spec.samples:
+        sample = instance(spec, each)
+        proto = onnx_model(sample.graph).proto
+        import_module("onnx.checker").check_model(proto)
+        kinds.update(node.op_type for node in proto.graph.node)
+        expected = evaluate(sample.graph, sample.inputs).outputs
+        found = by_onnxruntime(proto, dict(sample.inputs))
+        for array, value, want in zip(found, sample.graph.outputs, expected.values(), strict=True):
+            np.testing.assert_array_equal(array, want, err_msg=str(each))
+            assert array.dtype == value.type.dtype.numpy
+    assert kinds[LINEAR[spec.name]] >= 5
+    assert kinds["Round" if spec.name == "quantize" else "Mul"] >= 2
+
+
+@pytest.mark.parametrize("activations", ["uint8", "int8"])
+def test_digits(activations: Any) -> None:
+    """Initializers are int8, the results those of onnxruntime, and the file can be read again."""
+    graph = nnefc.quantize(ARCHIVE, IMAGES, activations=activations)
+    proto = onnx_model(graph).proto
+    import_module("onnx.checker").check_model(proto)
+    counts = Counter(node.op_type for node in proto.graph.node)
+    assert (counts["QuantizeLinear"], counts["DequantizeLinear"]) == (4, 8)
+    types = import_module("onnx").TensorProto
+    filters = [each for each in proto.graph.initializer if len(each.dims) == 4]
+    assert [each.data_type for each in filters] == [types.INT8] * 3
+    again = read_onnx_bytes(
+        proto.SerializeToString(), DEFAULT, DEFAULT.diagnostics(), dynamic=False
+    )
+    assert isinstance(again, Graph)
+    models = nnefc.compile(graph), nnefc.compile(again)
+    images = np.load(HELD_OUT)["images"][:40, None, None] / np.float32(16)
+    for image in images:
+        (expected,) = by_onnxruntime(proto, {"image": image})
+        for model in models:
+            np.testing.assert_allclose(model(image), expected, rtol=0, atol=5e-3)
+
+
+def test_conversions_in_float64_are_composed() -> None:
+    graph = nnefc.import_model(ARCHIVE, scalar="float64")
+    proto = onnx_model(nnefc.quantize(graph, IMAGES)).proto
+    assert "QuantizeLinear" not in {node.op_type for node in proto.graph.node}
+    assert "Round" in {node.op_type for node in proto.graph.node}
+
+
+def test_computed_parameters_are_vectors() -> None:
+    """A scale per row that is an input has shape [3, 1] here, [3] in ONNX."""
+    graph = Graph()
+    x = graph.add_input(TensorType(DType.FLOAT32, (3, 4)), "x")
+    scale = graph.add_input(TensorType(DType.FLOAT32, (3, 1)), "scale")
+    zero = constant(graph, 7, DType.UINT8)
+    codes = build(graph, "quantize", [x, scale, zero]).output
+    graph.add_output(build(graph, "dequantize", [codes, scale, zero]).output, "y")
+    arrays = {
+        "x": np.linspace(-3, 9, 12, dtype=np.float32).reshape(3, 4),
+        "scale": np.array([[0.5], [0.25], [1.5]], np.float32),
+    }
+    (found,) = by_onnxruntime(onnx_model(graph).proto, arrays)
+    rounded = np.clip(np.round(arrays["x"] / arrays["scale"]) + 7, 0, 255) - 7
+    np.testing.assert_array_equal(found, rounded * arrays["scale"])
