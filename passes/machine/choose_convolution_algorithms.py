@@ -9,6 +9,7 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.ops.tools.convolution import is_blocked_convolution
+from nnefc.passes.analysis.whole_sums import sums_whole_numbers
 from nnefc.passes.cost.convolution import algorithms, fastest, operation_key
 
 
@@ -23,6 +24,7 @@ class ChooseConvolutionAlgorithms:
         %y: float32[1,64,56,56] = fused_conv(%x, %w, %b) {..., algorithm = winograd6}
 
     The fastest algorithm depends on the batch, so the pass runs again on the stages of a batch.
+    Sums of whole numbers that become integers are computed directly, because they are exact then.
     """
 
     name: ClassVar[str] = "choose_convolution_algorithms"
@@ -52,7 +54,7 @@ class ChooseConvolutionAlgorithms:
     def choose(self, op: Op) -> ConvolutionAlgorithm:
         """The algorithm for one convolution."""
         sums, *others = algorithms(op, self.block)
-        if self.strict or not others:
+        if self.strict or not others or sums_whole_numbers(op):
             return sums
         tuned = self.tuned.get(operation_key(op))
         return tuned if tuned in (sums, *others) else fastest(op, warm=self.warm) or sums

@@ -278,3 +278,13 @@ def test_compiled_sums_of_many_known_weights() -> None:
     y = compile_graph(graph_for(model, [x]), CompileConfig(1))(x)
     exact = np.einsum("bihw,oiyx->bohw", x.astype(np.int64), w.astype(np.int64))
     np.testing.assert_array_equal(y, exact)
+
+
+def test_compiled_convolution_of_three_by_three_taps_is_exact() -> None:
+    """Winograd's algorithm would be faster in floats, but round."""
+    x, w = codes(1, 64, 24, 24), codes(64, 64, 3, 3, dtype=np.int8)
+    model = node_model("ConvInteger", [x, w], known=(1,), pads=[1] * 4, types=[TensorProto.INT32])
+    y = compile_graph(graph_for(model, [x]), CompileConfig(1))(x)
+    padded = np.pad(x.astype(np.int64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    taps = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    np.testing.assert_array_equal(y, np.einsum("bihwyx,oiyx->bohw", taps, w.astype(np.int64)))
