@@ -158,7 +158,7 @@ def _copied(lower: Lowering, product: Product, x: Matrix) -> Matrix:
 
 
 def _shifted(lower: Lowering, product: Product, x: Matrix) -> Matrix:
-    """The codes plus or minus 128, as the other type of 8 bits."""
+    """The codes of rows of whole words plus or minus 128, as the other type of 8 bits."""
     y = _scratch_rows(lower, product)
     dtype, codes = product.dtype, _kernel_codes()
     steps = (
@@ -172,7 +172,7 @@ def _shifted(lower: Lowering, product: Product, x: Matrix) -> Matrix:
         Expression((dtype,), steps, (4,)),
         [Strided(x.at, dtype, (*x.batch, x.row, 1))],
         [Strided(y.at, codes, (*y.batch, y.row, 1))],
-        (*product.batch, product.m, product.depth),
+        (*product.batch, product.m, _pitch(product)),
     )
     return _read(y)
 

@@ -117,6 +117,9 @@ CASES = {
         codes("uint8", 2, 4, 24), codes("uint8", 1, 24, 20), codes("uint8", 2, 4, 1),
         zero(77, "uint8"),
     ),
+    "one row of transposed signed codes": Case(
+        codes("int8", 1, 30), codes("int8", 1, 5), zero(5, "int8"), zero(0, "int8"), (True, False)
+    ),
     "one column": Case(
         codes("uint8", 17, 64), codes("int8", 64, 1), zero(128, "uint8"), zero(0, "int8")
     ),
