@@ -74,7 +74,9 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     expand = ExpandCompounds(lookup) if lookup else ExpandCompounds()
     return (
         Phase("expand", (WidenHalves(), replace(expand, only=is_no_operation_on_codes))),
-        Phase("quantization", (CancelQuantizations(), FuseIntegers(), ChooseCodeProducts(), expand)),
+        Phase(
+            "quantization", (CancelQuantizations(), FuseIntegers(), ChooseCodeProducts(), expand)
+        ),
         Phase("canonicalise", (Canonicalise(), SinkDequantization())),
         Phase("loops", (SimplifyScans(), SimplifyIfs(), HoistFromScans(), MergeProducts())),
         Phase("fold", (FoldConstants(), SinkTransposes())),

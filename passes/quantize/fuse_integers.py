@@ -18,9 +18,7 @@ from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import is_view, replace
 
 DEQUANTIZE: Final = "dequantize"
-ON_CODES: Final = frozenset(
-    spec.name for spec in (*quantized.SPECS, *integer_products.SPECS)
-)
+ON_CODES: Final = frozenset(spec.name for spec in (*quantized.SPECS, *integer_products.SPECS))
 
 
 def is_no_operation_on_codes(op: Op) -> bool:

@@ -113,5 +113,7 @@ def _summary_lines(measured: ModelProfile, rows: Sequence[Row], facts: dict[str,
             "written"
         )
     if any(row.flops > 1e9 * peak * row.seconds for row in rows):
-        lines.append("above the peak: products that Winograd or padding saves are counted")
+        lines.append(
+            "above the peak: products of codes, and those that Winograd or padding saves, are counted"
+        )
     return lines
