@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nnefc.api.load import load
     from nnefc.api.quantize import quantize
     from nnefc.api.tune import tune
+    from nnefc.driver.quantize.config import QuantizeOptions
     from nnefc.driver.tuning import Tuning
     from nnefc.dynamic.dynamic_model import DynamicModel, Session
     from nnefc.formats.tensor_file import read_tensor, write_tensor
@@ -39,6 +40,7 @@ _HOMES = {
     "ImportOptions": "nnefc.options.import_config",
     "Limits": "nnefc.support.limits",
     "Model": "nnefc.runtime.run.model_interface",
+    "QuantizeOptions": "nnefc.driver.quantize.config",
     "Session": "nnefc.dynamic.dynamic_model",
     "TensorSpec": "nnefc.runtime.memory.caller_arrays",
     "Tuning": "nnefc.driver.tuning",
@@ -63,6 +65,7 @@ __all__ = [
     "Model",
     "NnefError",
     "NnefWarning",
+    "QuantizeOptions",
     "Session",
     "TensorSpec",
     "Tuning",

@@ -118,3 +118,18 @@ def test_models_without_products_are_refused(cli: Cli, tmp_path: Path) -> None:
     shown = cli("quantize", path, "--data", tmp_path / "x.npz", "-o", tmp_path / "q.onnx")
     assert shown.status == 1
     assert "quantization/model" in shown.err or "quantization/samples" in shown.err
+
+
+def test_layers_stay_reals(cli: Cli, tmp_path: Path) -> None:
+    options = ("--data", IMAGES, "-o", tmp_path / "q.onnx", "--keep", "conv1", "--keep", "scores")
+    shown = cli("quantize", DIGITS, *options)
+    assert shown.status == 0, shown.err
+    assert shown.out.count(" reals ") == 2
+    facts = json.loads(cli("quantize", DIGITS, *options, "--json").out)
+    assert [each.get("quantized") for each in facts["layers"]] == [False, True, True, False, None]
+    assert facts["layers"][0]["signal_to_noise"] is None, "without noise"
+    options = ("--data", IMAGES, "-o", tmp_path / "s.onnx", "--signal-to-noise", "1")
+    assert " reals " not in cli("quantize", DIGITS, *options).out
+    shown = cli("quantize", DIGITS, *options[:-1], "500")
+    assert shown.status == 1
+    assert "quantization/keep" in shown.err

@@ -9,11 +9,11 @@ import typer
 
 from nnefc.cli.convert.command import ONNX, check_target
 from nnefc.cli.convert.report import conversion_facts
+from nnefc.cli.quantize.options import ChoiceOptions, SampleOptions
 from nnefc.cli.quantize.report import print_quantized, quantized_facts
 from nnefc.cli.support.import_and_compile import load
 from nnefc.cli.support.option_groups import DocumentOptions
-from nnefc.cli.support.options import Json, Model, Threads, choice
-from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
+from nnefc.cli.support.options import Json, Model, Threads
 from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
@@ -40,38 +40,14 @@ Output = Annotated[
         "NNEF archive (.tgz, .tar.gz, .tar), or a folder with graph.nnef.",
     ),
 ]
-Activations = Annotated[
-    str,
-    choice("--activations", ["uint8", "int8"], "Type of the codes of activations."),
-]
-Observer = Annotated[
-    str,
-    choice(
-        "--observer",
-        ["min-max", "percentile", "entropy", "mean-square"],
-        "How the range of an activation is chosen: all values, all but the outermost ones, the "
-        "least divergence of distributions, or the least mean square error.",
-    ),
-]
-Percentile = Annotated[
-    float | None,
-    typer.Option(
-        metavar="P",
-        help="For --observer percentile: the percentage of values in the range (default: 99.99).",
-    ),
-]
 
 
 def quantize(
     model: Model,
     data: Data,
     output: Output,
-    activations: Activations = "uint8",
-    observer: Observer = "mean-square",
-    percentile: Percentile = None,
-    mean: Mean = None,
-    std: Std = None,
-    layout: Layout = "auto",
+    choices: ChoiceOptions,
+    pictures: SampleOptions,
     threads: Threads = None,
     json: Json = False,
     *,
@@ -94,18 +70,18 @@ def quantize(
         nnefc quantize net.nnef.tgz -d pictures/ --mean 0.5 --std 0.25 -o net-int8.nnef.tgz
 
         nnefc quantize net.onnx --symbol N=1 -d x.npz --observer entropy -o net-int8.onnx --json
+
+        nnefc quantize net.onnx --data samples/ --signal-to-noise 30 -o net-int8.onnx
     """
-    from nnefc.driver.quantize.config import QuantizeConfig
     from nnefc.driver.quantize.layer_noise import layer_noise
     from nnefc.driver.quantize.quantize_graph import quantize_graph, require_quantizable
-    from nnefc.driver.quantize.samples import Folder, Pictures
+    from nnefc.driver.quantize.samples import Folder
 
     check_target(output)
-    config = QuantizeConfig.of(activations, observer, percentile, threads)
-    pictures = Pictures(*PictureOptions.of(mean, std, layout))
+    config, how = choices.config(threads), pictures.pictures()
     graph = load(model, document.config_of(model), "quantization runs known shapes")
     require_quantizable(graph)
-    samples = Folder.of(data, graph.inputs, pictures)
+    samples = Folder.of(data, graph.inputs, how)
     with progress("observing", late=True) as advance:
         quantized = quantize_graph(graph, samples, config, advance)
     written = _converted(quantized.graph, output)

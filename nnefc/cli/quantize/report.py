@@ -32,8 +32,11 @@ def quantized_facts(
             {
                 "layer": row.name,
                 "operation": row.operation,
+                **({} if row.operation == "output" else {"quantized": not row.kept}),
                 "signal_to_noise": row.noise.decibels,
-                "activations": [_activation(quantized, value) for value in row.activations],
+                "activations": [
+                    _activation(quantized, value) for value in row.activations if not row.kept
+                ],
             }
             for row in rows
         ],
@@ -63,7 +66,8 @@ def print_quantized(facts: Mapping[str, Any]) -> None:
         view.add_row(
             row["layer"],
             row["operation"],
-            ", ".join(f"{each['low']:.4g} to {each['high']:.4g}" for each in operands),
+            ", ".join(f"{each['low']:.4g} to {each['high']:.4g}" for each in operands)
+            or ("" if row.get("quantized", True) else "reals"),
             ", ".join(f"{each['scale']:.4g}" for each in operands),
             ", ".join(str(each["zero_point"]) for each in operands),
             _decibels(row["signal_to_noise"]),

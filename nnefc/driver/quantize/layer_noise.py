@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from operator import length_hint
-from typing import Any
-
-import numpy as np
 
 from nnefc.driver.quantize.layers import layers_of
+from nnefc.driver.quantize.noise import Noise
 from nnefc.driver.quantize.observe import Samples, runner
 from nnefc.driver.quantize.quantize_graph import Quantized
 from nnefc.ir import Value
 from nnefc.support.progress import Progress
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(slots=True)
-class Noise:
-    """Sums over the items of a tensor, for all samples."""
-
-    signal: float = 0.0
-    """The sum of squares of the items of the graph of reals."""
-    noise: float = 0.0
-    """The sum of squares of the differences of the quantized graph."""
-    samples: int = 0
-
-    def add(self, expected: Array, found: Array) -> None:
-        """Add the items of a sample."""
-        self.samples += 1
-        wide = expected.astype(np.float64)
-        self.signal += float(np.sum(np.square(wide)))
-        self.noise += float(np.sum(np.square(found.astype(np.float64) - wide)))
-
-    @property
-    def decibels(self) -> float:
-        """10 log10(signal / noise); infinite without noise, NaN without both."""
-        if self.noise == 0:
-            return math.inf if self.signal else math.nan
-        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +22,8 @@ class LayerNoise:
     """The operation; "output" for a result of the graph."""
     activations: tuple[Value, ...]
     """The operands that became codes at run time, as values of the graph of reals."""
+    kept: bool
+    """Whether the layer stays as it is."""
     noise: Noise
 
 
@@ -78,11 +50,14 @@ def layer_noise(
             each.name,
             each.op.name,
             tuple(each.op.inputs[i] for i in each.activations),
+            each.op.output in quantized.kept,
             Noise(),
         )
         for each in layers
     ]
-    rows += [LayerNoise(name, "output", (), Noise()) for name in quantized.reals.output_names]
+    rows += [
+        LayerNoise(name, "output", (), False, Noise()) for name in quantized.reals.output_names
+    ]
     values = [each.op.output for each in layers] + list(quantized.reals.outputs)
     reals = runner(quantized.reals, values, threads)
     codes = runner(quantized.graph, [quantized.twins[value] for value in values], threads)

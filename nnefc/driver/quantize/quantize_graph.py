@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from nnefc.driver.quantize.codes import Parameters, parameters_of
 from nnefc.driver.quantize.config import QuantizeConfig
 from nnefc.driver.quantize.histogram import Histogram
+from nnefc.driver.quantize.keep import sensitive_layers, without_named
 from nnefc.driver.quantize.layers import activations_of, layers_of
 from nnefc.driver.quantize.observe import Samples, observe
 from nnefc.driver.quantize.observers import observer_of
@@ -31,6 +32,8 @@ class Quantized:
     """Of the activations that became codes, by their values in `reals`."""
     parameters: Mapping[Value, Parameters]
     """Those of the codes of activations, by the same values."""
+    kept: Collection[Value]
+    """Results of the layers that stay as they are, in `reals`."""
 
 
 def quantize_graph(
@@ -40,8 +43,9 @@ def quantize_graph(
 
     Args:
         graph: A graph of reals without states, with data in its variables.
-        samples: Inputs by name, for one call after the other; they are read once.
-        config: The type of codes, and the observer.
+        samples: Inputs by name, for one call after the other; they are read once, or repeatedly if
+            `config` has a ratio.
+        config: The type of codes, the observer, and the layers that stay reals.
         progress: Called as `progress(done, total, label)` before each sample.
 
     Raises NnefError `quantization/...`, and `input/...` for wrong samples.
@@ -49,7 +53,8 @@ def quantize_graph(
     require_quantizable(graph)
     reals = graph.clone()
     EliminateDeadCode().run(reals)
-    values = list(activations_of(layers_of(reals)))
+    layers = without_named(layers_of(reals), config.keep)
+    values = list(activations_of(layers))
     histograms = observe(reals, values, samples, progress, config.threads)
     choose = observer_of(config.observer, config.percentile)
     dtype = DType(config.activations)
@@ -58,8 +63,12 @@ def quantize_graph(
         for value, histogram in zip(values, histograms, strict=True)
     }
     observed = dict(zip(values, histograms, strict=True))
-    quantized, twins = rewrite(reals, parameters)
-    return Quantized(quantized, reals, twins, observed, parameters)
+    chosen = set(layers)
+    if config.signal_to_noise is not None:
+        chosen -= sensitive_layers(reals, layers, parameters, samples, config, progress)
+    kept = {layer.op.output for layer in layers_of(reals) if layer not in chosen}
+    quantized, twins = rewrite(reals, parameters, kept)
+    return Quantized(quantized, reals, twins, observed, parameters, kept)
 
 
 def require_quantizable(graph: Graph) -> None:

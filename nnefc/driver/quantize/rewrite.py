@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 def rewrite(
-    graph: Graph, parameters: Mapping[Value, Parameters]
+    graph: Graph, parameters: Mapping[Value, Parameters], kept: Collection[Value] = ()
 ) -> tuple[Graph, dict[Value, Value]]:
     """A copy of a graph in which the operands of products are computed from codes, and the values
     of the copy by those of `graph`.
@@ -40,12 +40,15 @@ def rewrite(
 
     Args:
         graph: The graph, which is not modified.
-        parameters: Those of each value of `graph` that `activations_of` its layers lists.
+        parameters: Those of each value of `graph` that `activations_of` its layers lists, but for
+            layers that are kept.
+        kept: Results of layers of `graph` that stay as they are.
 
     Raises NnefError `quantization/finite` for weights with NaN or infinities.
     """
     copy, twins = twins_of(graph)
-    _Rewrite(copy, {twins[value]: each for value, each in parameters.items()}).run()
+    rewriting = _Rewrite(copy, {twins[value]: each for value, each in parameters.items()})
+    rewriting.run({twins[value] for value in kept})
     EliminateDeadCode().run(copy)
     used = set(_labels(copy))
     copy.variables = {key: value for key, value in copy.variables.items() if key in used}
@@ -74,8 +77,11 @@ class _Rewrite:
         names |= {variable.label for variable in graph.variables.values()}
         self._names = {name.lower() for name in (*names, *graph.output_names)}
 
-    def run(self) -> None:
+    def run(self, kept: Collection[Value]) -> None:
+        """Rewrite all layers but those with `kept` results."""
         for layer in layers_of(self._graph):
+            if layer.op.output in kept:
+                continue
             for i in layer.activations:
                 layer.op.set_input(i, self._activation(layer.op.inputs[i], layer.op))
             for i in layer.weights:

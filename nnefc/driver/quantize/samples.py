@@ -12,7 +12,7 @@ import numpy as np
 
 from nnefc.formats.arrays import load_array
 from nnefc.formats.files import printable
-from nnefc.formats.image import SUFFIXES, read_image
+from nnefc.formats.image import LAYOUTS, SUFFIXES, read_image
 from nnefc.ir import Value
 from nnefc.support.errors import NnefError, Place
 
@@ -112,6 +112,10 @@ def read_samples(
 
     Raises NnefError `quantization/samples`.
     """
+    if pictures.layout not in LAYOUTS:
+        listed = ", ".join(map(repr, LAYOUTS))
+        message = f"layout = {pictures.layout!r}: must be one of {listed}"
+        raise NnefError.of("input/argument", message)
     if isinstance(data, str | os.PathLike):
         return Folder.of(cast("str | os.PathLike[str]", data), inputs, pictures)
     if pictures != AS_THEY_ARE:

@@ -104,6 +104,7 @@ def test_several_inputs_have_as_many_samples(tmp_path: Path) -> None:
         (DIGITS[:1], {"percentile": 0.0, "observer": "percentile"}, "input/argument"),
         (DIGITS[:1], {"percentile": "most", "observer": "percentile"}, "input/argument"),
         (DIGITS[:1], {"mean": 0.5}, "input/option"),
+        (str(IMAGES), {"layout": "chwn"}, "input/argument"),
         (DIGITS[:1], {"threads": 0}, "input/threads"),
     ],
 )

@@ -1,0 +1,90 @@
+"""The options of `nnefc quantize` that choose codes, layers, and how pictures are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnefc.cli.support.options import choice
+from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
+
+if TYPE_CHECKING:
+    from nnefc.driver.quantize.config import QuantizeConfig
+    from nnefc.driver.quantize.samples import Pictures
+
+Activations = Annotated[
+    str,
+    choice("--activations", ["uint8", "int8"], "Type of the codes of activations."),
+]
+Observer = Annotated[
+    str,
+    choice(
+        "--observer",
+        ["min-max", "percentile", "entropy", "mean-square"],
+        "How the range of an activation is chosen: all values, all but the outermost ones, the "
+        "least divergence of distributions, or the least mean square error.",
+    ),
+]
+Percentile = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="For --observer percentile: the percentage of values in the range (default: 99.99).",
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="LAYER",
+        help="Leave a layer of the table as it is; repeatable.",
+    ),
+]
+SignalToNoise = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DB",
+        help="Leave the layers that make the most noise as they are, as few as possible, so that "
+        "each output has at least this ratio. This runs the model once for each layer.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceOptions:
+    """How codes and layers are chosen, as typed."""
+
+    activations: Activations = "uint8"
+    observer: Observer = "mean-square"
+    percentile: Percentile = None
+    keep: Keep = None
+    signal_to_noise: SignalToNoise = None
+
+    def config(self, threads: int | None) -> QuantizeConfig:
+        """The checked options; raises NnefError with all errors."""
+        from nnefc.driver.quantize.config import QuantizeConfig
+
+        return QuantizeConfig.of(
+            self.activations,
+            self.observer,
+            self.percentile,
+            keep=self.keep or (),
+            signal_to_noise=self.signal_to_noise,
+            threads=threads,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOptions:
+    """How pictures become samples, as typed."""
+
+    mean: Mean = None
+    std: Std = None
+    layout: Layout = "auto"
+
+    def pictures(self) -> Pictures:
+        """The checked options; raises NnefError with all errors."""
+        from nnefc.driver.quantize.samples import Pictures
+
+        return Pictures(*PictureOptions.of(self.mean, self.std, self.layout))
