@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -18,7 +19,8 @@ from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import is_view, replace
 
 DEQUANTIZE: Final = "dequantize"
-ON_CODES: Final = frozenset(spec.name for spec in (*quantized.SPECS, *integer_products.SPECS))
+CONVERSIONS: Final = frozenset(spec.name for spec in quantized.SPECS)
+ON_CODES: Final = CONVERSIONS | {spec.name for spec in integer_products.SPECS}
 
 
 def is_no_operation_on_codes(op: Op) -> bool:
@@ -101,30 +103,82 @@ def _exchanges_rows(op: Op) -> bool:
 
 def _multiply_codes(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Replace one product; returns whether there is an integer kernel for it."""
-    a, b = map(_factor, op.inputs)
-    if a is None or b is None:
+    found = _product_of_codes(graph, op, known)
+    if isinstance(found, str):
         return False
-    names = ("transposeA", "transposeB")
-    flags = {n: op.attributes[n] != f.transposed for n, f in zip(names, (a, b), strict=True)}
-    scale = _scale(a, b, along=-2 if flags["transposeB"] else -1, rank=op.output.type.rank)
-    zeros = [_one_zero(graph, op, f) for f in (a, b)]
-    numbers = [zero for zero in zeros if zero is not None]
-    if scale is None or len(numbers) < len(zeros):
-        return False
-    operands = [*(_viewed(graph, op, f) for f in (a, b)), *numbers]
-    new = build(graph, "integer_matmul", operands, flags, before=op, location=op.location)
-    fits = integer_products.bound_of_product(new) <= integer_products.LARGEST_SUM
-    if not fits or float_reason(new, known) is not None:
-        graph.erase(new)
-        return False
+    sums, scale = found
     type_ = TensorType(DType.FLOAT32, op.output.type.dims)
-    real = graph.insert(Op("cast", [new.output], {}, [type_], location=op.location), op)
+    real = graph.insert(Op("cast", [sums.output], {}, [type_], location=op.location), op)
     factor = constant_op(scale, TensorType(DType.FLOAT32, scale.shape), op.location)
     graph.insert(factor, op)
     y = build(graph, "mul", [real.output, factor.output], before=op, location=op.location)
     y.output.name = op.output.name
     replace(graph, op, [y.output])
     return True
+
+
+def _product_of_codes(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Array] | str:
+    """The product of the codes, inserted before `op`, and its scale; or why there is none."""
+    a, b = map(_factor, op.inputs)
+    if a is None or b is None:
+        return "an operand has no codes"
+    names = ("transposeA", "transposeB")
+    flags = {n: op.attributes[n] != f.transposed for n, f in zip(names, (a, b), strict=True)}
+    scale = _scale(a, b, along=-2 if flags["transposeB"] else -1, rank=op.output.type.rank)
+    if scale is None:
+        return "a scale is computed, or varies along rows or along the sum"
+    zeros = [_one_zero(graph, op, f) for f in (a, b)]
+    numbers = [zero for zero in zeros if zero is not None]
+    if len(numbers) < len(zeros):
+        return "zero points differ"
+    operands = [*(_viewed(graph, op, f) for f in (a, b)), *numbers]
+    new = build(graph, "integer_matmul", operands, flags, before=op, location=op.location)
+    reason = float_reason(new, known)
+    if reason is None and integer_products.bound_of_product(new) > integer_products.LARGEST_SUM:
+        reason = "sums may exceed int32"
+    if reason is None:
+        return new, scale
+    graph.erase(new)
+    return reason
+
+
+# -- reasons
+
+
+def float_products(graph: Graph) -> Counter[tuple[str, str]]:
+    """How many products with operands in codes are computed in floats, by name and reason.
+
+    `graph`: after `ChooseCodeProducts`, before what is left is expanded.
+    """
+    graph = graph.clone()
+    known, reasons = KnownValues(graph), Counter[tuple[str, str]]()
+    for op in list(graph.ops):
+        reason = None
+        if op.name in ON_CODES - CONVERSIONS:
+            reason = _reason_of_integers(op, known)
+        elif op.name in ("matmul", "conv", "deconv"):
+            if any(_factor(value) is not None for value in op.inputs[:2]):
+                reason = _reason_of_reals(graph, op, known)
+        if reason is not None:
+            reasons[op.name, reason] += 1
+    return reasons
+
+
+_NO_KERNEL: Final = "there is no kernel for convolutions of codes yet"
+
+
+def _reason_of_integers(op: Op, known: KnownValues) -> str | None:
+    return float_reason(op, known) if op.name == "integer_matmul" else _NO_KERNEL
+
+
+def _reason_of_reals(graph: Graph, op: Op, known: KnownValues) -> str | None:
+    if op.name != "matmul":
+        return _NO_KERNEL
+    found = _product_of_codes(graph, op, known)
+    return found if isinstance(found, str) else None
+
+
+# -- scales and zero points
 
 
 def _scale(a: _Factor, b: _Factor, along: int, rank: int) -> Array | None:

@@ -12,11 +12,12 @@ from nnefc.cli.compile.explain import PassRecord, PassRecorder, describe, kind
 from nnefc.driver.compile import compile_graph
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType
 from nnefc.ir.convolution_algorithm import Winograd
+from nnefc.ir.parse import parse_graph
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.cost import traffic_bytes
 from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.cost.graph import executed_macs
-from nnefc.passes.pipeline import PassRun
+from nnefc.passes.pipeline import PassRun, run_pipeline
 from tests.helpers.command_line import Cli
 
 
@@ -116,3 +117,32 @@ def test_kinds_differ_by_algorithm_and_layout() -> None:
     blocked = TensorType(DType.FLOAT32, (1, 8, 4, 4), Blocked(8, ((0, 0), (0, 0))))
     op = Op("fused_conv", [x], {"algorithm": Winograd(4)}, [blocked])
     assert kind(op) == "fused_conv (winograd4, blocked)"
+
+
+CODES = """\
+graph g(%x: uint8[3,2], %y: uint8[2,2], %p: uint8[1,1,4]) -> (a = %a, b = %b, c = %c) {
+  %s: float32[] = constant() {shape = [], value = [0.5]}
+  %z: uint8[] = constant() {shape = [], value = [7]}
+  %w: uint8[2,2] = constant() {shape = [2, 2], value = tensor uint8[2,2] [1, 2, 3, 4]}
+  %f: uint8[1,1,3] = constant() {shape = [1, 1, 3], value = tensor uint8[1,1,3] [1, 2, 3]}
+  %0: float32[] = constant() {shape = [], value = [0.0]}
+  %1: float32[3,2] = dequantize(%x, %s, %z)
+  %2: float32[2,2] = dequantize(%w, %s, %z)
+  %3: float32[2,2] = dequantize(%y, %s, %z)
+  %4: float32[1,1,4] = dequantize(%p, %s, %z)
+  %5: float32[1,1,3] = dequantize(%f, %s, %z)
+  %a: float32[3,2] = matmul(%1, %2) {transposeA = false, transposeB = false}
+  %b: float32[3,2] = matmul(%1, %3) {transposeA = false, transposeB = false}
+  %c: float32[1,1,2] = conv(%4, %5, %0) {border = "constant", padding = [[0, 0]],
+    stride = [1], dilation = [1], groups = 1}
+}
+"""
+
+
+def test_products_of_codes_in_floats_have_reasons() -> None:
+    recorder = PassRecorder()
+    run_pipeline(parse_graph(CODES), hook=recorder)
+    kinds = [(fact["operation"], fact["number"]) for fact in recorder.float_facts()]
+    assert kinds == [("matmul", 1), ("conv", 1)]
+    reasons = [fact["reason"] for fact in recorder.float_facts()]
+    assert reasons[0] == "the second matrix is computed"

@@ -136,6 +136,7 @@ def compile_document(
         facts["artifact"] = save_artifact(result, destination.artifact)
     if recorder is not None:
         facts["passes"] = recorder.facts()
+        facts["codes_in_floats"] = recorder.float_facts()
     if tuning is not None:
         facts["tuning"] = tuning_facts(tuning)
     return CompileReport(facts, result.launches, recorder, tuning)

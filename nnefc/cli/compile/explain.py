@@ -52,16 +52,22 @@ class PassRecorder:
     stages: list[PassRecord] = field(default_factory=list[PassRecord])
     warm: bool = False
     """Whether the weights fit into the last-level cache."""
+    floats: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """How many products of codes are computed in floats, by operation and reason."""
 
     def __call__(self, graph: Graph, ran: PassRun) -> None:
         """Record the graph after a pass; stages of one pass are added up."""
         from nnefc.ir.graph import walk
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
         from nnefc.passes.cost.graph import executed_macs, nanoseconds
+        from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
+        from nnefc.passes.quantize.fuse_integers import float_products
         from nnefc.runtime.machine.resources import largest_cache
 
         if not self.stages:
             self.warm = parameter_bytes(graph) <= largest_cache()
+        if ran.name == ChooseCodeProducts.name:
+            self.floats = float_products(graph)
         if ran.stage and not ran.changed:
             return
         if self.stages and not ran.changed:
@@ -120,6 +126,15 @@ class PassRecorder:
             f"{duration(first.estimate)} to {duration(last.estimate)}; took "
             f"{duration(sum(stage.seconds for stage in self.stages))}"
         )
+        for (name, reason), number in self.floats.items():
+            out.print(f"codes computed in floats: {number} {name}: {reason}")
+
+    def float_facts(self) -> list[dict[str, Any]]:
+        """A record for each operation and reason for which products of codes are floats."""
+        return [
+            {"operation": name, "reason": reason, "number": number}
+            for (name, reason), number in self.floats.items()
+        ]
 
 
 def kind(op: Op) -> str:

@@ -48,7 +48,7 @@ def factor(make: OpBuilder, x: Any, zero_point: Any) -> Factor:
     term = operand(zero)
     if term.type.volume != 1:
         message = f"a zero point has shape {list(term.type.dims)}; one number is expected"
-        raise OperatorError("quantization/zero_point", message)
+        raise OperatorError("quantization/zero-point", message)
     if isinstance(term, KnownTensor) and dtype.is_integer:
         return Factor(items, known_zero_point(integers(term)[0], dtype))
     return Factor(items, make.cast(make.reshape(term, ()), dtype))

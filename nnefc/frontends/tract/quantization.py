@@ -77,7 +77,7 @@ def quantized_types(
             continue
         if len(set(zero_points)) != 1:
             message = "the zero points of a tensor differ"
-            diagnostics.error("quantization/zero_point", message, place)
+            diagnostics.error("quantization/zero-point", message, place)
             continue
         dtype = DType(f"{'' if signed else 'u'}int{bits}")
         known: Scale = tuple(map(float, scales)) if scale is scales else float(scales[0])

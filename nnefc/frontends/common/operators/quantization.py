@@ -22,5 +22,5 @@ def known_zero_point(zero_point: int, dtype: DType) -> KnownTensor:
     low, high = code_limits(dtype)
     if not low <= zero_point <= high:
         message = f"the zero point {zero_point} is no {dtype}, which has {low} to {high}"
-        raise OperatorError("quantization/zero_point", message)
+        raise OperatorError("quantization/zero-point", message)
     return KnownTensor(np.array(zero_point, dtype.numpy), dtype)
