@@ -25,6 +25,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn, cast
 
+from nnefc.symbolic.counted_extent import CountedExtent
 from nnefc.symbolic.straight_line import text
 from nnefc.symbolic.sym_int_base import Dim, SymIntBase, Untraceable, float_bits
 from nnefc.symbolic.trace_recording import Named, Number, Recording, operand
@@ -246,6 +247,8 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
     """The result of a binary operation with a SymInt on at least one side."""
     if not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
         return NotImplemented
+    if isinstance(left, CountedExtent) or isinstance(right, CountedExtent):
+        return NotImplemented  # it is the one that computes
     is_whole = isinstance(hint(left), int)
     if is_whole and isinstance(right, int) and (sign, right) in _IDENTITIES:
         return _IDENTITIES[sign, right](left)

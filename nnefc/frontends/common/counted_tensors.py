@@ -7,7 +7,7 @@ are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -60,7 +60,7 @@ _IDENTITIES: Final[Mapping[str, Callable[[DType], Any]]] = {
     "argmin_reduce": lambda dtype: _limit(dtype, least=False),
 }
 """Items that do not change the result of a reduction, by item type."""
-_UNKNOWN: Final = "a number that is computed from a data-dependent extent cannot be used here"
+UNKNOWN: Final = "a number that is computed from a data-dependent extent cannot be used here"
 _INDEXED: Final = ("gather", "gather_nd")
 
 
@@ -216,23 +216,6 @@ def counted_volume(make: Builder, x: Operand) -> int:
     return CountedExtent(volume, make("mul", count, others))
 
 
-def numbers_of(make: Builder, items: Iterable[int]) -> list[Operand]:
-    """Symbolic integers and counts, each as a tensor [1] that a run computes.
-
-    Raises OperatorError for a number that was computed from a count.
-    """
-    numbers: list[Operand] = []
-    for item in items:
-        if not isinstance(item, CountedExtent):
-            numbers.append(make.iota(1, item))
-        elif item.count is not None:
-            count = make("min", make.cast(item.count, DType.INT64), int(item))
-            numbers.append(make.reshape(count, (1,)))
-        else:
-            raise OperatorError("operator/unsupported", _UNKNOWN)
-    return numbers
-
-
 def counts_of(shape: Operand) -> dict[int, Value]:
     """The counts of extents in a shape, by axis; raises OperatorError for unknown ones."""
     if not isinstance(shape, KnownTensor) or not shape.is_symbolic:
@@ -240,7 +223,7 @@ def counts_of(shape: Operand) -> dict[int, Value]:
     extents: list[Any] = shape.array.reshape(-1).tolist()
     counted = {i: each for i, each in enumerate(extents) if isinstance(each, CountedExtent)}
     if any(each.count is None for each in counted.values()):
-        raise OperatorError("operator/unsupported", _UNKNOWN)
+        raise OperatorError("operator/unsupported", UNKNOWN)
     return {i: each.count for i, each in counted.items()}
 
 

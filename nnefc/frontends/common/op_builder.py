@@ -12,12 +12,11 @@ import numpy as np
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.counted_tensors import (
     count_results,
-    numbers_of,
     of_valid_items,
     without_invalid_items,
 )
 from nnefc.frontends.common.empty_operands import result_of_empty
-from nnefc.frontends.common.operators import symbolic_reals
+from nnefc.frontends.common.operators import counted_numbers, symbolic_reals
 from nnefc.frontends.common.operators.symbolic_reals import SymbolicReals
 from nnefc.frontends.common.values import (
     SYMBOLIC_TYPES,
@@ -105,6 +104,10 @@ class OpBuilder:
         spec = declared()[name]
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
+        if any(map(counted_numbers.has_counts, tensors)):
+            if (decided := counted_numbers.decided_comparison(name, tensors)) is not None:
+                return decided
+            tensors = counted_numbers.computed_operands(self, name, tensors)
         if self.counted:
             composed = of_valid_items(self, name, tensors, attributes)
             if composed is not None:
@@ -206,8 +209,11 @@ class OpBuilder:
         filled = {**attributes, "dtype": types[0].dtype} if spec.chooses_type else attributes
 
         def compute(widened: list[Array]) -> Any:
-            symbolic = any(array.dtype == object for array in widened)
-            reference = (_SYMBOLIC.get(spec.name) if symbolic else None) or spec.reference
+            reference = spec.reference
+            if any(array.dtype == object for array in widened):
+                reference = counted_numbers.SYMBOLIC.get(spec.name, reference)
+                if spec.elementwise:
+                    widened = list(map(counted_numbers.python_items, widened))
             assert reference is not None
             operands: list[Any] = [widened] if interface(spec).is_variadic else widened
             return reference(*operands, **filled)
@@ -265,7 +271,7 @@ class OpBuilder:
 
     def _symbolic_value(self, x: KnownTensor) -> Value:
         """A tensor with symbolic items, computed when the model runs."""
-        items = numbers_of(self, x.array.reshape(-1))
+        items = counted_numbers.numbers_of(self, x.array.reshape(-1))
         joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
         return self.cast(self.reshape(joined, x.array.shape), x.dtype)  # pyright: ignore[reportReturnType]
 
@@ -362,15 +368,6 @@ def converted(array: Array, dtype: DType) -> Array:
     with np.errstate(all="ignore"):
         wide = widen(array, DType(array.dtype.name))
         return np.asarray(reference(wide, dtype=dtype)).astype(dtype.numpy)
-
-
-def _quotient(x: Any, y: Any) -> Any:
-    """The quotient rounded towards zero, as in the operation `div`."""
-    return x // y if x >= 0 and y > 0 else -(-x // y) if y > 0 else _quotient(-x, -y) if y else 0
-
-
-_SYMBOLIC: Final[Mapping[str, Callable[..., Any]]] = {"div": np.frompyfunc(_quotient, 2, 1)}
-"""Replacements for references that cannot compute with arrays of symbolic integers."""
 
 
 def _narrowed(array: Array, dtype: DType) -> Array:

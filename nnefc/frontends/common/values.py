@@ -333,7 +333,7 @@ def integers(value: Any) -> tuple[Dim, ...]:
         return tuple(i for item in items for i in integers(item))
     if isinstance(value, SymInt):
         return (cast(Dim, value),)
-    if isinstance(value, bool | int):
+    if isinstance(value, bool | int) and not isinstance(value, CountedExtent):
         return (int(value),)
     if isinstance(value, float) and value.is_integer():
         return (int(value),)
@@ -346,11 +346,11 @@ def integers(value: Any) -> tuple[Dim, ...]:
 def _not_known(value: Any, what: str) -> OperatorError:
     if isinstance(wrong := getattr(value, "wrong", None), OperatorError):
         return wrong
-    if isinstance(value, Value):
-        which = f"'{value.name}'" if value.name else "this tensor"
+    if isinstance(value, Value | CountedExtent):
+        which = f"'{name}'" if (name := getattr(value, "name", "")) else "this tensor"
         message = f"{what} that are known before the model runs are expected, but {which} is "
         message += "computed from its inputs"
-        return OperatorError("operator/attribute", message, unknown=[value])
+        return OperatorError("operator/attribute", message, "", [getattr(value, "count", value)])
     text = value.array.tolist() if isinstance(value, KnownTensor) else _described(value)
     return OperatorError("operator/attribute", f"{text} is no array of {what}")
 

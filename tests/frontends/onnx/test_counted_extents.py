@@ -5,6 +5,7 @@ Detectors select boxes by their scores, suppress, slice and gather, and pool reg
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
+import nnefc
 from nnefc.onnx import InferenceSession
+from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for, reference_results
 from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results, reals
 
@@ -23,7 +26,8 @@ graph (float[6, 4] x, float[6] scores, float[4, 5] w) => (RESULT y)
 <int64 none = {0}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2},
  int64[1] last = {-1}, int64[1] many = {100}, int64[2] ends = {-1, 0}, int64[2] flat = {-1, 2},
  float[1] half = {0.5},
- int64[1] all = {-1}, int64[3] pad = {0, -1, 1}> {
+ int64[1] all = {-1}, int64[3] pad = {0, -1, 1}, int64[1] four = {4},
+ int64 step = {2}, int64[1] six = {6}, int64[6] order = {5, 3, 1, 0, 2, 4}> {
   likely = Greater(scores, half)
   found = NonZero(likely)
   which = Squeeze(found, zero)
@@ -66,7 +70,32 @@ INTEGERS = [
     "a = Shape(part) m = Mul(a, one) k = Equal(m, last) o = ConstantOfShape <value = int64[1] {7}>"
     " (two) y = Where(k, o, m)",
     "again = Less(part, half) y = NonZero(again)",
+    "a = Shape(part) y = Add(a, two)",
+    "a = Shape(part) y = Sub(two, a)",
+    "a = Shape(part) y = Div(a, two)",
+    "a = Shape(part) b = Neg(a) y = Div(b, two)",
+    "a = Shape(part) b = Mul(a, a) y = Mod(b, two)",
+    "a = Shape(part) y = Min(a, two)",
+    "a = Shape(part) b = Max(a, two) y = ReduceSum <keepdims = 0> (b)",
+    "a = Shape(part) y = ReduceMax <keepdims = 0> (a)",
+    "a = Shape(part) c = Less(a, two) y = Cast <to = 7> (c)",
+    "a = Shape(part) c = Equal(a, four) y = Where(c, two, a)",
+    "a = Shape(part) c = Greater(a, last) y = Cast <to = 7> (c)",
+    "a = Shape <end = 1> (part) b = Sub(a, one) y = Gather(order, b)",
+    "a = Shape <end = 1> (part) y = Slice(order, zero, a)",
+    "a = Shape <end = 1> (part) y, i = TopK(order, a)",
+    "a = Shape <end = 1> (part) b = Sub(six, a) y, i = TopK(which, b)",
+    "a = Shape <end = 1> (part) n = Squeeze(a) t = Constant <value = bool {1}> ()"
+    " y = Loop(n, t, none) <body = turn (int64 i, bool c, int64 s) => (bool d, int64 e)"
+    " {d = Identity(c) e = Add(s, step)}>",
+    "a = Shape <end = 1> (part) n = Squeeze(a) d = Squeeze(one) e = Squeeze(two) h = Div(n, e)"
+    " y = Range(none, h, d)",
+    "a = Shape <end = 1> (part) n = Squeeze(a) d = Squeeze(one) y = Add(n, d)",
+    "a = Shape <end = 1> (part) n = Squeeze(a) e = Squeeze(two) s = Squeeze(six)"
+    " y = Range(n, s, e)",
+    "a = Shape <end = 1> (part) b = Sub(six, a) y = ConstantOfShape <value = int64[1] {5}> (b)",
 ]
+SYMBOLIC = ["Add(a, b)", "Sub(b, a)", "Mul(a, b)", "Max(a, b)", "Min(b, a)", "Div(b, a)"]
 
 
 def check(model: onnx.ModelProto, inputs: list[Array]) -> None:
@@ -84,6 +113,44 @@ def test_results(operation: str, result: str) -> None:
     scores = np.array([0.9, 0.1, 0.8, 0.2, 0.7, 0.6], np.float32)
     text = MODEL.replace("OPERATION", operation).replace("RESULT", result)
     check(onnx.parser.parse_model(text), [reals(6, 4), scores, reals(4, 5)])
+
+
+@pytest.mark.parametrize("operation", SYMBOLIC)
+def test_numbers_with_symbols(operation: str, tmp_path: Path) -> None:
+    """The number of items, and an extent that is a symbol."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+    graph (float[6] x, float[N, 3] other) => (int64[1] y, float[N, 3] z) <float half = {0.0}> {
+      likely = Greater(x, half)
+      found = NonZero(likely)
+      a = Shape <start = 1> (found)
+      b = Shape <end = 1> (other)
+      y = OPERATION
+      z = Neg(other)
+    }""".replace("OPERATION", operation)
+    )
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    compiled = nnefc.compile(path)
+    for rows in (2, 5, 9):
+        inputs = [reals(6, seed=rows), reals(rows, 3)]
+        assert (inputs[0] > 0).any()
+        (want, _) = onnxruntime_results(model, inputs)
+        np.testing.assert_array_equal(compiled(*inputs)[0], want)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "a = Shape <end = 1> (part) p = Concat <axis = 0> (zero, a) y = Pad(order, p)",
+        "a = Shape <end = 1> (part) y = Tile(order, a)",
+    ],
+)
+def test_numbers_that_must_be_known_are_refused(operation: str) -> None:
+    scores = np.array([0.9, 0.1, 0.8, 0.2, 0.7, 0.6], np.float32)
+    text = MODEL.replace("OPERATION", operation).replace("RESULT", "int64")
+    with pytest.raises(NnefError, match="this tensor is computed from its inputs"):
+        graph_for(onnx.parser.parse_model(text), [reals(6, 4), scores, reals(4, 5)])
 
 
 DETECTOR = """<ir_version: 8, opset_import: ["": 17]>

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import slice_in_dim
+from nnefc.frontends.common.operators.counted_numbers import has_counts, numbers_of
 from nnefc.frontends.common.value_bounds import Bounds, bounds
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
 from nnefc.ir import DType, Value
@@ -25,6 +26,9 @@ MAX_ROOM: Final = 1 << 24
 
 def numbers_of_list(make: OpBuilder, x: Any) -> Sequence[Number]:
     """The integers of a list; those that a run computes as tensors."""
+    if isinstance(x, KnownTensor) and has_counts(x):
+        numbers = numbers_of(make, x.array.reshape(-1).tolist())
+        return [each for number in numbers for each in numbers_of_list(make, number)]
     if not isinstance(x, Value):
         return integers(x)
     if x.op is not None and x.op.name == "concat":
@@ -41,12 +45,22 @@ def with_bounds(make: OpBuilder, shape: Operand) -> Operand:
 
     Raises OperatorError for one without a bound.
     """
-    if not isinstance(shape, Value):
-        return shape
+    if isinstance(shape, KnownTensor):
+        return _with_counts(make, shape) if has_counts(shape) else shape
     extents = [
         _counted(make, each, shape) if isinstance(each, Value) else each
         for each in numbers_of_list(make, shape)
     ]
+    return KnownTensor(np.array(extents, object), DType.INT64)
+
+
+def _with_counts(make: OpBuilder, shape: KnownTensor) -> KnownTensor:
+    """A known shape in which what is computed from counts has a bound and a count."""
+    extents: list[Any] = shape.array.reshape(-1).tolist()
+    for i, each in enumerate(extents):
+        if isinstance(each, CountedExtent) and each.count is None:
+            number = make.value(make.reshape(numbers_of(make, [each])[0], ()))
+            extents[i] = _counted(make, number, number)
     return KnownTensor(np.array(extents, object), DType.INT64)
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.counted_numbers import has_counts
 from nnefc.frontends.common.value_bounds import bounds
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
 from nnefc.frontends.onnx.control_flow.branches import branched
@@ -81,8 +82,9 @@ def loop(
     are stacked, or the body cannot be evaluated for all turns at once, turns up to the bound M are
     computed; the last of them leave the states as they are, and their results do not count.
     """
+    most = make.value(M) if M is not None and has_counts(M) else M
     try:
-        return _turns(make, M, cond, list(v_initial), body)
+        return _turns(make, most, cond, list(v_initial), body)
     except StopsAtRunTime as wrong:
         around = [M, cond, *tensors_in([*v_initial, *captured_values(body).values()])]
         raise StopsAtRunTime([*wrong.unknown, *around], wrong.reason) from None

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.counted_tensors import counts_of, with_counts
+from nnefc.frontends.common.counted_tensors import with_counts
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank, of_rank_at_least
 from nnefc.frontends.common.operators.computed_extents import computed_range, with_bounds
+from nnefc.frontends.common.operators.counted_numbers import has_counts, rooms
 from nnefc.frontends.common.operators.ranges import arithmetic_sequence
 from nnefc.frontends.common.values import (
     KnownTensor,
@@ -30,13 +31,10 @@ def range_11(make: OpBuilder, start: Operand, limit: Operand, delta: Operand) ->
         if bound.type.volume != 1:
             message = f"{name} has shape {list(bound.type.dims)}; one item is expected"
             raise OperatorError("argument/range", message)
-    if any(isinstance(bound, Value) for bound in (start, limit, delta)):
-        return computed_range(make, start, limit, delta)
-    items = arithmetic_sequence(make, start, limit, delta, start.type.dtype)
-    if counts_of(limit) and integers(start) + integers(delta) != (0, 1):
-        message = f"a range to a data-dependent extent from {start}, in steps of {delta}"
-        raise OperatorError("operator/unsupported", message, "it starts at 0, in steps of 1")
-    return with_counts(make, items, limit)
+    bounds = (start, limit, delta)
+    if any(isinstance(bound, Value) or has_counts(bound) for bound in bounds):
+        return computed_range(make, *(make.value(x) if has_counts(x) else x for x in bounds))
+    return arithmetic_sequence(make, start, limit, delta, start.type.dtype)
 
 
 @operator("Range", domain=MICROSOFT)
@@ -59,7 +57,7 @@ def range_(
 @operator("ConstantOfShape", since=9)
 def constant_of_shape(make: OpBuilder, input: Operand, *, value: Operand | None = None) -> Any:
     input = with_bounds(make, input)
-    shape = integers(input)
+    shape = integers(rooms(input))
     one = KnownTensor(np.zeros(1, np.float32), DType.FLOAT32) if value is None else value
     if one.type.volume != 1:
         message = f"value has shape {list(one.type.dims)}; one item is expected"

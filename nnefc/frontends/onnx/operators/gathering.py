@@ -6,11 +6,22 @@ from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
+from nnefc.frontends.common.operators.computed_extents import with_bounds
+from nnefc.frontends.common.operators.counted_numbers import has_counts
 from nnefc.frontends.common.operators.indices import as_indices
 from nnefc.frontends.common.operators.indices import gather as gather_in_dim
-from nnefc.frontends.common.values import EmptyTensor, Operand, OperatorError
+from nnefc.frontends.common.values import (
+    EmptyTensor,
+    KnownTensor,
+    Operand,
+    OperatorError,
+    integers,
+    operand,
+)
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType, TensorType
+from nnefc.symbolic.counted_extent import CountedExtent
+from nnefc.symbolic.integers import smallest
 
 
 @operator("Gather")
@@ -129,11 +140,11 @@ def one_hot(
 
 @operator("TopK", until=9)
 def top_k_1(make: OpBuilder, X: Operand, *, k: int, axis: int = -1) -> Any:
-    return top_k(make, X, k, axis=axis)
+    return top_k(make, X, operand(k), axis=axis)
 
 
 @operator("TopK", since=10, until=10)
-def top_k_10(make: OpBuilder, X: Operand, K: int, *, axis: int = -1) -> Any:
+def top_k_10(make: OpBuilder, X: Operand, K: Operand, *, axis: int = -1) -> Any:
     return top_k(make, X, K, axis=axis)
 
 
@@ -141,7 +152,7 @@ def top_k_10(make: OpBuilder, X: Operand, K: int, *, axis: int = -1) -> Any:
 def top_k(
     make: OpBuilder,
     X: Operand,
-    K: int,
+    K: Operand,
     *,
     axis: int = -1,
     largest: bool = True,
@@ -150,6 +161,27 @@ def top_k(
     """The items are also sorted if that is not wanted; equal items keep their order."""
     del sorted
     at = normalize_axis(axis, X.type.rank)
+    if K.type.volume != 1:
+        message = f"k has {K.type.volume} items; one is expected"
+        raise OperatorError("argument/topk", message)
+    number = with_bounds(make, make.reshape(K, (1,))) if has_counts(K) else K
+    if isinstance(number, KnownTensor) and has_counts(number):
+        return _counted_top_k(make, X, number.array[0], at, largest=largest)
+    return _top_k(make, X, integers(number)[0], at, largest=largest)
+
+
+def _counted_top_k(make: OpBuilder, X: Operand, K: CountedExtent, at: int, *, largest: bool) -> Any:
+    """As many items as a run tells, with room for `K`."""
+    room = smallest([X.type.dims[at], int(K)])
+    results = _top_k(make, X, room, at, largest=largest)
+    for each in results:
+        y = make.value(each)
+        valid = make.counted[y][1] if y in make.counted else room
+        make.counted[y] = at, make.value(make("min", K.count, valid))
+    return results
+
+
+def _top_k(make: OpBuilder, X: Operand, K: int, at: int, *, largest: bool) -> Any:
     if K == 0:
         dims = tuple(0 if i == at else extent for i, extent in enumerate(X.type.dims))
         return tuple(EmptyTensor(TensorType(t, dims)) for t in (X.type.dtype, DType.INT64))

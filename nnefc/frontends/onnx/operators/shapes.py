@@ -11,6 +11,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes, normalize_axis
 from nnefc.frontends.common.operators.computed_extents import with_bounds
+from nnefc.frontends.common.operators.counted_numbers import rooms
 from nnefc.frontends.common.values import Operand, OperatorError, integers
 from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.symbolic.integers import statically_equal
@@ -24,13 +25,14 @@ def reshape_1(
 
 
 @operator("Reshape", since=5, until=13)
-def reshape_5(make: OpBuilder, data: Operand, shape: Integers) -> Any:
-    return make.reshape(data, _target_shape(data.type.dims, shape))
+def reshape_5(make: OpBuilder, data: Operand, shape: Operand) -> Any:
+    return reshape(make, data, shape)
 
 
 @operator("Reshape", since=14)
-def reshape(make: OpBuilder, data: Operand, shape: Integers, *, allowzero: bool = False) -> Any:
-    return make.reshape(data, _target_shape(data.type.dims, shape, keeps_zeros=allowzero))
+def reshape(make: OpBuilder, data: Operand, shape: Operand, *, allowzero: bool = False) -> Any:
+    extents = integers(rooms(shape))
+    return make.reshape(data, _target_shape(data.type.dims, extents, keeps_zeros=allowzero))
 
 
 def _target_shape(
@@ -134,7 +136,7 @@ def transpose(make: OpBuilder, data: Operand, *, perm: Integers | None = None) -
 def expand(make: OpBuilder, input: Operand, shape: Operand) -> Any:
     """Both the input and the shape may have extents of 1 that the other one repeats."""
     shape = with_bounds(make, shape)
-    extents = integers(shape)
+    extents = integers(rooms(shape))
     check_shape(make, "shape", extents, input.type.dtype)
     rank = max(input.type.rank, len(extents))
     x = make.aligned_right(input, rank)
