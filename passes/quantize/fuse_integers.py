@@ -156,9 +156,8 @@ def float_products(graph: Graph) -> Counter[tuple[str, str]]:
         reason = None
         if op.name in ON_CODES - CONVERSIONS:
             reason = _reason_of_integers(op, known)
-        elif op.name in ("matmul", "conv", "deconv"):
-            if any(_factor(value) is not None for value in op.inputs[:2]):
-                reason = _reason_of_reals(graph, op, known)
+        elif op.name in ("matmul", "conv", "deconv") and any(map(_factor, op.inputs[:2])):
+            reason = _reason_of_reals(graph, op, known)
         if reason is not None:
             reasons[op.name, reason] += 1
     return reasons

@@ -114,6 +114,7 @@ def _summary_lines(measured: ModelProfile, rows: Sequence[Row], facts: dict[str,
         )
     if any(row.flops > 1e9 * peak * row.seconds for row in rows):
         lines.append(
-            "above the peak: products of codes, and those that Winograd or padding saves, are counted"
+            "above the peak: products of codes are counted, and those that Winograd or padding "
+            "saves"
         )
     return lines
