@@ -40,8 +40,9 @@ def quantize(
         threads: Threads that run the model on the samples; None: all usable CPUs.
         progress: Called as `progress(done, total, label)` before each sample, and at the end.
         strict: As for `import_model`; not with a graph.
-        options: `activations`, `observer`, `percentile`, `keep`, `signal_to_noise`, `mean`, `std`,
-            `layout`: see `QuantizeOptions`; and those of `compile`, not with a graph.
+        options: `activations`, `observer`, `percentile`, `keep`, `signal_to_noise`,
+            `correct_bias`, `mean`, `std`, `layout`: see `QuantizeOptions`; and those of `compile`,
+            not with a graph.
 
     Returns:
         A graph with operations `quantize` and `dequantize`.
@@ -73,12 +74,15 @@ def _config(options: QuantizeOptions, data: object, threads: int | None) -> Quan
         options.get("percentile"),
         keep=options.get("keep", ()),
         signal_to_noise=options.get("signal_to_noise"),
+        correct_bias=options.get("correct_bias", False),
         threads=threads,
     )
-    if config.signal_to_noise is not None and isinstance(data, Iterator):
+    repeats = config.correct_bias or config.signal_to_noise is not None
+    if repeats and isinstance(data, Iterator):
         raise NnefError.of(
             "quantization/samples",
-            "samples are read once for each layer, but an iterator can be read only once",
+            "samples are read repeatedly to correct biases and to choose layers, but an iterator "
+            "can be read only once",
             hint="give a list, an array or a folder",
         )
     return config

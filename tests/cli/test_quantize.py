@@ -133,3 +133,16 @@ def test_layers_stay_reals(cli: Cli, tmp_path: Path) -> None:
     shown = cli("quantize", DIGITS, *options[:-1], "500")
     assert shown.status == 1
     assert "quantization/keep" in shown.err
+
+
+def test_biases_are_corrected(cli: Cli, tmp_path: Path) -> None:
+    options = ("--data", IMAGES, "-o", tmp_path / "q.onnx", "--correct-bias")
+    assert cli("quantize", DIGITS, *options).status == 0
+    onnx: Any = pytest.importorskip("onnx")
+    proto = onnx.load(tmp_path / "q.onnx")
+    written = {each.name: onnx.numpy_helper.to_array(each) for each in proto.graph.initializer}
+    expected = nnefc.quantize(DIGITS, IMAGES, correct_bias=True)
+    for label in ("conv1", "conv2", "conv3", "linear"):
+        data = expected.variables[f"{label}/bias_corrected"].data
+        assert data is not None
+        np.testing.assert_array_equal(written[f"{label}/bias_corrected"], data[0])

@@ -49,6 +49,14 @@ SignalToNoise = Annotated[
         "each output has at least this ratio. This runs the model once for each layer.",
     ),
 ]
+CorrectBias = Annotated[
+    bool,
+    typer.Option(
+        "--correct-bias",
+        help="Subtract the mean error that rounding makes in each channel of a convolution or "
+        "linear layer from its bias.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class ChoiceOptions:
     percentile: Percentile = None
     keep: Keep = None
     signal_to_noise: SignalToNoise = None
+    correct_bias: CorrectBias = False
 
     def config(self, threads: int | None) -> QuantizeConfig:
         """The checked options; raises NnefError with all errors."""
@@ -71,6 +80,7 @@ class ChoiceOptions:
             self.percentile,
             keep=self.keep or (),
             signal_to_noise=self.signal_to_noise,
+            correct_bias=self.correct_bias,
             threads=threads,
         )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, cast, get_args
 
-from nnefc.options.arguments import check_threads
+from nnefc.options.arguments import check_flags, check_threads
 from nnefc.options.import_config import IMPORT_OPTIONS, ImportOptions
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -33,6 +33,9 @@ class QuantizeOptions(ImportOptions, total=False):
     signal_to_noise: float | None
     """The least ratio of every output in decibels: the layers that make the most noise stay reals,
     as few as possible.  The model runs on the samples once for each layer."""
+    correct_bias: bool
+    """Subtract the mean error that rounding makes in each channel of a convolution or linear layer
+    from its bias; default: False.  The samples are read twice."""
     mean: float | Sequence[float] | None
     """Subtracted from the values 0..1 of pictures: a number, or one for each channel."""
     std: float | Sequence[float] | None
@@ -61,6 +64,8 @@ class QuantizeConfig(NamedTuple):
     """Names of layers that stay as they are."""
     signal_to_noise: float | None = None
     """The least ratio of each output in decibels; None: any."""
+    correct_bias: bool = False
+    """Biases take back the mean error of each channel."""
     threads: int | None = None
     """Threads that a call of the graph may use; None: all usable CPUs."""
 
@@ -73,12 +78,14 @@ class QuantizeConfig(NamedTuple):
         *,
         keep: object = (),
         signal_to_noise: object = None,
+        correct_bias: object = False,
         threads: object = None,
     ) -> QuantizeConfig:
         """A checked configuration; raises NnefError `input/argument` with all errors, and
         `input/threads`.
         """
         count = check_threads(threads)
+        check_flags(correct_bias=correct_bias)
         problems: list[Diagnostic] = []
         choices = {
             "activations": (activations, get_args(Activations)),
@@ -112,6 +119,7 @@ class QuantizeConfig(NamedTuple):
             percent,
             names or (),
             ratio,
+            bool(correct_bias),
             count,
         )
 

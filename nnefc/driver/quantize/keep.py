@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from nnefc.driver.quantize.codes import Parameters
 from nnefc.driver.quantize.config import QuantizeConfig
 from nnefc.driver.quantize.layers import Layer, layers_of
 from nnefc.driver.quantize.noise import Noise
 from nnefc.driver.quantize.observe import Samples, runner
-from nnefc.driver.quantize.rewrite import rewrite
-from nnefc.ir import Graph, Value
+from nnefc.driver.quantize.rewrite import Choices, rewrite
+from nnefc.ir import Graph
 from nnefc.support.errors import NnefError
 from nnefc.support.progress import Progress
 
@@ -34,7 +33,7 @@ def without_named(layers: Sequence[Layer], names: Sequence[str]) -> list[Layer]:
 def sensitive_layers(
     graph: Graph,
     layers: Sequence[Layer],
-    parameters: Mapping[Value, Parameters],
+    choices: Choices,
     samples: Samples,
     config: QuantizeConfig,
     progress: Progress | None = None,
@@ -46,7 +45,7 @@ def sensitive_layers(
 
     Raises NnefError `quantization/keep` if no layer could be quantized.
     """
-    search = _Search(graph, layers, parameters, samples, config.threads, progress)
+    search = _Search(graph, layers, choices, samples, config.threads, progress)
     alone = {layer: search.ratio([layer]) for layer in layers}
     ordered = sorted(layers, key=lambda layer: alone[layer])
     least, most = 0, len(ordered)
@@ -72,13 +71,13 @@ class _Search:
         self,
         graph: Graph,
         layers: Sequence[Layer],
-        parameters: Mapping[Value, Parameters],
+        choices: Choices,
         samples: Samples,
         threads: int | None,
         progress: Progress | None,
     ) -> None:
         self._graph = graph
-        self._parameters = parameters
+        self._choices = choices
         self._samples = samples
         self._threads = threads
         self._progress = progress
@@ -94,7 +93,7 @@ class _Search:
         self.runs += 1
         names = {layer.op.output for layer in quantized}
         kept = {layer.op.output for layer in layers_of(self._graph)} - names
-        graph, _ = rewrite(self._graph, self._parameters, kept)
+        graph, _ = rewrite(self._graph, self._choices, kept)
         codes = runner(graph, list(graph.outputs), self._threads)
         noises = [Noise() for _ in graph.outputs]
         for arrays in self._samples:

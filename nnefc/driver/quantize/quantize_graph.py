@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from nnefc.driver.quantize.bias_errors import bias_errors
 from nnefc.driver.quantize.codes import Parameters, parameters_of
 from nnefc.driver.quantize.config import QuantizeConfig
 from nnefc.driver.quantize.histogram import Histogram
@@ -12,7 +13,7 @@ from nnefc.driver.quantize.keep import sensitive_layers, without_named
 from nnefc.driver.quantize.layers import activations_of, layers_of
 from nnefc.driver.quantize.observe import Samples, observe
 from nnefc.driver.quantize.observers import observer_of
-from nnefc.driver.quantize.rewrite import rewrite
+from nnefc.driver.quantize.rewrite import Choices, rewrite
 from nnefc.ir import DType, Graph, Value
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.support.errors import NnefError
@@ -44,7 +45,7 @@ def quantize_graph(
     Args:
         graph: A graph of reals without states, with data in its variables.
         samples: Inputs by name, for one call after the other; they are read once, or repeatedly if
-            `config` has a ratio.
+            `config` corrects biases or has a ratio.
         config: The type of codes, the observer, and the layers that stay reals.
         progress: Called as `progress(done, total, label)` before each sample.
 
@@ -63,11 +64,15 @@ def quantize_graph(
         for value, histogram in zip(values, histograms, strict=True)
     }
     observed = dict(zip(values, histograms, strict=True))
+    choices = Choices(parameters)
+    if config.correct_bias:
+        errors = bias_errors(reals, layers, choices, samples, config.threads, progress)
+        choices = choices._replace(bias_errors=errors)
     chosen = set(layers)
     if config.signal_to_noise is not None:
-        chosen -= sensitive_layers(reals, layers, parameters, samples, config, progress)
+        chosen -= sensitive_layers(reals, layers, choices, samples, config, progress)
     kept = {layer.op.output for layer in layers_of(reals) if layer not in chosen}
-    quantized, twins = rewrite(reals, parameters, kept)
+    quantized, twins = rewrite(reals, choices, kept)
     return Quantized(quantized, reals, twins, observed, parameters, kept)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nnefc.driver.quantize.codes import Parameters, weight_codes
-from nnefc.driver.quantize.layers import channel_axis, items_of, layers_of
+from nnefc.driver.quantize.layers import Layer, channel_axis, items_of, layers_of
 from nnefc.driver.quantize.observe import twins_of
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ir.graph import Variable
@@ -19,8 +20,17 @@ from nnefc.support.errors import NnefError
 Array = np.ndarray[Any, Any]
 
 
+class Choices(NamedTuple):
+    """What is known of the codes of a graph."""
+
+    parameters: Mapping[Value, Parameters]
+    """Those of each value that `activations_of` the layers lists."""
+    bias_errors: Mapping[Value, Array] = MappingProxyType({})
+    """What is subtracted from the bias of a layer, [channels], by the result of the layer."""
+
+
 def rewrite(
-    graph: Graph, parameters: Mapping[Value, Parameters], kept: Collection[Value] = ()
+    graph: Graph, choices: Choices, kept: Collection[Value] = ()
 ) -> tuple[Graph, dict[Value, Value]]:
     """A copy of a graph in which the operands of products are computed from codes, and the values
     of the copy by those of `graph`.
@@ -40,19 +50,40 @@ def rewrite(
 
     Args:
         graph: The graph, which is not modified.
-        parameters: Those of each value of `graph` that `activations_of` its layers lists, but for
-            layers that are kept.
+        choices: Parameters and errors of values of `graph`.
         kept: Results of layers of `graph` that stay as they are.
 
     Raises NnefError `quantization/finite` for weights with NaN or infinities.
     """
     copy, twins = twins_of(graph)
-    rewriting = _Rewrite(copy, {twins[value]: each for value, each in parameters.items()})
-    rewriting.run({twins[value] for value in kept})
+    _Rewrite(copy, _of_twins(choices, twins)).run({twins[value] for value in kept})
     EliminateDeadCode().run(copy)
     used = set(_labels(copy))
     copy.variables = {key: value for key, value in copy.variables.items() if key in used}
     return copy, twins
+
+
+def with_rounded_twins(
+    graph: Graph, choices: Choices, results: Sequence[Value]
+) -> tuple[Graph, list[Value], list[Value]]:
+    """A copy of a graph that also computes some layers with rounded operands, which come from the
+    values of reals.
+
+    Returns the copy, its values of `results`, which are those of layers, and the results with
+    rounded operands.
+    """
+    copy, twins = twins_of(graph)
+    reals = [twins[value] for value in results]
+    rounded = _Rewrite(copy, _of_twins(choices, twins)).beside(reals)
+    return copy, reals, [rounded[value] for value in reals]
+
+
+def _of_twins(choices: Choices, twins: Mapping[Value, Value]) -> Choices:
+    """The choices for the values of a copy."""
+    return Choices(
+        {twins[value]: each for value, each in choices.parameters.items()},
+        {twins[value]: each for value, each in choices.bias_errors.items()},
+    )
 
 
 def _labels(graph: Graph) -> Iterator[str]:
@@ -67,9 +98,9 @@ def _labels(graph: Graph) -> Iterator[str]:
 class _Rewrite:
     """Rewrites a graph in place."""
 
-    def __init__(self, graph: Graph, parameters: Mapping[Value, Parameters]) -> None:
+    def __init__(self, graph: Graph, choices: Choices) -> None:
         self._graph = graph
-        self._parameters = parameters
+        self._choices = choices
         self._activations: dict[Value, Value] = {}
         self._weights: dict[tuple[Value, int | None], Value] = {}
         names = {value.name for value in graph.inputs}
@@ -82,15 +113,43 @@ class _Rewrite:
         for layer in layers_of(self._graph):
             if layer.op.output in kept:
                 continue
-            for i in layer.activations:
-                layer.op.set_input(i, self._activation(layer.op.inputs[i], layer.op))
-            for i in layer.weights:
-                axis = channel_axis(layer.op, i)
-                layer.op.set_input(i, self._weight(layer.op.inputs[i], axis, layer.op))
+            for i, value in self._operands(layer).items():
+                layer.op.set_input(i, value)
+            error = self._choices.bias_errors.get(layer.op.output)
+            if error is not None:
+                layer.op.set_input(2, self._bias(layer.op.inputs[2], error, layer.op))
+
+    def beside(self, results: Collection[Value]) -> dict[Value, Value]:
+        """Insert the layers of `results` again, with rounded operands; their results by these."""
+        rounded: dict[Value, Value] = {}
+        for layer in layers_of(self._graph):
+            op = layer.op
+            if op.output in results:
+                operands = self._operands(layer)
+                inputs = [operands.get(i, value) for i, value in enumerate(op.inputs)]
+                twin = Op(op.name, inputs, op.attributes, [op.output.type])
+                rounded[op.output] = self._graph.insert(twin, op).output
+        return rounded
+
+    def _operands(self, layer: Layer) -> dict[int, Value]:
+        """The rounded operands of a layer by position."""
+        op = layer.op
+        operands = {i: self._activation(op.inputs[i], op) for i in layer.activations}
+        for i in layer.weights:
+            operands[i] = self._weight(op.inputs[i], channel_axis(op, i), op)
+        return operands
+
+    def _bias(self, value: Value, error: Array, before: Op) -> Value:
+        """A known bias without the error of each channel, [1, channels]."""
+        items = items_of(value)
+        corrected = (items.reshape(1, -1).astype(np.float64) - error).astype(items.dtype)
+        return self._variable(
+            f"{_label(value) or value.name or 'bias'}_corrected", corrected, before
+        )
 
     def _activation(self, value: Value, before: Op) -> Value:
         if value not in self._activations:
-            scale, zero_point, dtype = self._parameters[value]
+            scale, zero_point, dtype = self._choices.parameters[value]
             operands = (
                 constant(self._graph, scale, value.type.dtype, before),
                 constant(self._graph, zero_point, dtype, before),
@@ -120,12 +179,12 @@ class _Rewrite:
         new = self._unique(f"{name or 'tensor'}_{kind}d")
         return build(self._graph, kind, operands, before=before, names=[new]).output
 
-    def _variable(self, name: str, codes: Array, before: Op) -> Value:
+    def _variable(self, name: str, items: Array, before: Op) -> Value:
         label = self._unique(name)
-        codes.flags.writeable = False
-        type_ = TensorType(DType.INT8, codes.shape)
-        self._graph.variables[label.lower()] = Variable(label, type_, codes)
-        attributes = {"shape": codes.shape, "label": label}
+        items.flags.writeable = False
+        type_ = TensorType(DType(items.dtype.name), items.shape)
+        self._graph.variables[label.lower()] = Variable(label, type_, items)
+        attributes = {"shape": items.shape, "label": label}
         return self._graph.insert(Op("variable", (), attributes, [type_], [label]), before).output
 
     def _constant(self, items: Array, before: Op) -> Value:
