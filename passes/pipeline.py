@@ -50,6 +50,7 @@ from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.op_queries import WITH_BODIES
 from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
+from nnefc.passes.quantize.fold_codes import FoldCodes
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.support.errors import NnefError, Place
 
@@ -75,7 +76,8 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     return (
         Phase("expand", (WidenHalves(), replace(expand, only=is_no_operation_on_codes))),
         Phase(
-            "quantization", (CancelQuantizations(), FuseIntegers(), ChooseCodeProducts(), expand)
+            "quantization",
+            (FoldCodes(), CancelQuantizations(), FuseIntegers(), ChooseCodeProducts(), expand),
         ),
         Phase("canonicalise", (Canonicalise(), SinkDequantization())),
         Phase("loops", (SimplifyScans(), SimplifyIfs(), HoistFromScans(), MergeProducts())),

@@ -18,8 +18,11 @@ RANDOM = np.random.default_rng(5)
 ONE = CompileConfig(1)
 
 
-def model(placement: str, nodes: dict[str, Any]) -> Any:
-    """x -> Q -> DQ -> product with DQ(w) -> bias -> relu -> Q; as front ends of `placement`."""
+def model(placement: str, nodes: dict[str, Any], *, trained: bool) -> Any:
+    """x -> Q -> DQ -> product with DQ(w) -> bias -> relu -> Q; as front ends of `placement`.
+
+    `trained`: weights are reals that the model quantizes.
+    """
     make = helper.make_node
     middle = {
         "matmul": [make("MatMul", ["xr", "wr"], ["p"]), make("Add", ["p", "bias"], ["b"])],
@@ -34,6 +37,7 @@ def model(placement: str, nodes: dict[str, Any]) -> Any:
     every = [
         make("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
         make("DequantizeLinear", ["xq", "xs", "xz"], ["xr"]),
+        *([make("QuantizeLinear", ["reals", "ws", "wz"], ["w"], axis=axis)] if trained else []),
         make("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=axis),
         make("DequantizeLinear", ["bq", "bs", "bz"], ["bias"], axis=0),
         *middle,
@@ -50,20 +54,24 @@ def model(placement: str, nodes: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize("placement", ["matmul", "gemm", "transposed"])
-def test_rounding_to_codes(placement: str, dtype: str) -> None:
+def test_rounding_to_codes(placement: str, dtype: str, trained: bool) -> None:
     w = RANDOM.integers(-128, 128, (DEPTH, COLUMNS)).astype("i1")
     ws = RANDOM.uniform(0.001, 0.02, COLUMNS).astype("f4")
     bias = RANDOM.integers(-9000, 9000, COLUMNS).astype("i4")
     x = RANDOM.normal(0, 1, (ROWS, DEPTH)).astype("f4")
     xs, ys, xz = np.array(0.031, "f4"), np.array(0.17, "f4"), np.array(37, dtype)
-    stored = w if placement == "matmul" else np.ascontiguousarray(w.T)
+    stored, scales = (w, ws) if placement == "matmul" else (np.ascontiguousarray(w.T), ws[:, None])
+    weights = {"reals": (stored * scales).astype("f4")} if trained else {"w": stored}
     zeros = {"wz": np.zeros(COLUMNS, "i1"), "bz": np.zeros(COLUMNS, "i4")}
     made = model(
         placement,
-        {"w": stored, "ws": ws, "bq": bias, "bs": ws * xs, "xs": xs, "xz": xz}
+        weights
+        | {"ws": ws, "bq": bias, "bs": ws * xs, "xs": xs, "xz": xz}
         | zeros
         | {"ys": ys, "yz": np.array(11, "u1")},
+        trained=trained,
     )
     graph = graph_for(made, [x])
     program = lower_graph(graph, ONE)

@@ -31,6 +31,7 @@ from nnefc.passes.fuse.fuse_normalization import FuseNormalization
 from nnefc.passes.interface import Pass
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
+from nnefc.passes.quantize.fold_codes import FoldCodes
 from nnefc.passes.quantize.fuse_integers import FuseIntegers
 from tests.helpers.examples import examples
 from tests.helpers.graphs.random_graphs import graphs, sample_data, sample_inputs
@@ -48,6 +49,7 @@ EXACT: list[Pass] = [
     FuseElementwise(steps=3, inputs=2, copies=1),
     FuseMatmulEpilogue(),
     FuseAttention(),
+    FoldCodes(),
     CancelQuantizations(),
     FuseIntegers(),
 ]
