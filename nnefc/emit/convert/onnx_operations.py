@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.emit.convert.onnx_quantized import right_matrix
 from nnefc.emit.convert.onnx_writer import Handler, OnnxWriter, Unsupported, is_stored, number
 from nnefc.ir import DType, Op, Value
 
@@ -161,7 +162,7 @@ def _matmul(w: OnnxWriter, op: Op) -> str:
     for value, flag in zip(op.inputs, ("transposeA", "transposeB")):
         rank = value.type.rank
         axes = [*range(rank - 2), rank - 1, rank - 2]
-        if not op.attributes[flag]:
+        if not op.attributes[flag] or (flag == "transposeB" and right_matrix(value) is not None):
             names.append(w.name(value))
         elif is_stored(value):
             names.append(w.store_form(value, w.data(value).transpose(axes)))

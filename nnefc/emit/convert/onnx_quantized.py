@@ -21,11 +21,41 @@ def is_linear(op: Op) -> bool:
     """
     first, *parameters = op.inputs
     codes, reals = (first, op.output) if op.name == "dequantize" else (op.output, first)
+    if _axis(op) is not None and any(user.inputs[0] is op.output for user in _products(op)):
+        return False  # onnxruntime has one scale for the left matrix of a product
     if codes.type.dtype not in _CODES or reals.type.dtype is not DType.FLOAT32:
         return False
     axes = {axis for value in parameters for axis in _axes(value)}
     count = _count(op)
     return len(axes) < 2 and all(is_stored(v) or v.type.volume == count for v in parameters)
+
+
+def right_matrix(value: Value) -> Op | None:
+    """The `dequantize` of known codes that only products read, as their right matrix.
+
+    It is written as a matrix of rank 2, transposed if the products transpose it: onnxruntime fuses
+    these with a scale for each column.  None for other values.
+    """
+    op = value.op
+    if op is None or op.name != "dequantize" or not is_stored(op.inputs[0]):
+        return None
+    users = _products(op)
+    flags = {user.attributes["transposeB"] for user in users}
+    is_right = all(user.inputs[1] is value is not user.inputs[0] for user in users)
+    is_matrix = value.type.rank > 1 and all(extent == 1 for extent in value.type.dims[:-2])
+    is_alone = len(users) == len(value.users) and len(flags) == 1
+    is_alone = is_alone and op.graph is not None and not op.graph.is_output(value)
+    return op if is_right and is_matrix and is_alone and is_linear(op) else None
+
+
+def _leading(op: Op) -> range:
+    """The axes before those of the matrix."""
+    return range(op.output.type.rank - 2)
+
+
+def _products(op: Op) -> list[Op]:
+    """The matrix products that read the result of an operation."""
+    return [user for user in op.output.users if user.name == "matmul"]
 
 
 def _axes(value: Value) -> list[int]:
@@ -55,6 +85,26 @@ def _parameter(w: OnnxWriter, value: Value, shape: tuple[int, ...]) -> str:
     return w.one("Reshape", w.name(value), w.store(shape, np.int64))
 
 
+def _write_matrix(w: OnnxWriter, op: Op) -> str:
+    """A `right_matrix`, of rank 2."""
+    codes, axis = op.inputs[0], _axis(op)
+    swapped = _products(op)[0].attributes["transposeB"]
+    items = w.data(codes).reshape(codes.type.dims[-2:])
+    attributes: dict[str, Any] = {}
+    if axis is not None:
+        attributes["axis"] = (axis - len(_leading(op))) ^ int(swapped)
+    shape = () if axis is None else (_count(op),)
+    parameters = [_parameter(w, value, shape) for value in op.inputs[1:]]
+    name = w.store_form(codes, items.T if swapped else items)
+    return w.one("DequantizeLinear", name, *parameters, **attributes)
+
+
+def _dequantize(w: OnnxWriter, op: Op) -> str | list[str]:
+    if right_matrix(op.output) is not None:
+        return _write_matrix(w, op)
+    return _conversion("DequantizeLinear")(w, op)
+
+
 def _conversion(kind: str) -> Handler:
     def handler(w: OnnxWriter, op: Op) -> str:
         axis = _axis(op)
@@ -68,5 +118,5 @@ def _conversion(kind: str) -> Handler:
 
 CONVERSIONS: Final[dict[str, Handler]] = {
     "quantize": _conversion("QuantizeLinear"),
-    "dequantize": _conversion("DequantizeLinear"),
+    "dequantize": _dequantize,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,37 @@ def test_computed_parameters_are_vectors() -> None:
     (found,) = by_onnxruntime(onnx_model(graph).proto, arrays)
     rounded = np.clip(np.round(arrays["x"] / arrays["scale"]) + 7, 0, 255) - 7
     np.testing.assert_array_equal(found, rounded * arrays["scale"])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("rank", [2, 3, 4])
+@pytest.mark.parametrize("left", [False, True])
+def test_products_with_a_scale_per_channel(
+    tmp_path: Path, swapped: bool, rank: int, left: bool
+) -> None:
+    """Right matrices have rank 2 and left ones no scale per row, which onnxruntime rejects."""
+    ones = [1] * (rank - 2)
+    known, flag = ("A", "transposeA") if left else ("B", "transposeB")
+    dims = [*ones, *((6, 5) if swapped != left else (5, 6))]
+    given = [*([2] * (rank - 2)), *((5, 3) if left else (3, 5))]
+    order = "w, x" if left else "x, w"
+    (tmp_path / "graph.nnef").write_text(
+        f"""version 1.0; graph net(x) -> (y) {{ x = external(shape = {given});
+        w = variable(shape = {dims}, label = 'w');
+        y = matmul({order}, {flag} = {str(swapped).lower()}); }}"""
+    )
+    random = np.random.default_rng(rank)
+    nnefc.write_tensor(tmp_path / "w.dat", random.normal(size=dims).astype(np.float32))
+    samples = random.normal(size=(4, *given)).astype(np.float32)
+    graph = nnefc.quantize(tmp_path, samples)
+    proto = onnx_model(graph).proto
+    import_module("onnx.checker").check_model(proto, full_check=True)
+    kinds = Counter(node.op_type for node in proto.graph.node)
+    assert kinds["DequantizeLinear"] == (1 if left else 2), known
+    assert kinds["Transpose"] == (1 if left and swapped else 0)
+    expected = evaluate(graph, {"x": samples[0]}).outputs["y"]
+    (found,) = by_onnxruntime(proto, {"x": samples[0]})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    ort: Any = import_module("onnxruntime")
+    (fused,) = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": samples[0]})
+    assert fused.shape == expected.shape
