@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx.parser
 import pytest
 
+import nnefc
 from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for, reference_results
 from tests.helpers.onnx.onnxruntime_oracle import Array, onnxruntime_results, reals
@@ -91,6 +94,21 @@ def test_results(operation: str, type_: str, seed: int) -> None:
 def test_what_has_no_bound_is_refused(operation: str, text: str) -> None:
     with pytest.raises(NnefError, match=text):
         graph_for(model_of(operation, "int64"), arrays(4, 2))
+
+
+def test_bounds_leave_room_for_rounding(tmp_path: Path) -> None:
+    """10 times the float32 next to 0.7 is less than 7, but becomes 7."""
+    operation = """cap = Constant <value = float {0.7}> () ten = Constant <value = float {10.0}> ()
+      big = Abs(total) more = Add(big, f1) m = Min(more, cap) p = Mul(m, ten) w = Floor(p)
+      z = Cast <to = 7> (w) y = Range(zero, z, one)"""
+    model = model_of(operation, "int64")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    (want,) = onnxruntime_results(model, arrays(4, 2))
+    assert want.size == 7
+    with pytest.warns(nnefc.NnefWarning, match="declared"):
+        compiled = nnefc.compile(path)
+    np.testing.assert_array_equal(compiled(*arrays(4, 2)), want)
 
 
 def test_large_bounds_are_refused() -> None:
