@@ -100,7 +100,8 @@ def test_bounds_leave_room_for_rounding(tmp_path: Path) -> None:
     """10 times the float32 next to 0.7 is less than 7, but becomes 7."""
     operation = """cap = Constant <value = float {0.7}> () ten = Constant <value = float {10.0}> ()
       big = Abs(total) more = Add(big, f1) m = Min(more, cap) p = Mul(m, ten) w = Floor(p)
-      z = Cast <to = 7> (w) y = Range(zero, z, one)"""
+      z = Cast <to = 7> (w) u = Reshape(z, last)
+      y = ConstantOfShape <value = int64[1] {5}> (u)"""
     model = model_of(operation, "int64")
     path = tmp_path / "net.onnx"
     path.write_bytes(model.SerializeToString())
