@@ -3,8 +3,8 @@
 An ONNX file is one protocol buffer message, weights included.  Parsing it copies all of them.
 `outline` therefore copies the message without the items of large tensors.  In its place it
 writes what the format says for tensors in other files: `data_location = EXTERNAL`, with an offset,
-a length, and an empty location, which stands for the model's own file.  The `onnx` package
-parses the outline, and `TensorData` finds the bytes of every tensor in the same way.
+a length, and a location that stands for the model's own file.  The `onnx` package parses the
+outline, and `TensorData` finds the bytes of every tensor in the same way.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from nnefc.formats.paths import normal_path
 from nnefc.formats.tensor_file import Buffer
 from nnefc.support.errors import NnefError, Place
 
-OWN_FILE: Final = ""
-"""The location of tensors in the model's own file."""
+OWN_FILE: Final = "\0"
+"""The location of tensors in the model's own file, which no file can have as its name."""
 _LARGE: Final = 1 << 10
 """Bytes from which the data of a tensor stays in the file."""
 
@@ -161,7 +161,7 @@ class OnnxFile:
         end = size if length is None else offset + length
         if not 0 <= offset <= end <= size:
             wanted = f"bytes {offset:,} to {end:,} are wanted"
-            file = location or self.path.name
+            file = self.path.name if location == OWN_FILE else location
             message = f"'{printable(file)}' has {size:,} bytes, but {wanted}"
             raise NnefError.of("onnx/external", message, Place(self.name))
         return np.frombuffer(content, np.uint8, end - offset, offset)

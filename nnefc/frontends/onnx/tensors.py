@@ -267,7 +267,7 @@ class TensorReader:
 def _place_of(proto: TensorProto) -> tuple[str, int, int | None]:
     """Location, offset and length of external data; raises OperatorError `onnx/external`."""
     entries = {entry.key: entry.value for entry in proto.external_data}
-    if "location" not in entries:
+    if not entries.get("location"):
         raise OperatorError("onnx/external", "external data without a location")
     numbers: dict[str, int] = {}
     for key in ("offset", "length"):

@@ -150,6 +150,7 @@ def outside(**entries: str) -> TensorProto:
         (outside(location="../w.bin"), "onnx/external", "'../w.bin'"),
         (outside(location="/etc/passwd"), "onnx/external", "absolute"),
         (outside(offset="0"), "onnx/external", "without a location"),
+        (outside(location=""), "onnx/external", "without a location"),
     ],
 )
 def test_tensors_that_lie(path: Path, proto: TensorProto, rule: str, text: str) -> None:

@@ -125,6 +125,24 @@ def test_rotary_embedding(interleaved: int, rotary: int, split: bool) -> None:
     compare("RotaryEmbedding", [x, np.array([3]), *caches], **settings)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "shapes", "wrong"),
+    [
+        ("MultiHeadAttention", [(2, 4)] * 3, "query"),
+        ("MultiHeadAttention", [(1, 2, 4), (2, 4), (1, 2, 4)], "key"),
+        ("MultiHeadAttention", [(1, 2, 4), (1, 2, 4), ()], "value"),
+        ("MultiHeadAttention", [(2, 4), (1, 2, 2, 2, 2)], "query"),
+        ("Attention", [(2, 4), (4, 12)], "input"),
+        ("Attention", [(1, 2, 4), (12,)], "weights"),
+    ],
+)
+def test_wrong_ranks(op_type: str, shapes: Any, wrong: str) -> None:
+    inputs = [reals(*shape) for shape in shapes]
+    model = node_model(op_type, inputs, domain=MICROSOFT, num_heads=2)
+    with pytest.raises(NnefError, match=rf"{wrong} has shape .*; a tensor of rank"):
+        graph_for(model, inputs)
+
+
 @pytest.mark.parametrize("wrong", [1, 2])
 def test_keys_and_values_have_the_rank_of_queries(wrong: int) -> None:
     inputs = [reals(1, 2, 3, 8)] * 3

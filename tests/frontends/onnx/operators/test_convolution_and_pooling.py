@@ -177,6 +177,7 @@ def test_convolution_with_channels_last(op_type: str) -> None:
         ("Conv", [(1, 2, 5), (3, 2, 3)], {"kernel_shape": [4]}, "argument/conv"),
         ("Conv", [(1, 2, 5), (3, 2, 3)], {"group": 0}, "argument/conv"),
         ("Conv", [(1, 2, 5), (3, 3, 3)], {}, "argument/conv"),
+        ("Conv", [(3, 4), (3, 4)], {}, "argument/conv"),
         ("MaxPool", [(1, 2, 5)], {"kernel_shape": [2, 2]}, "argument/max_pool"),
         ("MaxPool", [(1, 2)], {"kernel_shape": [2]}, "argument/max_pool"),
         ("MaxPool", [(1, 2, 5)], {}, "onnx/arguments"),

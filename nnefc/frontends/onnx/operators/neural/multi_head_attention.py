@@ -54,6 +54,8 @@ def attention(
     if do_rotary or past_present_share_buffer:
         message = "rotary embedding and shared buffers of this operator are not supported"
         raise OperatorError("onnx/unsupported", message)
+    of_rank("attention", "input", input, 3)
+    of_rank("attention", "weights", weights, 2)
     whole = product(make, input, weights)
     if bias is not None:
         whole = make("add", whole, make.aligned_right(bias, 3))
@@ -182,8 +184,12 @@ def _unpacked(
         of_rank("attention", "query without keys", query, 5)
         return [_packed_part(make, query, i) for i in range(3)]
     if value is None:
+        of_rank("attention", "query", query, 3)
         of_rank("attention", "key without values", key, 5)
         return [query, _packed_part(make, key, 0), _packed_part(make, key, 1)]
+    of_rank("attention", "query", query, 3)
+    of_rank("attention", "key", key, 3, 4)
+    of_rank("attention", "value", value, 3, 4)
     return [query, key, value]
 
 

@@ -114,9 +114,9 @@ class ConvolutionAttributes(AttributeRecord):
     strides: Integers = ()
 
     def window(self, what: str, x: Operand, kernel: Operand) -> WindowAttributes:
-        """The window over x [n, c, ..] with weights of rank 2 or more; raises OperatorError."""
-        dims = of_rank_at_least(what, "X", x, 2)
-        extents = of_rank_at_least(what, "W", kernel, 2)[2:]
+        """The window over x [n, c, l, ..] with weights of that rank; raises OperatorError."""
+        dims = of_rank_at_least(what, "X", x, 3)
+        extents = of_rank_at_least(what, "W", kernel, 3)[2:]
         if self.kernel_shape and self.kernel_shape != extents:
             given, shape = list(self.kernel_shape), list(kernel.type.dims)
             message = f"kernel_shape = {given}, but W has shape {shape}"
