@@ -189,7 +189,7 @@ def test_external_data_is_mapped(tmp_path: Path, offset: str) -> None:
         ("folder/w.bin", "a link leads out"),
         ("self.bin", "cannot open|Too many"),
         ("missing.bin", "no such file"),
-        ("", "are wanted"),
+        ("\0", "are wanted"),
         (".", "a folder"),
         ("w\0.bin", "NUL"),
         ("x" * 5000, "too long"),
