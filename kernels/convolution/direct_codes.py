@@ -10,7 +10,8 @@ from __future__ import annotations
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.blocked_tile import TAP_BYTES
-from nnefc.kernels.tile.code_tile import TERMS, Form, cover_codes
+from nnefc.kernels.tile.code_results import Ending
+from nnefc.kernels.tile.code_tile import cover_codes
 from nnefc.kernels.tile.offset_table import load_offset
 from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
 from nnefc.kernels.vector.lane_builder import lanes_of
@@ -27,7 +28,7 @@ CODES = Layout(
   `nnefc.kernels.vector.dot_words`
 - starts: int32 [run_count, groups, group_tiles, panel_width]: the sums of no products.  Runs have
   starts of their own, because the border taps that they leave out are products of a zero point
-- scale: [groups, group_tiles, terms, panel_width] and bounds: see `nnefc.kernels.tile.code_tile`
+- scale: [groups, group_tiles, terms, panel_width] and bounds: see `nnefc.kernels.tile.code_results`
 - runs: int32 [run_count, 4]: first pixel, end, first entry in taps, end of the entries
 """
 (
@@ -60,16 +61,16 @@ RUN_BYTES = 16
 
 
 @family()
-def convolution(form: Form, result: str, vectors: int, channels: int) -> KernelFunction:
+def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
     """Tiles of `vectors` channel blocks; a table entry is `channels` codes of the reduction.
 
-    x has codes of the type `Isa.codes`, and y items of the type `result`.
+    x has codes of the type `Isa.codes`.
     """
-    run = cover_codes(form, result, vectors, channels)
+    run = cover_codes(ending, vectors, channels)
     width = vectors * lanes_of("int32")
     panel_bytes = 4 * width
     entry_bytes = channels // WORD_CODES * word_dot().planes * panel_bytes
-    scale_bytes = TERMS[form] * panel_bytes
+    scale_bytes = ending.terms * panel_bytes
 
     def convolution(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

@@ -53,6 +53,9 @@ class Isa(NamedTuple):
     or empty."""
     pair_products: str = ""
     """Intrinsic that multiplies 16-bit integers and adds pairs of products in 32 bits, or empty."""
+    packs: str = ""
+    """Intrinsics that saturate two vectors of signed integers to half the bits, quarter by quarter
+    of 128 bits, or empty.  {} stands for the types: ssdw, uswb or sswb."""
     codes: str = "uint8"
     """Item type of the codes that `byte_dot` multiplies with int8."""
     byte_dot: str = ""
@@ -94,6 +97,7 @@ X86_64_V2 = Isa(
     permute="llvm.x86.ssse3.pshuf.b.128",
     byte_pairs="llvm.x86.ssse3.pmadd.ub.sw.128",
     pair_products="llvm.x86.sse2.pmadd.wd",
+    packs="llvm.x86.sse2.pack{}.128",
 )
 """SSE4.2: the oldest x86-64 that is supported (every processor since 2009)."""
 X86_64_V3 = X86_64_V2._replace(
@@ -105,6 +109,7 @@ X86_64_V3 = X86_64_V2._replace(
     permute="llvm.x86.avx2.permps",
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
     pair_products="llvm.x86.avx2.pmadd.wd",
+    packs="llvm.x86.avx2.pack{}",
 )
 """AVX2 and FMA."""
 X86_64_V4 = X86_64_V3._replace(
@@ -119,6 +124,7 @@ X86_64_V4 = X86_64_V3._replace(
     lookup="llvm.x86.avx512.permvar.sf.512",
     byte_pairs="llvm.x86.avx512.pmaddubs.w.512",
     pair_products="llvm.x86.avx512.pmaddw.d.512",
+    packs="llvm.x86.avx512.pack{}.512",
 )
 """AVX-512 F, BW, CD, DQ, VL."""
 X86_64_V4_256 = X86_64_V4._replace(
@@ -131,6 +137,7 @@ X86_64_V4_256 = X86_64_V4._replace(
     lookup="",
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
     pair_products="llvm.x86.avx2.pmadd.wd",
+    packs=X86_64_V3.packs,
 )
 """AVX-512 with vectors of 256 bits, for processors on which vectors of 512 bits are no faster."""
 AARCH64 = Isa(

@@ -14,30 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
+from nnefc.kernels.tile.code_results import Ending, Results
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
-from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_words import WORD_CODES, WordDot, word_dot
-from nnefc.kernels.vector.integers import doubling_high_product, rounding_shift, shift_left
-from nnefc.kernels.vector.lanes import Lanes, clamp, floor, select, vector_type
+from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.vector_builder import Vector
-
-Form = Literal["sums", "to_float", "round_even", "round", "fixed_point"]
-"""What a tile stores; the forms of `nnefc.ops.internal.requantization`.
-
-- sums: int32
-- to_float: float32, the product of a sum and a factor
-- round_even, round: codes, the rounded product of a sum and a factor
-- fixed_point: codes, the product of a sum and a multiplier, shifted left before and right after it
-"""
-
-TERMS: Final = {"sums": 0, "to_float": 1, "round_even": 1, "round": 1, "fixed_point": 3}
-"""Numbers per channel that a form needs, of 4 bytes: a float32 factor, or the int32 multiplier,
-left shift and right shift."""
 
 
 class _Arguments(NamedTuple):
@@ -47,8 +33,7 @@ class _Arguments(NamedTuple):
     - filter: [weights, words, planes, panel_width] words of `WordDot.weights`
     - starts: int32 [panel_width], the sums of no products
     - scale: [terms of the form, panel_width]
-    - bounds: zero point of the codes, their lowest and highest value, as float32 if the form
-      multiplies by a factor, else as int32
+    - bounds: see `nnefc.kernels.tile.code_results`
     """
 
     depth: Any
@@ -73,17 +58,17 @@ def code_tile_pixels(vectors: int) -> int:
 
 
 @cache
-def cover_codes(form: Form, result: str, vectors: int, channels: int) -> Any:
+def cover_codes(ending: Ending, vectors: int, channels: int) -> Any:
     """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
 
-    `result`: item type of y; `channels`: codes of an entry of the reduction, a multiple of 4.
+    `channels`: codes of an entry of the reduction, a multiple of 4.
     """
     assert channels % WORD_CODES == 0, f"entries of {channels} codes are no words"
 
     def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
         del tiles
         tile = _CodeTile(v, pixels, vectors, channels // WORD_CODES, number, _Arguments(*words))
-        tile.emit(form, result)
+        tile.emit(ending)
 
     tables = [_Arguments._fields.index(f"{name}_pixels") for name in "xy"]
     highest = code_tile_pixels(vectors)
@@ -109,8 +94,8 @@ class _CodeTile:
             v.at(v.pointer(table), skipped) for table in (given.x_pixels, given.y_pixels)
         )
 
-    def emit(self, form: Form, result: str) -> None:
-        store = _Results(self.v, self.vectors, self.scale, self.bounds, form, result)
+    def emit(self, ending: Ending) -> None:
+        store = Results(self.v, self.vectors, self.scale, self.bounds, ending)
         sums = self._sums(word_dot())
         for k, (x, at) in enumerate(zip(sums, self._places(), strict=True)):
             store.store(x, k % self.vectors, at)
@@ -152,55 +137,3 @@ class _CodeTile:
         for i in range(self.height):
             offset = table_offset(v, self.y_pixels, i)
             yield from (v.at(p, offset) for p in planes)
-
-
-class _Results:
-    """Requantizes and stores the sums of a tile."""
-
-    def __init__(
-        self, v: Vector, vectors: int, scale: Any, bounds: Any, form: Form, result: str
-    ) -> None:
-        self.v, self.form, self.result = v, form, result
-        item = "int32" if form == "fixed_point" else "float32"
-        typed = v.of(item)
-        self.terms = [
-            [typed.load(scale, v.nbytes * (term * vectors + j)) for term in range(TERMS[form])]
-            for j in range(vectors)
-        ]
-        if form in ("sums", "to_float"):
-            return
-        self.zero, self.low, self.high = (
-            typed.splat(typed.load_item(bounds, 4 * i)) for i in range(3)
-        )
-        if form != "fixed_point":
-            self.low, self.high = self.low - self.zero, self.high - self.zero
-            self.whole_zero = self._nearest(self.zero)
-
-    def store(self, sums: Lanes, j: int, at: Any) -> None:
-        """Store the results of vector j of a pixel."""
-        self._results(sums, self.terms[j]).store(at)
-
-    def _results(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
-        if self.form == "sums":
-            return sums
-        if self.form == "fixed_point":
-            multiplier, left, right = terms
-            high = doubling_high_product(shift_left(sums, left), multiplier)
-            return convert(self._clamped(rounding_shift(high, right) + self.zero), self.result)
-        product = convert(sums, "float32") * terms[0]
-        if self.form == "to_float":
-            return product
-        # clamped before it is rounded, so that it is a number of int32; the bounds are whole
-        return convert(self._nearest(self._clamped(product)) + self.whole_zero, self.result)
-
-    def _clamped(self, x: Lanes) -> Lanes:
-        return clamp(x, self.low, self.high)
-
-    def _nearest(self, x: Lanes) -> Lanes:
-        """The nearest whole number as int32; that of a whole number is itself."""
-        v = x.v
-        if self.form == "round":
-            whole = floor(x)
-            x = select(x - whole >= 0.5, whole + 1, whole)
-        name = f"llvm.lrint.v{v.lanes}i32.v{v.lanes}f32"
-        return Lanes(v, "int32", v.call(name, vector_type(v, "int32"), x.value))

@@ -45,7 +45,7 @@ _MODULES = (
     "movement.fourier",
     "window.roi",
     "convolution.blocked",
-    "convolution.direct_codes",
+    "convolution.codes",
     "blocked.elementwise",
     "blocked.mean_variance",
     "blocked.layout",

@@ -186,7 +186,8 @@ class _Converter:
         """Channels in a block of an operand that is row-major: fewer for few channels."""
         channels = op.inputs[index].type.dims[1]
         if is_code_convolution(op):
-            return WORD_CODES if channels <= WORD_CODES else self._block
+            one_group = convolution_groups(op.inputs[index].type.dims, op.attributes) == 1
+            return WORD_CODES if channels <= WORD_CODES and one_group else self._block
         is_first = index == 0 and op.attributes.get("algorithm") == Direct()
         few = is_first and channels <= FEW_CHANNELS and op.attributes["groups"] == 1
         return 1 if few else self._block

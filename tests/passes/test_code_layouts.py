@@ -116,3 +116,16 @@ def test_groups_of_whole_blocks() -> None:
     x = graph.add_input(TensorType(CODES, (1, 2 * LANES, 6, 5)), "x")
     graph.add_output(_convolved(graph, x, LOWEST + 1, 4 * LANES, 3, 1, groups=2), "y")
     _compiled(graph)
+
+
+def test_groups_within_blocks() -> None:
+    graph = Graph("codes")
+    x = graph.add_input(TensorType(CODES, (1, 3, 6, 5)), "x")
+    y = _convolved(graph, x, LOWEST + 1, 6, 3, 1, groups=3)
+    graph.add_output(_convolved(graph, y, LOWEST + 50, 6, 3, 3, groups=6), "z")
+    _compiled(graph)
+    halos = [((n, n), (n, n)) for n in (1, 3)]
+    assert _layouts(graph) == [
+        Blocked(LANES, halos[0], 1, LOWEST + 1),
+        Blocked(LANES, halos[1], 1, LOWEST + 50),
+    ]

@@ -19,7 +19,7 @@ from nnefc.lower.convolution.epilogue import read_register_epilogue, read_tile_e
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
-from nnefc.program.tables.depthwise import columns_of, depthwise_pieces, tap_orders
+from nnefc.program.tables.depthwise import RowWeights, columns_of, depthwise_pieces, tap_orders
 from nnefc.program.tables.phases import axis_taps
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.traced_array import traced_call
@@ -43,7 +43,8 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
     planes = (each.plane for each in (x, y, in_registers.residual or y))
     heights = tuple(depthwise_heights(row))
-    pieces, taps = traced_call(depthwise_pieces, window, row, heights, inputs, *planes)
+    rows = RowWeights(first=y.pixel_bytes, phase=0, row=row * inputs * x.pixel_bytes)
+    pieces, taps = traced_call(depthwise_pieces, window, row, heights, rows, *planes)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
     # output blocks `parts` apart read the same lanes of their input blocks
     parts = outputs // inputs
@@ -104,13 +105,19 @@ def _order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
 
 
 def _row(window: Window, inputs: int) -> int:
-    """Taps per row that read adjacent pixels and are computed together; else 1."""
+    """Taps per row that are computed together: all taps, or 1."""
+    row = taps_of_row(window)
+    fits = row_fits(row) and (inputs == 1 or inputs * row <= MAX_WEIGHTS)
+    return row if fits else 1
+
+
+def taps_of_row(window: Window) -> int:
+    """Taps along the last dimension if they read adjacent pixels; else 1."""
     along = axis_taps(window, window.rank - 1)
     row = len(along[0])
     distances = [sorted(distance for _, distance in taps) for taps in along]
     whole = all(each == list(range(each[0], each[0] + row)) for each in distances if each)
-    fits = row_fits(row) and (inputs == 1 or inputs * row <= MAX_WEIGHTS)
-    return row if fits and whole and all(distances) else 1
+    return row if whole and all(distances) else 1
 
 
 def _pack(filter_: Array, bias: Array, block: int, order: tuple[int, ...]) -> Array:

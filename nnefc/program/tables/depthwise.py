@@ -31,6 +31,20 @@ def tap_orders(window: Window) -> list[list[tuple[Tap, ...]]]:
 
 
 @dataclass(frozen=True, slots=True)
+class RowWeights:
+    """Where the weights of a channel block are, in bytes."""
+
+    first: int
+    """Before the first phase."""
+    phase: int
+    """Before the rows of a phase."""
+    row: int
+    """Of a row of taps."""
+    rounds: int = 1
+    """How often a phase has all of its rows, each time with other weights."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Stretch:
     """`count` outputs along a dimension that are computed together, `apart` from each other."""
 
@@ -72,7 +86,7 @@ def depthwise_pieces(
     window: Window,
     row: int,
     heights: tuple[int, ...],
-    inputs: int,
+    weights: RowWeights,
     x: Plane,
     y: Plane,
     other: Plane,
@@ -88,7 +102,7 @@ def depthwise_pieces(
     counts = [len(axis_taps(window, axis)) for axis in range(window.rank)]
     check_items(*map(len, numbers))
     phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
-    tables = _tables(window, row, inputs, x, y)
+    tables = _tables(window, row, weights, x)
     lengths = np.array([len(table) for table in tables])
     pieces = records(
         np.tile([each.count for each in along[-1]], len(phase) // len(along[-1])),
@@ -101,15 +115,15 @@ def depthwise_pieces(
     return pieces, np.concatenate(tables).astype(np.int32)
 
 
-def _tables(window: Window, row: int, inputs: int, x: Plane, y: Plane) -> list[list[int]]:
+def _tables(window: Window, row: int, weights: RowWeights, x: Plane) -> list[list[int]]:
     """For each phase: byte offset of its weights, then offsets of its rows of taps."""
     tables: list[list[int]] = []
-    at = y.pixel_bytes  # after the bias
+    at = weights.first
     for taps in tap_orders(window):
         offsets = [
             sum(distance * pitch for (_, distance), pitch in zip(tap, x.pitches, strict=True))
             for tap in taps[::row]
-        ]
+        ] * weights.rounds
         tables.append([at, *offsets])
-        at += len(taps) * inputs * x.pixel_bytes
+        at += weights.phase + len(offsets) * weights.row
     return tables

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import Blocked, DType, Graph, Op, TensorType
+from nnefc.ir import Blocked, DType, Graph, Op, TensorType, Value
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import TABLE, Isa
@@ -133,9 +133,26 @@ def graphs() -> Iterator[tuple[str, Instance]]:
 
 
 def codes() -> Instance:
-    """A convolution of codes in blocks, with a halo of their zero point."""
+    """Convolutions of codes in blocks: of one group, and depthwise with a halo of zero points."""
     from nnefc.kernels.target.isa import host
     from nnefc.kernels.vector.lane_builder import lanes_of
+
+    lanes, item = lanes_of("int32"), DType(host().codes)
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 100, (1, 21, 5, 6)).astype(item.numpy)
+    graph = Graph("codes")
+    given = graph.add_input(TensorType(item, x.shape), "x")
+    blocked = given.type.with_layout(Blocked(lanes, ((1, 1), (0, 2)), 1, fill=7))
+    source = graph.insert(Op("layout", [given], {}, [blocked])).output
+    for name, outputs, groups in (("y", 3 * lanes + 1, 1), ("z", 21, 21)):
+        filter_ = rng.integers(-99, 100, (outputs, 21 // groups, 3, 3)).astype(np.int8)
+        bias = rng.integers(-999, 999, (1, outputs)).astype(np.int32)
+        graph.add_output(_convolved(graph, source, filter_, bias, groups), name)
+    return Instance(graph, {"x": x})
+
+
+def _convolved(graph: Graph, x: Value, filter_: Array, bias: Array, groups: int) -> Value:
+    """Requantized sums of 3 x 3 codes of a blocked value, row-major."""
     from nnefc.ops.internal.requantization import (
         FloatScale,
         Input,
@@ -143,16 +160,8 @@ def codes() -> Instance:
         requantization_expression,
     )
 
-    lanes, item = lanes_of("int32"), DType(host().codes)
-    rng = np.random.default_rng(4)
-    x = rng.integers(0, 100, (1, 21, 5, 6)).astype(item.numpy)
-    filter_ = rng.integers(-99, 100, (3 * lanes + 1, 21, 3, 3)).astype(np.int8)
-    bias = rng.integers(-999, 999, (1, len(filter_))).astype(np.int32)
-    graph = Graph("codes")
-    given = graph.add_input(TensorType(item, x.shape), "x")
-    known: list[Array] = [filter_, np.array(7, item.numpy), np.zeros((), np.int8), bias]
-    blocked = given.type.with_layout(Blocked(lanes, ((1, 1), (0, 2)), 1, fill=7))
-    operands = [graph.insert(Op("layout", [given], {}, [blocked])).output]
+    known: list[Array] = [filter_, np.array(7, x.type.dtype.numpy), np.zeros((), np.int8), bias]
+    operands = [x]
     for array in known:
         attributes = {"shape": array.shape, "value": array}
         type_ = TensorType(DType(array.dtype.name), array.shape)
@@ -163,14 +172,15 @@ def codes() -> Instance:
         "padding": ((1, 1), (0, 2)),
         "stride": (1, 1),
         "dilation": (1, 1),
-        "groups": 1,
+        "groups": groups,
         "expression": requantization_expression(requantization),
     }
-    type_ = TensorType(DType.UINT8, (1, len(filter_), 5, 6))
-    result = type_.with_layout(Blocked(lanes, ((0, 0), (0, 0)), 1))
+    type_ = TensorType(DType.UINT8, (1, len(filter_), *x.type.dims[2:]))
+    layout = x.type.layout
+    assert layout is not None
+    result = type_.with_layout(Blocked(layout.block, ((0, 0), (0, 0)), 1))
     y = graph.insert(Op("fused_code_conv", operands, attributes, [result])).output
-    graph.add_output(graph.insert(Op("layout", [y], {}, [type_])).output, "y")
-    return Instance(graph, {"x": x})
+    return graph.insert(Op("layout", [y], {}, [type_])).output
 
 
 def arithmetic(dtype: DType) -> Instance:

@@ -1,0 +1,141 @@
+"""Requantizes int32 sums in registers and stores the results."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.integers import doubling_high_product, rounding_shift, shift_left
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.lanes import Lanes, clamp, floor, select, shuffle, vector_type
+from nnefc.kernels.vector.llvm_types import I16
+from nnefc.kernels.vector.narrow import FOUR, narrowed
+from nnefc.kernels.vector.vector_builder import Vector
+
+Form = Literal["sums", "to_float", "round_even", "round", "fixed_point"]
+"""What a tile stores; the forms of `nnefc.ops.internal.requantization`.
+
+- sums: int32
+- to_float: float32, the product of a sum and a factor
+- round_even, round: codes, the rounded product of a sum and a factor
+- fixed_point: codes, the product of a sum and a multiplier, shifted left before and right after it
+"""
+
+TERMS: Final = {"sums": 0, "to_float": 1, "round_even": 1, "round": 1, "fixed_point": 3}
+"""Numbers per channel that a form needs, of 4 bytes: a float32 factor, or the int32 multiplier,
+left shift and right shift."""
+
+BOUNDS_BYTES: Final = 16
+"""Bytes of the bounds of codes.  They are, as float32 if the form multiplies by a factor, else as
+int32: the zero point of the codes, their lowest and highest value.  Then the same as int16 and two
+bytes."""
+
+
+class Ending(NamedTuple):
+    """How a kernel ends with sums: an argument of kernels."""
+
+    form: Form
+    result: str
+    """Item type of the results."""
+    exceeds: bool = False
+    """Whether products may exceed 2^30, so that they are clamped before they become integers."""
+
+    @property
+    def terms(self) -> int:
+        return TERMS[self.form]
+
+
+class Results:
+    """Requantizes and stores the sums of `vectors` channel blocks.
+
+    - scale: [terms of the form, vectors of a pixel]
+    - bounds: see `BOUNDS_BYTES`
+    """
+
+    def __init__(self, v: Vector, vectors: int, scale: Any, bounds: Any, ending: Ending) -> None:
+        self.v, self.ending, self.bounds = v, ending, bounds
+        typed = v.of("int32" if ending.form == "fixed_point" else "float32")
+        self.terms = [
+            [typed.load(scale, v.nbytes * (term * vectors + j)) for term in range(ending.terms)]
+            for j in range(vectors)
+        ]
+        if ending.form in ("sums", "to_float"):
+            return
+        self.zero, self.low, self.high = (
+            typed.splat(typed.load_item(bounds, 4 * i)) for i in range(3)
+        )
+        if ending.form != "fixed_point":
+            self.low, self.high = self.low - self.zero, self.high - self.zero
+            self.whole_zero = self._nearest(self.zero)
+
+    def store(self, sums: Lanes, j: int, at: Any) -> None:
+        """Store the results of vector j of a pixel."""
+        self._results(sums, self.terms[j]).store(at)
+
+    def store_neighbours(self, sums: Sequence[Lanes], j: int, at: Any) -> None:
+        """Store the results of vector j of pixels that follow each other in memory."""
+        v, pixel = self.v, ITEMSIZE[self.ending.result] * self.v.lanes
+        narrows = self.ending.form not in ("sums", "to_float") and not self.ending.exceeds
+        if not narrows or ITEMSIZE[self.ending.result] > 1:
+            for i, x in enumerate(sums):
+                self.store(x, j, v.at(at, i * pixel))
+            return
+        for done in range(0, len(sums), FOUR):
+            self._store_codes(sums[done : done + FOUR], j, v.at(at, done * pixel))
+
+    def _store_codes(self, sums: Sequence[Lanes], j: int, at: Any) -> None:
+        """Store up to four vectors of codes, which are clamped as bytes."""
+        v, dtype, count = self.v, self.ending.result, len(sums)
+        if count == 1:
+            self.store(sums[0], j, at)
+            return
+        whole = [self._scaled(x, self.terms[j]) for x in sums]
+        zero = v.builder.load(v.at(self.bounds, 12), typ=I16, align=2)
+        codes = Vector(v.builder, dtype, FOUR * v.lanes)
+        low, high = (codes.load_splat(self.bounds, offset) for offset in (14, 15))
+        every = clamp(narrowed(v, [*whole, *whole][:FOUR], zero, dtype), low, high)
+        if count == FOUR:
+            every.store(at)
+            return
+        pair = codes.resized(2 * v.lanes)
+        shuffle(every, pair, range(pair.lanes)).store(at)
+        if count > 2:
+            last = range(2 * v.lanes, 3 * v.lanes)
+            shuffle(every, codes.resized(v.lanes), last).store(at, pair.nbytes)
+
+    def _results(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
+        form, result = self.ending.form, self.ending.result
+        if form == "sums":
+            return sums
+        if form == "fixed_point":
+            return convert(self._clamped(self._scaled(sums, terms) + self.zero), result)
+        product = convert(sums, "float32") * terms[0]
+        if form == "to_float":
+            return product
+        # clamped before it is rounded, so that it is a number of int32; the bounds are whole
+        return convert(self._nearest(self._clamped(product)) + self.whole_zero, result)
+
+    def _scaled(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
+        """Codes less the zero point, int32."""
+        if self.ending.form == "fixed_point":
+            multiplier, left, right = terms
+            high = doubling_high_product(shift_left(sums, left), multiplier)
+            return rounding_shift(high, right)
+        return self._nearest(convert(sums, "float32") * terms[0])
+
+    def _clamped(self, x: Lanes) -> Lanes:
+        return clamp(x, self.low, self.high)
+
+    def _nearest(self, x: Lanes) -> Lanes:
+        """The nearest whole number as int32; that of a whole number is itself."""
+        v = x.v
+        if self.ending.form == "round":
+            whole = floor(x)
+            x = select(x - whole >= 0.5, whole + 1, whole)
+        name = f"llvm.lrint.v{v.lanes}i32.v{v.lanes}f32"
+        return Lanes(v, "int32", v.call(name, vector_type(v, "int32"), x.value))

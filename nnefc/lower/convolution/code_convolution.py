@@ -1,0 +1,184 @@
+"""Convolutions of codes: their operands, in the form that all of their lowerings read.
+
+Sums start from the bias less the products of the input's zero point, so kernels multiply codes as
+they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import DType, Expression, Op, Value
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.code_results import BOUNDS_BYTES, Ending, Form
+from nnefc.kernels.tile.code_tile import code_tile_pixels
+from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
+from nnefc.kernels.vector.lane_builder import lanes_of
+from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
+from nnefc.lower.context import Lowering
+from nnefc.lower.convolution.direct import by_groups
+from nnefc.ops.core.border_taps import leaves_out_border
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.internal.code_matmul import weights_less_zero
+from nnefc.ops.internal.requantization import (
+    FixedPoint,
+    Input,
+    Requantization,
+    Term,
+    ToFloat,
+    requantization_of,
+)
+from nnefc.ops.tools.convolution import window_of
+from nnefc.support.machine_model import MACS_PER_NS
+from nnefc.symbolic.integers import is_symbolic
+
+Array = npt.NDArray[Any]
+
+OPERANDS: Final = 4
+"""Operands of integer_conv, before those of the expression."""
+LARGEST: Final = 1 << 30
+"""Kernels clamp larger products before they round them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeConvolution:
+    """A fused convolution of codes, with everything that is the same for all of its launches."""
+
+    x: Tensor
+    y: Tensor
+    window: Window
+    groups: int
+    filter: Array
+    """int8 [groups, outputs, inputs, *taps], less the zero points; outputs and inputs per group."""
+    x_zero: int
+    ending: Ending
+    bias: Array
+    """int32 [groups * outputs]"""
+    terms: list[Array]
+    """[groups * outputs] each: the numbers of the form."""
+    bounds: Array
+    """uint8 [BOUNDS_BYTES], see `nnefc.kernels.tile.code_results`."""
+
+    @property
+    def accumulator(self) -> DType:
+        return DType.INT32
+
+    @property
+    def weight_bytes(self) -> int:
+        return np.dtype(word_dot().weights).itemsize
+
+    @property
+    def macs_per_ns(self) -> float:
+        return MACS_PER_NS * WORD_CODES / word_dot().instructions
+
+    def tile_pixels(self, vectors: int) -> int:
+        return code_tile_pixels(vectors)
+
+
+def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
+    """Filter, zero points and terms of the requantization are known."""
+    window = window_of(op)
+    assert not is_symbolic((*window.input, *window.output)), "starts of runs need known extents"
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    assert str(x.dtype) == host().codes and x.layout.block % WORD_CODES == 0
+    assert y.layout.block == lanes_of("int32")
+    groups = convolution_groups(x.shape, op.attributes)
+    weights, x_zero, zeros = (_known(lower, value) for value in op.inputs[1:OPERANDS])
+    differences = weights_less_zero(weights, zeros)
+    assert differences is not None, "weights less zero points exceed int8"
+    filter_ = by_groups(differences, groups, reverse=False)
+    assert op.attributes["border"] == "constant" or not any(map(any, window.padding))
+    reads_halo = x.layout.has_halo and any(map(any, window.clipped().reach()))
+    assert not reads_halo or leaves_out_border(window) or x.layout.fill == int(x_zero)
+    result = _result(op.attributes["expression"])
+    outputs = groups * filter_.shape[1]
+
+    def channels(term: Term, dtype: DType) -> Array:
+        known: Any = term
+        if isinstance(term, Input):
+            known = _known(lower, op.inputs[OPERANDS - 1 + term.index])
+            assert all(n == 1 for axis, n in enumerate(known.shape) if axis != 1), known.shape
+            known = known.reshape(-1)
+        return np.broadcast_to(np.asarray(known, dtype.numpy), outputs)
+
+    form, numbers = _form(result)
+    item = DType.INT32 if form == "fixed_point" else DType.FLOAT32
+    bias = channels(0 if result is None else result.bias, DType.INT32)
+    terms = [channels(term, item) for term in numbers]
+    zero = np.zeros(1, item.numpy)
+    if isinstance(result, Requantization):
+        zero = channels(result.zero, item)
+        assert (zero == zero[0]).all(), "one zero point"
+    sums = np.abs(bias.astype(np.float64)) + _most(filter_, int(x_zero))
+    return CodeConvolution(
+        x,
+        y,
+        window,
+        groups,
+        filter_,
+        int(x_zero),
+        Ending(form, str(y.dtype), _exceeds(form, terms, sums)),
+        bias,
+        terms,
+        _bounds(result, zero[:1]),
+    )
+
+
+def _most(filter_: Array, x_zero: int) -> Array:
+    """Float64 [groups * outputs]: bounds of the sums of products."""
+    codes = np.iinfo(host().codes)
+    weights = np.abs(filter_.reshape(-1, *filter_.shape[2:]).astype(np.int64))
+    largest = max(codes.max - x_zero, x_zero - codes.min)
+    return weights.reshape(len(weights), -1).sum(1).astype(np.float64) * largest
+
+
+def _exceeds(form: Form, terms: Sequence[Array], sums: Array) -> bool:
+    """Whether sums times their factors may exceed 2^30."""
+    if form in ("sums", "to_float"):
+        return False
+    if form == "fixed_point":
+        multiplier, _, right = terms
+        return bool((multiplier.astype(np.int64) >> np.clip(right, 0, 31) > LARGEST).any())
+    return not bool((np.abs(terms[0].astype(np.float64)) * sums < LARGEST).all())
+
+
+def _bounds(result: Requantization | ToFloat | None, zero: Array) -> Array:
+    """The bounds of codes as kernels read them; `zero`: [1], in the type of the terms."""
+    low, high = (result.low, result.high) if isinstance(result, Requantization) else (0, 0)
+    wide = np.array([zero[0], low, high], zero.dtype)
+    narrow = zero.astype(np.int16), np.array([low & 255, high & 255], np.uint8)
+    bounds = np.concatenate([each.view(np.uint8) for each in (wide, *narrow)])
+    assert bounds.nbytes == BOUNDS_BYTES
+    return bounds
+
+
+def _known(lower: Lowering, value: Value) -> Array:
+    data = lower.stored_data(value)
+    assert data is not None, f"%{value.name} is computed"
+    return data
+
+
+def _result(expression: Expression) -> Requantization | ToFloat | None:
+    """The requantization that an expression computes; None if its result is the sums."""
+    if not expression.steps:
+        return None
+    result = requantization_of(expression)
+    assert result is not None, "the expression is no requantization"
+    return result
+
+
+def _form(result: Requantization | ToFloat | None) -> tuple[Form, Sequence[Term]]:
+    """The form of a requantization, and its terms that are numbers per channel."""
+    if result is None:
+        return "sums", []
+    if isinstance(result, ToFloat):
+        return "to_float", [result.factor]
+    scale = result.scale
+    if isinstance(scale, FixedPoint):
+        return "fixed_point", [scale.multiplier, scale.left, scale.right]
+    return scale.rounding, [scale.factor]
