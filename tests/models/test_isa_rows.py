@@ -21,6 +21,7 @@ TESTS = Path(__file__).parents[1]
 ROWS = executable()[1:]
 FILES = {
     "kernels/convolution/test_depthwise_codes.py": "exact or 14-3-1",
+    "kernels/convolution/test_code_results.py": "",
     "kernels/convolution/test_direct_codes.py": "",
     "models/test_compressed.py": "float64 or epilogues or share or gathered",
     "kernels/movement/test_strided.py": "transpose",

@@ -1,0 +1,131 @@
+"""Requantizations in the registers of convolutions of codes, against NumPy and gemmlowp."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (arrays of any type)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnefc.ir import DType
+from nnefc.ops.internal.requantization import (
+    FixedPoint,
+    FloatScale,
+    Input,
+    Requantization,
+    ToFloat,
+    requantization_expression,
+)
+from tests.helpers.gemmlowp import (
+    rounding_divide_by_pot,
+    saturating_rounding_doubling_high_mul,
+)
+from tests.helpers.kernels.code_convolutions import (
+    CODES,
+    LANES,
+    Array,
+    Case,
+    per_channel,
+    result,
+    terms,
+)
+
+KINDS = pytest.mark.parametrize("depthwise", [False, True], ids=["direct", "depthwise"])
+
+
+def _usual(depthwise: bool, seed: int = 5) -> Case:
+    """A window of 3 x 3 with padding and two or three blocks of outputs, the last not full."""
+    rng = np.random.default_rng(seed)
+    limits = np.iinfo(CODES)
+    x = rng.integers(limits.min, limits.max + 1, (1, 19, 9, 7)).astype(CODES)
+    shape = (19, 1, 3, 3) if depthwise else (2 * LANES + 5, 19, 3, 3)
+    w = rng.integers(-128, 128, shape).astype(np.int8)
+    zero, groups = np.zeros((), np.int8), 19 if depthwise else 1
+    return Case(x, w, limits.min + 100, zero, ((1, 1), (1, 1)), (1, 1), (1, 1), groups)
+
+
+def _halves_up(x: Array) -> Array:
+    return np.floor(x + 0.5)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("rounding", "nearest"),
+    [("round_even", np.rint), ("round", _halves_up)],
+    ids=["even", "up"],
+)
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8], ids=str)
+def test_float_scales(
+    rounding: Any, nearest: Callable[[Array], Array], dtype: DType, depthwise: bool
+) -> None:
+    case = _usual(depthwise)
+    bias, factor, _ = terms(case)
+    if dtype is DType.INT8:
+        # small sums, every other of which is a tie
+        x = case.x % 3 + (case.x_zero - 1)
+        case = replace(case, x=x.astype(CODES), filter=np.sign(case.filter))
+        bias, factor = np.sign(bias), np.full_like(factor, 0.5)
+    codes = np.iinfo(dtype.numpy)
+    low, high, zero = int(codes.min) + 3, int(codes.max) - 9, int(codes.max) - 100
+    requantization = Requantization(
+        FloatScale(Input(2), rounding), dtype, low, high, zero, Input(1)
+    )
+    got = result(case, requantization_expression(requantization), bias, factor)
+    sums = (case.sums() + per_channel(bias)).astype(np.int32)
+    product = sums.astype(np.float32) * per_channel(factor)
+    expected = np.clip(nearest(product.astype(np.float64)) + zero, low, high)
+    assert np.mean((expected > low) & (expected < high)) > 0.5
+    assert (expected == high).any() or (product % 1 == 0.5).any()
+    np.testing.assert_array_equal(got, expected.astype(dtype.numpy))
+
+
+@KINDS
+def test_fixed_point(depthwise: bool) -> None:
+    case = _usual(depthwise, 7)
+    bias, factor, shift = terms(case)
+    multiplier = (factor * 2.0 ** np.ceil(-np.log2(factor)) * 2**30).astype(np.int32)
+    left = (shift % 2).astype(np.int32)
+    scale = FixedPoint(Input(2), Input(3), Input(4))
+    requantization = Requantization(scale, DType.INT8, -128, 100, -5, Input(1))
+    expression = requantization_expression(requantization)
+    got = result(case, expression, bias, multiplier, left, shift)
+    sums = (case.sums() + per_channel(bias)).astype(np.int32)
+
+    def scaled(x: int, multiplier: int, left: int, right: int) -> int:
+        high = saturating_rounding_doubling_high_mul(x << left, multiplier)
+        return rounding_divide_by_pot(high, right)
+
+    each = np.vectorize(scaled, [np.int64])
+    want = each(sums, *map(per_channel, (multiplier, left, shift)))
+    expected = np.clip(want - 5, -128, 100)
+    assert 0.5 < np.mean((expected > -128) & (expected < 100)) < 1
+    np.testing.assert_array_equal(got, expected)
+
+
+@KINDS
+def test_products_may_exceed_int32(depthwise: bool) -> None:
+    case = _usual(depthwise)
+    scale = FloatScale(2.0**20)
+    requantization = Requantization(scale, DType.UINT8, 9, 200, 100)
+    got = result(case, requantization_expression(requantization))
+    expected = np.clip(case.sums() * 2.0**20 + 100, 9, 200)
+    assert set(np.unique(expected)) >= {9, 200}
+    np.testing.assert_array_equal(got, expected)
+
+
+@KINDS
+def test_floats_of_sums(depthwise: bool) -> None:
+    case = _usual(depthwise, 8)
+    bias, factor, _ = terms(case)
+    got = result(case, requantization_expression(ToFloat(Input(1))), factor)
+    expected = case.sums().astype(np.float32) * per_channel(factor)
+    np.testing.assert_array_equal(got, expected)
+    got = result(case, requantization_expression(ToFloat(0.25, Input(1))), bias)
+    expected = (case.sums() + per_channel(bias)).astype(np.float32) * np.float32(0.25)
+    np.testing.assert_array_equal(got, expected)
