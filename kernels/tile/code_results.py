@@ -21,7 +21,7 @@ Form = Literal["sums", "to_float", "round_even", "round", "fixed_point"]
 """What a tile stores; the forms of `nnefc.ops.internal.requantization`.
 
 - sums: int32
-- to_float: float32, the product of a sum and a factor
+- to_float: float32, the product of a sum and a factor, clamped
 - round_even, round: codes, the rounded product of a sum and a factor
 - fixed_point: codes, the product of a sum and a multiplier, shifted left before and right after it
 """
@@ -31,9 +31,9 @@ TERMS: Final = {"sums": 0, "to_float": 1, "round_even": 1, "round": 1, "fixed_po
 left shift and right shift."""
 
 BOUNDS_BYTES: Final = 16
-"""Bytes of the bounds of codes.  They are, as float32 if the form multiplies by a factor, else as
-int32: the zero point of the codes, their lowest and highest value.  Then the same as int16 and two
-bytes."""
+"""Bytes of the bounds of results.  They are, as float32 if the form multiplies by a factor, else as
+int32: the zero point of the codes (0 for `to_float`), their lowest and highest value.  Codes have
+then the same as int16 and two bytes."""
 
 
 class Ending(NamedTuple):
@@ -42,18 +42,21 @@ class Ending(NamedTuple):
     form: Form
     result: str
     """Item type of the results."""
+    offset: bool = False
+    """Whether a float32 number per channel is added to products with factors."""
     exceeds: bool = False
     """Whether products may exceed 2^30, so that they are clamped before they become integers."""
 
     @property
     def terms(self) -> int:
-        return TERMS[self.form]
+        """Numbers per channel, of 4 bytes: those of the form, then the offset."""
+        return TERMS[self.form] + self.offset
 
 
 class Results:
     """Requantizes and stores the sums of `vectors` channel blocks.
 
-    - scale: [terms of the form, vectors of a pixel]
+    - scale: [terms of the ending, vectors of a pixel]
     - bounds: see `BOUNDS_BYTES`
     """
 
@@ -64,12 +67,12 @@ class Results:
             [typed.load(scale, v.nbytes * (term * vectors + j)) for term in range(ending.terms)]
             for j in range(vectors)
         ]
-        if ending.form in ("sums", "to_float"):
+        if ending.form == "sums":
             return
         self.zero, self.low, self.high = (
             typed.splat(typed.load_item(bounds, 4 * i)) for i in range(3)
         )
-        if ending.form != "fixed_point":
+        if ending.form in ("round_even", "round"):
             self.low, self.high = self.low - self.zero, self.high - self.zero
             self.whole_zero = self._nearest(self.zero)
 
@@ -114,11 +117,11 @@ class Results:
             return sums
         if form == "fixed_point":
             return convert(self._clamped(self._scaled(sums, terms) + self.zero), result)
-        product = convert(sums, "float32") * terms[0]
+        clamped = self._clamped(self._product(sums, terms))
         if form == "to_float":
-            return product
+            return clamped
         # clamped before it is rounded, so that it is a number of int32; the bounds are whole
-        return convert(self._nearest(self._clamped(product)) + self.whole_zero, result)
+        return convert(self._nearest(clamped) + self.whole_zero, result)
 
     def _scaled(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
         """Codes less the zero point, int32."""
@@ -126,7 +129,12 @@ class Results:
             multiplier, left, right = terms
             high = doubling_high_product(shift_left(sums, left), multiplier)
             return rounding_shift(high, right)
-        return self._nearest(convert(sums, "float32") * terms[0])
+        return self._nearest(self._product(sums, terms))
+
+    def _product(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
+        """Sums times factors, plus offsets."""
+        product = convert(sums, "float32") * terms[0]
+        return product + terms[1] if self.ending.offset else product
 
     def _clamped(self, x: Lanes) -> Lanes:
         return clamp(x, self.low, self.high)

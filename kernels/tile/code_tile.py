@@ -32,7 +32,7 @@ class _Arguments(NamedTuple):
     - depth, taps, x, x_pixels, y, y_pixels, y_plane: as of `blocked_tile`
     - filter: [weights, words, planes, panel_width] words of `WordDot.weights`
     - starts: int32 [panel_width], the sums of no products
-    - scale: [terms of the form, panel_width]
+    - scale: [terms of the ending, panel_width]
     - bounds: see `nnefc.kernels.tile.code_results`
     """
 

@@ -60,7 +60,7 @@ class CodeConvolution:
     bias: Array
     """int32 [groups * outputs]"""
     terms: list[Array]
-    """[groups * outputs] each: the numbers of the form."""
+    """[groups * outputs] each: the numbers of the form, then the offset."""
     bounds: Array
     """uint8 [BOUNDS_BYTES], see `nnefc.kernels.tile.code_results`."""
 
@@ -106,7 +106,7 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
             known = known.reshape(-1)
         return np.broadcast_to(np.asarray(known, dtype.numpy), outputs)
 
-    form, numbers = _form(result)
+    form, offset, numbers = _form(result)
     item = DType.INT32 if form == "fixed_point" else DType.FLOAT32
     bias = channels(0 if result is None else result.bias, DType.INT32)
     terms = [channels(term, item) for term in numbers]
@@ -122,7 +122,7 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
         groups,
         filter_,
         int(x_zero),
-        Ending(form, str(y.dtype), _exceeds(form, terms, sums)),
+        Ending(form, str(y.dtype), offset, _exceeds(form, terms, sums)),
         bias,
         terms,
         _bounds(result, zero[:1]),
@@ -144,14 +144,16 @@ def _exceeds(form: Form, terms: Sequence[Array], sums: Array) -> bool:
     if form == "fixed_point":
         multiplier, _, right = terms
         return bool((multiplier.astype(np.int64) >> np.clip(right, 0, 31) > LARGEST).any())
-    return not bool((np.abs(terms[0].astype(np.float64)) * sums < LARGEST).all())
+    factors, *offsets = (np.abs(term.astype(np.float64)) for term in terms)
+    return not bool((sum(offsets, factors * sums) < LARGEST).all())
 
 
 def _bounds(result: Requantization | ToFloat | None, zero: Array) -> Array:
     """The bounds of codes as kernels read them; `zero`: [1], in the type of the terms."""
-    low, high = (result.low, result.high) if isinstance(result, Requantization) else (0, 0)
-    wide = np.array([zero[0], low, high], zero.dtype)
-    narrow = zero.astype(np.int16), np.array([low & 255, high & 255], np.uint8)
+    ends = (0, 0) if result is None else (result.low, result.high)
+    wide = np.array([zero[0], *ends], zero.dtype)
+    codes = [int(end) & 255 for end in ends] if isinstance(result, Requantization) else [0, 0]
+    narrow = zero.astype(np.int64).astype(np.int16), np.array(codes, np.uint8)
     bounds = np.concatenate([each.view(np.uint8) for each in (wide, *narrow)])
     assert bounds.nbytes == BOUNDS_BYTES
     return bounds
@@ -172,13 +174,14 @@ def _result(expression: Expression) -> Requantization | ToFloat | None:
     return result
 
 
-def _form(result: Requantization | ToFloat | None) -> tuple[Form, Sequence[Term]]:
-    """The form of a requantization, and its terms that are numbers per channel."""
+def _form(result: Requantization | ToFloat | None) -> tuple[Form, bool, list[Term]]:
+    """The form of a requantization, whether it has an offset, and its numbers per channel."""
     if result is None:
-        return "sums", []
-    if isinstance(result, ToFloat):
-        return "to_float", [result.factor]
-    scale = result.scale
-    if isinstance(scale, FixedPoint):
-        return "fixed_point", [scale.multiplier, scale.left, scale.right]
-    return scale.rounding, [scale.factor]
+        return "sums", False, []
+    if isinstance(result, Requantization) and isinstance(scale := result.scale, FixedPoint):
+        return "fixed_point", False, [scale.multiplier, scale.left, scale.right]
+    scale = result if isinstance(result, ToFloat) else result.scale
+    assert not isinstance(scale, FixedPoint)
+    form = "to_float" if isinstance(scale, ToFloat) else scale.rounding
+    offset = scale.offset != 0
+    return form, offset, [scale.factor, *([scale.offset] if offset else [])]

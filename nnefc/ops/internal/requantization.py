@@ -1,16 +1,17 @@
 """Requantizations: expressions that turn int32 sums of products of codes into codes or floats.
 
-float scale   cast float32; mul factor; round; add zero; min high; max low; cast
+float scale   cast float32; mul factor; add offset; round; add zero; min high; max low; cast
 fixed point   shift_left; doubling_high_product multiplier; rounding_shift; add zero; min; max; cast
-to float      cast float32; mul factor
+to float      cast float32; mul factor; add offset; min high; max low
 
-Input 0 of the expression is the sums.  A bias in int32 may be added first.  Terms that are 0 have
-no step.  Front ends emit the same steps (`to_codes` of
+Input 0 of the expression is the sums.  A bias in int32 may be added first.  Terms that are 0 and
+bounds that are infinite have no step.  Front ends emit the same steps (`to_codes` of
 `nnefc.frontends.common.operators.quantization`), and passes fuse them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -34,11 +35,12 @@ Term = Input | int | float
 
 @dataclass(frozen=True, slots=True)
 class FloatScale:
-    """round(sum * factor) in float32."""
+    """round(sum * factor + offset) in float32."""
 
     factor: Term
     rounding: Literal["round_even", "round"] = "round_even"
     """`round_even` for ONNX and tract, `round` (halves up) for NNEF 4.9.5."""
+    offset: Term = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,13 @@ class Requantization:
 
 @dataclass(frozen=True, slots=True)
 class ToFloat:
-    """The sums as real numbers: sum * factor in float32."""
+    """The sums as real numbers: clamp(sum * factor + offset, low, high) in float32."""
 
     factor: Term
     bias: Term = 0
+    offset: Term = 0
+    low: float = -math.inf
+    high: float = math.inf
 
 
 def requantization_expression(result: Requantization | ToFloat) -> Expression:
@@ -81,14 +86,15 @@ def requantization_expression(result: Requantization | ToFloat) -> Expression:
     steps = _Writer(result)
     steps.optional("add", result.bias, DType.INT32)
     if isinstance(result, ToFloat):
-        steps.unary("cast", DType.FLOAT32)
-        steps.binary("mul", result.factor, DType.FLOAT32)
+        steps.product(result.factor, result.offset)
+        for name, bound in (("min", result.high), ("max", result.low)):
+            if math.isfinite(bound):
+                steps.binary(name, bound, DType.FLOAT32)
         return steps.expression()
     scale = result.scale
     if isinstance(scale, FloatScale):
         kind = DType.FLOAT32
-        steps.unary("cast", kind)
-        steps.binary("mul", scale.factor, kind)
+        steps.product(scale.factor, scale.offset)
         steps.unary(scale.rounding, kind)
     else:
         kind = DType.INT32
@@ -134,6 +140,12 @@ class _Writer:
         if term != 0:
             self.binary(op, term, dtype)
 
+    def product(self, factor: Term, offset: Term) -> None:
+        """The sums as float32, times a factor, plus an offset."""
+        self.unary("cast", DType.FLOAT32)
+        self.binary("mul", factor, DType.FLOAT32)
+        self.optional("add", offset, DType.FLOAT32)
+
     def expression(self) -> Expression:
         if sorted(self._types) != list(range(self._inputs)):
             raise ValueError(f"inputs of a requantization have gaps: {sorted(self._types)}")
@@ -145,12 +157,12 @@ def _inputs(result: Requantization | ToFloat) -> list[Input]:
     """The terms that are inputs."""
     terms = [result.bias]
     if isinstance(result, ToFloat):
-        terms.append(result.factor)
+        terms += [result.factor, result.offset]
     else:
         scale = result.scale
         terms.append(result.zero)
         terms += (
-            [scale.factor]
+            [scale.factor, scale.offset]
             if isinstance(scale, FloatScale)
             else [scale.multiplier, scale.left, scale.right]
         )
@@ -235,12 +247,14 @@ class _Reader:
         factor = self._term("mul", DType.FLOAT32)
         if factor is None:
             return None
-        if not self._links:
-            return ToFloat(factor, bias)
+        offset = self._term("add", DType.FLOAT32) or 0
         for rounding in ("round_even", "round"):
             if self._take(rounding, DType.FLOAT32) is not None:
-                return self._codes(FloatScale(factor, rounding), DType.FLOAT32, bias)
-        return None
+                return self._codes(FloatScale(factor, rounding, offset), DType.FLOAT32, bias)
+        high, low = self._real_bound("min", math.inf), self._real_bound("max", -math.inf)
+        if self._links or low is None or high is None or not low <= high:
+            return None
+        return ToFloat(factor, bias, offset, low, high)
 
     def _fixed_point(self) -> FixedPoint | None:
         left = self._term("shift_left", DType.INT32)
@@ -263,6 +277,13 @@ class _Reader:
         if not codes.min <= low <= high <= codes.max:
             return None
         return Requantization(scale, last.dtype, low, high, zero or 0, bias)
+
+    def _real_bound(self, op: str, default: float) -> float | None:
+        """A bound of real numbers; `default` without such a step, None if it is an input."""
+        link = self._take(op, DType.FLOAT32)
+        if link is None:
+            return default
+        return None if link.term is None or isinstance(link.term, Input) else float(link.term)
 
     def _bound(self, op: str, kind: DType) -> int | None:
         """A bound that is a whole number."""

@@ -73,12 +73,14 @@ def test_float_scales(
         bias, factor = np.sign(bias), np.full_like(factor, 0.5)
     codes = np.iinfo(dtype.numpy)
     low, high, zero = int(codes.min) + 3, int(codes.max) - 9, int(codes.max) - 100
-    requantization = Requantization(
-        FloatScale(Input(2), rounding), dtype, low, high, zero, Input(1)
-    )
-    got = result(case, requantization_expression(requantization), bias, factor)
+    added = dtype is DType.UINT8
+    offset = (7 * np.sin(np.arange(bias.size, dtype=np.float32))).reshape(bias.shape) * added
+    scale = FloatScale(Input(2), rounding, Input(3) if added else 0)
+    requantization = Requantization(scale, dtype, low, high, zero, Input(1))
+    known = [bias, factor, *([offset] if added else [])]
+    got = result(case, requantization_expression(requantization), *known)
     sums = (case.sums() + per_channel(bias)).astype(np.int32)
-    product = sums.astype(np.float32) * per_channel(factor)
+    product = sums.astype(np.float32) * per_channel(factor) + per_channel(offset)
     expected = np.clip(nearest(product.astype(np.float64)) + zero, low, high)
     assert np.mean((expected > low) & (expected < high)) > 0.5
     assert (expected == high).any() or (product % 1 == 0.5).any()
@@ -126,6 +128,9 @@ def test_floats_of_sums(depthwise: bool) -> None:
     got = result(case, requantization_expression(ToFloat(Input(1))), factor)
     expected = case.sums().astype(np.float32) * per_channel(factor)
     np.testing.assert_array_equal(got, expected)
-    got = result(case, requantization_expression(ToFloat(0.25, Input(1))), bias)
-    expected = (case.sums() + per_channel(bias)).astype(np.float32) * np.float32(0.25)
+    clamped = ToFloat(0.25, Input(1), 9, -2e4, 2e5)
+    got = result(case, requantization_expression(clamped), bias)
+    expected = (case.sums() + per_channel(bias)).astype(np.float32) * np.float32(0.25) + 9
+    assert expected.min() < -2e4
+    expected = np.clip(expected, -2e4, 2e5)
     np.testing.assert_array_equal(got, expected)
