@@ -52,6 +52,8 @@ from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.passes.quantize.fold_codes import FoldCodes
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
+from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
+from nnefc.passes.quantize.sink_dequantizations import SinkDequantizations
 from nnefc.support.errors import NnefError, Place
 
 
@@ -77,7 +79,16 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
         Phase("expand", (WidenHalves(), replace(expand, only=is_no_operation_on_codes))),
         Phase(
             "quantization",
-            (FoldCodes(), CancelQuantizations(), FuseIntegers(), ChooseCodeProducts(), expand),
+            (
+                FoldCodes(),
+                SinkDequantizations(),
+                HoistQuantizations(),
+                EliminateCommonSubexpressions(),
+                CancelQuantizations(),
+                FuseIntegers(),
+                ChooseCodeProducts(),
+                expand,
+            ),
         ),
         Phase("canonicalise", (Canonicalise(), SinkDequantization())),
         Phase("loops", (SimplifyScans(), SimplifyIfs(), HoistFromScans(), MergeProducts())),

@@ -14,7 +14,7 @@ import math
 
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
-from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.item_types import ITEMSIZE, limits
 from nnefc.kernels.vector.memory import (
     LOAD,
     NUMBER,
@@ -158,7 +158,7 @@ def weighted(item: str) -> KernelFunction:
 
 @family()
 def max_(item: str) -> KernelFunction:
-    """Maxima; NaN if an item is NaN, -inf for an empty window."""
+    """Maxima; NaN if an item is NaN, the lowest number for an empty window."""
     take, take_every_other = combine_row(item, "max", 1), combine_row(item, "max", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     kind = NUMBER[item]
@@ -184,7 +184,7 @@ def max_(item: str) -> KernelFunction:
                 store(row, i, larger(load(source + i * step), load(row, i)))
 
     visit_taps = tap_loops(visit)
-    lowest = -math.inf
+    lowest = limits(item)[0]
 
     def max_(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

@@ -3,7 +3,8 @@
 A convolution reads several channels at a time (`Blocked.entry`) and multiplies padding channels by
 zero weights, so an infinity in the padding would make NaN.  Padding becomes non-zero in the results
 of convolutions that read an infinity, and of element-wise expressions that do not map zeros to
-zeros.  All other operations on blocked tensors map zeros to zeros.
+zeros.  All other operations on blocked tensors map zeros to zeros.  The padding of codes is
+undefined.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _operands_read_with_padding(op: Op, values: Container[Value]) -> tuple[Value
     if op.name == "layout" and op.output.type.layout is None:
         return ()
     summed = any(v.type.layout is None or v in values for v in op.outputs)
-    return op.inputs if summed else ()
+    return tuple(v for v in op.inputs if v.type.dtype is DType.FLOAT32) if summed else ()
 
 
 def _has_padding(value: Value) -> bool:
@@ -86,7 +87,12 @@ def writes_zero_padding(op: Op) -> bool:
 
 
 def maps_zeros_to_zeros(expression: Expression) -> bool:
-    """Whether a float32 expression maps zeros to zero, without infinite intermediate results."""
+    """Whether an expression maps zeros to zero, without infinite intermediate results.
+
+    False for operands that are codes: their padding is not zero.
+    """
+    if any(dtype is not DType.FLOAT32 for dtype in expression.inputs):
+        return False
     first = len(expression.inputs)
     every = replace(expression, results=tuple(range(first + len(expression.steps))))
     zeros = [np.zeros(())] * first

@@ -117,6 +117,8 @@ class FuseConvolutionEpilogue:
         """Whether the convolution that computes `value` can have element-wise `op` as epilogue."""
         if not (only_used_by(graph, value, op) and is_blockable_elementwise(op, known)):
             return False
+        if any(v.type.dtype is not value.type.dtype for v in op.inputs):
+            return False
         if _is_simple(op, value):
             return True
         if self._share_blocks(defining_op(value)):

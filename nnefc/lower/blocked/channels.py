@@ -30,6 +30,8 @@ from nnefc.symbolic.traced_array import length, traced_call
 
 MAX_PATTERNS = 24
 """With more distinct shuffles than this, items are moved one by one."""
+PATTERN_BYTES = 4
+"""Bytes of a lane of a pattern."""
 SHUFFLE_UNIT_PIXELS = 512
 """Approximate pixels of a unit of a shuffle."""
 
@@ -220,7 +222,7 @@ class _LaneShuffle:
                     # another step sets the lane, or none; later steps keep the lane
                     pattern.append(-1 if low is not None else i)
             number = patterns.setdefault(tuple(pattern), len(patterns))
-            steps.append((number * size * self.y.itemsize, *self._plane(low), *self._plane(high)))
+            steps.append((number * size * PATTERN_BYTES, *self._plane(low), *self._plane(high)))
         return steps
 
     def _plane(self, where: tuple[int, int] | None) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nnefc.ir import Op, TensorType, Value
+from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.ir.expression import expression_of
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
@@ -26,7 +26,7 @@ def blocked_elementwise(lower: Lowering, op: Op) -> None:
     inputs = [blocked_operand(lower, v, type_) for v in values]
     if any(map(lower.needs_zero_padding, op.outputs)) and not maps_zeros_to_zeros(expression):
         expression = masked(expression)
-        inputs.append(per_channel(channel_mask(lower, type_), type_))
+        inputs.append(per_channel(channel_mask(lower, type_), type_.dtype, type_))
     shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
     launch_strided(lower, expression, inputs, outputs, shape)
 
@@ -35,13 +35,14 @@ def blocked_operand(lower: Lowering, value: Value, result: TensorType) -> Stride
     """An operand: a blocked tensor, or known items per channel."""
     if value.type.layout is not None:
         return strided(read_blocked(lower, value))
-    return per_channel(channel_items(lower, value, layout_of(result).block), result)
+    at = channel_items(lower, value, layout_of(result).block)
+    return per_channel(at, value.type.dtype, result)
 
 
-def per_channel(at: Ref, result: TensorType) -> Strided:
+def per_channel(at: Ref, dtype: DType, result: TensorType) -> Strided:
     """An item per channel in memory, in whole blocks, broadcast over batch and pixels."""
     strides = (0, layout_of(result).block, *[0] * (result.rank - 2), 1)
-    return Strided(at, result.dtype, strides)
+    return Strided(at, dtype, strides)
 
 
 def channel_items(lower: Lowering, value: Value, block: int) -> Ref:

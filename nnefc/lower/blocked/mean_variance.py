@@ -23,7 +23,7 @@ def blocked_mean_variance(lower: Lowering, op: Op) -> None:
     zeros = op.attributes["epsilon"] > 0 and maps_zeros_to_zeros(expression)
     if lower.needs_zero_padding(op.output) and not zeros:
         expression = masked(expression)
-        operands.append(per_channel(channel_mask(lower, type_), type_))
+        operands.append(per_channel(channel_mask(lower, type_), type_.dtype, type_))
     shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
     source, *rest = operands
     launch(lower, op, expression, [source, target, *rest], shape)

@@ -20,7 +20,8 @@ BlockedRule = Callable[[Op], bool]
 """`rule(op)` returns whether `op` can compute on tensors with channels in blocks."""
 
 
-BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32})
+BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32, DType.UINT8, DType.INT8})
+"""Item types of blocked tensors: reals, and their codes."""
 
 
 WORD_CODES: Final = 4
@@ -30,6 +31,15 @@ WORD_CODES: Final = 4
 def has_blocked_kernels(dtype: DType) -> bool:
     """Whether kernels on channel-blocked tensors exist for this item type."""
     return dtype in BLOCKED_ITEM_TYPES
+
+
+def of_floats(rule: BlockedRule) -> BlockedRule:
+    """`rule`, for operations on float32 alone."""
+
+    def checked(op: Op) -> bool:
+        return op.inputs[0].type.dtype is DType.FLOAT32 and rule(op)
+
+    return checked
 
 
 def any_layout(op: Op) -> bool:
@@ -48,13 +58,19 @@ def pooling(op: Op) -> bool:
     is_spatial = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
     if not is_spatial or window.output[:2] != dims[:2]:
         return False
-    spatial = range(2, window.rank)
-    return all(all(traced_call(_covers_items, window, axis, border)) for axis in spatial)
+    return covers_items(window, border)
+
+
+def covers_items(window: Window, border: str) -> bool:
+    """Whether the window covers an item of the input at every position."""
+    sizes = zip(window.size, window.padding, strict=True)
+    moving = [axis for axis, (size, padding) in enumerate(sizes) if (size, *padding) != (1, 0, 0)]
+    return all(all(traced_call(_covers_along, window, axis, border)) for axis in moving)
 
 
 @traceable
-def _covers_items(window: Window, axis: int, border: str) -> tuple[bool]:
-    """Whether the window covers an item of the input at every position."""
+def _covers_along(window: Window, axis: int, border: str) -> tuple[bool]:
+    """`covers_items` along one dimension."""
     return (bool((window.clipped().taps(axis, border) >= 0).any(1).all()),)
 
 
@@ -84,14 +100,18 @@ def slice_channels(op: Op) -> bool:
 
 
 def nearest(op: Op) -> bool:
-    """Nearest-neighbour up-sampling: windows tile the output, so pixels are repeated."""
+    """Nearest-neighbour up-sampling of planes."""
+    return tuple(op.attributes["size"][:2]) == (1, 1) and repeats_items(op)
+
+
+def repeats_items(op: Op) -> bool:
+    """Whether the windows of a `debox` tile the output, so items are repeated."""
     dims, out = op.inputs[0].type.dims, op.output.type.dims
     window = pooling_window(dims, op.attributes, reverse=True)
     adjacent = window.size == window.stride and all(p == (0, 0) for p in window.padding)
     whole = out == tuple(n * f for n, f in zip(dims, window.size, strict=True))
     dense = all(d == 1 or f == 1 for d, f in zip(window.dilation, window.size, strict=True))
-    plain = window.size[:2] == (1, 1) and not op.attributes["normalize"]
-    return adjacent and whole and dense and plain
+    return adjacent and whole and dense and not op.attributes["normalize"]
 
 
 def linear(op: Op) -> bool:

@@ -205,10 +205,11 @@ def max_pool(
 ) -> Array:
     """Maximum of each window (4.9.3).
 
-    A window with a NaN gives NaN, a window that is all ignored border -inf.
+    A window with a NaN gives NaN, a window that is all ignored border the lowest number.
     """
     window = resolve(input.shape, size, padding, stride, dilation)
-    fill = -np.inf if border == "ignore" else 0.0
+    lowest = -np.inf if input.dtype.kind == "f" else np.iinfo(input.dtype).min
+    fill = lowest if border == "ignore" else 0
     return _fold(np.maximum, input, window.tables(border), fill)
 
 

@@ -242,6 +242,7 @@ SPECS: tuple[OpSpec, ...] = (
         traits=OPAQUE._replace(
             batch=_batch, resized=batch_rules.shape_attribute("sizes"), folding=Folding.LINEAR
         ),
+        integers=True,
         samples=(
             *(
                 _sample((1, 2, 3, 4), (1, 2, 5, 7), coordinates, interpolator)

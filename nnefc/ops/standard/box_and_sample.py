@@ -145,7 +145,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Sum, or average, in a local window.",
         infer=_box,
         reference=box,
-        traits=POOLING,
+        traits=POOLING._replace(blocked=blocked_rules.of_floats(blocked_rules.pooling)),
         samples=windows() + windows(normalize=True),
     ),
     OpSpec(
@@ -168,6 +168,7 @@ SPECS: tuple[OpSpec, ...] = (
         traits=WINDOW._replace(
             blocked=blocked_rules.nearest, resized=batch_rules.shape_attribute("output_shape")
         ),
+        integers=True,
         samples=reverse_windows() + reverse_windows(normalize=True),
     ),
     OpSpec(

@@ -64,6 +64,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_pool,
         reference=max_pool,
         traits=POOLING,
+        integers=True,
         lenient_border=True,
         samples=windows(),
     ),

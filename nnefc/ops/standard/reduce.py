@@ -154,7 +154,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Sum along axes; normalize divides it by the number of items summed.",
         infer=_rule(None),
         reference=_sum,
-        traits=_OF_PLANES,
+        traits=_OF_PLANES._replace(blocked=blocked_rules.of_floats(blocked_rules.whole_planes)),
         integers=True,
         samples=_samples("normal") + _samples("normal", normalize=True),
     ),

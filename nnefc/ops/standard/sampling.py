@@ -222,7 +222,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Linear interpolation along every spatial dimension.",
         infer=_multilinear,
         reference=_multilinear_upsample,
-        traits=OPAQUE._replace(batch=batch_rules.first, blocked=blocked_rules.linear),
+        traits=OPAQUE._replace(
+            batch=batch_rules.first, blocked=blocked_rules.of_floats(blocked_rules.linear)
+        ),
         samples=_MULTILINEAR,
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType
+from nnefc.kernels.vector.item_types import limits
 from nnefc.ops.core.window_arithmetic import Window
 from nnefc.program.tables.plane_records import Records, bits_of, records
 from nnefc.program.tables.planes import Plane
@@ -101,7 +101,8 @@ def pooling_pieces(
     """
     *outer, across = (each.window_axis() for each in dimensions)
     # where a maximum includes zeros, outputs of a tile would start from different values
-    fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
+    lowest = limits(str(pool.accumulator))[0]
+    fill = 0 if pool.zeros or pool.kind == "sum" else lowest
     outside = np.array(fill, pool.accumulator.numpy)
     fill_bits = int(bits_of(outside))
     row = row_pieces(across, x, fill_bits, clipped=not pool.zeros, registers=registers)
@@ -122,9 +123,7 @@ def pooling_pieces(
             if pool.kind == "sum":
                 numbers.append(factors[position][own.start])
             else:
-                numbers.append(
-                    0.0 if pool.zeros and not (all_inside and piece.whole) else -math.inf
-                )
+                numbers.append(0 if pool.zeros and not (all_inside and piece.whole) else lowest)
     first, count = np.array(entries, np.int64).T
     pieces = records(
         np.tile([piece.kind for piece in row], len(entries) // len(row)),

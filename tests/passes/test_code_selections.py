@@ -1,0 +1,123 @@
+"""Operations that select items compute on codes: compared with onnxruntime, which selects reals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nnefc.driver.compile import compile_graph
+from nnefc.driver.lower_graph import lower_graph
+from nnefc.options.compile_config import CompileConfig
+from nnefc.program.program import Program
+from tests.helpers.onnx.evaluate import graph_for
+
+Array = np.ndarray[Any, Any]
+
+RANDOM = np.random.default_rng(8)
+ONE = CompileConfig(1)
+make = helper.make_node
+
+WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+NODES = {
+    "max": make("MaxPool", ["r"], ["max"], **WINDOW),
+    "wide": make("MaxPool", ["max"], ["wide"], kernel_shape=[7, 5], pads=[3, 2, 3, 2]),
+    "pair": make("MaxPool", ["r"], ["pair"], kernel_shape=[2, 2], strides=[2, 2]),
+    "most": make("ReduceMax", ["max"], ["most"], axes=[2, 3]),
+    "least": make("ReduceMin", ["max"], ["least"], axes=[2, 3]),
+    "rows": make("ReduceMax", ["max"], ["rows"], axes=[3]),
+    "twice": make("Resize", ["max", "", "scales"], ["twice"], mode="nearest"),
+    "joined": make("Concat", ["max", "wide"], ["joined"], axis=1),
+    "turned": make("Transpose", ["r"], ["turned"], perm=[0, 2, 3, 1]),
+    "flat": make("Flatten", ["max"], ["flat"]),
+    "part": make("Slice", ["max", "starts", "ends", "one"], ["part"]),
+    "taken": make("Gather", ["r", "indices"], ["taken"], axis=2),
+    "padded": make("Pad", ["r", "pads"], ["padded"]),
+}
+CONSTANTS = {
+    "scales": np.array([1, 1, 2, 2], "f4"),
+    "starts": np.array([3]),
+    "ends": np.array([17]),
+    "one": np.array([1]),
+    "indices": np.array([4, 0, 4, 2]),
+    "pads": np.array([0, 0, 1, 2, 0, 0, 0, 1]),
+}
+
+
+def model(names: list[str], shape: tuple[int, ...], dtype: str, zero: int) -> Any:
+    """x -> dequantize -> operations, each of which is quantized with the parameters of x."""
+    codes = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ends = [make("QuantizeLinear", [name, "s", "z"], [f"{name}_y"]) for name in names]
+    nodes = [make("DequantizeLinear", ["x", "s", "z"], ["r"]), *NODES.values(), *ends]
+    constants = {**CONSTANTS, "s": np.array(0.037, "f4"), "z": np.array(zero, dtype)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", codes, shape)],
+        [helper.make_tensor_value_info(f"{name}_y", codes, None) for name in names],
+        [numpy_helper.from_array(items, name) for name, items in constants.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=8)
+
+
+def by_onnxruntime(proto: Any, x: Array) -> list[Array]:
+    """The results without optimisations, which would compute on codes, too."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    return session.run(None, {"x": x})
+
+
+def kernels_of(program: Program) -> list[str]:
+    """The kernels of a program, as calls of their families."""
+    every = (kernel for launch in program.launches for kernel in launch.kernels)
+    return [f"{kernel.family}{kernel.arguments}" for kernel in every]
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("uint8", 31), ("int8", -128)])
+def test_selections_of_codes(dtype: str, zero: int) -> None:
+    names, shape = list(NODES), (2, 20, 10, 9)
+    largest = np.linspace(30, 255, 20)[:, None, None]  # so that maxima differ
+    x = (np.iinfo(dtype).min + RANDOM.uniform(0, largest, shape)).astype(dtype)
+    proto = model(names, shape, dtype, zero)
+    graph = graph_for(proto, [x])
+    program = lower_graph(graph.clone(), ONE)
+    kernels = kernels_of(program)
+    # movements take bytes as the widest items that fit
+    computing = [k for k in kernels if not k.startswith("movement")]
+    assert not [k for k in computing if "float" in k]
+    assert len([k for k in computing if k.startswith("window.pooling.window('max'")]) == 3
+    results = compile_graph(graph, ONE)(x)
+    for name, got, want in zip(names, results, by_onnxruntime(proto, x), strict=True):
+        assert np.ptp(want.astype(int)) > 5, name
+        np.testing.assert_array_equal(got, want, name)
+
+
+def test_quantization_moves_to_the_producer() -> None:
+    """Quantized behind a pooling of reals, in a model whose products alone are quantized."""
+    nodes = [
+        make("Mul", ["x", "x"], ["square"]),
+        make("MaxPool", ["square"], ["p"], **WINDOW),
+        make("Transpose", ["p"], ["t"], perm=[0, 2, 3, 1]),
+        make("QuantizeLinear", ["t", "s", "z"], ["y"]),
+    ]
+    constants = {"s": np.array(0.03, "f4"), "z": np.array(7, "u1")}
+    x = RANDOM.normal(size=(1, 32, 12, 12)).astype("f4")
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, None)],
+        [numpy_helper.from_array(items, name) for name, items in constants.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    proto = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    built = graph_for(proto, [x])
+    program = lower_graph(built.clone(), ONE)
+    assert any(k.startswith("window.pooling.window('max', 'uint8'") for k in kernels_of(program))
+    (want,) = by_onnxruntime(proto, x)
+    np.testing.assert_array_equal(compile_graph(built, ONE)(x), want)
