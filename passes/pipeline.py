@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from nnefc.ir import Graph, print_graph
+from nnefc.ir import DType, Graph, print_graph
 from nnefc.ir.stages import Stage, single_stage
 from nnefc.ir.verify import check
 from nnefc.ops.core.spec import Lookup
@@ -42,6 +42,7 @@ from nnefc.passes.loops.merge_products import MergeProducts
 from nnefc.passes.loops.simplify_ifs import SimplifyIfs
 from nnefc.passes.loops.simplify_scans import SimplifyScans
 from nnefc.passes.machine.assign_layouts import AssignLayouts
+from nnefc.passes.machine.choose_code_types import ChooseCodeTypes
 from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
 from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
@@ -51,6 +52,7 @@ from nnefc.passes.op_queries import WITH_BODIES
 from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.passes.quantize.fold_codes import FoldCodes
+from nnefc.passes.quantize.fuse_code_convolutions import FuseCodeConvolutions
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
 from nnefc.passes.quantize.sink_dequantizations import SinkDequantizations
@@ -85,6 +87,7 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
                 HoistQuantizations(),
                 EliminateCommonSubexpressions(),
                 CancelQuantizations(),
+                FuseCodeConvolutions(),
                 FuseIntegers(),
                 ChooseCodeProducts(),
                 expand,
@@ -122,15 +125,21 @@ DEFAULT: Final = target_independent()
 """The phases for graphs without custom operations."""
 
 
-def for_machine(block: int, choose: ChooseConvolutionAlgorithms | None = None) -> tuple[Phase, ...]:
+def for_machine(
+    block: int,
+    choose: ChooseConvolutionAlgorithms | None = None,
+    codes: DType = DType.UINT8,
+) -> tuple[Phase, ...]:
     """The phase after `DEFAULT`, whose passes depend on the machine.
 
-    `block`: channels in a block, the float32 items of a vector.
+    `block`: channels in a block, the float32 items of a vector.  `codes`: the type of codes that
+    kernels multiply.
     """
     return (
         Phase(
             "layout",
             (
+                ChooseCodeTypes(codes),
                 FuseConvolutionEpilogue(block=block),
                 ShuffleChannels(),
                 choose or ChooseConvolutionAlgorithms(block),

@@ -84,6 +84,8 @@ def lower_prepared(
     """
     from nnefc.formats.files import release_pages
     from nnefc.ir.convolution_algorithm import parse_algorithms
+    from nnefc.ir.types import DType
+    from nnefc.kernels.target.isa import host
     from nnefc.kernels.vector.lane_builder import lanes_of
     from nnefc.lower import lower
     from nnefc.ops.tools.cost import parameter_bytes
@@ -104,7 +106,8 @@ def lower_prepared(
         tuned=parse_algorithms(_algorithms(config)),
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
-    phases = (*for_machine(block, choose), *for_batch(split, choose))
+    codes = DType(host().codes)
+    phases = (*for_machine(block, choose, codes), *for_batch(split, choose))
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages refer to the data they need
     release_pages()

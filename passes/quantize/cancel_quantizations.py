@@ -10,9 +10,8 @@ import numpy as np
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.known_items import known_items
 from nnefc.passes.op_queries import replace
+from nnefc.passes.quantize.moved_codes import source_of
 
-MOVES: Final = ("reshape", "squeeze", "unsqueeze", "transpose", "slice", "tile")
-"""Operations that only move items of their one operand."""
 LARGEST_SCALE: Final = 1e30
 """Codes times a scale up to this one are finite in float32."""
 
@@ -47,18 +46,10 @@ class CancelQuantizations:
 
 def _moved_codes(graph: Graph, op: Op) -> Value | None:
     """The codes that `op` restores, moved as the reals are; None if it computes others."""
-    moves: list[Op] = []
-    source = op.inputs[0].op
-    while source is not None and source.name in MOVES:
-        moves.append(source)
-        source = source.inputs[0].op
-    if source is None or source.name != "dequantize" or not _are_same(source, op):
+    source = source_of(op.inputs[0])
+    if source is None or not _are_same(source.dequantize, op):
         return None
-    codes = source.inputs[0]
-    for move in reversed(moves):
-        type_ = move.output.type.with_dtype(codes.type.dtype)
-        codes = graph.insert(Op(move.name, [codes], move.attributes, [type_]), op).output
-    return codes
+    return source.codes(graph, op)
 
 
 def _are_same(dequantize: Op, quantize: Op) -> bool:

@@ -14,9 +14,10 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended import integer_products, quantized
 from nnefc.ops.tools.build import build
-from nnefc.passes.analysis.integer_support import float_reason
+from nnefc.passes.analysis.integer_support import convolution_reason, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import is_view, replace
+from nnefc.passes.quantize.fuse_code_convolutions import reason_of_reals
 
 DEQUANTIZE: Final = "dequantize"
 CONVERSIONS: Final = frozenset(spec.name for spec in quantized.SPECS)
@@ -163,18 +164,28 @@ def float_products(graph: Graph) -> Counter[tuple[str, str]]:
     return reasons
 
 
-_NO_KERNEL: Final = "there is no kernel for convolutions of codes yet"
-
-
 def _reason_of_integers(op: Op, known: KnownValues) -> str | None:
-    return float_reason(op, known) if op.name == "integer_matmul" else _NO_KERNEL
+    match op.name:
+        case "integer_matmul":
+            return float_reason(op, known)
+        case "integer_conv":
+            return convolution_reason(op, known)
+        case _:
+            return _NO_KERNEL
+
+
+_NO_KERNEL: Final = "there is no kernel for deconvolutions of codes yet"
 
 
 def _reason_of_reals(graph: Graph, op: Op, known: KnownValues) -> str | None:
-    if op.name != "matmul":
-        return _NO_KERNEL
-    found = _product_of_codes(graph, op, known)
-    return found if isinstance(found, str) else None
+    match op.name:
+        case "matmul":
+            found = _product_of_codes(graph, op, known)
+            return found if isinstance(found, str) else None
+        case "conv":
+            return reason_of_reals(graph, op, known)
+        case _:
+            return _NO_KERNEL
 
 
 # -- scales and zero points

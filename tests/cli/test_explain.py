@@ -133,7 +133,7 @@ graph g(%x: uint8[3,2], %y: uint8[2,2], %p: uint8[1,1,4]) -> (a = %a, b = %b, c 
   %5: float32[1,1,3] = dequantize(%f, %s, %z)
   %a: float32[3,2] = matmul(%1, %2) {transposeA = false, transposeB = false}
   %b: float32[3,2] = matmul(%1, %3) {transposeA = false, transposeB = false}
-  %c: float32[1,1,2] = conv(%4, %5, %0) {border = "constant", padding = [[0, 0]],
+  %c: float32[1,1,4] = conv(%4, %5, %0) {border = "reflect", padding = [[1, 1]],
     stride = [1], dilation = [1], groups = 1}
 }
 """
@@ -145,4 +145,4 @@ def test_products_of_codes_in_floats_have_reasons() -> None:
     kinds = [(fact["operation"], fact["number"]) for fact in recorder.float_facts()]
     assert kinds == [("matmul", 1), ("conv", 1)]
     reasons = [fact["reason"] for fact in recorder.float_facts()]
-    assert reasons[0] == "the second matrix is computed"
+    assert reasons == ["the second matrix is computed", "the border is 'reflect'"]

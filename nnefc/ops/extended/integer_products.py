@@ -187,6 +187,11 @@ def _bound_of_convolution(op: Op, *, reverse: bool) -> Any:
     return _bound(_range(x, x_zero), weights.reshape(dims[0], -1), (1,))
 
 
+def bound_of_convolution(op: Op) -> Any:
+    """A bound of the sums of an `integer_conv`, also of partial ones."""
+    return _bound_of_convolution(op, reverse=False)
+
+
 def bound_of_product(op: Op) -> Any:
     """A bound of the sums of an `integer_matmul`, also of partial ones."""
     a, b, a_zero, b_zero = op.inputs
@@ -221,7 +226,7 @@ def _sums(emit: Emit, op: Op, name: str, bound: Any) -> Value:
 
 
 def _expand_conv(emit: Emit, op: Op) -> Value:
-    return _sums(emit, op, "conv", _bound_of_convolution(op, reverse=False))
+    return _sums(emit, op, "conv", bound_of_convolution(op))
 
 
 def _expand_deconv(emit: Emit, op: Op) -> Value:

@@ -114,6 +114,7 @@ _CODE_CONV: Final = replace(
     _PLAIN["integer_conv"],
     traits=OPAQUE._replace(
         cost=_PLAIN["integer_conv"].traits.cost,
+        batch=batch_rules.first,
         accumulator=_int32,
         with_expression="fused_code_conv",
     ),

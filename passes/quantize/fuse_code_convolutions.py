@@ -1,0 +1,225 @@
+"""Sum products of convolutions of codes in integers, and requantize the sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.extended import integer_products
+from nnefc.ops.internal.requantization import (
+    FloatScale,
+    Input,
+    Requantization,
+    Term,
+    ToFloat,
+    requantization_expression,
+)
+from nnefc.ops.tools.build import build
+from nnefc.passes.analysis.computed_items import computed_items
+from nnefc.passes.analysis.integer_support import convolution_reason
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
+from nnefc.passes.quantize.moved_codes import Source, source_of
+from nnefc.passes.quantize.steps_after_sums import StepsAfterSums, follow
+
+NAME: Final = "fused_code_conv"
+SAME_SCALE: Final = 1e-6
+"""Largest relative difference of two scales that are the same but for rounding to float32."""
+
+
+@dataclass(frozen=True)
+class FuseCodeConvolutions:
+    """Replace convolutions of codes, and the steps behind them, by operations on integers.
+
+        %a: float32[1,16,8,8] = dequantize(%x, %s, %z)
+        %b: float32[32,16,3,3] = dequantize(%w, %t, %0)
+        %c: float32[1,32,8,8] = conv(%a, %b, %bias) {...}
+        %d: float32[1,32,8,8] = relu(%c)
+        %y: uint8[1,32,8,8] = quantize(%d, %u, %v)
+
+    becomes
+
+        %y: uint8[1,32,8,8] = fused_code_conv(%x, %w, %z, %0, %factor) {..., expression = ...}
+
+    where %factor is %s %t / %u, computed in float64 and rounded once.  A bias in codes of the scale
+    %s %t is added to the sums, any other bias to their product with the factor.  So is
+    `integer_conv` with the steps behind it.  Without a rounding to codes the result is float32, and
+    int32 without a product.  Convolutions without an integer kernel
+    (`passes.analysis.integer_support`) stay, and so do those whose sums may exceed int32.
+    """
+
+    name: ClassVar[str] = "fuse_code_convolutions"
+    enters_loops: ClassVar[bool] = False
+
+    def run(self, graph: Graph) -> bool:
+        known = KnownValues(graph)
+        changed = False
+        for op in list(graph.ops):
+            start = _start(graph, op, known)
+            if isinstance(start, _Start):
+                _fuse(graph, start, follow(graph, start.steps, known))
+                changed = True
+        return changed
+
+
+def reason_of_reals(graph: Graph, op: Op, known: KnownValues) -> str | None:
+    """Why the convolution `op`, which has operands in codes, stays; None if it does not."""
+    start = _start(graph, op, known)
+    if isinstance(start, str):
+        return start
+    if start is not None and start.sums is not op:
+        graph.erase(start.sums)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Sums of codes, and what is known of them."""
+
+    sums: Op
+    """An `integer_conv`."""
+    steps: StepsAfterSums
+
+
+def _start(graph: Graph, op: Op, known: KnownValues) -> _Start | str | None:
+    """The sums of a convolution of codes, inserted before it; or the reason against integers.
+
+    None if `op` is no convolution of codes.
+    """
+    if op.name == "integer_conv":
+        return convolution_reason(op, known) or _Start(op, StepsAfterSums(op.output))
+    if op.name != "conv" or op.output.type.dtype is not DType.FLOAT32:
+        return None
+    x, filter_ = map(source_of, op.inputs[:2])
+    if x is None and filter_ is None:
+        return None
+    if x is None or filter_ is None:
+        return "an operand has no codes"
+    return _sums_of_reals(graph, op, x, filter_, known)
+
+
+def _sums_of_reals(
+    graph: Graph, op: Op, x: Source, filter_: Source, known: KnownValues
+) -> _Start | str:
+    """The sums of a convolution of reals with codes."""
+    scale = _scale(x, filter_, known)
+    if scale is None:
+        return "a scale is computed, or varies along a sum"
+    if not x.has_one_scale():
+        return "zero points differ"
+    operands = [x.codes(graph, op), filter_.codes(graph, op)]
+    operands += [_number(graph, op, x.dequantize.inputs[2]), filter_.dequantize.inputs[2]]
+    sums = build(graph, "integer_conv", operands, op.attributes, before=op, location=op.location)
+    bias = _bias(op.inputs[2], scale, known)
+    reason = convolution_reason(sums, known) or bias
+    if not isinstance(reason, str):
+        assert not isinstance(bias, str)
+        whole, offset = bias
+        most = integer_products.bound_of_convolution(sums) + int(np.abs(whole).max(initial=0))
+        if most <= integer_products.LARGEST_SUM:
+            return _Start(sums, StepsAfterSums(op.output, whole, scale, offset, steps=(op,)))
+        reason = "sums may exceed int32"
+    graph.erase(sums)
+    return reason
+
+
+def _number(graph: Graph, op: Op, value: Value) -> Value:
+    """A value of one item in rank 0."""
+    if not value.type.rank:
+        return value
+    return build(graph, "reshape", [value], {"shape": ()}, before=op).output
+
+
+def _scale(x: Source, filter_: Source, known: KnownValues) -> Array | None:
+    """The product of the scales in float64, one or one per channel; None if it is no such product.
+
+    Behind moves, a filter has one scale.
+    """
+    left, right = (computed_items(s.dequantize.inputs[1], known) for s in (x, filter_))
+    if left is None or right is None or left.size != 1:
+        return None
+    if right.size > 1:
+        channels = filter_.dequantize.output.type.dims[0]
+        if right.shape[0] != right.size or right.size != channels or filter_.moves:
+            return None
+    product = right.astype(np.float64).reshape(-1) * float(left.item())
+    return product if product.size > 1 else product.reshape(())
+
+
+def _bias(value: Value, scale: Array, known: KnownValues) -> tuple[Array, Array] | str:
+    """The bias in units of the scale, and as reals: one of them is 0; or why it has neither."""
+    source, none = source_of(value), np.zeros((), np.int64)
+    if source is not None:
+        items = [computed_items(v, known) for v in source.dequantize.inputs]
+        codes, own, zero = (None if x is None else x.reshape(-1) for x in items)
+        is_int32 = source.dequantize.inputs[0].type.dtype is DType.INT32
+        if codes is not None and own is not None and zero is not None and is_int32:
+            same = np.allclose(own, scale.reshape(-1), SAME_SCALE, 0) and not zero.any()
+            if same and own.size in (1, codes.size):
+                return codes.astype(np.int64), np.zeros(())
+    reals = computed_items(value, known)
+    if reals is None:
+        return "the bias is computed"
+    return none, reals.astype(np.float64).reshape(-1 if reals.size > 1 else ())
+
+
+# -- the fused operation
+
+
+def _fuse(graph: Graph, start: _Start, end: StepsAfterSums) -> None:
+    """Replace the sums and the steps behind them by one operation."""
+    sums = start.sums
+    last = end.steps[-1] if end.steps else sums
+    terms = _Terms(graph, last, sums.output.type.dims[1])
+    expression, dtype = _expression(end, terms)
+    if end.factor is None:
+        last, end = sums, start.steps
+    fused = Op(
+        NAME,
+        [*sums.inputs, *terms.values],
+        {**sums.attributes, "expression": expression},
+        [TensorType(dtype, sums.output.type.dims)],
+        [last.output.name],
+        sums.location,
+    )
+    graph.insert(fused, last)
+    graph.replace_value(last.output, fused.output)
+    for op in reversed(end.steps):
+        graph.erase(op)
+    graph.erase(sums)
+
+
+def _expression(end: StepsAfterSums, terms: _Terms) -> tuple[Expression, DType]:
+    """The steps as an expression, and the type of its result."""
+    if end.factor is None:
+        return Expression((DType.INT32,), (), (0,)), DType.INT32
+    bias, factor = terms.term(end.bias, DType.INT32), terms.term(end.factor, DType.FLOAT32)
+    offset = terms.term(end.offset, DType.FLOAT32)
+    codes = end.codes
+    if codes is None:
+        real = ToFloat(factor, bias, offset, end.low, end.high)
+        return requantization_expression(real), DType.FLOAT32
+    scale = FloatScale(factor, offset=offset)
+    result = Requantization(scale, codes.dtype, codes.low, codes.high, codes.zero, bias)
+    return requantization_expression(result), codes.dtype
+
+
+class _Terms:
+    """Numbers of an expression, and its inputs for those that vary along channels."""
+
+    def __init__(self, graph: Graph, before: Op, channels: int) -> None:
+        self._graph, self._before, self._channels = graph, before, channels
+        self.values: list[Value] = []
+
+    def term(self, numbers: Array, dtype: DType) -> Term:
+        """Numbers, rounded to `dtype`: one, or an input of the expression."""
+        items: Any = numbers.astype(dtype.numpy)
+        if (items == items.flat[0]).all():
+            return items.flat[0].item()
+        type_ = TensorType(dtype, (1, self._channels))
+        op = constant_op(items.reshape(1, -1), type_, self._before.location)
+        self.values.append(self._graph.insert(op, self._before).output)
+        return Input(len(self.values))
