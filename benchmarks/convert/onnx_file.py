@@ -8,9 +8,9 @@ from typing import Any
 
 from benchmarks.convert.onnx_operations import HANDLERS
 from benchmarks.convert.patterns import simplify
-from nnefc.emit.convert.onnx_files import with_data
-from nnefc.emit.convert.onnx_model import require_no_updates
-from nnefc.emit.convert.onnx_writer import OnnxWriter
+from nnefc.emit.convert.onnx.files import with_data
+from nnefc.emit.convert.onnx.model import require_no_updates
+from nnefc.emit.convert.onnx.writer import OnnxWriter
 from nnefc.ir import Graph
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnefc.emit.convert import onnx_operations
-from nnefc.emit.convert.onnx_writer import Handler, OnnxWriter
+from nnefc.emit.convert.onnx import operations
+from nnefc.emit.convert.onnx.writer import Handler, OnnxWriter
 from nnefc.ir import Op
 
 
@@ -54,7 +54,7 @@ def _attention(w: OnnxWriter, op: Op) -> str:
 
 
 HANDLERS: dict[str, Handler] = {
-    **onnx_operations.HANDLERS,
+    **operations.HANDLERS,
     "rsqrt": lambda w, op: w.one("Reciprocal", w.one("Sqrt", w.name(op.inputs[0]))),
     "silu": _silu,
     "gelu_tanh": _gelu_tanh,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nnefc.emit.convert.complete_windows import complete_windows
-from nnefc.emit.convert.onnx_writer import is_stored
+from nnefc.emit.convert.onnx.writer import is_stored
 from nnefc.ir import Graph, Op, Value
 from nnefc.passes.op_queries import replace, splat
 

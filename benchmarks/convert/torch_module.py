@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.convert.patterns import simplify
 from benchmarks.convert.torch_functions import FUNCTIONS
-from nnefc.emit.convert.onnx_writer import Unsupported, is_stored, stored_data
+from nnefc.emit.convert.onnx.writer import Unsupported, is_stored, stored_data
 from nnefc.ir import Graph, Op, Value
 from nnefc.passes.op_queries import splat
 

@@ -22,7 +22,7 @@ from benchmarks.zoo.builder import Builder, Network, Node
 from benchmarks.zoo.nnef import nnef_document
 from benchmarks.zoo.oracle import torch_outputs
 from benchmarks.zoo.sequences import layer_norm
-from nnefc.emit.convert.onnx_writer import Unsupported
+from nnefc.emit.convert.onnx.writer import Unsupported
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate

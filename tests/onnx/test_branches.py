@@ -14,7 +14,7 @@ from onnx.numpy_helper import from_array
 
 import nnefc
 from nnefc import DynamicModel
-from nnefc.emit.convert.onnx_model import onnx_model
+from nnefc.emit.convert.onnx.model import onnx_model
 from nnefc.ir import Graph
 from nnefc.ir.graph import walk
 from nnefc.runtime.run.compiled_model import CompiledModel

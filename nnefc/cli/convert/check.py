@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from nnefc.cli.convert.check_samples import sample_graphs
 from nnefc.cli.support.import_and_compile import compile_graph, read
 
 if TYPE_CHECKING:
@@ -76,13 +77,31 @@ def check_conversion(
 
     Extents that are symbols have sample values.
     """
-    from nnefc.frontends.common.graph_source import sample_graph
     from nnefc.ir import Graph
-    from nnefc.support.errors import Diagnostics
+    from nnefc.support.errors import NnefError
+    from nnefc.support.index_message import RULE
 
-    graph = model
-    if not isinstance(graph, Graph):
-        graph = sample_graph(cast("GraphSource", model), shapes, Diagnostics()).graph
+    if isinstance(model, Graph):
+        return _check_sample(model, converted, path, seed, threads)
+    first: NnefError | None = None
+    for graph in sample_graphs(model, shapes):
+        try:
+            return _check_sample(graph, converted, path, seed, threads)
+        except NnefError as error:
+            if error.errors[0].rule != RULE:
+                raise
+            first = first or error
+    assert first is not None
+    hint = "--check-symbol gives symbols other values than those that --check tried"
+    raise NnefError([each._replace(hint=each.hint or hint) for each in first.errors])
+
+
+def _check_sample(
+    graph: Graph, converted: Converted, path: Path, seed: int, threads: int | None
+) -> Check:
+    """Compare a graph with the file at `path`, for the shapes of the graph."""
+    from nnefc.ir import Graph
+
     other = read(path, _config_for(graph), sources=True)
     if not isinstance(other, Graph):
         types = [value.type.dims for value in graph.inputs]
@@ -97,7 +116,6 @@ def _check_graphs(
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.memory.caller_arrays import random_array
     from nnefc.runtime.memory.random_inputs import with_valid_indices
-    from nnefc.support.errors import NnefError
 
     config = CompileConfig.of(threads)
     models = [compile_graph(each, config) for each in (graph, other)]
@@ -112,11 +130,7 @@ def _check_graphs(
         theirs = models[1].run({name: array for array, name in converted_inputs})
         return [_cut(graph, ours), _cut(other, theirs)]
 
-    try:
-        expected, found = with_valid_indices(both, arrays, list(arrays))
-    except NnefError as error:
-        hint = "--check-symbol gives symbols other values than those that --check chose"
-        raise NnefError([each._replace(hint=each.hint or hint) for each in error.errors]) from None
+    expected, found = with_valid_indices(both, arrays, list(arrays))
     names = [end.name for end in converted.results]
     return Check([compare(*each) for each in zip(names, found, expected, strict=True)])
 

@@ -9,7 +9,7 @@ import typer
 
 from nnefc.cli.convert.check import check_conversion
 from nnefc.cli.convert.report import conversion_facts, print_check, print_conversion
-from nnefc.cli.support.diagnostics import report
+from nnefc.cli.support.diagnostics import naming_file, reported
 from nnefc.cli.support.import_and_compile import load, read
 from nnefc.cli.support.option_groups import DocumentOptions
 from nnefc.cli.support.options import (
@@ -26,7 +26,7 @@ from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
     from nnefc.emit.convert.nnef_model import NnefModel
-    from nnefc.emit.convert.onnx_model import OnnxModel
+    from nnefc.emit.convert.onnx.model import OnnxModel
     from nnefc.emit.convert.tract_model import To as Language
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
@@ -161,7 +161,7 @@ def _write(
 
     `external`: the weights of an ONNX file go to a file beside it.
     """
-    from nnefc.emit.convert.onnx_model import OnnxModel
+    from nnefc.emit.convert.onnx.model import OnnxModel
 
     if isinstance(written, OnnxModel):
         return written.write(output, progress, external=external)
@@ -202,22 +202,16 @@ def _converted(
         from nnefc.frontends.onnx.package import require_onnx
 
         require_onnx(str(output))
-        from nnefc.emit.convert.onnx_model import onnx_model_of
+        from nnefc.emit.convert.onnx.model import onnx_model_of
 
         source = read(model, config, sources=True)
-        diagnostics = config.diagnostics()
-        try:
+        with naming_file(model), reported(config.diagnostics()) as diagnostics:
             return source, onnx_model_of(source, config.shapes, diagnostics)
-        finally:
-            report(diagnostics.warnings)
     from nnefc.emit.convert.tract_model import document_of
 
     if to == "nnef":
         source = load(model, config, "NNEF 1.0.2 has no symbols")
     else:
         source = read(model, config, sources=True)
-    diagnostics = config.diagnostics()
-    try:
+    with naming_file(model), reported(config.diagnostics()) as diagnostics:
         return source, document_of(source, config.shapes, cast("Language", to), diagnostics)
-    finally:
-        report(diagnostics.warnings)

@@ -11,6 +11,7 @@ from nnefc.cli.convert.command import ONNX, check_target
 from nnefc.cli.convert.report import conversion_facts
 from nnefc.cli.quantize.options import ChoiceOptions, SampleOptions
 from nnefc.cli.quantize.report import print_quantized, quantized_facts
+from nnefc.cli.support.diagnostics import naming_file
 from nnefc.cli.support.import_and_compile import load
 from nnefc.cli.support.option_groups import DocumentOptions
 from nnefc.cli.support.options import Json, Model, Threads
@@ -18,7 +19,7 @@ from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
     from nnefc.emit.convert.nnef_model import NnefModel
-    from nnefc.emit.convert.onnx_model import OnnxModel
+    from nnefc.emit.convert.onnx.model import OnnxModel
     from nnefc.ir import Graph
 
 Data = Annotated[
@@ -84,7 +85,8 @@ def quantize(
     samples = Folder.of(data, graph.inputs, how)
     with progress("observing", late=True) as advance:
         quantized = quantize_graph(graph, samples, config, advance)
-    written = _converted(quantized.graph, output)
+    with naming_file(model):
+        written = _converted(quantized.graph, output)
     with progress("comparing", late=True) as advance:
         rows = layer_noise(quantized, samples, threads, advance)
     files = _write(written, output)
@@ -100,7 +102,7 @@ def _converted(graph: Graph, output: Path) -> NnefModel | OnnxModel:
         from nnefc.frontends.onnx.package import require_onnx
 
         require_onnx(str(output))
-        from nnefc.emit.convert.onnx_model import onnx_model
+        from nnefc.emit.convert.onnx.model import onnx_model
 
         return onnx_model(graph)
     from nnefc.emit.convert.tract_model import document_of
@@ -110,7 +112,7 @@ def _converted(graph: Graph, output: Path) -> NnefModel | OnnxModel:
 
 def _write(written: NnefModel | OnnxModel, output: Path) -> list[Path]:
     """Write a file or a folder; returns what was written."""
-    from nnefc.emit.convert.onnx_model import OnnxModel
+    from nnefc.emit.convert.onnx.model import OnnxModel
 
     with progress("writing", late=True) as advance:
         if isinstance(written, OnnxModel):

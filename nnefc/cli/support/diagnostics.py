@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from nnefc.support.errors import Diagnostic, Diagnostics, collecting
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place, collecting
 
 _reported: list[Diagnostic] = []
 """The warnings and notes of this command, for its JSON."""
@@ -49,9 +49,19 @@ def reported_warnings() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def reported() -> Generator[Diagnostics]:
+def naming_file(model: str) -> Generator[None]:
+    """Within the block, errors that are about no place of the model name its file."""
+    try:
+        yield
+    except NnefError as error:
+        place = Place(model)
+        raise NnefError(each._replace(place=each.place or place) for each in error.errors) from None
+
+
+@contextmanager
+def reported(diagnostics: Diagnostics | None = None) -> Generator[Diagnostics]:
     """Yield a collector whose warnings are printed to standard error at the end."""
-    diagnostics = Diagnostics()
+    diagnostics = diagnostics or Diagnostics()
     try:
         yield diagnostics
     finally:

@@ -20,7 +20,7 @@ def _complete(op: Op) -> None:
         window = convolution_window(shape, kernel, attributes, reverse=op.name == "deconv")
         if op.name == "deconv":
             attributes["output_shape"] = op.output.type.dims
-    elif "pool" in op.name and "size" in attributes:  # not those of regions
+    elif ("pool" in op.name or op.name == "box") and "size" in attributes:  # not those of regions
         window = pooling_window(op.inputs[0].type.dims, attributes)
     else:
         return

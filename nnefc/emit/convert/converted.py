@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nnefc.emit.convert.extents import Extents
+from nnefc.emit.convert.extents import Extents, NoText
 from nnefc.ir import Graph, TensorType, Value
 from nnefc.symbolic.integers import is_symbolic
 
@@ -72,6 +72,13 @@ def _ends(
         dims = value.type.dims
         texts: list[str] = []
         if extents is not None and is_symbolic(dims):
-            texts = [extents.text(extent) for extent in dims]
+            texts = [_text(extents, extent) for extent in dims]
         ends.append(End(name, other, value.type, texts))
     return ends
+
+
+def _text(extents: Extents, extent: int) -> str:
+    try:
+        return extents.text(extent)
+    except NoText:
+        return "?"

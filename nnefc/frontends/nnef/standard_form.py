@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from nnefc.frontends.nnef.operation_declarations import standard
+from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op
 from nnefc.ops.core.interface import interface
 from nnefc.ops.custom import spec as custom_spec
 from nnefc.ops.tools.table import declared
-from nnefc.support.errors import Diagnostic, NnefError
 
 ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL))
 """Item types of `scalar`, `integer` and `logical`."""
@@ -22,26 +21,18 @@ def require_standard_form(graph: Graph) -> None:
 
     Messages count the operations of a kind, if there are several.
     """
-    problems: dict[tuple[str, str], Diagnostic] = {}
+    refused = Refusals()
     for name in graph.state_shapes:
         message = f"state '{name}' cannot be written in NNEF, which has no states of operators"
-        problems["state", name] = Diagnostic("flatten/state", message)
+        refused.add("flatten/state", message)
     for value in graph.inputs:
         if value.type.dtype not in ITEM_TYPES:
             message = f"input '{value.name}' has items of {value.type.dtype}, no item type of NNEF"
-            problems["input", value.name] = Diagnostic("flatten/type", message)
-    counts: Counter[tuple[str, str]] = Counter()
+            refused.add("flatten/type", message)
     for op in graph.ops:
-        for kind in _problems(graph, op):
-            place = op.location.place if op.location else None
-            problems.setdefault(kind, Diagnostic(*kind, place))
-            counts[kind] += 1
-    for kind, number in counts.items():
-        if number > 1:
-            message = f"{kind[1]} ({number:,} times)"
-            problems[kind] = problems[kind]._replace(message=message)
-    if problems:
-        raise NnefError(problems.values())
+        for rule, reason in _problems(graph, op):
+            refused.add(rule, reason, op)
+    refused.require_none()
 
 
 def _problems(graph: Graph, op: Op) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ from nnefc.frontends.onnx.registry import bind, find
 from nnefc.frontends.onnx.signature import inputs_behind
 from nnefc.frontends.onnx.standard_functions import standard_function
 from nnefc.frontends.onnx.tensors import Constant
-from nnefc.ir import Graph, Location, Value
+from nnefc.ir import DType, Graph, Location, Value
 from nnefc.ops.core.interface import sequence
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place, Step
 
@@ -124,10 +124,13 @@ class GraphEvaluator:
         is_real = constant.dtype.is_float
         most = MAX_KNOWN_REALS if is_real else MAX_FOLDED_ITEMS
         if constant.array.size <= most and (not is_real or constant.type.rank < 2):
-            return replace(constant, name=name) if is_real else constant
-        return variable_value(
+            is_weight = is_real or constant.dtype in (DType.INT8, DType.UINT8)
+            return replace(constant, name=name) if is_weight else constant
+        value = variable_value(
             self.make, self.root, self.names, name, constant.array, constant.dtype
         )
+        value.name = name
+        return value
 
     # -- nodes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,20 @@ import pytest
 
 import nnefc
 from nnefc.emit.convert.nnef_model import nnef_model
+from nnefc.emit.convert.onnx.model import onnx_model_of
 from nnefc.emit.convert.tract_model import document_of
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.options.import_config import ImportConfig
+from nnefc.support.errors import Diagnostics
 from tests.helpers.nnef.conformance import needs_onnx, onnx_cases
 from tests.helpers.onnx.evaluate import assert_equal
+from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results
 
 pytestmark = [needs_onnx, pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")]
 
 Array = np.ndarray[Any, Any]
+onnx: Any = import_module("onnx")
 
 STANDARD = {
     "cond_if": "NNEF",
@@ -104,3 +109,23 @@ def test_documents_in_the_dialect_of_tract(folder: Path, tmp_path: Path) -> None
     for end in result.converted.results:
         items = len(found[end.written])  # of counted results the rest is not defined
         assert first[end.name][:items].tobytes() == second[end.written][:items].tobytes()
+
+
+FIXED = ("keras_attention",)
+"""Networks whose symbols decide what they compute."""
+
+
+@pytest.mark.parametrize("folder", onnx_cases(), ids=lambda folder: folder.name)
+def test_onnx_files_again(folder: Path) -> None:
+    """onnxruntime runs what is written of a network; names of inputs, results and weights stay."""
+    source, inputs, expected, tolerance = source_and_case(folder)
+    shapes = {name: x.shape for name, x in inputs.items()} if folder.name in FIXED else {}
+    written = onnx_model_of(source, shapes, Diagnostics()).proto
+    assert [each.name for each in written.graph.input] == source.inputs
+    assert [each.name for each in written.graph.output] == source.outputs
+    found = onnxruntime_results(written, list(inputs.values()))
+    for got, want in zip(found, expected, strict=True):
+        assert_equal(got, want, **tolerance)
+    large = [each.name for each in written.graph.initializer if np.prod(each.dims) > 1000]
+    given = {each.name for each in onnx.load(folder / "model.onnx").graph.initializer}
+    assert sum(name in given for name in large) >= 0.8 * len(large)

@@ -121,8 +121,8 @@ def test_everything_without_notation_is_refused_at_once() -> None:
         nnef_model(graph_of(model(nodes, inputs, [outputs[0], outputs[2]])))
     messages = [error.message for error in refused.value.errors]
     assert messages == [
-        "'erf' cannot be written in NNEF (3 times)",
-        "'add' has integer operands, in NNEF only scalars",
+        "'a': 'erf' cannot be written in NNEF (3 times)",
+        "'j': 'add' has integer operands, in NNEF only scalars",
     ]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.emit.convert import onnx_files
 from nnefc.emit.convert.nnef_model import nnef_model
-from nnefc.emit.convert.onnx_model import OnnxModel, onnx_model
+from nnefc.emit.convert.onnx import files as onnx_files
+from nnefc.emit.convert.onnx.model import OnnxModel, onnx_model
 from nnefc.emit.convert.tract_model import document_of
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph

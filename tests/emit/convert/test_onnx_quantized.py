@@ -12,7 +12,7 @@ import pytest
 
 import nnefc
 from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES
-from nnefc.emit.convert.onnx_model import onnx_model
+from nnefc.emit.convert.onnx.model import onnx_model
 from nnefc.frontends.read_model import read_onnx_bytes
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.extended.quantized import SPECS

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 import nnefc
 from nnefc import DynamicModel
 from nnefc.cli import app
-from nnefc.support.errors import NnefError
+from nnefc.emit.convert.onnx.model import onnx_model_of
+from nnefc.support.errors import Diagnostics, NnefError
+from tests.helpers.onnx.evaluate import source_of
 from tests.helpers.onnx.models import save
 from tests.helpers.onnx.onnxruntime_oracle import Array, onnxruntime_results, reals
 from tests.helpers.onnx.text_models import parsed
@@ -148,3 +150,76 @@ def test_counted_results_are_cut(tmp_path: Path) -> None:
     (found,) = onnxruntime_results(onnx.load(str(made)), [x])
     np.testing.assert_array_equal(found, want)
     np.testing.assert_array_equal(nnefc.compile(made)(x), want)
+
+
+RESIZED = """(float[N,2,H,W] x, float[N,B,4] boxes, float[N,3,B] scores, float[H,W] updates) =>
+  (float[N,2,h,w] y, int64[R,3] kept, int64[2,M] where, float[H,W] z)
+{
+  scales = Constant <value = float[4] {1.0, 1.0, 1.5, 2.0}> ()
+  grown = Resize <mode = "linear"> (x, , scales)
+  pads = Constant <value_ints = [0, 0, 1, 2, 0, 0, 2, 1]> ()
+  reflected = Pad <mode = "reflect"> (grown, pads)
+  repeated = Pad <mode = "edge"> (reflected, pads)
+  s = Shape(x)
+  three = Constant <value_ints = [1, 1, 3, 3]> ()
+  sizes = Mul(s, three)
+  y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners">
+    (repeated, , , sizes)
+  most = Constant <value_int = 3> ()
+  iou = Constant <value = float {0.4}> ()
+  least = Constant <value = float {0.2}> ()
+  kept = NonMaxSuppression(boxes, scores, most, iou, least)
+  zero = Constant <value = float {0.0}> ()
+  positive = Greater(updates, zero)
+  where = NonZero(positive)
+  index = Constant <value = int64[2,1] {1, 0}> ()
+  two = Constant <value_ints = [0, 1]> ()
+  rows = Gather(updates, two)
+  z = ScatterND <reduction = "add"> (updates, index, rows)
+}"""
+
+
+def test_resampling_and_detection_with_symbols() -> None:
+    made = onnx_model_of(source_of(parsed(RESIZED, 17)), {}, Diagnostics()).proto
+    onnx.checker.check_model(made, full_check=True)
+    for n, boxes, h, w in ((1, 6, 4, 3), (2, 9, 3, 5)):
+        corners = reals(n, boxes, 4, seed=1)
+        inputs = [reals(n, 2, h, w), corners, reals(n, 3, boxes, seed=2), reals(h, w, seed=3)]
+        expected = onnxruntime_results(parsed(RESIZED, 17), inputs)
+        assert len(expected[1]) > 2
+        for got, want in zip(onnxruntime_results(made, inputs), expected, strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+MASKED = """(float[P] past, float[S] x, float[T] mask) => (float[Q] y) {
+  joined = Concat <axis = 0> (past, x)
+  zero = Constant <value_int = 0> ()
+  one = Constant <value_int = 1> ()
+  n = Size(joined)
+  all = Range(zero, n, one)
+  none = Constant <value = float {0.0}> ()
+  zeros = Mul(joined, none)
+  shift = Cast <to = 7> (zeros)
+  at = Add(all, shift)
+  y = Gather(mask, at)
+}"""
+
+
+def test_samples_of_a_check_may_be_sums(tmp_path: Path) -> None:
+    """With equal extents, positions of past and new tokens are beyond the mask."""
+    net = save(parsed(MASKED, 17), tmp_path / "net.onnx")
+    result = convert(net, "-o", tmp_path / "made.onnx", "--check")
+    assert result.exit_code == 0, result.output
+    assert "1 result equal" in result.output
+    wrong = ("--check-symbol", "P=3", "--check-symbol", "S=2", "--check-symbol", "T=4")
+    result = convert(net, "-o", tmp_path / "made.onnx", "--check", *wrong)
+    assert isinstance(result.exception, NnefError)
+    assert "[input/index]" in str(result.exception)
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    net = save(parsed(SUMS, 17), tmp_path / "net.onnx")
+    result = convert(net, "-o", tmp_path / "made.onnx")
+    assert isinstance(result.exception, NnefError)
+    assert [each.file for each in result.exception.errors] == [str(net)]

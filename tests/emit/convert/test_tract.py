@@ -259,7 +259,7 @@ def test_what_no_document_says_is_refused_at_once() -> None:
     with pytest.raises(NnefError) as refused:
         document_of(source_of(model(nodes, inputs, outputs)), {})
     messages = [error.message for error in refused.value.errors]
-    assert messages[-1] == "'max_pool_with_index' is not in the dialect of tract (2 times)"
+    assert messages[-1] == "'a': 'max_pool_with_index' is not in the dialect of tract (2 times)"
     assert any("integer operands, in NNEF only scalars" in each for each in messages)
 
 

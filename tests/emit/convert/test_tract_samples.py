@@ -18,8 +18,8 @@ from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import declared
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
-from tests.helpers.onnx.backend_cases import NODE, BackendCase, backend_cases
-from tests.helpers.onnx.evaluate import reference_results, source_of
+from tests.helpers.onnx.case_graphs import first_of_each_operator, graph_of_case
+from tests.helpers.onnx.evaluate import reference_results
 
 SAMPLES = 6
 REFUSED = {
@@ -62,39 +62,17 @@ def test_samples(name: str, tmp_path: Path) -> None:
     assert number, "every sample is refused"
 
 
-def _first_of_each_operator() -> list[BackendCase]:
-    """A case for each operator, all of whose inputs and results are arrays."""
-    first: dict[str, BackendCase] = {}
-    for case in backend_cases().values():
-        arrays = [x for ends in case.data_sets[0] for x in ends]
-        if case.kind == NODE and all(isinstance(x, np.ndarray) for x in arrays):
-            kinds = [node.op_type for node in case.proto.graph.node]
-            if len(kinds) == 1 and sum(x.size for x in arrays) < 100_000:
-                first.setdefault(kinds[0], case)
-    return list(first.values())
-
-
 def test_cases_of_onnx(tmp_path: Path) -> None:
     number = 0
-    for case in _first_of_each_operator():
-        inputs, expected = case.data_sets[0]
+    for case in first_of_each_operator():
         try:
-            source = source_of(case.proto)
-            names = [value.name for value in case.proto.graph.input]
-            given = dict(zip(names, inputs, strict=False))
-            shapes = {
-                name: tuple(given[name].reshape(-1).tolist())
-                if name in source.value_inputs
-                else given[name].shape
-                for name in source.inputs
-            }
-            graph = source.graph(shapes)
+            graph, inputs = graph_of_case(case)
             result = document_of(graph, {}, "tract")
         except NnefError:  # other tests tell which operators the front end has
             continue
         read = again(result, graph, tmp_path / case.name)
-        found = reference_results(read, [given[value.name] for value in graph.inputs])
-        for got, want in zip(found, expected, strict=False):
+        found = reference_results(read, inputs)
+        for got, want in zip(found, case.data_sets[0][1], strict=False):
             assert got.dtype == want.dtype, case.name
             assert got.shape == want.shape, case.name
             if want.dtype.kind in "fiub":

@@ -8,16 +8,17 @@ from typing import Any
 from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.standard_operations import without_dead_code
+from nnefc.emit.convert.suppression import suppressions_as_loops
 from nnefc.emit.convert.tract.operations import HANDLERS, is_written
 from nnefc.emit.convert.tract.scan import hoist_constants
-from nnefc.emit.convert.tract.suppression import suppressions_as_loops
-from nnefc.emit.convert.tract.weighted_gather import weighted_gathers_as_loops
 from nnefc.emit.convert.tract.writer import (
+    REFUSED,
     TractWriter,
     Unsupported,
     external,
     quoted,
 )
+from nnefc.emit.convert.weighted_gather import weighted_gathers_as_loops
 from nnefc.ir import Graph
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.errors import NnefError
@@ -80,7 +81,7 @@ def _inputs(writer: TractWriter, graph: Graph) -> list[str]:
         try:
             writer.define([value], external(writer, value.type))
         except Unsupported as reason:
-            writer.refused[str(reason)] += 1
+            writer.refused.add(REFUSED, str(reason))
     return [scope.names[value] for value in graph.inputs]
 
 

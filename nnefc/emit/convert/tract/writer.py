@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,9 +12,9 @@ import numpy as np
 from nnefc.emit.convert.extents import Extents, NoText
 from nnefc.emit.convert.tract.literals import is_exact, is_written_in_place, number_of
 from nnefc.frontends.common.graph_variables import plain_label
+from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import is_constant
-from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.symbolic.integers import hint, is_symbolic
 from nnefc.syntax.lexer import KEYWORDS
 from nnefc.syntax.printer import print_literal
@@ -28,6 +27,9 @@ ARRAYS: Final = ("split", "unstack", "copy_n")
 """Operations whose result is an array of tensors."""
 MAX_STORED_SPLAT: Final = 64
 """Tensors of equal items with more items are written as one number and a shape."""
+
+REFUSED: Final = "flatten/operation"
+"""The rule of what the dialect cannot say."""
 
 TYPE_NAMES: Final = {
     DType.FLOAT16: "f16",
@@ -89,7 +91,7 @@ class TractWriter:
         """The data of variables by label."""
         self.fragments: list[str] = []
         self.registries = {"tract_core"}
-        self.refused: Counter[str] = Counter()
+        self.refused = Refusals()
         self.scope = Scope(taken=set(extents.symbols))
         self._labels = {variable.label.lower() for variable in graph.variables.values()}
 
@@ -214,7 +216,7 @@ class TractWriter:
             try:
                 text = self._expression(op)
             except Unsupported as reason:
-                self.refused[str(reason)] += 1
+                self.refused.add(REFUSED, str(reason), op)
                 text = "refused()"
             self.define(op.outputs, text)
 
@@ -243,14 +245,7 @@ class TractWriter:
 
     def require_all(self) -> None:
         """Raise NnefError `flatten/operation` with everything that was refused, counted."""
-        if self.refused:
-            raise NnefError(
-                Diagnostic(
-                    "flatten/operation",
-                    reason + (f" ({n:,} times)" if n > 1 else ""),
-                )
-                for reason, n in self.refused.items()
-            )
+        self.refused.require_none()
 
 
 def external(writer: TractWriter, type_: TensorType) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.emit.convert.onnx_writer import Handler, OnnxWriter
+from nnefc.emit.convert.onnx.writer import Handler, OnnxWriter
 from nnefc.ir import DType, Op, TensorType
 from nnefc.ops.internal.branches import IfSignature
 from nnefc.ops.internal.scan import ScanSignature

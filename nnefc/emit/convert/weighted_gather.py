@@ -1,4 +1,4 @@
-"""Weighted sums of rows of a table, which the dialect lacks, as a loop over the regions."""
+"""Weighted sums of rows of a table, which formats lack, as a loop over the regions."""
 
 from __future__ import annotations
 

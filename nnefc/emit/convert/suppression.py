@@ -1,12 +1,13 @@
 """Non-maximum suppression as a loop.
 
 The operator of tract returns as many rows as remain, but other operations of the graph take tensors
-of fixed extents.
+of fixed extents.  That of ONNX takes float32 only.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from nnefc.ir import DType, Graph, Op, Value
@@ -16,12 +17,15 @@ from nnefc.ops.tools.build import emitter
 from nnefc.passes.op_queries import replace
 
 
-def suppressions_as_loops(graph: Graph) -> None:
-    """Replace `non_max_suppression` by loops that select the best box of each class in a turn."""
+def suppressions_as_loops(graph: Graph, only: Callable[[Op], bool] = lambda op: True) -> None:
+    """Replace `non_max_suppression` by loops that select the best box of each class in a turn.
+
+    `only`: replace the operations for which it is true.
+    """
     for op in list(graph.ops):
         for body in op.bodies:
-            suppressions_as_loops(body)
-        if op.name == "non_max_suppression":
+            suppressions_as_loops(body, only)
+        if op.name == "non_max_suppression" and only(op):
             replace(graph, op, _loop(graph, op))
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.emit.convert.onnx_writer import Handler, OnnxWriter, is_stored
+from nnefc.emit.convert.onnx.writer import Handler, OnnxWriter, is_stored
 from nnefc.ir import DType, Op, Value
 
 _CODES: Final = (DType.INT8, DType.UINT8)

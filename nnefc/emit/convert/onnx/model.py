@@ -11,16 +11,21 @@ from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.converted import Converted, ends_of
 from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
 from nnefc.emit.convert.nnef_model import operation_counts
-from nnefc.emit.convert.onnx_control_flow import CONTROL_FLOW
-from nnefc.emit.convert.onnx_extended import EXTENDED
-from nnefc.emit.convert.onnx_files import with_data, write_onnx
-from nnefc.emit.convert.onnx_operations import HANDLERS
-from nnefc.emit.convert.onnx_quantized import CONVERSIONS, is_linear
-from nnefc.emit.convert.onnx_writer import OnnxWriter, is_stored
+from nnefc.emit.convert.onnx.control_flow import CONTROL_FLOW
+from nnefc.emit.convert.onnx.detection import DETECTION
+from nnefc.emit.convert.onnx.extended import EXTENDED
+from nnefc.emit.convert.onnx.files import with_data, write_onnx
+from nnefc.emit.convert.onnx.fourier import FOURIER
+from nnefc.emit.convert.onnx.operations import HANDLERS
+from nnefc.emit.convert.onnx.opset import opset_of
+from nnefc.emit.convert.onnx.quantized import CONVERSIONS, is_linear
+from nnefc.emit.convert.onnx.writer import OnnxWriter, is_stored
 from nnefc.emit.convert.standard_operations import without_dead_code
+from nnefc.emit.convert.suppression import suppressions_as_loops
+from nnefc.emit.convert.weighted_gather import weighted_gathers_as_loops
 from nnefc.formats.files import FilePath, require_unchanged
 from nnefc.frontends.common.graph_source import GraphSource, Shapes
-from nnefc.ir import Graph, Op
+from nnefc.ir import DType, Graph, Op
 from nnefc.ir.graph import walk
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.errors import Diagnostics, NnefError
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-WRITTEN: Final = {**HANDLERS, **EXTENDED, **CONVERSIONS, **CONTROL_FLOW}
+WRITTEN: Final = {**HANDLERS, **EXTENDED, **DETECTION, **FOURIER, **CONVERSIONS, **CONTROL_FLOW}
 """The handlers of all operations."""
 
 
@@ -84,11 +89,14 @@ def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
     """
     require_no_updates(graph)
     copy = without_dead_code(graph, keeps_branches=True)
+    suppressions_as_loops(copy, only=lambda op: op.inputs[1].type.dtype is DType.FLOAT64)
+    weighted_gathers_as_loops(copy)
     for each in _graphs(copy):
         ExpandCompounds(only=lambda op: not _is_written(op)).run(each)
         complete_windows(each)
     extents = extents or Extents()
-    writer = OnnxWriter(copy, fused=False, extents=extents)
+    opset = opset_of(copy)
+    writer = OnnxWriter(copy, opset=opset, extents=extents)
     outline = writer.model(WRITTEN)
     extents.require_open()
     counts = {count.output for count in graph.counts}
@@ -96,7 +104,7 @@ def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
     inputs, results = ends_of(graph, [value.name for value in graph.inputs], names, extents)
     stored = {value for op in copy.ops for value in op.inputs if is_stored(value)}
     converted = Converted(
-        dialect="ONNX, operators ai.onnx 17",
+        dialect=f"ONNX, operators ai.onnx {opset}",
         operations=operation_counts(copy),
         inputs=inputs,
         results=results,

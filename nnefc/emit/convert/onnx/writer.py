@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -10,11 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.emit.convert.extents import Extents
-from nnefc.emit.convert.onnx_symbols import SymbolicNumbers, Unsupported
+from nnefc.emit.convert.extents import Extents, NoText
+from nnefc.emit.convert.onnx.symbols import SymbolicNumbers, Unsupported
+from nnefc.frontends.common.graph_variables import plain_label
+from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import splat
-from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.errors import NnefError
 from nnefc.symbolic.integers import hint, is_symbolic, statically_equal
 
 Array = np.ndarray[Any, Any]
@@ -28,6 +29,12 @@ _DTYPES = {
         if dtype not in (DType.FLOAT32, DType.FLOAT64, DType.STRING)
     },
 }
+OPSET: Final = 17
+"""The version of operators that is written where it suffices; it has LayerNormalization."""
+_IR_VERSIONS: Final = ((23, 11), (21, 10), (19, 9), (0, 8))
+"""(version of operators, the least version of the format that has it)"""
+_REDUCTIONS_OPSET: Final = 18
+"""The version from which on all reductions take their axes as an operand."""
 UNNAMED: Final = -1
 """An extent of a result that only a run tells."""
 OUTLINED_BYTES: Final = 1024
@@ -57,15 +64,22 @@ def stored_data(graph: Graph, value: Value) -> Array:
 class OnnxWriter:
     """The nodes and initializers of a model.
 
-    Opset 17 has LayerNormalization.  `fused` also writes the newer Gelu and Attention, which some
-    engines do not support.  Extents of the graph may be symbolic.
+    `opset`: the version of the operators.  `fused` also writes the newer Gelu and Attention, which
+    some engines do not support.  Extents of the graph may be symbolic.
     """
 
-    def __init__(self, graph: Graph, *, fused: bool, extents: Extents | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        opset: int = OPSET,
+        fused: bool = False,
+        extents: Extents | None = None,
+    ) -> None:
         self.graph = graph
         self.extents = extents or Extents()
         self.fused = fused
-        self.opset = 23 if fused else 17
+        self.opset = 23 if fused else opset
         self._helper: Any = import_module("onnx.helper")
         self._types: Any = import_module("onnx").TensorProto
         self._nodes: list[Any] = []
@@ -82,7 +96,7 @@ class OnnxWriter:
         self._reserved = self._taken | {v.name for op in graph.ops for v in op.outputs}
         self._reserved |= {variable.label for variable in graph.variables.values()}
         self.handlers: Mapping[str, Handler] = {}
-        self._refused: Counter[str] = Counter()
+        self._refused = Refusals()
         self._numbers = SymbolicNumbers(self)
 
     # -- for handlers
@@ -122,11 +136,19 @@ class OnnxWriter:
         with self.outside():
             return self._numbers.vector(numbers)
 
+    def numbers(self, count: int) -> str:
+        """0, 1, .. count - 1, int64 [count]"""
+        if not is_symbolic([count]):
+            return self.store(np.arange(count))
+        end = self.one("Squeeze", self.integers((count,)))
+        return self.one("Range", self.store(0, np.int64), end, self.store(1, np.int64))
+
     def store_form(self, value: Value, array: Array) -> str:
         """The items of a variable or constant in another form, under its name if that is free."""
         assert value.op is not None
-        name = str(value.op.attributes.get("label") or value.name)
-        return self.store(array, name=self._unique(name))
+        label = str(value.op.attributes.get("label") or value.name)
+        is_made_of_name = plain_label(value.name) == label
+        return self.store(array, name=self._unique(value.name if is_made_of_name else label))
 
     def number(self, value: float, like: Value) -> str:
         """A number with the item type of a value."""
@@ -143,6 +165,12 @@ class OnnxWriter:
         name = self.fresh(kind)
         self._nodes.append(self._helper.make_node(kind, inputs, outputs, name=name, **attributes))
         return outputs
+
+    def reduced(self, kind: str, name: str, axes: Sequence[int]) -> str:
+        """A reduction that keeps the rank."""
+        if kind == "ReduceSum" or self.opset >= _REDUCTIONS_OPSET:
+            return self.one(kind, name, self.store(list(axes), np.int64), keepdims=1)
+        return self.one(kind, name, axes=list(axes), keepdims=1)
 
     def fresh(self, kind: str) -> str:
         """A name that no tensor has."""
@@ -220,11 +248,7 @@ class OnnxWriter:
             self._names[value] = value.name
         self.handlers = handlers
         self.write_operations(self.graph)
-        if self._refused:
-            raise NnefError(
-                Diagnostic("onnx/unsupported", f"{reason} ({n:,} times)" if n > 1 else reason)
-                for reason, n in self._refused.items()
-            )
+        self._refused.require_none()
         results = self._results()
         for name, source, _ in results:
             node = self._helper.make_node("Identity", [source], [name], name=f"to_{name}")
@@ -237,7 +261,7 @@ class OnnxWriter:
         )
         opsets = [self._helper.make_opsetid("", self.opset)]
         model = self._helper.make_model(graph, opset_imports=opsets)
-        model.ir_version = 11 if self.fused else 8
+        model.ir_version = next(ir for least, ir in _IR_VERSIONS if self.opset >= least)
         return model
 
     def _results(self) -> list[tuple[str, str, TensorType]]:
@@ -275,7 +299,7 @@ class OnnxWriter:
                     raise Unsupported(f"operation {op.name} is not converted to ONNX")
                 results = handler(self, op)
             except Unsupported as reason:
-                self._refused[str(reason)] += 1
+                self._refused.add("onnx/unsupported", str(reason), op)
                 results = self.node("Refused", results=len(op.outputs))
             results = [results] if isinstance(results, str) else results
             if graph is self.graph:
@@ -295,10 +319,17 @@ class OnnxWriter:
 
     def _info(self, name: str, dtype: DType, extents: Sequence[int]) -> Any:
         kind = getattr(self._types, _DTYPES[dtype])
-        dims = [self.extents.text(n) if is_symbolic([n]) else n for n in extents]
-        return self._helper.make_tensor_value_info(
-            name, kind, [None if n == UNNAMED else n for n in dims]
-        )
+        dims = [self._dim(n) for n in extents]
+        return self._helper.make_tensor_value_info(name, kind, dims)
+
+    def _dim(self, extent: int) -> str | int | None:
+        """A dimension: a number, a name, or None for one without either."""
+        if not is_symbolic([extent]):
+            return None if extent == UNNAMED else extent
+        try:
+            return self.extents.text(extent)
+        except NoText:
+            return None
 
     def _drop_identities(self) -> None:
         """Give the producers of graph results their names, and drop the Identity nodes."""

@@ -1,0 +1,1 @@
+"""Write graphs as ONNX models."""
