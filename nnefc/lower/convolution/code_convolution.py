@@ -23,8 +23,8 @@ from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import by_groups
 from nnefc.ops.core.border_taps import leaves_out_border
+from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
-from nnefc.ops.internal.code_matmul import weights_less_zero
 from nnefc.ops.internal.requantization import (
     FixedPoint,
     Input,
@@ -53,8 +53,9 @@ class CodeConvolution:
     y: Tensor
     window: Window
     groups: int
-    filter: Array
-    """int8 [groups, outputs, inputs, *taps], less the zero points; outputs and inputs per group."""
+    digits: tuple[Array, ...]
+    """int8 [groups, outputs, inputs, *taps] each; outputs and inputs per group.  Their sum is the
+    filter less its zero points, which may exceed int8."""
     x_zero: int
     ending: Ending
     bias: Array
@@ -63,6 +64,16 @@ class CodeConvolution:
     """[groups * outputs] each: the numbers of the form, then the offset."""
     bounds: Array
     """uint8 [BOUNDS_BYTES], see `nnefc.kernels.tile.code_results`."""
+
+    @property
+    def filter(self) -> Array:
+        """The first of the digits."""
+        return self.digits[0]
+
+    @property
+    def weights(self) -> Array:
+        """int32 [groups, outputs, inputs, *taps]: the filter less its zero points."""
+        return np.stack(self.digits).sum(0, dtype=np.int32)
 
     @property
     def accumulator(self) -> DType:
@@ -81,7 +92,7 @@ class CodeConvolution:
 
 
 def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
-    """Filter, zero points and terms of the requantization are known."""
+    """The operands of `op`: filter, zero points and terms of the requantization are known."""
     window = window_of(op)
     assert not is_symbolic((*window.input, *window.output)), "starts of runs need known extents"
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
@@ -89,14 +100,15 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
     assert y.layout.block == lanes_of("int32")
     groups = convolution_groups(x.shape, op.attributes)
     weights, x_zero, zeros = (_known(lower, value) for value in op.inputs[1:OPERANDS])
-    differences = weights_less_zero(weights, zeros)
-    assert differences is not None, "weights less zero points exceed int8"
-    filter_ = by_groups(differences, groups, reverse=False)
+    digits = tuple(
+        by_groups(each, groups, reverse=window.reverse) for each in _digits(weights, zeros)
+    )
+    outputs = groups * digits[0].shape[1]
     assert op.attributes["border"] == "constant" or not any(map(any, window.padding))
-    reads_halo = x.layout.has_halo and any(map(any, window.clipped().reach()))
+    reach = (window if window.reverse else window.clipped()).reach()
+    reads_halo = x.layout.has_halo and any(map(any, reach))
     assert not reads_halo or leaves_out_border(window) or x.layout.fill == int(x_zero)
     result = _result(op.attributes["expression"])
-    outputs = groups * filter_.shape[1]
 
     def channels(term: Term, dtype: DType) -> Array:
         known: Any = term
@@ -114,13 +126,13 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
     if isinstance(result, Requantization):
         zero = channels(result.zero, item)
         assert (zero == zero[0]).all(), "one zero point"
-    sums = np.abs(bias.astype(np.float64)) + _most(filter_, int(x_zero))
+    sums = np.abs(bias.astype(np.float64)) + _most(digits, int(x_zero))
     return CodeConvolution(
         x,
         y,
         window,
         groups,
-        filter_,
+        digits,
         int(x_zero),
         Ending(form, str(y.dtype), offset, _exceeds(form, terms, sums)),
         bias,
@@ -129,12 +141,24 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
     )
 
 
-def _most(filter_: Array, x_zero: int) -> Array:
+def _digits(codes: Array, zero: Array) -> list[Array]:
+    """Numbers of int8 whose sum is codes less zero points; the first is as large as it can be."""
+    if codes.dtype == np.int8 and not zero.any():
+        return [codes]
+    x, z = align(codes.astype(np.int16), zero.astype(np.int16))
+    rest, digits = x - z, list[Array]()
+    while not digits or rest.any():
+        digits.append(np.clip(rest, -128, 127).astype(np.int8))
+        rest = rest - digits[-1]
+    return digits
+
+
+def _most(digits: Sequence[Array], x_zero: int) -> Array:
     """Float64 [groups * outputs]: bounds of the sums of products."""
     codes = np.iinfo(host().codes)
-    weights = np.abs(filter_.reshape(-1, *filter_.shape[2:]).astype(np.int64))
+    weights = np.abs(np.sum(digits, 0, np.int64))
     largest = max(codes.max - x_zero, x_zero - codes.min)
-    return weights.reshape(len(weights), -1).sum(1).astype(np.float64) * largest
+    return weights.sum(tuple(range(2, weights.ndim))).reshape(-1).astype(np.float64) * largest
 
 
 def _exceeds(form: Form, terms: Sequence[Array], sums: Array) -> bool:

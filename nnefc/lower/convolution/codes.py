@@ -2,29 +2,68 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
 from nnefc.ir import Op
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.convolution.code_convolution import CodeConvolution, read_code_convolution
 from nnefc.lower.convolution.depthwise_codes import lower_depthwise_codes
 from nnefc.lower.convolution.direct_codes import lower_direct_codes
 
-MOST_PARTS = 4
+Array = npt.NDArray[Any]
+
+MOST_PARTS: Final = 4
 """Most outputs per input of a group: kernels are specialised by the slice of a block they read."""
 
 
-@blocked_lowering("fused_code_conv")
+@blocked_lowering("fused_code_conv", "fused_code_deconv")
 def fused_code_convolution(lower: Lowering, op: Op) -> None:
     conv = read_code_convolution(lower, op)
-    if _within_blocks(conv):
+    if _has_whole_blocks(conv):
+        lower_direct_codes(lower, conv)
+    elif _is_within_blocks(conv):
         lower_depthwise_codes(lower, conv)
     else:
-        lower_direct_codes(lower, conv)
+        lower_direct_codes(lower, _merged(conv))
 
 
-def _within_blocks(conv: CodeConvolution) -> bool:
+def _has_whole_blocks(conv: CodeConvolution) -> bool:
+    """Whether a group has whole blocks, or is alone."""
+    _, outputs, inputs = conv.filter.shape[:3]
+    return conv.groups == 1 or outputs % conv.y.layout.block == inputs % conv.x.layout.block == 0
+
+
+def _is_within_blocks(conv: CodeConvolution) -> bool:
     """Whether groups are slices of a block, which kernels shuffle in vectors."""
     _, outputs, inputs = conv.filter.shape[:3]
-    block = conv.y.layout.block
-    if conv.groups == 1 or outputs % block == inputs % block == 0:
-        return False
-    return block % outputs == outputs % inputs == 0 and outputs // inputs <= MOST_PARTS
+    fits = conv.y.layout.block % outputs == outputs % inputs == 0
+    return fits and outputs // inputs <= MOST_PARTS
+
+
+def _merged(conv: CodeConvolution) -> CodeConvolution:
+    """The convolution with fewest groups together whose channels are whole blocks.
+
+    Products of different groups have weights of zero.
+    """
+    groups, outputs, inputs = conv.filter.shape[:3]
+    joined = math.lcm(
+        conv.y.layout.block // math.gcd(conv.y.layout.block, outputs),
+        conv.x.layout.block // math.gcd(conv.x.layout.block, inputs),
+    )
+    if groups % joined:
+        joined = groups
+
+    def diagonal(digit: Array) -> Array:
+        count, taps = groups // joined, digit.shape[3:]
+        wide = np.zeros((count, joined, outputs, joined, inputs, *taps), digit.dtype)
+        for i in range(joined):
+            wide[:, i, :, i] = digit[i::joined]
+        return wide.reshape(count, joined * outputs, joined * inputs, *taps)
+
+    digits = tuple(map(diagonal, conv.digits))
+    return replace(conv, groups=groups // joined, digits=digits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ RESULT_STEPS = 6
 def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     x, y, window = conv.x, conv.y, conv.window
     assert x.layout.block == y.layout.block
-    assert x.layout.fill == conv.x_zero or not any(map(any, window.clipped().reach()))
+    reach = (window if window.reverse else window.clipped()).reach()
+    assert x.layout.fill == conv.x_zero or not any(map(any, reach))
     _, outputs, inputs = conv.filter.shape[:3]
     taps = taps_of_row(window)
     taps = taps if taps <= LONGEST_ROW else 1
@@ -43,6 +44,7 @@ def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     planes = x.plane, y.plane, y.plane
     pieces, table = depthwise_pieces(window, taps, row.heights, rows, *planes)
     dots = window.volume // taps * ceil_div(taps, row.pixels) * row.words
+    dots *= len(conv.digits)
     if window.reverse:
         dots /= math.prod(window.stride)
     steps = dots * word_dot().instructions + RESULT_STEPS
@@ -72,18 +74,23 @@ def _pack(conv: CodeConvolution, row: CodeRow) -> tuple[Array, RowWeights]:
     bounds = np.zeros((conv.y.blocks, vector), np.uint8)
     bounds[:, : conv.bounds.nbytes] = conv.bounds
     parts = [bounds, *(_by_block(term[:, None], block) for term in conv.terms)]
-    channels = conv.bias.size
     for taps in tap_orders(conv.window):
         numbers = [tuple(number for number, _ in tap) for tap in taps]
-        # [channels, taps, inputs]
-        of_taps = [conv.filter[(..., *number)].reshape(channels, -1) for number in numbers]
-        weights = np.stack(of_taps, 1) if of_taps else np.zeros((channels, 0, 1), np.int8)
-        starts = conv.bias - conv.x_zero * weights.sum((1, 2), dtype=np.int64)
+        digits = [_of_taps(each, numbers) for each in conv.digits]
+        starts = conv.bias - conv.x_zero * np.sum(digits, (0, 2, 3), np.int64)
         parts.append(_by_block(starts.astype(np.int32)[:, None], block))
-        for first in range(0, len(taps), row.taps):
-            of_row = weights[:, first : first + row.taps]
-            parts += [_by_block(words, block) for words in _row_vectors(of_row, row)]
-    return np.concatenate(parts, 1), RowWeights(prefix, vector, row_bytes)
+        for weights in digits:
+            for first in range(0, len(taps), row.taps):
+                of_row = weights[:, first : first + row.taps]
+                parts += [_by_block(words, block) for words in _row_vectors(of_row, row)]
+    return np.concatenate(parts, 1), RowWeights(prefix, vector, row_bytes, len(conv.digits))
+
+
+def _of_taps(filter_: Array, numbers: Sequence[tuple[int, ...]]) -> Array:
+    """[channels, taps, inputs] of [groups, outputs, inputs, *taps]."""
+    groups, outputs, inputs = filter_.shape[:3]
+    chosen = [filter_[(..., *number)].reshape(-1, inputs) for number in numbers]
+    return np.stack(chosen, 1) if chosen else np.zeros((groups * outputs, 0, inputs), np.int8)
 
 
 def _row_vectors(weights: Array, row: CodeRow) -> Iterator[Array]:

@@ -46,12 +46,18 @@ def _launch_phase(lower: Lowering, conv: CodeConvolution, phase: Phase) -> None:
     depth = ceil_div(inputs, step) * len(taps) if taps else 1
     runs, entries = tap_runs(phase, conv.x.plane, 0, inputs, depth, by_taps=False)
     starts = _starts(conv, taps, runs, entries)
+    filter_, digits = conv.filter, len(conv.digits)
+    if digits > 1 and taps:
+        filter_ = np.stack(conv.digits, -1)
+        runs, entries = _with_digits(runs, entries, _used(conv, taps))
+        taps = tuple((*tap, digit) for digit in range(digits) for tap in taps)
+        depth *= digits
     tables = {"taps": lower.table(entries), "runs": lower.table(runs)}
     dot = word_dot()
     for channels in channel_slices(conv, 0):
         width = channels.panels.width
         packing = (taps, step, width, depth, False, WORD_CODES, dot.planes)
-        part = _of_slice(conv, channels, conv.filter, axis=1)
+        part = _of_slice(conv, channels, filter_, axis=1)
         terms = [_panels(conv, channels, term) for term in conv.terms]
         scale = np.stack(terms, axis=-2) if terms else np.zeros(1, np.int32)
         tables |= {
@@ -60,6 +66,36 @@ def _launch_phase(lower: Lowering, conv: CodeConvolution, phase: Phase) -> None:
             "scale": lower.table(scale),
         }
         _launch(lower, conv, phase, channels, tables, (depth, len(runs)))
+
+
+def _used(conv: CodeConvolution, taps: Sequence[tuple[int, ...]]) -> Array:
+    """bool [steps, digits, taps]: whether an entry of the reduction has weights in a digit."""
+    step = conv.x.layout.entry
+    # [inputs, digits, taps]
+    used = np.array([[np.any(x[(..., *tap)], (0, 1)) for tap in taps] for x in conv.digits])
+    used = used.transpose(2, 0, 1)
+    padded = np.zeros((ceil_div(len(used), step) * step, *used.shape[1:]), np.bool_)
+    padded[: len(used)] = used
+    return np.any(padded.reshape(-1, step, *used.shape[1:]), 1)
+
+
+def _with_digits(runs: Array, entries: Array, used: Array) -> tuple[Array, Array]:
+    """Runs and entries that list an entry of the reduction for each digit that has weights.
+
+    An entry of a digit is numbered as a tap of its own.
+    """
+    _, digits, taps = used.shape
+    records: list[list[int]] = []
+    parts: list[Array] = []
+    first = 0
+    for pixel, end, start, stop in runs.tolist():
+        offsets, numbers = entries[start:stop].T
+        each = [numbers // taps * taps * digits + d * taps + numbers % taps for d in range(digits)]
+        every = np.stack([np.tile(offsets, digits), np.concatenate(each)], 1)
+        mine = every[used.reshape(-1)[every[:, 1]]]
+        parts.append(mine[np.argsort(mine[:, 1])])
+        records.append([pixel, end, first, first := first + len(mine)])
+    return np.array(records, np.int32), np.concatenate(parts).astype(np.int32)
 
 
 def _of_slice(conv: CodeConvolution, channels: ChannelSlice, items: Array, axis: int) -> Array:
@@ -84,7 +120,8 @@ def _starts(conv: CodeConvolution, taps: Sequence[Any], runs: Array, entries: Ar
     outputs = conv.bias.size
     if not taps:
         return np.broadcast_to(conv.bias, (1, outputs))
-    sums = np.stack([conv.filter[(..., *tap)].sum(axis=2, dtype=np.int64) for tap in taps])
+    weights = conv.weights
+    sums = np.stack([weights[(..., *tap)].sum(axis=2, dtype=np.int64) for tap in taps])
     of_taps = sums.reshape(len(taps), outputs)
     rows: list[Array] = []
     for _, _, first, end in runs.tolist():

@@ -12,7 +12,8 @@ the accumulator; the further inputs are `others`, which broadcast.
 
     fused_code_conv(input, filter, input_zero, filter_zero, others) {..., expression}
 
-does so with int32 sums; the expression is a requantization (`nnefc.ops.internal.requantization`).
+and `fused_code_deconv` do so with int32 sums; the expression is a requantization
+(`nnefc.ops.internal.requantization`).
 """
 
 from __future__ import annotations
@@ -110,15 +111,20 @@ _PLAIN: Final = {
     for module in (matmul, convolution, integer_products, mean_variance, code_matmul)
     for spec in module.SPECS
 }
-_CODE_CONV: Final = replace(
-    _PLAIN["integer_conv"],
-    traits=OPAQUE._replace(
-        cost=_PLAIN["integer_conv"].traits.cost,
+
+
+def _of_codes(name: str) -> OpSpec:
+    """The entry of the convolution integer_`name`, to which an expression may be applied."""
+    plain = _PLAIN[f"integer_{name}"]
+    traits = OPAQUE._replace(
+        cost=plain.traits.cost,
         batch=batch_rules.first,
+        resized=_PLAIN[name].traits.resized,
         accumulator=_int32,
-        with_expression="fused_code_conv",
-    ),
-)
+        with_expression=f"fused_code_{name}",
+    )
+    return replace(plain, traits=traits)
+
 
 SPECS: tuple[OpSpec, ...] = (
     internal(
@@ -134,7 +140,7 @@ SPECS: tuple[OpSpec, ...] = (
     _with_expression(_PLAIN["matmul"], 2),
     _with_expression(_PLAIN["conv"], 3),
     _with_expression(_PLAIN["deconv"], 3),
-    _with_expression(_CODE_CONV, 4),
+    *(_with_expression(_of_codes(name), 4) for name in ("conv", "deconv")),
     _with_expression(_PLAIN[mean_variance.NAME], 1),
     _with_expression(_PLAIN[code_matmul.NAME], code_matmul.OPERANDS),
 )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nnefc.ir import Op
 from nnefc.ops.core.traits import Convolution
 from nnefc.ops.core.window_arithmetic import Window, convolution_window
 from nnefc.ops.tools.table import operations, traits_of
+
+_CODE_DECONV: Final = "fused_code_deconv"
 
 
 def is_plain_convolution(op: Op) -> bool:
@@ -20,7 +24,7 @@ def is_blocked_convolution(op: Op) -> bool:
 
 def is_code_convolution(op: Op) -> bool:
     """Whether `op` is a convolution of codes with an expression, on blocked tensors only."""
-    return op.name == "fused_code_conv"
+    return op.name in ("fused_code_conv", _CODE_DECONV)
 
 
 def _has_expression(op: Op) -> bool:
@@ -29,7 +33,7 @@ def _has_expression(op: Op) -> bool:
 
 def is_reversed(op: Op) -> bool:
     """Whether the convolution `op` is a deconvolution."""
-    return traits_of(op).convolution is Convolution.REVERSE
+    return op.name == _CODE_DECONV or traits_of(op).convolution is Convolution.REVERSE
 
 
 def window_of(op: Op) -> Window:

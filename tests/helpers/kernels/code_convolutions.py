@@ -39,6 +39,7 @@ class Case:
     stride: Dims
     dilation: Dims
     groups: int
+    reverse: bool = False
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -48,15 +49,19 @@ class Case:
             "stride": self.stride,
             "dilation": self.dilation,
             "groups": self.groups,
+            **({"output_shape": ()} if self.reverse else {}),
         }
 
     @property
     def reach(self) -> Halo:
         dims = self.x.shape, self.filter.shape
-        return convolution_window(*dims, self.attributes, reverse=False).clipped().reach()
+        window = convolution_window(*dims, self.attributes, reverse=self.reverse)
+        return (window if self.reverse else window.clipped()).reach()
 
     def sums(self) -> Array:
         """The sums in int64, tap by tap."""
+        if self.reverse:
+            return self._reverse_sums()
         x = self.x.astype(np.int64) - self.x_zero
         x = np.pad(x, ((0, 0), (0, 0), *self.padding))
         w = self.filter.astype(np.int64) - self.filter_zero
@@ -73,15 +78,37 @@ class Case:
             total += np.einsum("ngi...,goi->ngo...", x[:, :, :, *window], w[..., *tap])
         return total.reshape(len(x), -1, *extents)
 
+    def _reverse_sums(self) -> Array:
+        x = self.x.astype(np.int64) - self.x_zero
+        w = self.filter.astype(np.int64) - self.filter_zero
+        taps, plane = w.shape[2:], x.shape[2:]
+        moves = list(zip(self.stride, self.dilation, strict=True))
+        extents = [(n - 1) * s + (t - 1) * d + 1 for n, t, (s, d) in zip(plane, taps, moves)]
+        x = x.reshape(len(x), self.groups, -1, *plane)
+        w = w.reshape(self.groups, -1, *w.shape[1:])
+        total = np.zeros((len(x), self.groups, w.shape[2], *extents), np.int64)
+        for tap in itertools.product(*map(range, taps)):
+            window = tuple(
+                slice(t * d, t * d + (n - 1) * s + 1, s) for t, n, (s, d) in zip(tap, plane, moves)
+            )
+            total[:, :, :, *window] += np.einsum("ngi...,gio->ngo...", x, w[..., *tap])
+        inside = tuple(slice(p, n - q) for n, (p, q) in zip(extents, self.padding))
+        return total.reshape(len(x), -1, *extents)[:, :, *inside]
+
 
 @st.composite
-def cases_of(draw: st.DrawFn, groups: int, inputs: int, outputs: int) -> Case:
+def cases_of(
+    draw: st.DrawFn, groups: int, inputs: int, outputs: int, reverse: bool = False
+) -> Case:
     """Windows over planes; inputs and outputs: channels of a group."""
     rank = draw(st.integers(1, 3))
     taps = tuple(draw(st.integers(1, 3)) for _ in range(rank))
     dilation = tuple(draw(st.integers(1, 3)) for _ in taps)
     padding = tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in taps)
+    stride = tuple(draw(st.integers(1, 3)) for _ in taps)
     spans = [(t - 1) * d + 1 - sum(p) for t, d, p in zip(taps, dilation, padding)]
+    if reverse:  # at least one output
+        spans = [1 + max(-((a - 1) // s), 0) for a, s in zip(spans, stride)]
     spatial = [max(a, 1) + draw(st.integers(0, 9 // rank)) for a in spans]
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     limits = np.iinfo(CODES)
@@ -89,20 +116,29 @@ def cases_of(draw: st.DrawFn, groups: int, inputs: int, outputs: int) -> Case:
     low, high = (0, 2) if extreme else (limits.min, limits.max + 1)
     x = rng.integers(low, high, (draw(st.integers(1, 2)), groups * inputs, *spatial))
     x = np.where(x > 0, limits.max, limits.min) if extreme else x
-    w = rng.integers(-128, 128, (groups * outputs, inputs, *taps))
-    zeros = np.zeros((groups * outputs, *[1] * (rank + 1)), np.int64)
-    if draw(st.booleans()):
-        w //= 2
-        zeros += rng.integers(-63, 64, zeros.shape)
+    channels = (groups * inputs, outputs) if reverse else (groups * outputs, inputs)
+    w = rng.integers(-128, 128, (*channels, *taps))
+    per_output = (1, outputs) if reverse else (groups * outputs, 1)
+    zeros = np.zeros((*per_output, *[1] * rank), np.int64)
+    match draw(st.sampled_from(["none", "int8", "wide"])):
+        case "int8":
+            w //= 2
+            zeros += rng.integers(-63, 64, zeros.shape)
+        case "wide":
+            zeros += rng.choice([-128, -5, 9, 127], zeros.shape)
+            w = np.where(rng.integers(0, 3, w.shape) > 0, zeros, w)
+        case _:
+            pass
     return Case(
         x.astype(CODES),
         w.astype(np.int8),
         draw(st.sampled_from([limits.min, 0, limits.max, 3])),
         zeros.astype(np.int8),
         padding,
-        tuple(draw(st.integers(1, 3)) for _ in taps),
+        stride,
         dilation,
         groups,
+        reverse,
     )
 
 
@@ -119,7 +155,8 @@ def result(
     type_ = TensorType(dtype, case.sums().shape, layout)
     operands = [blocked, *(constant(g.graph, x) for x in known)]
     attributes = {**case.attributes, "expression": expression}
-    op = g.graph.insert(Op("fused_code_conv", operands, attributes, [type_]))
+    name = "fused_code_deconv" if case.reverse else "fused_code_conv"
+    op = g.graph.insert(Op(name, operands, attributes, [type_]))
     assert rule_problems(op) == []
     (got,) = g.run(op.output, threads=threads)
     return got

@@ -22,15 +22,16 @@ from tests.helpers.kernels.code_convolutions import (
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    groups = draw(st.sampled_from([1, 1, 2]))
-    per_group = st.sampled_from([LANES, 2 * LANES]) if groups > 1 else st.integers(1, 3 * LANES)
-    return draw(cases_of(groups, draw(per_group), draw(per_group)))
+    groups = draw(st.sampled_from([1, 1, 2, 3, 5]))
+    sizes = st.sampled_from([LANES, 2 * LANES]) if groups == 2 else st.integers(1, 3 * LANES)
+    return draw(cases_of(groups, draw(sizes), draw(sizes), draw(st.booleans())))
 
 
-@examples(0.4)
+@examples(0.5)
 @given(cases(), st.data())
 def test_sums_are_exact(case: Case, data: st.DataObject) -> None:
     none = tuple((0, 0) for _ in case.stride)
-    around = data.draw(st.sampled_from([case.reach, none]))
+    has_halo = case.groups > 1 or case.reverse or data.draw(st.booleans())
+    around = case.reach if has_halo else none
     got = result(case, SUMS, halo_=around, threads=data.draw(st.integers(1, 2)))
     np.testing.assert_array_equal(got, case.sums().astype(np.int32))
