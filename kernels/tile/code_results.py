@@ -80,36 +80,54 @@ class Results:
         """Store the results of vector j of a pixel."""
         self._results(sums, self.terms[j]).store(at)
 
+    def store_each(self, sums: Sequence[Lanes], j: int, places: Sequence[Any]) -> None:
+        """Store the results of vector j of several pixels."""
+        for first in range(0, len(sums), FOUR):
+            four, four_places = (every[first : first + FOUR] for every in (sums, places))
+            if not self._narrows(four):
+                for x, at in zip(four, four_places, strict=True):
+                    self.store(x, j, at)
+                continue
+            codes = self._codes(four, j)
+            for i, at in enumerate(four_places):
+                self._slice(codes, i, 1).store(at)
+
     def store_neighbours(self, sums: Sequence[Lanes], j: int, at: Any) -> None:
         """Store the results of vector j of pixels that follow each other in memory."""
         v, pixel = self.v, ITEMSIZE[self.ending.result] * self.v.lanes
-        narrows = self.ending.form not in ("sums", "to_float") and not self.ending.exceeds
-        if not narrows or ITEMSIZE[self.ending.result] > 1:
-            for i, x in enumerate(sums):
-                self.store(x, j, v.at(at, i * pixel))
-            return
-        for done in range(0, len(sums), FOUR):
-            self._store_codes(sums[done : done + FOUR], j, v.at(at, done * pixel))
+        for first in range(0, len(sums), FOUR):
+            four = sums[first : first + FOUR]
+            if not self._narrows(four):
+                for i, x in enumerate(four, first):
+                    self.store(x, j, v.at(at, i * pixel))
+                continue
+            codes, place = self._codes(four, j), v.at(at, first * pixel)
+            if len(four) == FOUR:
+                codes.store(place)
+                continue
+            self._slice(codes, 0, 2).store(place)
+            if len(four) > 2:
+                self._slice(codes, 2, 1).store(place, 2 * pixel)
 
-    def _store_codes(self, sums: Sequence[Lanes], j: int, at: Any) -> None:
-        """Store up to four vectors of codes, which are clamped as bytes."""
-        v, dtype, count = self.v, self.ending.result, len(sums)
-        if count == 1:
-            self.store(sums[0], j, at)
-            return
+    def _narrows(self, sums: Sequence[Lanes]) -> bool:
+        """Whether these sums are narrowed together."""
+        form, result, *_ = self.ending
+        is_code = form not in ("sums", "to_float") and ITEMSIZE[result] == 1
+        return is_code and not self.ending.exceeds and len(sums) > 1
+
+    def _codes(self, sums: Sequence[Lanes], j: int) -> Lanes:
+        """Two to four vectors of codes, one after the other, which are clamped as bytes."""
+        v, dtype = self.v, self.ending.result
         whole = [self._scaled(x, self.terms[j]) for x in sums]
         zero = v.builder.load(v.at(self.bounds, 12), typ=I16, align=2)
         codes = Vector(v.builder, dtype, FOUR * v.lanes)
         low, high = (codes.load_splat(self.bounds, offset) for offset in (14, 15))
-        every = clamp(narrowed(v, [*whole, *whole][:FOUR], zero, dtype), low, high)
-        if count == FOUR:
-            every.store(at)
-            return
-        pair = codes.resized(2 * v.lanes)
-        shuffle(every, pair, range(pair.lanes)).store(at)
-        if count > 2:
-            last = range(2 * v.lanes, 3 * v.lanes)
-            shuffle(every, codes.resized(v.lanes), last).store(at, pair.nbytes)
+        return clamp(narrowed(v, [*whole, *whole][:FOUR], zero, dtype), low, high)
+
+    def _slice(self, codes: Lanes, first: int, count: int) -> Lanes:
+        """`count` of the vectors of `_codes`."""
+        v = self.v.resized(count * self.v.lanes)
+        return shuffle(codes, v, range(first * self.v.lanes, (first + count) * self.v.lanes))
 
     def _results(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
         form, result = self.ending.form, self.ending.result

@@ -96,9 +96,9 @@ class _CodeTile:
 
     def emit(self, ending: Ending) -> None:
         store = Results(self.v, self.vectors, self.scale, self.bounds, ending)
-        sums = self._sums(word_dot())
-        for k, (x, at) in enumerate(zip(sums, self._places(), strict=True)):
-            store.store(x, k % self.vectors, at)
+        sums, places = self._sums(word_dot()), list(self._places())
+        for j in range(self.vectors):
+            store.store_each(sums[j :: self.vectors], j, places[j :: self.vectors])
 
     def _sums(self, dot: WordDot) -> list[Lanes]:
         """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j."""
