@@ -6,18 +6,15 @@ import math
 from typing import Final
 
 from nnefc.ir import Blocked, DType, Op
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups
-from nnefc.ops.internal.code_matmul import weights_less_zero
+from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.blocked_support import MAX_PLANE, MAX_RANK, in_reach
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.symbolic.integers import is_symbolic
 
 CODES: Final = (DType.UINT8, DType.INT8)
-WHOLE_BLOCK: Final = 16
-"""Channels that are whole blocks on every machine."""
-SLICES: Final = (1, 2, 4)
-"""Outputs of a group that are a slice of a block on every machine."""
+LONGEST_BLOCK: Final = 16
+"""Most channels of a block, on any machine."""
 
 
 def float_reason(op: Op, known: KnownValues) -> str | None:
@@ -37,45 +34,33 @@ def float_reason(op: Op, known: KnownValues) -> str | None:
 
 
 def convolution_reason(op: Op, known: KnownValues) -> str | None:
-    """Why an `integer_conv` is computed in floats; None if a kernel sums its integers."""
+    """Why an `integer_conv` or `integer_deconv` is computed in floats; None if a kernel sums its
+    integers.
+    """
     x, w, x_zero, w_zero = op.inputs
     if x.type.dtype not in CODES or w.type.dtype not in CODES:
         return f"codes are {x.type.dtype} and {w.type.dtype}, not of 8 bits"
-    weights, zero = known.items(w), known.items(w_zero)
-    if weights is None or zero is None:
+    if w not in known or w_zero not in known:
         return "the filter is computed"
     if x_zero not in known:
         return "the zero point of the input is computed"
     if not op.output.type.volume or not w.type.volume:
         return "there are no products"
-    if weights_less_zero(weights, zero) is None:
-        return "weights less their zero points exceed int8"
     if not 3 <= x.type.rank <= MAX_RANK:
         return f"codes have {x.type.rank} dimensions"
     return _window_reason(op, window_of(op))
 
 
 def _window_reason(op: Op, window: Window) -> str | None:
-    """Why there is no kernel for the window and the groups of a convolution."""
+    """Why there is no kernel for the window of a convolution."""
     if is_symbolic((*window.input, *window.output)):
         return "extents vary"
     if op.attributes["border"] != "constant" and any(map(any, window.padding)):
         return f"the border is '{op.attributes['border']}'"
-    dims, outputs = op.inputs[0].type.dims, op.output.type.dims[1]
-    groups = convolution_groups(dims, op.attributes)
-    inputs = dims[1] // groups
-    if groups > 1 and not _fits_blocks(inputs, outputs // groups):
-        return f"groups have {inputs} inputs and {outputs // groups} outputs"
-    layout = Blocked(WHOLE_BLOCK, window.reach(), 1)
+    # groups that are no whole blocks may be summed together
+    layout = Blocked(LONGEST_BLOCK, window.reach(), 1)
     if max(math.prod(window.output), window.volume) > MAX_PLANE or not in_reach(
-        window.input, inputs, layout
+        window.input, op.inputs[0].type.dims[1], layout
     ):
         return "planes are too large"
     return None
-
-
-def _fits_blocks(inputs: int, outputs: int) -> bool:
-    """Whether groups of so many channels are whole blocks, or slices of one."""
-    if inputs % WHOLE_BLOCK == outputs % WHOLE_BLOCK == 0:
-        return True
-    return outputs in SLICES and outputs % inputs == 0

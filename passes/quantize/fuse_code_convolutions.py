@@ -19,13 +19,14 @@ from nnefc.ops.internal.requantization import (
     requantization_expression,
 )
 from nnefc.ops.tools.build import build
+from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed
 from nnefc.passes.analysis.computed_items import computed_items
 from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.quantize.moved_codes import Source, source_of
 from nnefc.passes.quantize.steps_after_sums import StepsAfterSums, follow
 
-NAME: Final = "fused_code_conv"
+_FUSED: Final = {"integer_conv": "fused_code_conv", "integer_deconv": "fused_code_deconv"}
 SAME_SCALE: Final = 1e-6
 """Largest relative difference of two scales that are the same but for rounding to float32."""
 
@@ -46,8 +47,8 @@ class FuseCodeConvolutions:
 
     where %factor is %s %t / %u, computed in float64 and rounded once.  A bias in codes of the scale
     %s %t is added to the sums, any other bias to their product with the factor.  So is
-    `integer_conv` with the steps behind it.  Without a rounding to codes the result is float32, and
-    int32 without a product.  Convolutions without an integer kernel
+    `integer_conv` with the steps behind it, and `deconv` likewise.  Without a rounding to codes the
+    result is float32, and int32 without a product.  Convolutions without an integer kernel
     (`passes.analysis.integer_support`) stay, and so do those whose sums may exceed int32.
     """
 
@@ -80,7 +81,7 @@ class _Start:
     """Sums of codes, and what is known of them."""
 
     sums: Op
-    """An `integer_conv`."""
+    """An `integer_conv` or `integer_deconv`."""
     steps: StepsAfterSums
 
 
@@ -89,9 +90,9 @@ def _start(graph: Graph, op: Op, known: KnownValues) -> _Start | str | None:
 
     None if `op` is no convolution of codes.
     """
-    if op.name == "integer_conv":
+    if op.name in _FUSED:
         return convolution_reason(op, known) or _Start(op, StepsAfterSums(op.output))
-    if op.name != "conv" or op.output.type.dtype is not DType.FLOAT32:
+    if not is_plain_convolution(op) or op.output.type.dtype is not DType.FLOAT32:
         return None
     x, filter_ = map(source_of, op.inputs[:2])
     if x is None and filter_ is None:
@@ -105,14 +106,16 @@ def _sums_of_reals(
     graph: Graph, op: Op, x: Source, filter_: Source, known: KnownValues
 ) -> _Start | str:
     """The sums of a convolution of reals with codes."""
-    scale = _scale(x, filter_, known)
+    scale = _scale(op, x, filter_, known)
     if scale is None:
         return "a scale is computed, or varies along a sum"
     if not x.has_one_scale():
         return "zero points differ"
     operands = [x.codes(graph, op), filter_.codes(graph, op)]
     operands += [_number(graph, op, x.dequantize.inputs[2]), filter_.dequantize.inputs[2]]
-    sums = build(graph, "integer_conv", operands, op.attributes, before=op, location=op.location)
+    sums = build(
+        graph, f"integer_{op.name}", operands, op.attributes, before=op, location=op.location
+    )
     bias = _bias(op.inputs[2], scale, known)
     reason = convolution_reason(sums, known) or bias
     if not isinstance(reason, str):
@@ -133,18 +136,20 @@ def _number(graph: Graph, op: Op, value: Value) -> Value:
     return build(graph, "reshape", [value], {"shape": ()}, before=op).output
 
 
-def _scale(x: Source, filter_: Source, known: KnownValues) -> Array | None:
+def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | None:
     """The product of the scales in float64, one or one per channel; None if it is no such product.
 
-    Behind moves, a filter has one scale.
+    Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales.
     """
     left, right = (computed_items(s.dequantize.inputs[1], known) for s in (x, filter_))
     if left is None or right is None or left.size != 1:
         return None
     if right.size > 1:
-        channels = filter_.dequantize.output.type.dims[0]
-        if right.shape[0] != right.size or right.size != channels or filter_.moves:
+        axis = int(is_reversed(op))
+        channels = filter_.dequantize.output.type.dims[axis]
+        if right.ndim <= axis or not right.shape[axis] == right.size == channels or filter_.moves:
             return None
+        right = np.tile(right.reshape(-1), op.output.type.dims[1] // channels)
     product = right.astype(np.float64).reshape(-1) * float(left.item())
     return product if product.size > 1 else product.reshape(())
 
@@ -178,7 +183,7 @@ def _fuse(graph: Graph, start: _Start, end: StepsAfterSums) -> None:
     if end.factor is None:
         last, end = sums, start.steps
     fused = Op(
-        NAME,
+        _FUSED[sums.name],
         [*sums.inputs, *terms.values],
         {**sums.attributes, "expression": expression},
         [TensorType(dtype, sums.output.type.dims)],

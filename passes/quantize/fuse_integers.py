@@ -168,13 +168,8 @@ def _reason_of_integers(op: Op, known: KnownValues) -> str | None:
     match op.name:
         case "integer_matmul":
             return float_reason(op, known)
-        case "integer_conv":
-            return convolution_reason(op, known)
         case _:
-            return _NO_KERNEL
-
-
-_NO_KERNEL: Final = "there is no kernel for deconvolutions of codes yet"
+            return convolution_reason(op, known)
 
 
 def _reason_of_reals(graph: Graph, op: Op, known: KnownValues) -> str | None:
@@ -182,10 +177,8 @@ def _reason_of_reals(graph: Graph, op: Op, known: KnownValues) -> str | None:
         case "matmul":
             found = _product_of_codes(graph, op, known)
             return found if isinstance(found, str) else None
-        case "conv":
-            return reason_of_reals(graph, op, known)
         case _:
-            return _NO_KERNEL
+            return reason_of_reals(graph, op, known)
 
 
 # -- scales and zero points

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -108,8 +107,40 @@ def test_one_dimension() -> None:
     compare(net.model((1, 17, 30), y=(y, "uint8")), (1, 17, 30), {"y": 1})
 
 
-def grouped(net: Network, x: str) -> str:
-    return net.conv(x, UNIT, (32, 32), group=4)
+def test_groups_and_wide_filters() -> None:
+    """Groups that are slices of blocks, of 12 and 3 channels, and filters that exceed int8."""
+    net = Network()
+    x = net.rounded("x", UNIT, 128, "uint8")
+    x = net.rounded(net.conv(x, UNIT, (24, 24), group=6, pads=[1, 0, 1, 0]), UNIT, 120, "uint8")
+    x = net.rounded(net.conv(x, UNIT, (24, 36), group=2), UNIT, 130, "uint8")
+    w = net.random.integers(0, 256, (36, 3, 3, 3)).astype("u1")
+    w[:, :, 1] = 100
+    scale, zero = net.constant(np.array(0.003, "f4")), net.constant(np.array(100, "u1"))
+    filter_ = net.node("DequantizeLinear", net.constant(w), scale, zero)
+    y = net.node("Conv", x, filter_, group=12)
+    y = net.node("QuantizeLinear", y, *net.parameters(UNIT, 130, "uint8"))
+    compare(net.model((1, 24, 11, 12), y=(y, "uint8")), (1, 24, 11, 12), {"y": 1})
+
+
+def test_transposed() -> None:
+    """Whole channels with a scale each, then groups with the same scales."""
+    net = Network()
+    x = net.rounded("x", UNIT, 100, "uint8")
+    for shape, group, attributes in (
+        ((19, 16, 3, 3), 1, {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 0]}),
+        ((16, 1, 4, 4), 16, {"strides": [2, 1], "pads": [1, 2, 1, 1]}),
+    ):
+        w = net.random.integers(-128, 128, shape).astype("i1")
+        scales = net.random.uniform(0.5, 1.5, shape[1]) / (200 if group == 1 else 100)
+        zeros = net.constant(np.zeros(shape[1], "i1"))
+        filter_ = net.node(
+            "DequantizeLinear",
+            *(net.constant(w), net.constant(scales.astype("f4")), zeros),
+            axis=1,
+        )
+        x = net.node("ConvTranspose", x, filter_, group=group, **attributes)
+        x = net.rounded(x, UNIT, 110, "uint8")
+    compare(net.model((1, 19, 6, 7), y=(x, "float32")), (1, 19, 6, 7), {"y": UNIT})
 
 
 def computed(net: Network, x: str) -> str:
@@ -119,10 +150,9 @@ def computed(net: Network, x: str) -> str:
     return net.node("Div", net.node("Conv", x, corner), net.constant(np.array(20, "f4")))
 
 
-@pytest.mark.parametrize("layer", [grouped, computed])
-def test_others_stay_as_they_are(layer: Callable[[Network, str], str]) -> None:
+def test_others_stay_as_they_are() -> None:
     net = Network()
-    y = layer(net, net.rounded("x", UNIT, 128, "uint8"))
+    y = computed(net, net.rounded("x", UNIT, 128, "uint8"))
     y = net.node("QuantizeLinear", y, *net.parameters(UNIT, 128, "uint8"))
     shape = (1, 32, 13, 13)
     compare(net.model(shape, y=(y, "uint8")), shape, {"y": 1}, integers=False)

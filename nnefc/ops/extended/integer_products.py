@@ -188,8 +188,8 @@ def _bound_of_convolution(op: Op, *, reverse: bool) -> Any:
 
 
 def bound_of_convolution(op: Op) -> Any:
-    """A bound of the sums of an `integer_conv`, also of partial ones."""
-    return _bound_of_convolution(op, reverse=False)
+    """A bound of the sums of an `integer_conv` or `integer_deconv`, also of partial ones."""
+    return _bound_of_convolution(op, reverse=op.name == "integer_deconv")
 
 
 def bound_of_product(op: Op) -> Any:
@@ -230,7 +230,7 @@ def _expand_conv(emit: Emit, op: Op) -> Value:
 
 
 def _expand_deconv(emit: Emit, op: Op) -> Value:
-    return _sums(emit, op, "deconv", _bound_of_convolution(op, reverse=True))
+    return _sums(emit, op, "deconv", bound_of_convolution(op))
 
 
 def _expand_matmul(emit: Emit, op: Op) -> Value:
