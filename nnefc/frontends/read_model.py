@@ -122,6 +122,8 @@ def graph_or_source(
         if not (dynamic and graph.needs_session):
             return graph
     source.read_weights()
+    if not sources:
+        source.check_nodes(config.shapes)
     return source
 
 

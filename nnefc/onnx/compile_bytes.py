@@ -42,7 +42,7 @@ def compile_bytes(
 def check_operators_of(content: bytes) -> None:
     """Raise NnefError with all operators of a serialized model that are not supported."""
     from nnefc.formats.onnx.model_file import OnnxFile
-    from nnefc.frontends.onnx.check_operators import check_operators
+    from nnefc.frontends.onnx.checks.check_operators import check_operators
     from nnefc.frontends.onnx.model import OnnxModel
     from nnefc.frontends.onnx.tensors import TensorReader
 

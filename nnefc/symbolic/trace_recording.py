@@ -34,6 +34,8 @@ class Recording:
         """Parameters of the function, in order."""
         self._steps: list[Step] = []
         self._guards: set[str] = set()
+        self.asked = 0
+        """How often a guard was asked for, also for one that was recorded before."""
         self._captured: list[Any] = []
         """Functions, and arguments of them that do not depend on symbols."""
         self._captured_names: dict[Any, str] = {}
@@ -51,6 +53,7 @@ class Recording:
 
     def guard(self, op: str, *operands: Any) -> None:
         """Record a guard, which holds for the hints."""
+        self.asked += 1
         step = Step("", op, tuple(map(operand, operands)))
         condition = text(step.op, step.operands)
         if condition not in self._guards:

@@ -151,6 +151,13 @@ class GraphSource(Protocol):
         """
         ...
 
+    def check_nodes(self, shapes: Shapes) -> None:
+        """Raise NnefError with errors of operators that all inputs have.
+
+        Some inputs have `shapes`.  Graphs report all other errors.
+        """
+        ...
+
     def require_inputs(self, names: Iterable[str]) -> None:
         """Raise NnefError for a name that no input has."""
         ...

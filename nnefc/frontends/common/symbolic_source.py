@@ -96,6 +96,9 @@ class SymbolicSource:
         """Empty: the document declares no results."""
         return []
 
+    def check_nodes(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Nothing: graphs report the errors of a document."""
+
     def linear_shapes(self) -> LinearShapes | None:
         """The shapes of the inputs and the assertions as data; None if some are not linear."""
         return linear_shapes(self.signature, self.given)

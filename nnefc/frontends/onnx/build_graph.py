@@ -16,7 +16,8 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.values import EmptyTensor, Operand, OperatorError, operand
-from nnefc.frontends.onnx.declared_outputs import check_declared_outputs
+from nnefc.frontends.onnx.checks.certain_errors import CertainErrors
+from nnefc.frontends.onnx.checks.declared_outputs import check_declared_outputs
 from nnefc.frontends.onnx.evaluate import GraphEvaluator
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
@@ -66,6 +67,7 @@ def evaluate_model(
     diagnostics: Diagnostics,
     needed: set[str] | None = None,
     kept: KeptInputs | None = None,
+    certain: CertainErrors | None = None,
 ) -> EvaluatedModel:
     """Evaluate a model for input `shapes` by name; raises NnefError with all errors.
 
@@ -80,6 +82,7 @@ def evaluate_model(
         diagnostics: Receives warnings and errors.
         needed: Receives the names of inputs whose values operators that fail must know.
         kept: The inputs that a session keeps.
+        certain: Notes the errors that no extents avoid.
     """
     values: Mapping[str, int] = bind(signature, shapes, given)
     if lifted is not None:
@@ -87,7 +90,7 @@ def evaluate_model(
         shapes = evaluated_shapes(signature, shapes, values)
     graph = Graph(model.graph.name or "graph")
     budget = Budget(model.limits, len(model.text))
-    evaluator = GraphEvaluator(model, graph, names, budget, diagnostics, states)
+    evaluator = GraphEvaluator(model, graph, names, budget, diagnostics, states, certain)
     scope = Scope(model.opsets)
     kept = kept or KeptInputs({}, states, in_place=False)
     _add_inputs(model, signature, shapes, values, evaluator, scope, diagnostics, kept)

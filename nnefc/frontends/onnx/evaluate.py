@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import KnownTensor, OperatorError
 from nnefc.frontends.onnx.attributes import attributes_of
+from nnefc.frontends.onnx.checks.certain_errors import CertainErrors
 from nnefc.frontends.onnx.model import (
     OnnxModel,
     domain_of,
@@ -55,7 +57,9 @@ class GraphEvaluator:
         budget: Budget,
         diagnostics: Diagnostics,
         states: GraphStates,
+        certain: CertainErrors | None = None,
     ) -> None:
+        """`certain`: notes the errors that no extents avoid."""
         self.model = model
         self.root = graph
         """The graph of the model, which has all variables; bodies of loops have others."""
@@ -63,6 +67,7 @@ class GraphEvaluator:
         self.budget = budget
         self.diagnostics = diagnostics
         self.states = states
+        self.certain = certain
         self.make = OpBuilder(graph, budget)
         self.make.evaluator = self
         self._taken: dict[str, int] = {}
@@ -77,7 +82,9 @@ class GraphEvaluator:
         `diagnostics`: receives its errors; by default that of this evaluator.
         """
         diagnostics = diagnostics or self.diagnostics
-        other = GraphEvaluator(self.model, graph, self.names, self.budget, diagnostics, self.states)
+        other = GraphEvaluator(
+            self.model, graph, self.names, self.budget, diagnostics, self.states, self.certain
+        )
         other.root, other._taken, other.needed = self.root, self._taken, self.needed
         other.failed = self.failed
         other.make.location = self.make.location
@@ -139,6 +146,7 @@ class GraphEvaluator:
         for proto in nodes:
             self.budget.take_steps()
             node = self._node(proto, scope)
+            self._begin()
             try:
                 with self.make.at(Location(self._place(node), scope.chain)):
                     results = self._call(proto, node, scope)
@@ -154,14 +162,23 @@ class GraphEvaluator:
                 for each in error.errors:
                     message = f"{node}: {each.message}"
                     place = each.place or self.model.place
-                    self.diagnostics.add(each._replace(message=message, place=place))
+                    self._add(each._replace(message=message, place=place))
                 results = BROKEN
             except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
                 message = f"it fails with these inputs: {type(error).__name__}: {error}"
                 hint = "this is a bug in nnefc, which should report what is wrong with them"
                 self._report(OperatorError("internal/operator", message, hint), str(node), scope)
                 results = BROKEN
+            self._begin()
             self._define(node, results, scope)
+
+    def _begin(self) -> None:
+        if self.certain is not None:
+            self.certain.steps.begin()
+
+    def conditional(self) -> AbstractContextManager[None]:
+        """Nodes that are evaluated in the block need not run for all extents."""
+        return nullcontext() if self.certain is None else self.certain.steps.conditional()
 
     def _node(self, proto: NodeProto, scope: Scope) -> Node:
         domain = domain_of(proto.domain)
@@ -270,8 +287,10 @@ class GraphEvaluator:
         for value in wrong.unknown:
             self.needed |= inputs_behind(value, self.root)
         message = f"{what}: {wrong.message}"
-        self.diagnostics.add(
-            Diagnostic(
-                wrong.rule, message, self.model.place, "error", scope.chain[:MAX_CHAIN], wrong.hint
-            )
-        )
+        chain = scope.chain[:MAX_CHAIN]
+        self._add(Diagnostic(wrong.rule, message, self.model.place, "error", chain, wrong.hint))
+
+    def _add(self, error: Diagnostic) -> None:
+        self.diagnostics.add(error)
+        if self.certain is not None:
+            self.certain.note(error)

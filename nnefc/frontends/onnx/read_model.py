@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from nnefc.formats.onnx.model_file import OnnxFile
 from nnefc.formats.source_files import SourceFiles
-from nnefc.frontends.onnx.check_operators import check_operators
-from nnefc.frontends.onnx.expanded_size import check_expanded_size
+from nnefc.frontends.onnx.checks.check_operators import check_operators
+from nnefc.frontends.onnx.checks.expanded_size import check_expanded_size
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.signature import signature_of
 from nnefc.frontends.onnx.source import OUTLINE, OnnxSource

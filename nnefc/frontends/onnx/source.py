@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -17,7 +18,8 @@ from nnefc.frontends.common.signature import Signature
 from nnefc.frontends.common.symbolic_source import SymbolicSource
 from nnefc.frontends.common.values import Array, OperatorError
 from nnefc.frontends.onnx.build_graph import EvaluatedModel, evaluate_model
-from nnefc.frontends.onnx.declared_outputs import declared_output
+from nnefc.frontends.onnx.checks.certain_errors import CertainErrors, certain_errors
+from nnefc.frontends.onnx.checks.declared_outputs import declared_output
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.sequences import length_of
 from nnefc.frontends.onnx.signature import (
@@ -29,8 +31,9 @@ from nnefc.frontends.onnx.signature import (
     with_value_inputs,
 )
 from nnefc.ir import Graph
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.value_inputs import ValueInput, values_text
+from nnefc.symbolic.sym_int_base import Untraceable
 
 OUTLINE: Final = "model.onnx"
 """The path of the outline among the texts of `SourceFiles`."""
@@ -61,6 +64,8 @@ class OnnxSource(SymbolicSource):
         results = (each.name for each in model.graph.output if each.name not in outputs)
         self.outputs = output_names(results)
         self._names = names or VariableNames()
+        self._is_possible = False
+        """Whether a graph for some shapes has been built."""
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
@@ -120,17 +125,41 @@ class OnnxSource(SymbolicSource):
                 needed: set[str] = set()
                 try:
                     diagnostics = Diagnostics(limit=self.model.limits.errors)
-                    self._evaluated(sample, diagnostics, needed=needed)
+                    evaluated = self._evaluated(sample, diagnostics, needed=needed)
                 except NnefError:
                     if needed & possible:
                         return needed & possible
                 else:
+                    with suppress(NnefError):
+                        evaluated.graph()
+                        self._is_possible = True
                     missing -= 1
                     if not missing:
                         break
         except NnefError:  # of shapes and symbols, which are checked later
             pass
         return set()
+
+    def check_nodes(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Raise NnefError with the errors that all inputs have, of which some have `shapes`."""
+        if not self._is_possible and (errors := certain_errors(self, shapes, self._errors)):
+            raise NnefError(errors)
+
+    def _errors(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        lifted: Mapping[str, int] | None,
+        certain: CertainErrors | None,
+    ) -> Sequence[Diagnostic]:
+        """The errors of the graph for these shapes; see `graph`."""
+        diagnostics = Diagnostics(limit=self.model.limits.errors)
+        try:
+            self._evaluated(shapes, diagnostics, lifted=lifted, certain=certain).graph()
+        except NnefError as error:
+            return error.errors
+        except Untraceable:
+            return diagnostics.errors
+        return ()
 
     def read_weights(self) -> None:
         """Map all tensors outside of the outline, which graphs then share; raises NnefError."""
@@ -220,6 +249,7 @@ class OnnxSource(SymbolicSource):
         lifted: Mapping[str, int] | None = None,
         needed: set[str] | None = None,
         kept: KeptInputs | None = None,
+        certain: CertainErrors | None = None,
     ) -> EvaluatedModel:
         """The model, evaluated for these shapes; see `evaluate_model` and `graph`."""
         return evaluate_model(
@@ -233,6 +263,7 @@ class OnnxSource(SymbolicSource):
             diagnostics,
             needed,
             kept,
+            certain,
         )
 
     def _with_values(self, error: NnefError, shapes: Mapping[str, Sequence[int]]) -> NnefError:

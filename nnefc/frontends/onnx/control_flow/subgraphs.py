@@ -43,7 +43,8 @@ def evaluated(
     scope.chain = (step, *around.chain)
     given = {each.name: value for each, value in zip(proto.input, inputs, strict=True)}
     scope.values.update(given)
-    evaluator.run(proto, scope)
+    with evaluator.conditional():
+        evaluator.run(proto, scope)
     found = [scope.find(output.name) for output in proto.output]
     for output, value in zip(proto.output, found, strict=True):
         if value is None:
