@@ -12,15 +12,18 @@ from nnefc.cli.convert.report import conversion_facts
 from nnefc.cli.quantize.options import ChoiceOptions, SampleOptions
 from nnefc.cli.quantize.report import print_quantized, quantized_facts
 from nnefc.cli.support.diagnostics import naming_file
-from nnefc.cli.support.import_and_compile import load
+from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.option_groups import DocumentOptions
 from nnefc.cli.support.options import Json, Model, Threads
 from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
+    from nnefc.driver.quantize.quantize_graph import Quantized
     from nnefc.emit.convert.nnef_model import NnefModel
     from nnefc.emit.convert.onnx.model import OnnxModel
+    from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
+    from nnefc.options.import_config import ImportConfig
 
 Data = Annotated[
     Path,
@@ -75,18 +78,18 @@ def quantize(
         nnefc quantize net.onnx --data samples/ --signal-to-noise 30 -o net-int8.onnx
     """
     from nnefc.driver.quantize.layer_noise import layer_noise
-    from nnefc.driver.quantize.quantize_graph import quantize_graph, require_quantizable
+    from nnefc.driver.quantize.quantize_graph import quantize_graph
     from nnefc.driver.quantize.samples import Folder
 
     check_target(output)
     config, how = choices.config(threads), pictures.pictures()
-    graph = load(model, document.config_of(model), "quantization runs known shapes")
-    require_quantizable(graph)
+    importing = document.config_of(model)
+    source, graph = _read(model, importing, data)
     samples = Folder.of(data, graph.inputs, how)
     with progress("observing", late=True) as advance:
         quantized = quantize_graph(graph, samples, config, advance)
     with naming_file(model):
-        written = _converted(quantized.graph, output)
+        written = _converted(quantized, source, importing.shapes, output)
     with progress("comparing", late=True) as advance:
         rows = layer_noise(quantized, samples, threads, advance)
     files = _write(written, output)
@@ -96,18 +99,44 @@ def quantize(
     print_json(facts) if json else print_quantized(facts)
 
 
-def _converted(graph: Graph, output: Path) -> NnefModel | OnnxModel:
-    """What is to be written of a quantized graph."""
+def _read(model: str, config: ImportConfig, data: Path) -> tuple[Graph | GraphSource, Graph]:
+    """The model, and its graph for the extents of the samples."""
+    from nnefc.driver.quantize.quantize_graph import require_quantizable
+    from nnefc.driver.quantize.sample_shapes import shapes_of_samples
+    from nnefc.emit.convert.extents import require_values
+    from nnefc.ir import Graph
+
+    source = read(model, config, sources=True)
+    graph = source
+    if not isinstance(graph, Graph):
+        require_values(graph, config.shapes)
+        graph = graph.graph({**shapes_of_samples(graph.types(), data), **config.shapes})
+    require_quantizable(graph)
+    return source, graph
+
+
+def _converted(
+    quantized: Quantized, source: Graph | GraphSource, shapes: Shapes, output: Path
+) -> NnefModel | OnnxModel:
+    """What is to be written: the quantized model, whose symbols stay symbols."""
+    from nnefc.emit.convert.extents import Extents, symbolic_form
+    from nnefc.ir import Graph
+    from nnefc.support.errors import Diagnostics
+
+    graph, extents = quantized.graph, Extents()
+    if not isinstance(source, Graph) and source.unbound(shapes):
+        symbolic, extents = symbolic_form(source, shapes, Diagnostics())
+        graph = quantized.applied_to(symbolic)
     if output.name.lower().endswith(ONNX):
         from nnefc.frontends.onnx.package import require_onnx
 
         require_onnx(str(output))
         from nnefc.emit.convert.onnx.model import onnx_model
 
-        return onnx_model(graph)
-    from nnefc.emit.convert.tract_model import document_of
+        return onnx_model(graph, extents)
+    from nnefc.emit.convert.tract_model import document_for
 
-    return document_of(graph, {})
+    return document_for(graph, extents)
 
 
 def _write(written: NnefModel | OnnxModel, output: Path) -> list[Path]:

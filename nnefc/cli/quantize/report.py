@@ -22,10 +22,11 @@ def quantized_facts(
     rows: Sequence[LayerNoise],
 ) -> dict[str, Any]:
     """The facts of a quantized model, for JSON; `written`: those of the file."""
-    data = (variable.data for variable in quantized.reals.variables.values())
+    from nnefc.ops.tools.cost import stored_bytes
+
     return {
         **written,
-        "weight_bytes_before": sum(array.nbytes for array in data if array is not None),
+        "weight_bytes_before": stored_bytes(quantized.reals),
         "observer": config.observer,
         "samples": max((row.noise.samples for row in rows), default=0),
         "layers": [

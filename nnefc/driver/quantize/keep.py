@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnefc.driver.quantize.config import QuantizeConfig
-from nnefc.driver.quantize.layers import Layer, layers_of
+from nnefc.driver.quantize.layers import Layer, comparable_results, layers_of
 from nnefc.driver.quantize.noise import Noise
 from nnefc.driver.quantize.observe import Samples, runner
 from nnefc.driver.quantize.rewrite import Choices, rewrite
@@ -43,8 +43,12 @@ def sensitive_layers(
     Each layer is quantized alone first.  Then as few layers as possible are kept, in the order of
     the noise that they make alone; their number is found by bisection.
 
-    Raises NnefError `quantization/keep` if no layer could be quantized.
+    Raises NnefError `quantization/keep` if no layer could be quantized, and for a graph without a
+    result that can be compared.
     """
+    if not comparable_results(graph):
+        message = "only a run tells the extents of all results, so they have no signal to noise"
+        raise NnefError.of("quantization/keep", message, hint="choose layers by their names")
     search = _Search(graph, layers, choices, samples, config.threads, progress)
     alone = {layer: search.ratio([layer]) for layer in layers}
     ordered = sorted(layers, key=lambda layer: alone[layer])
@@ -82,7 +86,8 @@ class _Search:
         self._threads = threads
         self._progress = progress
         self._total = len(layers) + len(layers).bit_length()
-        self._reals = runner(graph, list(graph.outputs), threads)
+        self._results = comparable_results(graph)
+        self._reals = runner(graph, [graph.outputs[i] for i in self._results], threads)
         self.runs = 0
         """The number of graphs that were measured."""
 
@@ -94,8 +99,8 @@ class _Search:
         names = {layer.op.output for layer in quantized}
         kept = {layer.op.output for layer in layers_of(self._graph)} - names
         graph, _ = rewrite(self._graph, self._choices, kept)
-        codes = runner(graph, list(graph.outputs), self._threads)
-        noises = [Noise() for _ in graph.outputs]
+        codes = runner(graph, [graph.outputs[i] for i in self._results], self._threads)
+        noises = [Noise() for _ in self._results]
         for arrays in self._samples:
             for noise, real, code in zip(noises, self._reals(arrays), codes(arrays), strict=True):
                 noise.add(real, code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import length_hint
 
-from nnefc.driver.quantize.layers import layers_of
+from nnefc.driver.quantize.layers import comparable_results, layers_of
 from nnefc.driver.quantize.noise import Noise
 from nnefc.driver.quantize.observe import Samples, runner
 from nnefc.driver.quantize.quantize_graph import Quantized
@@ -55,10 +55,10 @@ def layer_noise(
         )
         for each in layers
     ]
-    rows += [
-        LayerNoise(name, "output", (), False, Noise()) for name in quantized.reals.output_names
-    ]
-    values = [each.op.output for each in layers] + list(quantized.reals.outputs)
+    results = comparable_results(quantized.reals)
+    names = quantized.reals.output_names
+    rows += [LayerNoise(names[i], "output", (), False, Noise()) for i in results]
+    values = [each.op.output for each in layers] + [quantized.reals.outputs[i] for i in results]
     reals = runner(quantized.reals, values, threads)
     codes = runner(quantized.graph, [quantized.twins[value] for value in values], threads)
     number, total = 0, length_hint(samples)

@@ -11,10 +11,9 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ops.core.arrays import widen
 from nnefc.ops.core.known_items import known_items
-from nnefc.ops.core.traits import Folding
+from nnefc.ops.core.traits import Folding, ItemTypes
 from nnefc.ops.tools.reference import apply
-from nnefc.ops.tools.table import operations
-from nnefc.passes.op_queries import is_view
+from nnefc.ops.tools.table import operations, traits_of
 
 Array = np.ndarray[Any, Any]
 
@@ -46,11 +45,12 @@ def layers_of(graph: Graph) -> list[Layer]:
     types than float32 and float64.
     """
     known: dict[Value, bool] = {}
+    codes: dict[Value, bool] = {}
     layers: list[Layer] = []
     for op in graph.ops:
         if op.name not in PRODUCTS or op.output.type.dtype not in _REALS:
             continue
-        free = [i for i in (0, 1) if _may_change(op.inputs[i])]
+        free = [i for i in (0, 1) if _may_change(op.inputs[i], codes)]
         weights = tuple(i for i in free if _is_known(op.inputs[i], known))
         if free and len(weights) < 2:
             layers.append(Layer(op, tuple(i for i in free if i not in weights), weights))
@@ -85,13 +85,32 @@ def items_of(value: Value) -> Array:
     return np.broadcast_to(items, value.type.dims).astype(value.type.dtype.numpy)
 
 
-def _may_change(value: Value) -> bool:
+def _may_change(value: Value, codes: dict[Value, bool]) -> bool:
     """Whether an operand has items, which are not computed from codes."""
-    while value.op is not None and is_view(value.op):
-        value = value.op.inputs[0]
-    spec = operations().get(value.op.name) if value.op is not None else None
-    packed = spec is not None and spec.traits.folding is Folding.NEVER
-    return value.type.volume > 0 and not packed
+    return value.type.volume > 0 and not _comes_from_codes(value, codes)
+
+
+def _comes_from_codes(value: Value, known: dict[Value, bool]) -> bool:
+    """Whether a value has items of dequantized codes, perhaps in another shape or order.
+
+    `known`: the answers so far.
+    """
+    if value not in known:
+        op, spec = value.op, operations().get(value.op.name) if value.op is not None else None
+        known[value] = False
+        if op is not None and spec is not None and spec.traits.folding is Folding.NEVER:
+            known[value] = True
+        elif spec is not None and op is not None and _moves_items(op):
+            sources = [each for each in op.inputs if each.type.dtype == value.type.dtype]
+            known[value] = bool(sources) and all(_comes_from_codes(x, known) for x in sources)
+    return known[value]
+
+
+def _moves_items(op: Op) -> bool:
+    """Whether an operation only moves items, or changes their shape."""
+    traits = traits_of(op)
+    is_plain = op.attributes.get("reduction", "none") == "none"
+    return traits.view or (traits.item_types is ItemTypes.MOVED and is_plain)
 
 
 def _is_known(value: Value, known: dict[Value, bool]) -> bool:
@@ -130,3 +149,9 @@ def _unanswered(value: Value, known: dict[Value, bool]) -> list[Value]:
 def activations_of(layers: list[Layer]) -> Iterator[Value]:
     """The values that become codes at run time, each once, in the order of their first use."""
     yield from dict.fromkeys(each.op.inputs[i] for each in layers for i in each.activations)
+
+
+def comparable_results(graph: Graph) -> list[int]:
+    """The numbers of the results with known extents, which can be compared item by item."""
+    counted = {number for count in graph.counts for number in (count.of, count.output)}
+    return [i for i in range(len(graph.outputs)) if i not in counted]

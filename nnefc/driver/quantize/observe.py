@@ -60,7 +60,7 @@ def runner(
     copy, twins = twins_of(graph)
     names = [f"#{i}" for i in range(len(values))]
     copy.outputs = [twins[value] for value in values]
-    copy.output_names = names
+    copy.output_names, copy.counts = names, []
     model = compile_graph(copy, CompileConfig.of(threads, "strict"))
 
     def run(arrays: Mapping[str, Array]) -> list[Array]:

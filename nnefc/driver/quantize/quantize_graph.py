@@ -31,10 +31,34 @@ class Quantized:
     """The values of `graph` by those of `reals`."""
     histograms: Mapping[Value, Histogram]
     """Of the activations that became codes, by their values in `reals`."""
-    parameters: Mapping[Value, Parameters]
-    """Those of the codes of activations, by the same values."""
+    choices: Choices
+    """The parameters of the codes of activations, and the errors of biases, by the same values."""
     kept: Collection[Value]
     """Results of the layers that stay as they are, in `reals`."""
+
+    @property
+    def parameters(self) -> Mapping[Value, Parameters]:
+        """Those of the codes of activations, by their values in `reals`."""
+        return self.choices.parameters
+
+    def applied_to(self, graph: Graph) -> Graph:
+        """A copy of another graph of the same model, quantized in the same way.
+
+        Its extents may be symbolic.  Raises NnefError `quantization/model` if it has other layers.
+        """
+        other = graph.clone()
+        EliminateDeadCode().run(other)
+        ours, theirs = layers_of(self.reals), layers_of(other)
+        if [each.name for each in ours] != [each.name for each in theirs]:
+            message = "the layers of the model depend on its symbols"
+            hint = "give them values: --symbol NAME=VALUE"
+            raise NnefError.of("quantization/model", message, hint=hint)
+        pairs = list(zip(ours, theirs, strict=True))
+        twins = {a.op.output: b.op.output for a, b in pairs}
+        for a, b in pairs:
+            twins.update(zip(a.op.inputs[:2], b.op.inputs[:2], strict=True))
+        kept = [twins[value] for value in self.kept]
+        return rewrite(other, self.choices.of_twins(twins), kept)[0]
 
 
 def quantize_graph(
@@ -73,14 +97,14 @@ def quantize_graph(
         chosen -= sensitive_layers(reals, layers, choices, samples, config, progress)
     kept = {layer.op.output for layer in layers_of(reals) if layer not in chosen}
     quantized, twins = rewrite(reals, choices, kept)
-    return Quantized(quantized, reals, twins, observed, parameters, kept)
+    return Quantized(quantized, reals, twins, observed, choices, kept)
 
 
 def require_quantizable(graph: Graph) -> None:
     """Raise NnefError `quantization/model` for a graph that cannot be quantized."""
     message = ""
-    if graph.needs_session:
-        message = "the model has states, or results whose extents only a run tells"
+    if graph.states:
+        message = "the model has states"
     elif not layers_of(graph):
         message = "the model has no products of reals to quantize: conv, deconv, matmul, linear"
     if message:

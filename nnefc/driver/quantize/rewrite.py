@@ -28,6 +28,13 @@ class Choices(NamedTuple):
     bias_errors: Mapping[Value, Array] = MappingProxyType({})
     """What is subtracted from the bias of a layer, [channels], by the result of the layer."""
 
+    def of_twins(self, twins: Mapping[Value, Value]) -> Choices:
+        """The choices for the values of another graph."""
+        return Choices(
+            {twins[value]: each for value, each in self.parameters.items()},
+            {twins[value]: each for value, each in self.bias_errors.items()},
+        )
+
 
 def rewrite(
     graph: Graph, choices: Choices, kept: Collection[Value] = ()
@@ -56,7 +63,7 @@ def rewrite(
     Raises NnefError `quantization/finite` for weights with NaN or infinities.
     """
     copy, twins = twins_of(graph)
-    _Rewrite(copy, _of_twins(choices, twins)).run({twins[value] for value in kept})
+    _Rewrite(copy, choices.of_twins(twins)).run({twins[value] for value in kept})
     EliminateDeadCode().run(copy)
     used = set(_labels(copy))
     copy.variables = {key: value for key, value in copy.variables.items() if key in used}
@@ -74,16 +81,8 @@ def with_rounded_twins(
     """
     copy, twins = twins_of(graph)
     reals = [twins[value] for value in results]
-    rounded = _Rewrite(copy, _of_twins(choices, twins)).beside(reals)
+    rounded = _Rewrite(copy, choices.of_twins(twins)).beside(reals)
     return copy, reals, [rounded[value] for value in reals]
-
-
-def _of_twins(choices: Choices, twins: Mapping[Value, Value]) -> Choices:
-    """The choices for the values of a copy."""
-    return Choices(
-        {twins[value]: each for value, each in choices.parameters.items()},
-        {twins[value]: each for value, each in choices.bias_errors.items()},
-    )
 
 
 def _labels(graph: Graph) -> Iterator[str]:

@@ -54,15 +54,8 @@ class Folder:
         cls, path: str | os.PathLike[str], inputs: Inputs, pictures: Pictures = AS_THEY_ARE
     ) -> Folder:
         """Raises NnefError `quantization/samples` for a path without files of samples."""
-        suffixes = (*ARRAYS, *SUFFIXES)
-        root = Path(path)
-        found = sorted(root.rglob("*")) if root.is_dir() else [root]
-        files = [each for each in found if each.suffix.lower() in suffixes]
-        if not files:
-            message = "there are no files of arrays and no pictures"
-            hint = f"samples are {', '.join(suffixes)} files"
-            raise NnefError.of("quantization/samples", message, _place(root), hint)
-        if pictures != AS_THEY_ARE and not any(map(_is_picture, files)):
+        files = sample_files(path)
+        if pictures != AS_THEY_ARE and not any(map(is_picture, files)):
             raise _not_for_arrays()
         return cls(files, inputs, pictures)
 
@@ -75,7 +68,7 @@ class Folder:
             yield from self._read(file)
 
     def _read(self, file: Path) -> Iterator[dict[str, Array]]:
-        if not _is_picture(file):
+        if not is_picture(file):
             yield from samples_of(load_array(file), self.inputs, _place(file))
             return
         value = _only(self.inputs, _place(file))
@@ -84,7 +77,24 @@ class Folder:
         yield {value.name: read_image(file, dims, dtype, mean=mean, std=std, layout=layout)}
 
 
-def _is_picture(file: Path) -> bool:
+def sample_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of samples of a folder by name, or one file.
+
+    Raises NnefError `quantization/samples` for a path without files of samples.
+    """
+    suffixes = (*ARRAYS, *SUFFIXES)
+    root = Path(path)
+    found = sorted(root.rglob("*")) if root.is_dir() else [root]
+    files = [each for each in found if each.suffix.lower() in suffixes]
+    if not files:
+        message = "there are no files of arrays and no pictures"
+        hint = f"samples are {', '.join(suffixes)} files"
+        raise NnefError.of("quantization/samples", message, _place(root), hint)
+    return files
+
+
+def is_picture(file: Path) -> bool:
+    """Whether a file is a picture, by its suffix."""
     return file.suffix.lower() in SUFFIXES
 
 

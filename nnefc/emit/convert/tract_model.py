@@ -45,6 +45,11 @@ def document_of(
     else:
         require_values(model, shapes)
         graph, extents = symbolic_form(model, shapes, diagnostics or Diagnostics())
+    return document_for(graph, extents, to)
+
+
+def document_for(graph: Graph, extents: Extents, to: To = "auto") -> NnefModel:
+    """The document of a graph, whose extents may be symbolic, as `document_of`."""
     require_inputs(graph)
     if to == "nnef":
         return nnef_model(graph)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.ir.graph import walk
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.symbolic.integers import hint
 
@@ -111,3 +112,13 @@ def largest_live_bytes(graph: Graph) -> int:
             if last_use[value] == position and not stored:
                 live -= hint(value.type.nbytes)
     return largest
+
+
+def stored_bytes(graph: Graph) -> int:
+    """Bytes of the variables and constants that operations read, each variable once."""
+    sizes: dict[Any, int] = {}
+    for op in walk(graph):
+        if is_data(op):
+            label = str(op.attributes.get("label", "")).lower()
+            sizes[label or op.output] = int(hint(op.output.type.nbytes))
+    return sum(sizes.values())

@@ -19,7 +19,7 @@ from nnefc.emit.convert.onnx.fourier import FOURIER
 from nnefc.emit.convert.onnx.operations import HANDLERS
 from nnefc.emit.convert.onnx.opset import opset_of
 from nnefc.emit.convert.onnx.quantized import CONVERSIONS, is_linear
-from nnefc.emit.convert.onnx.writer import OnnxWriter, is_stored
+from nnefc.emit.convert.onnx.writer import OnnxWriter
 from nnefc.emit.convert.standard_operations import without_dead_code
 from nnefc.emit.convert.suppression import suppressions_as_loops
 from nnefc.emit.convert.weighted_gather import weighted_gathers_as_loops
@@ -27,6 +27,7 @@ from nnefc.formats.files import FilePath, require_unchanged
 from nnefc.frontends.common.graph_source import GraphSource, Shapes
 from nnefc.ir import DType, Graph, Op
 from nnefc.ir.graph import walk
+from nnefc.ops.tools.cost import stored_bytes
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.progress import Progress
@@ -102,13 +103,12 @@ def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
     counts = {count.output for count in graph.counts}
     names = [name for i, name in enumerate(graph.output_names) if i not in counts]
     inputs, results = ends_of(graph, [value.name for value in graph.inputs], names, extents)
-    stored = {value for op in copy.ops for value in op.inputs if is_stored(value)}
     converted = Converted(
         dialect=f"ONNX, operators ai.onnx {opset}",
         operations=operation_counts(copy),
         inputs=inputs,
         results=results,
-        weight_bytes=sum(int(value.type.nbytes) for value in stored),
+        weight_bytes=stored_bytes(copy),
     )
     return OnnxModel(converted, outline, writer.data_of)
 

@@ -22,6 +22,7 @@ from nnefc.emit.convert.weighted_gather import weighted_gathers_as_loops
 from nnefc.ir import Graph
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.errors import NnefError
+from nnefc.syntax.lexer import KEYWORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,8 @@ def _text(writer: TractWriter, graph: Graph, inputs: list[str], results: list[st
         lines += [f"extension tract_symbol {name};" for name in writer.extents.symbols]
     lines += ["", *writer.fragments]
     name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in graph.name)
-    name = name if name[:1].isalpha() or name[:1] == "_" else f"graph_{name}"
+    if not (name[:1].isalpha() or name[:1] == "_") or name in KEYWORDS:
+        name = f"graph_{name}"
     ends = [", ".join(map(quoted, names)) for names in (inputs, results)]
     lines += [f"graph {name}( {ends[0]} ) -> ( {ends[1]} )", "{"]
     lines += [f"    {line}" for line in writer.scope.lines]
