@@ -55,7 +55,9 @@ from nnefc.passes.quantize.fold_codes import FoldCodes
 from nnefc.passes.quantize.fuse_code_convolutions import FuseCodeConvolutions
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
+from nnefc.passes.quantize.rescale_codes import RescaleCodes
 from nnefc.passes.quantize.sink_dequantizations import SinkDequantizations
+from nnefc.passes.quantize.sum_codes import SumCodes
 from nnefc.support.errors import NnefError, Place
 
 
@@ -87,9 +89,11 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
                 HoistQuantizations(),
                 EliminateCommonSubexpressions(),
                 CancelQuantizations(),
+                SumCodes(),
                 FuseCodeConvolutions(),
                 FuseIntegers(),
                 ChooseCodeProducts(),
+                RescaleCodes(),
                 expand,
             ),
         ),

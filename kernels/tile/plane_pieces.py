@@ -78,6 +78,8 @@ class Piece:
     """Vectors of items of x."""
     sums: Vector
     """Vectors of the accumulator."""
+    results: Vector
+    """Vectors of items of y."""
     x: Any
     y: Any
     other: Any
@@ -99,11 +101,13 @@ class Piece:
         return convert(self.items.load(pointer, offset), self.sums.dtype)
 
     def store(self, x: Lanes, pointer: Any, offset: Any = 0) -> None:
-        """Store a vector of the accumulator as items."""
-        convert(x, self.items.dtype).store(pointer, offset)
+        """Store a vector of the accumulator as items of y."""
+        convert(x, self.results.dtype).store(pointer, offset)
 
 
-def _run_pieces(item: str, accumulator: str, block: int, kinds: Mapping[int, Emit]) -> Any:
+def _run_pieces(
+    item: str, accumulator: str, result: str, block: int, kinds: Mapping[int, Emit]
+) -> Any:
     """Intrinsic `run(pieces, count, x, y, other, weights, taps, clamp)` over pieces of a plane."""
 
     @vector_intrinsic(item, block, 8, apart=True)
@@ -119,6 +123,7 @@ def _run_pieces(item: str, accumulator: str, block: int, kinds: Mapping[int, Emi
             piece = Piece(
                 v,
                 v.of(accumulator),
+                v.of(result),
                 v.at(x, words[0]),
                 v.at(y, words[1]),
                 v.at(other, words[2]),
@@ -142,13 +147,14 @@ def _run_pieces(item: str, accumulator: str, block: int, kinds: Mapping[int, Emi
 
 
 def pieces_kernel(
-    item: str, accumulator: str, block: int, kinds: Mapping[int, Emit]
+    item: str, accumulator: str, block: int, kinds: Mapping[int, Emit], *, result: str = ""
 ) -> KernelFunction:
     """A kernel over blocks of `block` channels, with the code for each kind of piece.
 
-    `item`: type of x; `accumulator`: type that the code computes in.
+    `item`: type of x; `accumulator`: type that the code computes in; `result`: type of y, by
+    default that of x.
     """
-    run = _run_pieces(item, accumulator, block, kinds)
+    run = _run_pieces(item, accumulator, result or item, block, kinds)
 
     def kernel(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

@@ -44,6 +44,13 @@ def convert(x: Lanes, dtype: str) -> Lanes:
     return _resized(x, dtype)
 
 
+def truncated(x: Lanes, dtype: str) -> Lanes:
+    """Floats within the range of an integer of 8 or 16 bits as that; NaN gives 0."""
+    # conversions of NaN give 0x80000000 or 0, whose lowest bits are 0
+    whole = x.v.builder.fptosi(x.value, vector_type(x.v, "int32"))
+    return _resized(Lanes(x.v, "int32", whole), dtype)
+
+
 def _resized(x: Lanes, dtype: str) -> Lanes:
     """A float as a float, or an integer as an integer, of another size."""
     builder, kind = x.v.builder, vector_type(x.v, dtype)

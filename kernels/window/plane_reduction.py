@@ -20,13 +20,14 @@ from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 from nnefc.kernels.window.pooling_combine import COMBINE, neutral
 
 PLANES = Layout(
-    "x:ref y:ref runs:ref blocks x_batch x_plane y_batch y_plane run_count divisor:f64 "
+    "x:ref y:ref runs:ref blocks x_batch x_plane y_batch y_plane run_count divisor:f64 start:f64 "
     "planes plane_block"
 )
 """Parameters of `plane_reduction.plane`.
 
 runs: int32 [run_count, 2], byte offset and number of pixels of the runs of x in every plane.  y:
-one pixel per plane.  A tile is `plane_block` of `planes` (batch x blocks).
+one pixel per plane.  Sums of codes begin with `start`, and all sums are divided by `divisor`.  A
+tile is `plane_block` of `planes` (batch x blocks).
 """
 (
     X,
@@ -39,6 +40,7 @@ one pixel per plane.  A tile is `plane_block` of `planes` (batch x blocks).
     Y_PLANE,
     RUN_COUNT,
     DIVISOR,
+    START,
     PLANE_COUNT,
     PLANE_BLOCK,
 ) = PLANES.offsets
@@ -46,13 +48,19 @@ one pixel per plane.  A tile is `plane_block` of `planes` (batch x blocks).
 CHAINS: Final = 4
 """Number of independent chains of sums."""
 CHUNK: Final = 32
-"""Pixels that are summed in the accumulator; sums of chunks are added in float64."""
+"""Pixels that are summed in a float accumulator; sums of chunks are added in float64."""
+CODE_CHUNK: Final = 1 << 16
+"""Pixels whose codes are summed in int32."""
 
 
 @cache
-def reduce_plane(kind: str, item: str, accumulator: str, block: int) -> Any:
-    """Intrinsic `reduce(plane, runs, run_count, y, divisor)`; `divisor`: address of a float64."""
-    combine = COMBINE[kind]
+def reduce_plane(kind: str, item: str, accumulator: str, block: int, result: str) -> Any:
+    """Intrinsic `reduce(plane, runs, run_count, y, divisor)`.
+
+    `divisor`: address of two float64, the divisor and the start of sums of integers.
+    """
+    combine, codes = COMBINE[kind], result != item
+    most = CODE_CHUNK if codes else CHUNK
 
     @vector_intrinsic(item, block, 5, apart=True)
     def reduce(v: Vector, plane, runs, run_count, y, divisor):
@@ -60,6 +68,8 @@ def reduce_plane(kind: str, item: str, accumulator: str, block: int) -> Any:
         plane, runs, y, divisor = (v.pointer(p) for p in (plane, runs, y, divisor))
         wide, start = v.of("float64"), v.of(accumulator).constant(neutral(kind, accumulator))
         first = wide.zero() if kind == "sum" else start
+        if codes:
+            first = wide.load_splat(divisor, START - DIVISOR)
 
         def field(run, number):
             at = v.at(runs, builder.add(builder.mul(run, v.word(8)), v.word(4 * number)))
@@ -68,8 +78,8 @@ def reduce_plane(kind: str, item: str, accumulator: str, block: int) -> Any:
         with v.loop(0, run_count, 1, [first]) as each:
             pixels = field(each.index, 1)
             source = v.at(plane, field(each.index, 0))
-            with v.loop(0, pixels, CHUNK, [each.values[0]]) as chunk:
-                end = builder.add(chunk.index, v.word(CHUNK))
+            with v.loop(0, pixels, most, [each.values[0]]) as chunk:
+                end = builder.add(chunk.index, v.word(most))
                 end = builder.select(builder.icmp_signed("<", end, pixels), end, pixels)
                 whole = builder.sub(end, v.word(CHAINS - 1))
                 with v.loop(chunk.index, whole, CHAINS, [start] * CHAINS) as turn:
@@ -91,10 +101,10 @@ def reduce_plane(kind: str, item: str, accumulator: str, block: int) -> Any:
                 else:
                     chunk.next = [combine(parts[0], chunk.values[0])]
             each.next = chunk.values
-        result = each.values[0]
+        total = each.values[0]
         if kind == "sum":
-            result = result / wide.load_splat(divisor)
-        convert(result, item).store(y)
+            total = total / wide.load_splat(divisor)
+        convert(total, result).store(y)
 
     return reduce
 
@@ -106,7 +116,20 @@ def plane(kind: str, item: str, accumulator: str, lanes: int) -> KernelFunction:
     `item`: type of x and y; `accumulator`: type in which items are added and compared.
     """
     check_accumulator(accumulator)
-    reduce = reduce_plane(kind, item, accumulator, lanes)
+    return _of_planes(reduce_plane(kind, item, accumulator, lanes, item))
+
+
+@family()
+def code_sum(item: str, lanes: int) -> KernelFunction:
+    """Sum of the codes of all pixels of every plane, from `start`, divided by `divisor`.
+
+    `item`: type of x; y is float32.
+    """
+    return _of_planes(reduce_plane("sum", item, "int32", lanes, "float32"))
+
+
+def _of_planes(reduce: Any) -> KernelFunction:
+    """The kernel that calls the intrinsic `reduce` for every plane."""
 
     def reduce_planes(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

@@ -42,3 +42,22 @@ def window(
     tile = pooling_tile.sums if kind == "sum" else pooling_tile.maxima
     kinds = {each.kind: tile(each) for each in every_tile(*usual)}
     return pieces_kernel(item, accumulator, lanes, kinds)
+
+
+def _relatives_of_codes(item: str, lanes: int, usual: RowWindow | None) -> list[Kernel]:
+    """Windows with a stride greater than 1, which most networks use."""
+    return [code_sums(item, lanes, usual=each) for each in WINDOWS if each.stride > 1]
+
+
+@family(_relatives_of_codes)
+def code_sums(item: str, lanes: int, usual: RowWindow | None) -> KernelFunction:
+    """Sums of windows of codes less their zero point; y is float32.
+
+    As `window`, but sums are int32, divisors in float32 stand for factors, and `clamp` is the zero
+    point.
+    """
+    if usual is None:
+        kinds = {STRIP: pooling_line.sums}
+    else:
+        kinds = {each.kind: pooling_tile.sums(each) for each in every_tile(*usual)}
+    return pieces_kernel(item, "int32", lanes, kinds, result="float32")

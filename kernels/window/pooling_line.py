@@ -18,6 +18,7 @@ from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.plane_pieces import Piece
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lane_builder import like, llvm_value
+from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.vector_builder import Vector, separate_function
 from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
 from nnefc.kernels.window.pooling_pieces import LINE, Strip
@@ -78,7 +79,7 @@ class _Row:
     ) -> None:
         """Reduce neighbours in the line and store `finish(output, total)`."""
         v, builder, strip = self.v, self.v.builder, self.strip
-        pixel = self.piece.items.nbytes
+        pixel = self.piece.results.nbytes
 
         def tile(height: int, first: Any, carried: Sequence[Any]) -> Sequence[Any]:
             source = v.at(self.line, builder.mul(first, strip.stride_bytes))
@@ -112,14 +113,33 @@ def _fill(v: Vector, strip: Strip) -> Any:
     return v.splat(v.builder.bitcast(bits, v.item))
 
 
+def real_of(piece: Piece) -> Vector:
+    """The vectors that sums are scaled in: float32 for sums of integers."""
+    return piece.sums if piece.sums.zero().is_float else piece.sums.of("float32")
+
+
+def scale_sum(total: Any, factor: Any) -> Any:
+    """A sum times its factor.  Those of codes have divisors, so that quotients are rounded once."""
+    return total * factor if total.is_float else convert(total, factor.dtype) / factor
+
+
+def start_of_sums(piece: Piece) -> Any:
+    """The start of the sum of a column: of codes less their zero point, which is `clamp`."""
+    v, b = piece.sums, piece.sums.builder
+    if v.zero().is_float:
+        return v.zero()
+    zero = b.load(piece.clamp, typ=I32, align=4)
+    return v.splat(b.neg(b.mul(zero, b.trunc(piece.count, I32))))
+
+
 def sums(piece: Piece) -> None:
-    v, row = piece.sums, _Row(piece)
-    row.fill_line(v.zero(), add)
+    v, row = real_of(piece), _Row(piece)
+    row.fill_line(start_of_sums(piece), add)
     factors = v.at(row.rows, v.builder.mul(piece.count, v.word(4)))
 
     def scaled(output: Any, total: Any) -> Any:
         factor = v.load_splat(factors, v.builder.mul(output, v.word(4)))
-        return total * factor
+        return scale_sum(total, factor)
 
     row.take_windows(add, scaled)
 

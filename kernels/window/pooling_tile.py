@@ -20,7 +20,7 @@ import numpy as np
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.plane_pieces import Emit, Piece
 from nnefc.kernels.window.pooling_combine import Combine, add, has_nan, number
-from nnefc.kernels.window.pooling_line import maxima_with_nan
+from nnefc.kernels.window.pooling_line import maxima_with_nan, real_of, scale_sum, start_of_sums
 from nnefc.kernels.window.pooling_pieces import Strip, Tile, tiles
 
 CHAINS: Final = 2
@@ -54,8 +54,8 @@ def sums(tile: Tile) -> Emit:
     """`piece.taps`: offsets of rows, followed at an edge by a factor per output."""
 
     def emit(piece: Piece) -> None:
-        v = piece.sums
-        columns, _ = _columns(piece, tile, v.zero(), add)
+        v = real_of(piece)
+        columns, _ = _columns(piece, tile, start_of_sums(piece), add)
         factors = v.at(piece.taps, v.builder.mul(piece.count, v.word(4)))
         scales = [v.load_splat(piece.number)] * tile.height
         if tile.before or tile.after:
@@ -112,5 +112,5 @@ def _finish(
         for pixel in others:
             result = combine(columns[pixel], result)
         if scales:
-            result = result * scales[i]
-        piece.store(result, piece.y, i * piece.items.nbytes)
+            result = scale_sum(result, scales[i])
+        piece.store(result, piece.y, i * piece.results.nbytes)

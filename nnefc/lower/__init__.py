@@ -28,6 +28,7 @@ _MODULES = (
     "elementwise.expression",
     "convolution.row_major",
     "window.sliding",
+    "window.code_sums",
     "elementwise.local_response",
     "elementwise.mean_variance",
     "window.sampling",

@@ -55,3 +55,10 @@ def converted(graph: Graph, name: str, x: Value, of: CodeParameters, before: Op)
     operands = [x, graph.insert(scale, before).output, graph.insert(zero, before).output]
     type_ = x.type.with_dtype(of.dtype if name == "quantize" else DType.FLOAT32)
     return graph.insert(Op(name, operands, {}, [type_], (), before.location), before).output
+
+
+def scaled(graph: Graph, x: Value, factor: float, before: Op) -> Value:
+    """x times a number that is rounded to float32, inserted before an operation."""
+    constant = constant_op(np.array(factor), TensorType(DType.FLOAT32, ()), before.location)
+    operands = [x, graph.insert(constant, before).output]
+    return graph.insert(Op("mul", operands, {}, [x.type], (), before.location), before).output

@@ -15,7 +15,7 @@ CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
         lambda traits: traits.convolution is not None,
         "conv deconv fused_conv fused_deconv",
     ),
-    "preferably blocked": (lambda traits: traits.prefers_blocked, "box max_pool"),
+    "preferably blocked": (lambda traits: traits.prefers_blocked, "box code_box max_pool"),
     "views": (lambda traits: traits.view, "reshape squeeze unsqueeze"),
     "joins slices": (lambda traits: traits.slices is Slices.OPERANDS, "concat stack"),
     "cuts slices": (lambda traits: traits.slices is Slices.RESULTS, "split unstack"),

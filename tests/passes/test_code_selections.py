@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from nnefc.driver.compile import compile_graph
 from nnefc.driver.lower_graph import lower_graph
 from nnefc.options.compile_config import CompileConfig
-from nnefc.program.program import Program
+from tests.helpers.onnx.codes import by_onnxruntime, kernels_of, model_of_codes
 from tests.helpers.onnx.evaluate import graph_for
-
-Array = np.ndarray[Any, Any]
 
 RANDOM = np.random.default_rng(8)
 ONE = CompileConfig(1)
@@ -47,43 +42,12 @@ CONSTANTS = {
 }
 
 
-def model(names: list[str], shape: tuple[int, ...], dtype: str, zero: int) -> Any:
-    """x -> dequantize -> operations, each of which is quantized with the parameters of x."""
-    codes = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    ends = [make("QuantizeLinear", [name, "s", "z"], [f"{name}_y"]) for name in names]
-    nodes = [make("DequantizeLinear", ["x", "s", "z"], ["r"]), *NODES.values(), *ends]
-    constants = {**CONSTANTS, "s": np.array(0.037, "f4"), "z": np.array(zero, dtype)}
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", codes, shape)],
-        [helper.make_tensor_value_info(f"{name}_y", codes, None) for name in names],
-        [numpy_helper.from_array(items, name) for name, items in constants.items()],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opset, ir_version=8)
-
-
-def by_onnxruntime(proto: Any, x: Array) -> list[Array]:
-    """The results without optimisations, which would compute on codes, too."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
-    return session.run(None, {"x": x})
-
-
-def kernels_of(program: Program) -> list[str]:
-    """The kernels of a program, as calls of their families."""
-    every = (kernel for launch in program.launches for kernel in launch.kernels)
-    return [f"{kernel.family}{kernel.arguments}" for kernel in every]
-
-
 @pytest.mark.parametrize(("dtype", "zero"), [("uint8", 31), ("int8", -128)])
 def test_selections_of_codes(dtype: str, zero: int) -> None:
     names, shape = list(NODES), (2, 20, 10, 9)
     largest = np.linspace(30, 255, 20)[:, None, None]  # so that maxima differ
     x = (np.iinfo(dtype).min + RANDOM.uniform(0, largest, shape)).astype(dtype)
-    proto = model(names, shape, dtype, zero)
+    proto = model_of_codes(list(NODES.values()), names, x, zero, CONSTANTS)
     graph = graph_for(proto, [x])
     program = lower_graph(graph.clone(), ONE)
     kernels = kernels_of(program)

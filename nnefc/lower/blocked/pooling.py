@@ -16,6 +16,7 @@ from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.ops.core.window_arithmetic import pooling_window
+from nnefc.ops.internal.code_sums import BOX, SUM_REDUCE
 from nnefc.program.tables.planes import row_runs
 from nnefc.program.tables.pooling import Pool, PooledDimension, Unchanged, Windowed, pooling_pieces
 from nnefc.symbolic.traced_array import length, traced_call
@@ -27,11 +28,11 @@ def max_pool(lower: Lowering, op: Op) -> None:
     _pool(lower, op, Pool("max", accumulator, zeros=op.attributes["border"] != "ignore"))
 
 
-@blocked_lowering("box")
+@blocked_lowering("box", BOX)
 def box(lower: Lowering, op: Op) -> None:
-    accumulator = op.inputs[0].type.dtype
+    accumulator = op.output.type.dtype
     divided = _along(op) if op.attributes["normalize"] else ()
-    _pool(lower, op, Pool("sum", accumulator, divided=divided))
+    _pool(lower, op, Pool("sum", accumulator, divided=divided, exact=op.name == BOX))
 
 
 def _along(op: Op) -> tuple[Windowed, ...]:
@@ -45,7 +46,7 @@ def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     sizes = [axis.taps for axis in axes if axis.taps > 1]
     rest: list[PooledDimension] = list(axes)
-    if math.prod(sizes) > 4 * sum(sizes):
+    if op.name != BOX and math.prod(sizes) > 4 * sum(sizes):
         plain = replace(pool, divided=())
         for i, axis in enumerate(axes[:-1]):
             if axis.taps == 1:
@@ -56,7 +57,7 @@ def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
             _launch(lower, plain, x, between, only)
             x = between
             rest[i] = Unchanged(axis.outputs)
-    _launch(lower, pool, x, y, rest)
+    _launch(lower, pool, x, y, rest, zero=op.attributes.get("zero", 0))
 
 
 def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
@@ -67,25 +68,37 @@ def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
 
 
 def _launch(
-    lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[PooledDimension]
+    lower: Lowering,
+    pool: Pool,
+    x: Tensor,
+    y: Tensor,
+    axes: Sequence[PooledDimension],
+    zero: int = 0,
 ) -> None:
+    """`zero`: the zero point of the codes of x, for sums in float32."""
     pieces, table, in_tiles = traced_call(
         pooling_pieces, pool, host().registers, x.plane, y.plane, tuple(axes)
     )
     usual = RowWindow(axes[-1].stride, axes[-1].taps) if in_tiles else None
     taps_ns = math.prod(axis.taps for axis in axes) + 2
+    item, accumulator, block = str(x.dtype), str(pool.accumulator), x.layout.block
+    if pool.exact:
+        kernel = pooling.code_sums(item, block, usual)
+    else:
+        kernel = pooling.window(pool.kind, item, accumulator, block, usual)
     plane_pieces.launch(
         lower,
-        pooling.window(pool.kind, str(x.dtype), str(pool.accumulator), x.layout.block, usual),
+        kernel,
         x,
         y,
         pieces,
         table,
-        math.prod(y.spatial) * taps_ns * x.layout.block / 50,
+        math.prod(y.spatial) * taps_ns * block / 50,
+        clamp=zero,
     )
 
 
-@blocked_lowering("sum_reduce", "max_reduce", "min_reduce")
+@blocked_lowering("sum_reduce", "max_reduce", "min_reduce", SUM_REDUCE)
 def reduce_planes(lower: Lowering, op: Op) -> None:
     """Reductions over all spatial dimensions."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
@@ -104,9 +117,13 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
         y_plane=y.plane_bytes,
         run_count=length(runs),
         divisor=1.0 * pixels if op.attributes.get("normalize") else 1.0,
+        start=-1.0 * pixels * op.attributes.get("zero", 0),
         planes=planes,
         plane_block=plane_block,
     )
     kind, item = op.name.removesuffix("_reduce"), str(x.dtype)
-    kernel = plane_reduction.plane(kind, item, item, x.layout.block)
+    if op.name == SUM_REDUCE:
+        kernel = plane_reduction.code_sum(item, x.layout.block)
+    else:
+        kernel = plane_reduction.plane(kind, item, item, x.layout.block)
     lower.launch(kernel, words, ceil_div(planes, plane_block))

@@ -38,7 +38,12 @@ MAX_TAPS: Final = 1 << 40
 @lowering("box", "debox")
 def box(lower: Lowering, op: Op) -> None:
     """Sums over a separable window."""
-    window = pooling_window(op.inputs[0].type.dims, op.attributes, reverse=op.name == "debox")
+    launch_box(lower, op, lower.read(op.inputs[0]), reverse=op.name == "debox")
+
+
+def launch_box(lower: Lowering, op: Op, x: Ref, *, reverse: bool = False) -> None:
+    """Launch the sums over the windows of `op` of x, which has the type of the result."""
+    window = pooling_window(op.inputs[0].type.dims, op.attributes, reverse=reverse)
     border, normalize = op.attributes["border"], op.attributes["normalize"]
     dimensions = dimensions_of(window, border)
     divisor = 1.0
@@ -47,12 +52,8 @@ def box(lower: Lowering, op: Op) -> None:
         dimensions = [d if d.is_identity else replace(d, counts=d) for d in dimensions]
     elif normalize:
         divisor = 1.0 * window.volume
-    x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
-    if (
-        op.name == "debox"
-        and statically_equal(divisor, 1)
-        and all(d.is_repetition for d in dimensions)
-    ):
+    y, dtype = lower.write(op.output), op.output.type.dtype
+    if reverse and statically_equal(divisor, 1) and all(d.is_repetition for d in dimensions):
         moved = [axis for axis, d in enumerate(dimensions) if not d.is_identity] or [0]
         indices = {axis: traced_call(repetition_indices, dimensions[axis])[0] for axis in moved}
         repeat_items(lower, x, y, window.input, dtype.itemsize, indices)

@@ -42,6 +42,7 @@ MODULES = (
     "extended.iota",
     "extended.append",
     "internal.code_matmul",
+    "internal.code_sums",
     "internal.fused",
     "internal.mean_variance",
     "internal.attention",

@@ -26,21 +26,24 @@ class Pool:
 
     `kind`: "sum" or "max".  `accumulator`: type of sums, factors and maxima.  `zeros`: a maximum
     includes zeros for items outside the input.  `divided`: dimensions whose numbers of terms divide
-    sums.
+    sums.  `exact`: sums are divided, not multiplied by reciprocals.
     """
 
     kind: str
     accumulator: DType
     zeros: bool = False
     divided: tuple[Windowed, ...] = ()
+    exact: bool = False
 
     def factors(self, shape: Sequence[int]) -> npt.NDArray[Any]:
-        """[*outputs]: factors of the sums."""
+        """[*outputs]: factors of the sums, or their divisors if `exact`."""
         check_items(*shape)
         terms = np.ones((1,) * len(shape))
         for i, along in enumerate(self.divided):
             terms = terms * np.expand_dims(along.terms, [d for d in range(len(shape)) if d != i])
-        return np.broadcast_to(1 / np.maximum(terms, 1), shape).astype(self.accumulator.numpy)
+        divisors = np.maximum(terms, 1)
+        factors = divisors if self.exact else 1 / divisors
+        return np.broadcast_to(factors, shape).astype(self.accumulator.numpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,14 @@ def pooling_pieces(
     fill = 0 if pool.zeros or pool.kind == "sum" else lowest
     outside = np.array(fill, pool.accumulator.numpy)
     fill_bits = int(bits_of(outside))
-    row = row_pieces(across, x, fill_bits, clipped=not pool.zeros, registers=registers)
+    row = row_pieces(
+        across,
+        x,
+        fill_bits,
+        line_pixel=x.layout.block * pool.accumulator.itemsize,
+        clipped=not pool.zeros,
+        registers=registers,
+    )
     tap_distances = [axis.tap_distances() for axis in outer]
     factors = pool.factors([each.outputs for each in dimensions])
     factor_bits = bits_of(factors)

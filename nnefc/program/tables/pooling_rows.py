@@ -86,11 +86,12 @@ class RowPiece:
 
 
 def row_pieces(
-    axis: WindowAxis, x: Plane, fill: int, *, clipped: bool, registers: int
+    axis: WindowAxis, x: Plane, fill: int, *, line_pixel: int, clipped: bool, registers: int
 ) -> list[RowPiece]:
     """The pieces of a row: tiles if the kernels have some for the window, else strips.
 
-    `fill`: the bits of items outside the input; `clipped`: whether tiles may skip them instead.
+    `fill`: the bits of items outside the input; `line_pixel`: bytes of a pixel of the line, in the
+    type of the accumulator; `clipped`: whether tiles may skip them instead.
     `registers`: of the instruction set.
     """
     extent = x.spatial[-1]
@@ -98,7 +99,7 @@ def row_pieces(
     may_tile = axis.dilation == 1 and (clipped or not any(padding))
     if may_tile and (pieces := _tiles(axis, *padding, registers)):
         return pieces
-    return _strips(axis, extent, x.pixel_bytes, fill)
+    return _strips(axis, extent, x.pixel_bytes, line_pixel, fill)
 
 
 def _tiles(axis: WindowAxis, before: int, after: int, registers: int) -> list[RowPiece] | None:
@@ -128,15 +129,20 @@ def _tiles(axis: WindowAxis, before: int, after: int, registers: int) -> list[Ro
     ]
 
 
-def _strips(axis: WindowAxis, extent: int, pixel: int, fill: int) -> list[RowPiece]:
-    """A row as strips whose columns fit into the line; else strips with an entry per tap."""
+def _strips(
+    axis: WindowAxis, extent: int, pixel: int, line_pixel: int, fill: int
+) -> list[RowPiece]:
+    """A row as strips whose columns fit into the line; else strips with an entry per tap.
+
+    `pixel`, `line_pixel`: bytes of a pixel of x and of the line.
+    """
     if axis.stride >= axis.taps or 2 * axis.span > LINE:
         return [
             RowPiece(
                 some,
                 first,
                 STRIP,
-                Strip(len(some), axis.stride * pixel, 0, 0, fill, len(some), pixel, 1, 0),
+                Strip(len(some), axis.stride * pixel, 0, 0, fill, len(some), line_pixel, 1, 0),
                 tap_distances,
                 len(tap_distances) == axis.taps,
             )
@@ -156,9 +162,9 @@ def _strips(axis: WindowAxis, extent: int, pixel: int, fill: int) -> list[RowPie
             after=stop - end,
             fill=fill,
             outputs=len(some),
-            stride_bytes=axis.stride * pixel,
+            stride_bytes=axis.stride * line_pixel,
             taps=axis.taps,
-            tap_bytes=axis.dilation * pixel,
+            tap_bytes=axis.dilation * line_pixel,
         )
         parts.append(RowPiece(some, first, STRIP, strip))
     return parts
