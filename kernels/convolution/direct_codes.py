@@ -19,7 +19,8 @@ from nnefc.kernels.vector.memory import address, load_word
 
 CODES = Layout(
     "x:ref y:ref filter:ref starts:ref scale:ref bounds:ref taps:ref runs:ref x_pixels:ref "
-    "y_pixels:ref x_batch x_group y_batch y_group y_plane "
+    "y_pixels:ref residual:ref residual_pixels:ref x_batch x_group y_batch y_group y_plane "
+    "residual_batch residual_group residual_plane "
     "groups group_tiles pixels depth run_count pixel_block part_tiles units unit_block"
 )
 """Parameters of `direct_codes.convolution`; those of `direct.DIRECT` with the same names, and
@@ -42,11 +43,16 @@ CODES = Layout(
     RUNS,
     X_PIXELS,
     Y_PIXELS,
+    RESIDUAL,
+    RESIDUAL_PIXELS,
     X_BATCH,
     X_GROUP,
     Y_BATCH,
     Y_GROUP,
     Y_PLANE,
+    RESIDUAL_BATCH,
+    RESIDUAL_GROUP,
+    RESIDUAL_PLANE,
     GROUPS,
     GROUP_TILES,
     PIXELS,
@@ -79,6 +85,9 @@ def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
         taps, runs = address(bases, params + TAPS), address(bases, params + RUNS)
         x_pixels, y_pixels = address(bases, params + X_PIXELS), address(bases, params + Y_PIXELS)
         y_plane, run_count = load_word(params + Y_PLANE), load_word(params + RUN_COUNT)
+        residual = address(bases, params + RESIDUAL)
+        residual_pixels = address(bases, params + RESIDUAL_PIXELS)
+        residual_plane = load_word(params + RESIDUAL_PLANE)
         groups, group_tiles = load_word(params + GROUPS), load_word(params + GROUP_TILES)
         pixels, depth = load_word(params + PIXELS), load_word(params + DEPTH)
         pixel_block = load_word(params + PIXEL_BLOCK)
@@ -94,6 +103,8 @@ def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
             group, n = rest % groups, rest // groups
             source = x + n * load_word(params + X_BATCH) + group * load_word(params + X_GROUP)
             target = y + n * load_word(params + Y_BATCH) + group * load_word(params + Y_GROUP)
+            other = residual + n * load_word(params + RESIDUAL_BATCH)
+            other += group * load_word(params + RESIDUAL_GROUP)
             begin = part * part_tiles
             for o in range(begin, min(begin + part_tiles, group_tiles)):
                 panel = group * group_tiles + o
@@ -110,6 +121,8 @@ def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
                             *(target + o * vectors * y_plane, y_pixels + 4 * low, y_plane),
                             starts + (r * groups * group_tiles + panel) * panel_bytes,
                             *(scale + panel * scale_bytes, bounds),
+                            other + o * vectors * residual_plane,
+                            *(residual_pixels + 4 * low, residual_plane),
                         )
 
     return convolution

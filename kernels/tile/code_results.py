@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.integers import doubling_high_product, rounding_shift, shift_left
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.lanes import Lanes, clamp, floor, select, shuffle, vector_type
+from nnefc.kernels.vector.lanes import Lanes, clamp, floor, rint, select, shuffle, vector_type
 from nnefc.kernels.vector.llvm_types import I16
 from nnefc.kernels.vector.narrow import FOUR, narrowed
 from nnefc.kernels.vector.vector_builder import Vector
@@ -35,6 +35,11 @@ BOUNDS_BYTES: Final = 16
 int32: the zero point of the codes (0 for `to_float`), their lowest and highest value.  Codes have
 then the same as int16 and two bytes."""
 
+RESIDUAL_BYTES: Final = 20
+"""Bytes behind the bounds for a residual, float32: the lowest and the highest code of the product
+less its zero point and the factor of its codes, the zero point of the residual and its factor.  The
+first three are read if products are rounded."""
+
 
 class Ending(NamedTuple):
     """How a kernel ends with sums: an argument of kernels."""
@@ -46,6 +51,10 @@ class Ending(NamedTuple):
     """Whether a float32 number per channel is added to products with factors."""
     exceeds: bool = False
     """Whether products may exceed 2^30, so that they are clamped before they become integers."""
+    residual: str = ""
+    """Item type of codes whose reals are added to products; empty for none."""
+    rounds: bool = False
+    """Whether products are rounded to codes before the residual is added."""
 
     @property
     def terms(self) -> int:
@@ -75,21 +84,29 @@ class Results:
         if ending.form in ("round_even", "round"):
             self.low, self.high = self.low - self.zero, self.high - self.zero
             self.whole_zero = self._nearest(self.zero)
+        if ending.residual:
+            self.low_product, self.high_product, self.product_factor, *self.of_residual = (
+                typed.splat(typed.load_item(bounds, BOUNDS_BYTES + offset))
+                for offset in range(0, RESIDUAL_BYTES, 4)
+            )
 
-    def store(self, sums: Lanes, j: int, at: Any) -> None:
-        """Store the results of vector j of a pixel."""
-        self._results(sums, self.terms[j]).store(at)
+    def store(self, sums: Lanes, j: int, at: Any, residual: Any = None) -> None:
+        """Store the results of vector j of a pixel; `residual`: pointer to its codes, if any."""
+        self._results(sums, j, residual).store(at)
 
-    def store_each(self, sums: Sequence[Lanes], j: int, places: Sequence[Any]) -> None:
-        """Store the results of vector j of several pixels."""
+    def store_each(
+        self, sums: Sequence[Lanes], j: int, places: Sequence[Any], residuals: Sequence[Any] = ()
+    ) -> None:
+        """Store the results of vector j of several pixels; `residuals`: pointers, if any."""
+        others = residuals or [None] * len(sums)
         for first in range(0, len(sums), FOUR):
-            four, four_places = (every[first : first + FOUR] for every in (sums, places))
+            four, at_each, of_each = (x[first : first + FOUR] for x in (sums, places, others))
             if not self._narrows(four):
-                for x, at in zip(four, four_places, strict=True):
-                    self.store(x, j, at)
+                for x, at, residual in zip(four, at_each, of_each, strict=True):
+                    self.store(x, j, at, residual)
                 continue
-            codes = self._codes(four, j)
-            for i, at in enumerate(four_places):
+            codes = self._codes(four, j, of_each)
+            for i, at in enumerate(at_each):
                 self._slice(codes, i, 1).store(at)
 
     def store_neighbours(self, sums: Sequence[Lanes], j: int, at: Any) -> None:
@@ -101,7 +118,7 @@ class Results:
                 for i, x in enumerate(four, first):
                     self.store(x, j, v.at(at, i * pixel))
                 continue
-            codes, place = self._codes(four, j), v.at(at, first * pixel)
+            codes, place = self._codes(four, j, [None] * len(four)), v.at(at, first * pixel)
             if len(four) == FOUR:
                 codes.store(place)
                 continue
@@ -115,10 +132,10 @@ class Results:
         is_code = form not in ("sums", "to_float") and ITEMSIZE[result] == 1
         return is_code and not self.ending.exceeds and len(sums) > 1
 
-    def _codes(self, sums: Sequence[Lanes], j: int) -> Lanes:
+    def _codes(self, sums: Sequence[Lanes], j: int, residuals: Sequence[Any]) -> Lanes:
         """Two to four vectors of codes, one after the other, which are clamped as bytes."""
         v, dtype = self.v, self.ending.result
-        whole = [self._scaled(x, self.terms[j]) for x in sums]
+        whole = [self._scaled(x, j, other) for x, other in zip(sums, residuals, strict=True)]
         zero = v.builder.load(v.at(self.bounds, 12), typ=I16, align=2)
         codes = Vector(v.builder, dtype, FOUR * v.lanes)
         low, high = (codes.load_splat(self.bounds, offset) for offset in (14, 15))
@@ -129,30 +146,45 @@ class Results:
         v = self.v.resized(count * self.v.lanes)
         return shuffle(codes, v, range(first * self.v.lanes, (first + count) * self.v.lanes))
 
-    def _results(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
+    def _results(self, sums: Lanes, j: int, residual: Any) -> Lanes:
         form, result = self.ending.form, self.ending.result
         if form == "sums":
             return sums
         if form == "fixed_point":
-            return convert(self._clamped(self._scaled(sums, terms) + self.zero), result)
-        clamped = self._clamped(self._product(sums, terms))
+            return convert(self._clamped(self._scaled(sums, j, residual) + self.zero), result)
+        clamped = self._clamped(self._product(sums, j, residual))
         if form == "to_float":
             return clamped
         # clamped before it is rounded, so that it is a number of int32; the bounds are whole
         return convert(self._nearest(clamped) + self.whole_zero, result)
 
-    def _scaled(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
+    def _scaled(self, sums: Lanes, j: int, residual: Any) -> Lanes:
         """Codes less the zero point, int32."""
         if self.ending.form == "fixed_point":
-            multiplier, left, right = terms
+            multiplier, left, right = self.terms[j]
             high = doubling_high_product(shift_left(sums, left), multiplier)
             return rounding_shift(high, right)
-        return self._nearest(self._product(sums, terms))
+        return self._nearest(self._product(sums, j, residual))
 
-    def _product(self, sums: Lanes, terms: Sequence[Lanes]) -> Lanes:
-        """Sums times factors, plus offsets."""
-        product = convert(sums, "float32") * terms[0]
-        return product + terms[1] if self.ending.offset else product
+    def _product(self, sums: Lanes, j: int, residual: Any) -> Lanes:
+        """Sums times factors, plus offsets and residuals."""
+        product = convert(sums, "float32") * self.terms[j][0]
+        if self.ending.offset:
+            product = product + self.terms[j][1]
+        return product if residual is None else self._with_residual(product, residual)
+
+    def _with_residual(self, product: Lanes, residual: Any) -> Lanes:
+        """Products, perhaps rounded to codes, and the reals of other codes."""
+        if self.ending.rounds:
+            whole = self._rounded(clamp(product, self.low_product, self.high_product))
+            product = whole * self.product_factor
+        zero, factor = self.of_residual
+        codes = self.v.of(self.ending.residual).load(residual)
+        return product + (convert(codes, "float32") - zero) * factor
+
+    def _rounded(self, x: Lanes) -> Lanes:
+        """The nearest whole number."""
+        return _halves_up(x) if self.ending.form == "round" else rint(x)
 
     def _clamped(self, x: Lanes) -> Lanes:
         return clamp(x, self.low, self.high)
@@ -161,7 +193,11 @@ class Results:
         """The nearest whole number as int32; that of a whole number is itself."""
         v = x.v
         if self.ending.form == "round":
-            whole = floor(x)
-            x = select(x - whole >= 0.5, whole + 1, whole)
+            x = _halves_up(x)
         name = f"llvm.lrint.v{v.lanes}i32.v{v.lanes}f32"
         return Lanes(v, "int32", v.call(name, vector_type(v, "int32"), x.value))
+
+
+def _halves_up(x: Lanes) -> Lanes:
+    whole = floor(x)
+    return select(x - whole >= 0.5, whole + 1, whole)

@@ -34,6 +34,7 @@ class _Arguments(NamedTuple):
     - starts: int32 [panel_width], the sums of no products
     - scale: [terms of the ending, panel_width]
     - bounds: see `nnefc.kernels.tile.code_results`
+    - residual, residual_pixels, residual_plane: as of `blocked_tile`, if the ending adds one
     """
 
     depth: Any
@@ -47,6 +48,9 @@ class _Arguments(NamedTuple):
     starts: Any
     scale: Any
     bounds: Any
+    residual: Any
+    residual_pixels: Any
+    residual_plane: Any
 
 
 def code_tile_pixels(vectors: int) -> int:
@@ -70,7 +74,7 @@ def cover_codes(ending: Ending, vectors: int, channels: int) -> Any:
         tile = _CodeTile(v, pixels, vectors, channels // WORD_CODES, number, _Arguments(*words))
         tile.emit(ending)
 
-    tables = [_Arguments._fields.index(f"{name}_pixels") for name in "xy"]
+    tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
     highest = code_tile_pixels(vectors)
     return strips("int32", highest, len(_Arguments._fields), tables, emit)
 
@@ -84,21 +88,28 @@ class _CodeTile:
         """`words`: words of an entry; `number`: number of this tile in its strip."""
         self.v, self.builder = v, v.builder
         self.height, self.vectors, self.words = height, vectors, words
-        self.depth, self.y_plane = given.depth, given.y_plane
+        self.depth = given.depth
+        self.y_plane, self.residual_plane = given.y_plane, given.residual_plane
         self.taps, self.filter = v.pointer(given.taps), v.pointer(given.filter)
         self.x, self.y = v.pointer(given.x), v.pointer(given.y)
         self.starts, self.bounds = v.pointer(given.starts), v.pointer(given.bounds)
-        self.scale = v.pointer(given.scale)
+        self.scale, self.residual = v.pointer(given.scale), v.pointer(given.residual)
         skipped = self.builder.mul(number, v.word(4 * height))
-        self.x_pixels, self.y_pixels = (
-            v.at(v.pointer(table), skipped) for table in (given.x_pixels, given.y_pixels)
+        self.x_pixels, self.y_pixels, self.residual_pixels = (
+            v.at(v.pointer(table), skipped)
+            for table in (given.x_pixels, given.y_pixels, given.residual_pixels)
         )
 
     def emit(self, ending: Ending) -> None:
         store = Results(self.v, self.vectors, self.scale, self.bounds, ending)
-        sums, places = self._sums(word_dot()), list(self._places())
+        sums = self._sums(word_dot())
+        places = list(self._places(self.y, self.y_pixels, self.y_plane))
+        others: list[Any] = []
+        if ending.residual:
+            others += self._places(self.residual, self.residual_pixels, self.residual_plane)
         for j in range(self.vectors):
-            store.store_each(sums[j :: self.vectors], j, places[j :: self.vectors])
+            mine = slice(j, None, self.vectors)
+            store.store_each(sums[mine], j, places[mine], others[mine])
 
     def _sums(self, dot: WordDot) -> list[Lanes]:
         """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j."""
@@ -128,12 +139,10 @@ class _CodeTile:
         plane = self.vectors * v.nbytes
         return [v.load(at, offset + p * plane + j * v.nbytes) for p in range(planes)]
 
-    def _places(self) -> Iterator[Any]:
-        """Pointers to the vectors of the tile in y."""
+    def _places(self, start: Any, pixels: Any, plane: Any) -> Iterator[Any]:
+        """Pointers to the vectors of the tile in y, or in the residual."""
         v = self.v
-        planes = [
-            v.at(self.y, self.builder.mul(self.y_plane, v.word(j))) for j in range(self.vectors)
-        ]
+        planes = [v.at(start, self.builder.mul(plane, v.word(j))) for j in range(self.vectors)]
         for i in range(self.height):
-            offset = table_offset(v, self.y_pixels, i)
+            offset = table_offset(v, pixels, i)
             yield from (v.at(p, offset) for p in planes)

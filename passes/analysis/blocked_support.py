@@ -65,10 +65,8 @@ def profits_from_blocks(op: Op, block: int, known: KnownValues) -> bool:
 
 def blocked_operands(op: Op, known: KnownValues) -> list[int]:
     """Indices of the operands of a blocked operation that are blocked; others stay row-major."""
-    if is_code_convolution(op):
-        return [0]
-    if is_blocked_convolution(op):
-        others = range(3, len(op.inputs))
+    if is_code_convolution(op) or is_blocked_convolution(op):
+        others = range(4 if is_code_convolution(op) else 3, len(op.inputs))
         return [0, *(i for i in others if not _is_parameter(op.inputs[i], known))]
     count, start = len(op.inputs), _first_broadcast(op)
     if start is None:

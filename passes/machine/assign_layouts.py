@@ -185,7 +185,7 @@ class _Converter:
     def _first_block(self, op: Op, index: int) -> int:
         """Channels in a block of an operand that is row-major: fewer for few channels."""
         channels = op.inputs[index].type.dims[1]
-        if is_code_convolution(op):
+        if is_code_convolution(op) and index == 0:
             one_group = convolution_groups(op.inputs[index].type.dims, op.attributes) == 1
             return WORD_CODES if channels <= WORD_CODES and one_group else self._block
         is_first = index == 0 and op.attributes.get("algorithm") == Direct()

@@ -8,11 +8,14 @@ from typing import ClassVar, Final
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ops.internal import code_matmul
+from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
+    FloatScale,
     Input,
     Requantization,
+    Residual,
+    SumOfCodes,
     requantization_expression,
-    requantization_of,
 )
 from nnefc.ops.tools.convolution import is_code_convolution
 from nnefc.passes.analysis import selections
@@ -23,6 +26,8 @@ from nnefc.passes.op_queries import replace as replace_op
 MOVES: Final = frozenset((*selections.MOVES, "slice", "concat", "max_pool", *selections.EXTREMES))
 """Operations that move items, or select them by their order."""
 _PRODUCTS: Final = (code_matmul.NAME, code_matmul.FUSED_NAME)
+_OPERANDS: Final = 4
+"""Operands of a convolution of codes before those of its expression."""
 _ZERO: Final = 2
 """The operand that is the zero point of operand 0 of a product."""
 
@@ -103,9 +108,12 @@ class _Change:
 
     def _requantizes(self, op: Op) -> bool:
         result = requantization_of(op.attributes["expression"])
-        if not isinstance(result, Requantization) or isinstance(result.zero, Input):
+        if not isinstance(result, Requantization | SumOfCodes):
             return False
-        low, high, zero = (int(n) + self._shift for n in (result.low, result.high, result.zero))
+        point = result.zero
+        if isinstance(point, Input):
+            return False
+        low, high, zero = (int(n) + self._shift for n in (result.low, result.high, point))
         changed = replace(result, dtype=self._after, low=low, high=high, zero=zero)
         op.attributes["expression"] = requantization_expression(changed)
         return True
@@ -153,6 +161,8 @@ class _Change:
                 continue
             if self.is_product(op) and op.inputs[0] is before:
                 self._change_product(op, after)
+            if before is after and is_code_convolution(op) and before in op.inputs[_OPERANDS:]:
+                self._change_residual(op)
         if before is not after:
             return
         others = [op for op in before.users if not self._reads(op, before)]
@@ -176,7 +186,7 @@ class _Change:
         if op.name == "fused":
             types = op.attributes["expression"].inputs
             return all(t is self._after for t, v in zip(types, op.inputs) if v is value)
-        return self.is_product(op) and op.inputs.index(value) == 0
+        return is_code_convolution(op) or (self.is_product(op) and op.inputs[0] is value)
 
     def _change_product(self, op: Op, codes: Value) -> None:
         """Let a product read the other codes and their zero point."""
@@ -186,6 +196,22 @@ class _Change:
         changed = constant_op(zero.astype(int) + self._shift, type_, op.location)
         op.set_input(0, codes)
         op.set_input(_ZERO, self._graph.insert(changed, op).output)
+
+    def _change_residual(self, op: Op) -> None:
+        """Let a convolution add the reals of the other codes."""
+        result = requantization_of(op.attributes["expression"])
+        if isinstance(result, SumOfCodes):
+            result = replace(result, residual=self._changed(result.residual))
+        else:
+            assert isinstance(result, Requantization)
+            assert isinstance(result.scale, FloatScale)
+            assert result.scale.residual is not None
+            residual = self._changed(result.scale.residual)
+            result = replace(result, scale=replace(result.scale, residual=residual))
+        op.attributes["expression"] = requantization_expression(result)
+
+    def _changed(self, residual: Residual) -> Residual:
+        return replace(residual, dtype=self._after, zero=residual.zero + self._shift)
 
     def _with_first_steps(self, op: Op, value: Value) -> None:
         """Let an element-wise operation convert an operand back."""

@@ -14,6 +14,8 @@ from nnefc.ops.internal.requantization import (
     FloatScale,
     Input,
     Requantization,
+    Residual,
+    SumOfCodes,
     Term,
     ToFloat,
     requantization_expression,
@@ -21,10 +23,10 @@ from nnefc.ops.internal.requantization import (
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed
 from nnefc.passes.analysis.computed_items import computed_items
-from nnefc.passes.analysis.integer_support import convolution_reason
+from nnefc.passes.analysis.integer_support import convolution_reason, splits_blocks
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.quantize.moved_codes import Source, source_of
-from nnefc.passes.quantize.steps_after_sums import StepsAfterSums, follow
+from nnefc.passes.quantize.steps_after_sums import Addend, Codes, StepsAfterSums, follow
 
 _FUSED: Final = {"integer_conv": "fused_code_conv", "integer_deconv": "fused_code_deconv"}
 SAME_SCALE: Final = 1e-6
@@ -48,8 +50,10 @@ class FuseCodeConvolutions:
     where %factor is %s %t / %u, computed in float64 and rounded once.  A bias in codes of the scale
     %s %t is added to the sums, any other bias to their product with the factor.  So is
     `integer_conv` with the steps behind it, and `deconv` likewise.  Without a rounding to codes the
-    result is float32, and int32 without a product.  Convolutions without an integer kernel
-    (`passes.analysis.integer_support`) stay, and so do those whose sums may exceed int32.
+    result is float32, and int32 without a product.  The reals of other codes may be added before
+    the sum is rounded, also to codes that are dequantized again, as in residual networks.
+    Convolutions without an integer kernel (`passes.analysis.integer_support`) stay, and so do those
+    whose sums may exceed int32.
     """
 
     name: ClassVar[str] = "fuse_code_convolutions"
@@ -61,7 +65,8 @@ class FuseCodeConvolutions:
         for op in list(graph.ops):
             start = _start(graph, op, known)
             if isinstance(start, _Start):
-                _fuse(graph, start, follow(graph, start.steps, known))
+                adds = not splits_blocks(start.sums)
+                _fuse(graph, start, follow(graph, start.steps, known, adds_codes=adds))
                 changed = True
         return changed
 
@@ -201,15 +206,35 @@ def _expression(end: StepsAfterSums, terms: _Terms) -> tuple[Expression, DType]:
     """The steps as an expression, and the type of its result."""
     if end.factor is None:
         return Expression((DType.INT32,), (), (0,)), DType.INT32
-    bias, factor = terms.term(end.bias, DType.INT32), terms.term(end.factor, DType.FLOAT32)
-    offset = terms.term(end.offset, DType.FLOAT32)
-    codes = end.codes
-    if codes is None:
+    if end.codes is None:
+        bias, factor = terms.term(end.bias, DType.INT32), terms.term(end.factor, DType.FLOAT32)
+        offset = terms.term(end.offset, DType.FLOAT32)
         real = ToFloat(factor, bias, offset, end.low, end.high)
         return requantization_expression(real), DType.FLOAT32
-    scale = FloatScale(factor, offset=offset)
-    result = Requantization(scale, codes.dtype, codes.low, codes.high, codes.zero, bias)
-    return requantization_expression(result), codes.dtype
+    result = _codes(end, end.codes, terms) if end.first is None else _sum(end, end.codes, terms)
+    return requantization_expression(result), end.codes.dtype
+
+
+def _codes(end: StepsAfterSums, codes: Codes, terms: _Terms) -> Requantization:
+    """Sums as codes."""
+    assert end.factor is not None
+    bias, factor = terms.term(end.bias, DType.INT32), terms.term(end.factor, DType.FLOAT32)
+    offset = terms.term(end.offset, DType.FLOAT32)
+    residual = None if end.addend is None else terms.residual(end.addend)
+    scale = FloatScale(factor, offset=offset, residual=residual)
+    return Requantization(scale, codes.dtype, codes.low, codes.high, codes.zero, bias)
+
+
+def _sum(end: StepsAfterSums, codes: Codes, terms: _Terms) -> SumOfCodes:
+    """Codes of the sum of codes and others."""
+    first, addend = end.first, end.addend
+    assert first is not None
+    assert first.codes is not None
+    assert end.factor is not None
+    assert addend is not None
+    before, factor = _codes(first, first.codes, terms), float(np.float32(end.factor.item()))
+    residual = terms.residual(addend)
+    return SumOfCodes(before, factor, residual, codes.dtype, codes.low, codes.high, codes.zero)
 
 
 class _Terms:
@@ -228,3 +253,9 @@ class _Terms:
         op = constant_op(items.reshape(1, -1), type_, self._before.location)
         self.values.append(self._graph.insert(op, self._before).output)
         return Input(len(self.values))
+
+    def residual(self, addend: Addend) -> Residual:
+        """Codes whose reals are added, as the last input."""
+        self.values.append(addend.codes)
+        factor = float(np.float32(addend.factor))
+        return Residual(Input(len(self.values)), addend.codes.type.dtype, addend.zero, factor)

@@ -31,10 +31,20 @@ class Codes:
 
 
 @dataclass(frozen=True, slots=True)
-class StepsAfterSums:
-    """clamp((sums + bias) factor + offset, low, high), with numbers in float64.
+class Addend:
+    """Reals of other codes: (codes - zero) factor."""
 
-    Numbers per channel are arrays of rank 1, others of rank 0.
+    codes: Value
+    zero: int
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepsAfterSums:
+    """clamp((sums + bias) factor + offset + addend, low, high), with numbers in float64.
+
+    Numbers per channel are arrays of rank 1, others of rank 0.  With `first`, its codes less their
+    zero point take the place of sums + bias.
     """
 
     value: Value
@@ -45,8 +55,11 @@ class StepsAfterSums:
     offset: Array = field(default_factory=_zero)
     low: float = -math.inf
     high: float = math.inf
+    addend: Addend | None = None
     codes: Codes | None = None
-    """None while numbers are reals.  Otherwise factor and offset are in units of codes."""
+    """None while numbers are reals.  Otherwise factors and offset are in units of codes."""
+    first: StepsAfterSums | None = None
+    """Steps that end with codes."""
     steps: Sequence[Op] = ()
     """The operations, in order."""
 
@@ -54,18 +67,32 @@ class StepsAfterSums:
     def is_bounded(self) -> bool:
         return math.isfinite(self.low) or math.isfinite(self.high)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether a requantization has this form."""
+        if self.codes is None:
+            return self.addend is None and self.first is None
+        return self.first is None or self.addend is not None
 
-def follow(graph: Graph, start: StepsAfterSums, known: KnownValues) -> StepsAfterSums:
-    """As many steps as a requantization can have, each the only user of the one before."""
-    state = start
-    while state.codes is None and (op := only_user(graph, state.value)) is not None:
+
+def follow(
+    graph: Graph, start: StepsAfterSums, known: KnownValues, *, adds_codes: bool
+) -> StepsAfterSums:
+    """As many steps as a requantization can have, each the only user of the one before.
+
+    `adds_codes`: whether the reals of other codes may be added.
+    """
+    state = complete = start
+    while (op := only_user(graph, state.value)) is not None:
         if len(op.outputs) != 1 or op.output.type.shape != state.value.type.shape:
             break
         after = _Step(op, state, known).taken()
-        if after is None:
+        if after is None or not (adds_codes or (after.addend is None and after.first is None)):
             break
         state = replace(after, value=op.output, steps=(*state.steps, op))
-    return state
+        if state.is_complete:
+            complete = state
+    return complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +107,11 @@ class _Step:
         """The steps with this one; None if they have another form."""
         if self.before.factor is None:
             return self._of_integers()
+        if self.before.codes is not None:
+            return self._of_codes(self.before.codes)
         match self.op.name:
             case "add" | "sub":
-                return self._added()
+                return self._added() or self._added_codes()
             case "mul" | "div":
                 return self._scaled()
             case "relu" | "max" | "min" | "clamp":
@@ -99,9 +128,33 @@ class _Step:
         number = self._other() if op.name == "add" else None
         return None if number is None else replace(before, bias=before.bias + number)
 
+    def _of_codes(self, codes: Codes) -> StepsAfterSums | None:
+        """The reals of codes that the steps before give."""
+        terms = _scale_and_zero(self.op, self.known) if self.op.name == "dequantize" else None
+        if self.before.first is not None or self.before.addend is not None or terms is None:
+            return None
+        scale, zero = terms
+        if self.op.inputs[0] is not self.before.value or zero != codes.zero:
+            return None
+        return StepsAfterSums(self.before.value, factor=np.array(scale), first=self.before)
+
+    def _added_codes(self) -> StepsAfterSums | None:
+        """The sum with reals of other codes."""
+        others = [v for v in self.op.inputs if v is not self.before.value]
+        before = self.before
+        if self.op.name != "add" or len(others) != 1 or before.is_bounded or before.addend:
+            return None
+        source = others[0].op
+        if source is None or source.name != "dequantize" or others[0].type != self.op.output.type:
+            return None
+        terms, codes = _scale_and_zero(source, self.known), source.inputs[0]
+        if terms is None or codes.type.dtype.itemsize > 1 or codes in self.known:
+            return None
+        return replace(before, addend=Addend(codes, terms[1], terms[0]))
+
     def _added(self) -> StepsAfterSums | None:
         number, before = self._other(), self.before
-        if number is None or before.is_bounded or not self._is_first("sub"):
+        if number is None or before.is_bounded or before.first or not self._is_first("sub"):
             return None
         sign = -1 if self.op.name == "sub" else 1
         return replace(before, offset=before.offset + sign * number)
@@ -110,7 +163,7 @@ class _Step:
         number, before = self._other(), self.before
         if number is None or not (number > 0).all() or not self._is_first("div"):
             return None
-        if before.is_bounded and number.size > 1:
+        if number.size > 1 and (before.is_bounded or before.addend or before.first):
             return None
         return _scaled(before, 1 / number if self.op.name == "div" else number)
 
@@ -138,12 +191,12 @@ class _Step:
         return replace(before, low=low, high=high) if low <= high else None
 
     def _rounded(self) -> StepsAfterSums | None:
-        _, scale, zero = (computed_items(v, self.known) for v in self.op.inputs)
-        dtype = self.op.output.type.dtype
-        if scale is None or zero is None or scale.size != 1 or zero.size != 1 or dtype.itemsize > 1:
+        terms, dtype = _scale_and_zero(self.op, self.known), self.op.output.type.dtype
+        if terms is None or dtype.itemsize > 1:
             return None
-        units = _scaled(self.before, 1 / scale.astype(np.float64).reshape(()))
-        limits, point = code_limits(dtype), int(zero.item())
+        scale, point = terms
+        units = _scaled(self.before, 1 / np.array(scale))
+        limits = code_limits(dtype)
         # rounding keeps the order of numbers, so bounds may be rounded instead
         low, high = (np.clip(np.rint(b) + point, *limits) for b in (units.low, units.high))
         return replace(units, codes=Codes(dtype, point, int(low), int(high)))
@@ -165,10 +218,21 @@ class _Step:
 def _scaled(steps: StepsAfterSums, number: Array) -> StepsAfterSums:
     """The steps with results times a positive number, in float64."""
     assert steps.factor is not None
+    addend = steps.addend
+    if addend is not None:
+        addend = replace(addend, factor=addend.factor * float(number.flat[0]))
     return replace(
         steps,
+        addend=addend,
         factor=steps.factor * number,
         offset=steps.offset * number,
         low=steps.low * float(number.flat[0]),
         high=steps.high * float(number.flat[0]),
     )
+
+
+def _scale_and_zero(op: Op, known: KnownValues) -> tuple[float, int] | None:
+    """Scale and zero point of a conversion, if both are known numbers."""
+    items = [computed_items(v, known) for v in op.inputs[1:]]
+    numbers = [x.item() for x in items if x is not None and x.size == 1]
+    return (float(numbers[0]), int(numbers[1])) if len(numbers) == 2 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,21 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Step
+from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
     FixedPoint,
     FloatScale,
     Input,
     Requantization,
+    Residual,
+    Result,
+    SumOfCodes,
     Term,
     ToFloat,
     requantization_expression,
-    requantization_of,
 )
 from tests.helpers.examples import examples
 
 
 @st.composite
-def requantizations(draw: st.DrawFn) -> Requantization | ToFloat:
+def requantizations(draw: st.DrawFn) -> Result:
     """Requantizations of all forms, whose inputs are numbered without gaps."""
     count = 0
 
@@ -34,14 +38,28 @@ def requantizations(draw: st.DrawFn) -> Requantization | ToFloat:
             return Input(count)
         return draw(numbers)
 
+    def residual() -> Residual:
+        nonlocal count
+        count += 1
+        dtype = draw(st.sampled_from([DType.UINT8, DType.INT8]))
+        return Residual(Input(count), dtype, draw(st.integers(0, 9)), draw(factors))
+
     small, factors = st.integers(-20, 20), st.floats(2.0**-20, 1, width=32)
     bias = term(small)
     form = draw(st.sampled_from(["to float", "float scale", "fixed point"]))
     if form == "to float":
-        return ToFloat(term(factors), bias)
+        low = draw(st.sampled_from([-math.inf, 0.0, -3.5]))
+        return ToFloat(
+            term(factors), bias, term(small), low, draw(st.sampled_from([6.0, math.inf]))
+        )
     if form == "float scale":
         rounding = draw(st.sampled_from(["round_even", "round"]))
-        scale = FloatScale(term(factors), "round" if rounding == "round" else "round_even")
+        scale = FloatScale(
+            term(factors),
+            "round" if rounding == "round" else "round_even",
+            term(small),
+            residual() if draw(st.booleans()) else None,
+        )
     else:
         shifts = st.integers(0, 31)
         scale = FixedPoint(term(st.integers(1 << 30, (1 << 31) - 1)), term(shifts), term(shifts))
@@ -49,12 +67,19 @@ def requantizations(draw: st.DrawFn) -> Requantization | ToFloat:
         st.sampled_from([(DType.UINT8, 0, 255), (DType.INT8, -128, 127), (DType.INT16, -4, 9)])
     )
     low = draw(st.integers(least, most))
-    return Requantization(scale, dtype, low, draw(st.integers(low, most)), term(small), bias)
+    high = draw(st.integers(low, most))
+    has_residual = isinstance(scale, FloatScale) and scale.residual is not None
+    of_sum = form == "float scale" and not has_residual and draw(st.booleans())
+    zero = draw(small) if of_sum else term(small)
+    first = Requantization(scale, dtype, low, high, zero, bias)
+    if not of_sum:
+        return first
+    return SumOfCodes(first, draw(factors), residual(), DType.INT8, -9, 100, draw(small))
 
 
 @examples(1)
 @given(requantizations())
-def test_built_expressions_are_recognised(result: Requantization | ToFloat) -> None:
+def test_built_expressions_are_recognised(result: Result) -> None:
     assert requantization_of(requantization_expression(result)) == result
 
 

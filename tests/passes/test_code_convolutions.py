@@ -23,6 +23,7 @@ Shape = tuple[int, ...]
 
 ONE = CompileConfig(1)
 UNIT = 0.02
+WIDE = 1.3729 * UNIT
 
 
 def families(graph: Any) -> list[str]:
@@ -94,6 +95,29 @@ def test_results_that_others_read() -> None:
         (1, 20, 7, 8), **tensors, d=(moved, "float32"), e=(net.node("Cos", real), "float32")
     )
     compare(model, (1, 20, 7, 8), {"a": 1, "b": 1, "c": 1, "d": UNIT, "e": 0.01})
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_residual_networks(dtype: str) -> None:
+    """Sums of two roundings, of one, and with the input of the convolution itself."""
+    net = Network()
+    zero = 128 if dtype == "uint8" else 0
+    x = net.rounded("x", UNIT, zero, dtype)
+    left = net.rounded(net.conv(x, UNIT, (20, 24), pads=[1, 1, 1, 1]), UNIT, zero + 9, dtype)
+    right = net.rounded(net.conv(x, UNIT, (20, 24), 1), 0.6853 * UNIT, zero - 7, dtype)
+    y = net.node("Relu", net.node("Add", left, right))
+    y = net.rounded(y, UNIT, zero - 100, dtype)
+    z = net.node("Add", y, net.conv(y, UNIT, (24, 24), 1, bias="reals"))
+    z = net.rounded(z, WIDE, zero, dtype)
+    u = net.node("Add", net.rounded(net.conv(z, UNIT, (24, 24), 1), UNIT, zero, dtype), z)
+    u = net.rounded(u, UNIT, zero, dtype)
+    last = net.node("QuantizeLinear", u, *net.parameters(UNIT, zero, dtype))
+    shape = (2, 20, 9, 7)
+    model = net.model(shape, a=(y, "float32"), b=(z, "float32"), c=(last, dtype))
+    compare(model, shape, {"a": UNIT, "b": WIDE, "c": 1})
+    graph = graph_for(model, [np.zeros(shape, np.float32)])
+    kernels = [k.family for each in lower_graph(graph, ONE).launches for k in each.kernels]
+    assert sum(family.startswith("elementwise") for family in kernels) == 3, "x, a and b"
 
 
 def test_one_dimension() -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nnefc.ir import DType, Expression, Op, Value
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.tile.code_results import BOUNDS_BYTES, Ending, Form
+from nnefc.kernels.tile.code_results import BOUNDS_BYTES, RESIDUAL_BYTES, Ending, Form
 from nnefc.kernels.tile.code_tile import code_tile_pixels
 from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
 from nnefc.kernels.vector.lane_builder import lanes_of
@@ -25,13 +25,17 @@ from nnefc.lower.convolution.direct import by_groups
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
     FixedPoint,
+    FloatScale,
     Input,
     Requantization,
+    Residual,
+    Result,
+    SumOfCodes,
     Term,
     ToFloat,
-    requantization_of,
 )
 from nnefc.ops.tools.convolution import window_of
 from nnefc.support.machine_model import MACS_PER_NS
@@ -41,6 +45,8 @@ Array = npt.NDArray[Any]
 
 OPERANDS: Final = 4
 """Operands of integer_conv, before those of the expression."""
+_MOST_CODES: Final = 255
+"""The largest difference of two codes."""
 LARGEST: Final = 1 << 30
 """Kernels clamp larger products before they round them."""
 
@@ -63,7 +69,9 @@ class CodeConvolution:
     terms: list[Array]
     """[groups * outputs] each: the numbers of the form, then the offset."""
     bounds: Array
-    """uint8 [BOUNDS_BYTES], see `nnefc.kernels.tile.code_results`."""
+    """uint8, see `nnefc.kernels.tile.code_results`."""
+    residual: Tensor | None
+    """Codes whose reals are added."""
 
     @property
     def filter(self) -> Array:
@@ -118,27 +126,53 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
             known = known.reshape(-1)
         return np.broadcast_to(np.asarray(known, dtype.numpy), outputs)
 
-    form, offset, numbers = _form(result)
+    first = result.first if isinstance(result, SumOfCodes) else result
+    form, offset, numbers = _form(first)
     item = DType.INT32 if form == "fixed_point" else DType.FLOAT32
-    bias = channels(0 if result is None else result.bias, DType.INT32)
+    bias = channels(0 if first is None else first.bias, DType.INT32)
     terms = [channels(term, item) for term in numbers]
     zero = np.zeros(1, item.numpy)
-    if isinstance(result, Requantization):
+    if isinstance(result, Requantization | SumOfCodes):
         zero = channels(result.zero, item)
         assert (zero == zero[0]).all(), "one zero point"
     sums = np.abs(bias.astype(np.float64)) + _most(digits, int(x_zero))
-    return CodeConvolution(
-        x,
-        y,
-        window,
-        groups,
-        digits,
-        int(x_zero),
-        Ending(form, str(y.dtype), offset, _exceeds(form, terms, sums)),
-        bias,
-        terms,
-        _bounds(result, zero[:1]),
+    residual, added, bounds = _residual(result), None, _bounds(result, zero[:1])
+    if residual is not None:
+        added = read_blocked(lower, op.inputs[OPERANDS - 1 + residual.codes.index])
+        assert added.layout.block == y.layout.block
+        bounds = np.concatenate([bounds, _residual_bounds(result, residual)])
+    ending = Ending(
+        form,
+        str(y.dtype),
+        offset,
+        _exceeds(form, terms, sums, result),
+        "" if residual is None else str(residual.dtype),
+        isinstance(result, SumOfCodes),
     )
+    return CodeConvolution(
+        x, y, window, groups, digits, int(x_zero), ending, bias, terms, bounds, added
+    )
+
+
+def _residual(result: Result | None) -> Residual | None:
+    """The codes that are added to the sums."""
+    if isinstance(result, SumOfCodes):
+        return result.residual
+    if isinstance(result, Requantization) and isinstance(result.scale, FloatScale):
+        return result.scale.residual
+    return None
+
+
+def _residual_bounds(result: Result | None, residual: Residual) -> Array:
+    """What kernels read behind the bounds."""
+    numbers: list[Any] = [0, 0, 0, residual.zero, residual.factor]
+    if isinstance(result, SumOfCodes):
+        first = result.first
+        assert not isinstance(first.zero, Input)
+        numbers[:3] = [first.low - first.zero, first.high - first.zero, result.factor]
+    behind = np.array(numbers, np.float32).view(np.uint8)
+    assert behind.nbytes == RESIDUAL_BYTES
+    return behind
 
 
 def _digits(codes: Array, zero: Array) -> list[Array]:
@@ -161,22 +195,31 @@ def _most(digits: Sequence[Array], x_zero: int) -> Array:
     return weights.sum(tuple(range(2, weights.ndim))).reshape(-1).astype(np.float64) * largest
 
 
-def _exceeds(form: Form, terms: Sequence[Array], sums: Array) -> bool:
-    """Whether sums times their factors may exceed 2^30."""
+def _exceeds(form: Form, terms: Sequence[Array], sums: Array, result: Result | None) -> bool:
+    """Whether what is rounded last may exceed 2^30."""
     if form in ("sums", "to_float"):
         return False
     if form == "fixed_point":
         multiplier, _, right = terms
         return bool((multiplier.astype(np.int64) >> np.clip(right, 0, 31) > LARGEST).any())
     factors, *offsets = (np.abs(term.astype(np.float64)) for term in terms)
-    return not bool((sum(offsets, factors * sums) < LARGEST).all())
+    most: Any = sum(offsets, factors * sums)
+    if isinstance(result, SumOfCodes):
+        most = _MOST_CODES * abs(result.factor)
+    if (residual := _residual(result)) is not None:
+        most = most + _MOST_CODES * abs(residual.factor)
+    return not bool(np.all(most < LARGEST))
 
 
-def _bounds(result: Requantization | ToFloat | None, zero: Array) -> Array:
+def _bounds(result: Result | None, zero: Array) -> Array:
     """The bounds of codes as kernels read them; `zero`: [1], in the type of the terms."""
     ends = (0, 0) if result is None else (result.low, result.high)
     wide = np.array([zero[0], *ends], zero.dtype)
-    codes = [int(end) & 255 for end in ends] if isinstance(result, Requantization) else [0, 0]
+    codes = (
+        [int(end) & 255 for end in ends]
+        if isinstance(result, Requantization | SumOfCodes)
+        else [0, 0]
+    )
     narrow = zero.astype(np.int64).astype(np.int16), np.array(codes, np.uint8)
     bounds = np.concatenate([each.view(np.uint8) for each in (wide, *narrow)])
     assert bounds.nbytes == BOUNDS_BYTES
@@ -189,7 +232,7 @@ def _known(lower: Lowering, value: Value) -> Array:
     return data
 
 
-def _result(expression: Expression) -> Requantization | ToFloat | None:
+def _result(expression: Expression) -> Result | None:
     """The requantization that an expression computes; None if its result is the sums."""
     if not expression.steps:
         return None

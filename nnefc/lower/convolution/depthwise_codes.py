@@ -30,6 +30,7 @@ RESULT_STEPS = 6
 def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     x, y, window = conv.x, conv.y, conv.window
     assert x.layout.block == y.layout.block
+    assert conv.residual is None
     reach = (window if window.reverse else window.clipped()).reach()
     assert x.layout.fill == conv.x_zero or not any(map(any, reach))
     _, outputs, inputs = conv.filter.shape[:3]

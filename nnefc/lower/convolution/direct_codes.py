@@ -140,6 +140,8 @@ def _launch(
 ) -> None:
     """Launch a channel slice of the outputs of a phase; `counts`: of entries and runs."""
     y, pixels, panels = conv.y, pixels_of(phase), channels.panels
+    residual = conv.residual or y
+    outputs = tuple(axis.outputs for axis in phase)
     filter_bytes = tables["filter"].buffer.nbytes
     units = choose_units(conv, pixels, channels, filter_bytes, lower.threads)
     first, group_blocks = output_blocks(conv, channels)
@@ -148,10 +150,15 @@ def _launch(
         **tables,
         bounds=lower.table(conv.bounds),
         y=Ref(y.at.buffer, y.at.offset + first * y.plane_bytes, writes=True),
-        y_pixels=pixel_table(lower, y, tuple(axis.outputs for axis in phase), phase, conv.x),
+        y_pixels=pixel_table(lower, y, outputs, phase, conv.x),
+        residual=Ref(residual.at.buffer, residual.at.offset + first * residual.plane_bytes),
+        residual_pixels=pixel_table(lower, residual, outputs, phase, conv.x),
         y_batch=y.batch_bytes,
         y_group=group_blocks * y.plane_bytes,
         y_plane=y.plane_bytes,
+        residual_batch=residual.batch_bytes,
+        residual_group=group_blocks * residual.plane_bytes,
+        residual_plane=residual.plane_bytes,
         groups=len(channels.groups),
         group_tiles=panels.count,
         pixels=pixels,

@@ -143,9 +143,17 @@ def cases_of(
 
 
 def result(
-    case: Case, expression: Expression, *others: Array, halo_: Halo | None = None, threads: int = 1
+    case: Case,
+    expression: Expression,
+    *others: Array,
+    halo_: Halo | None = None,
+    residual: Array | None = None,
+    threads: int = 1,
 ) -> Array:
-    """The result of the compiled operation on blocked tensors; others are known."""
+    """The result of the compiled operation on blocked tensors; others are known.
+
+    `residual`: codes in the shape of the result, which are the last operand.
+    """
     g = BlockedGraph(4 if case.x.shape[1] <= 4 and case.groups == 1 else LANES)
     blocked = g.input(case.x, case.reach if halo_ is None else halo_, fill=case.x_zero)
     known = [case.filter, np.array(case.x_zero, CODES), case.filter_zero, *others]
@@ -154,6 +162,8 @@ def result(
     layout = Blocked(LANES, halo(rank), dtype.itemsize)
     type_ = TensorType(dtype, case.sums().shape, layout)
     operands = [blocked, *(constant(g.graph, x) for x in known)]
+    if residual is not None:
+        operands.append(g.input(residual, halo(rank, 1)))
     attributes = {**case.attributes, "expression": expression}
     name = "fused_code_deconv" if case.reverse else "fused_code_conv"
     op = g.graph.insert(Op(name, operands, attributes, [type_]))

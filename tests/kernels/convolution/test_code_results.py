@@ -19,6 +19,8 @@ from nnefc.ops.internal.requantization import (
     FloatScale,
     Input,
     Requantization,
+    Residual,
+    SumOfCodes,
     ToFloat,
     requantization_expression,
 )
@@ -133,4 +135,35 @@ def test_floats_of_sums(depthwise: bool) -> None:
     expected = (case.sums() + per_channel(bias)).astype(np.float32) * np.float32(0.25) + 9
     assert expected.min() < -2e4
     expected = np.clip(expected, -2e4, 2e5)
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8], ids=str)
+@pytest.mark.parametrize("rounds", [False, True])
+def test_residuals(rounds: bool, dtype: DType) -> None:
+    """Codes of a result and of others are added as reals; ties are rounded."""
+    case = _usual(False)
+    bias, factor, _ = terms(case)
+    codes = np.iinfo(dtype.numpy)
+    shape = case.sums().shape
+    other = np.random.default_rng(9).integers(codes.min, codes.max + 1, shape).astype(dtype.numpy)
+    residual = Residual(Input(3), dtype, int(codes.min) + 90, 0.75)
+    if rounds:
+        scale = FloatScale(Input(2))
+        first = Requantization(scale, DType.UINT8, 3, 250, 101, Input(1))
+        result_ = SumOfCodes(first, 0.625, residual, DType.UINT8, 7, 249, 99)
+    else:
+        scale = FloatScale(Input(2), residual=residual)
+        result_ = Requantization(scale, DType.UINT8, 7, 249, 99, Input(1))
+    expression = requantization_expression(result_)
+    got = result(case, expression, bias, factor, residual=other)
+    sums = (case.sums() + per_channel(bias)).astype(np.int32)
+    product = sums.astype(np.float32) * per_channel(factor)
+    if rounds:
+        product = (np.clip(np.rint(product) + 101, 3, 250) - 101) * np.float32(0.625)
+    added = (other.astype(np.float32) - residual.zero) * np.float32(0.75)
+    total = product + added
+    expected = np.clip(np.rint(total.astype(np.float64)) + 99, 7, 249)
+    assert np.mean((expected > 7) & (expected < 249)) > 0.5
+    assert not rounds or (total % 1 == 0.5).any()
     np.testing.assert_array_equal(got, expected)
