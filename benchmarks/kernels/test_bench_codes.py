@@ -1,4 +1,4 @@
-"""Products of codes with known matrices, against onnxruntime and the peak of integer dots."""
+"""Products and convolutions of codes, against onnxruntime and the peak of integer dots."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -40,11 +40,17 @@ def _model(m: int, k: int, n: int) -> onnx.ModelProto:
         "y_scale": np.array(0.01 * k**0.5, np.float32),
         "y_zero": np.array(128, np.uint8),
     }
+    return _of_node(helper.make_node("QLinearMatMul", ["a", *known], ["y"]), (m, k), known)
+
+
+def _of_node(node: onnx.NodeProto, shape: tuple[int, ...], known: dict[str, Array]) -> Any:
+    """The model of one node with the input a, the result y and known operands."""
+    result = [None] * len(shape)
     graph = helper.make_graph(
-        [helper.make_node("QLinearMatMul", ["a", *known], ["y"])],
-        "product",
-        [helper.make_tensor_value_info("a", TensorProto.UINT8, (m, k))],
-        [helper.make_tensor_value_info("y", TensorProto.UINT8, (m, n))],
+        [node],
+        "layer",
+        [helper.make_tensor_value_info("a", TensorProto.UINT8, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, result)],
         [numpy_helper.from_array(items, name) for name, items in known.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
@@ -77,5 +83,63 @@ def test_product_of_codes(
     benchmark(call)
     if benchmark.stats is not None:  # None with --benchmark-disable
         speed = m * k * n / benchmark.stats.stats.min / 1e9
+        benchmark.extra_info["GMAC/s"] = round(speed, 1)
+        benchmark.extra_info["share of limit"] = round(speed / peak, 3)
+
+
+def _convolution(
+    inputs: int, outputs: int, size: int, extent: int, stride: int, groups: int
+) -> Any:
+    """QLinearConv of uint8 with known int8."""
+    depth = inputs // groups
+    w = np.random.default_rng(0).integers(-127, 128, (outputs, depth, size, size))
+    known: dict[str, Array] = {
+        "a_scale": np.array(0.02, np.float32),
+        "a_zero": np.array(128, np.uint8),
+        "w": w.astype(np.int8),
+        "w_scale": np.array(0.01, np.float32),
+        "w_zero": np.array(0, np.int8),
+        "y_scale": np.array(0.01 * size * depth**0.5, np.float32),
+        "y_zero": np.array(128, np.uint8),
+    }
+    steps = {"pads": [size // 2] * 4, "strides": [stride] * 2, "group": groups}
+    node = helper.make_node("QLinearConv", ["a", *known], ["y"], **steps)
+    return _of_node(node, (1, inputs, extent, extent), known)
+
+
+@pytest.mark.parametrize("implementation", ["nnefc", "onnxruntime"])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "size", "extent", "stride", "groups"),
+    [
+        *((3, 64, 7, 224, 2, 1), (3, 32, 3, 224, 2, 1), (128, 128, 3, 28, 1, 1)),
+        *((64, 256, 1, 56, 1, 1), (144, 144, 3, 56, 1, 144), (144, 144, 3, 56, 2, 144)),
+        *((576, 576, 3, 14, 1, 576), (128, 128, 3, 56, 1, 32)),
+    ],
+)
+def test_convolution_of_codes(
+    benchmark: Any,
+    tmp_path: Path,
+    peak: float,
+    implementation: str,
+    inputs: int,
+    outputs: int,
+    size: int,
+    extent: int,
+    stride: int,
+    groups: int,
+) -> None:
+    """With the changes of layout that a single layer needs before and behind it."""
+    path = tmp_path / "convolution.onnx"
+    onnx.save(_convolution(inputs, outputs, size, extent, stride, groups), path)
+    a = np.random.default_rng(1).integers(0, 256, (1, inputs, extent, extent)).astype(np.uint8)
+    call = _calls(implementation, path, a)
+    result = call()
+    np.testing.assert_array_equal(result, _calls("onnxruntime", path, a)())
+    kind = "depthwise" if groups == inputs else f"{inputs}to{outputs}g{groups}"
+    benchmark.group = f"{kind}_{size}s{stride}_{inputs}x{extent}"
+    benchmark(call)
+    if benchmark.stats is not None:  # None with --benchmark-disable
+        macs = result.size * inputs // groups * size**2
+        speed = macs / benchmark.stats.stats.min / 1e9
         benchmark.extra_info["GMAC/s"] = round(speed, 1)
         benchmark.extra_info["share of limit"] = round(speed / peak, 3)
