@@ -26,6 +26,7 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.next_weights import prefetch_next
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
 from nnefc.kernels.vector.conversion import convert
@@ -33,15 +34,11 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, clamp, constant, fma, select, shuffle_two
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector_builder import Vector
-from nnefc.support.alignment import CACHE_LINE
 
 ACCUMULATORS: Final = 24
 """Most vectors of sums: more hide no further latency and take more code."""
 MAX_HEIGHT: Final = 8
 """Most pixels of a tile: each has a pointer in a general register."""
-PREFETCH: Final = 4
-"""Tiles of a strip that share the prefetch of the next weights, which are usually in the last cache
-or in main memory."""
 
 TAP_BYTES: Final = 8
 """Bytes of an entry of `taps`."""
@@ -262,7 +259,8 @@ class _Tile:
             at = v.at(self.filter, self.builder.mul(number, v.word(self.channels * row)))
             sources = [(v.at(p, offset), v.at(p, again)) for p in base]
             if self.channels > 1:
-                self._prefetch(at, self.channels * row)
+                nbytes = self.channels * row
+                prefetch_next(v, at, self.depth, nbytes, self.number, self.tiles)
             for c in range(self.channels):
                 places = [c * row + size * start for start in self.shape.starts]
                 weights = [
@@ -286,21 +284,6 @@ class _Tile:
         """
         value = self.builder.load_atomic(tap, "monotonic", 4, typ=I32)
         return self.builder.sext(value, I64)
-
-    def _prefetch(self, at: Any, nbytes: int) -> None:
-        """Prefetch a share of the weights one panel ahead of the weights of an entry.
-
-        If pixels read only some entries, some of these weights are in the cache already.
-        """
-        v, builder = self.v, self.builder
-        ahead = v.at(at, builder.mul(self.depth, v.word(nbytes)))
-        share = -(-nbytes // PREFETCH // CACHE_LINE) * CACHE_LINE
-        turn = builder.and_(self.number, v.word(PREFETCH - 1))
-        mine = v.at(ahead, builder.mul(turn, v.word(share)))
-        v.prefetch_lines(mine, share)
-        few = builder.icmp_signed("<", self.tiles, v.word(PREFETCH))
-        with builder.if_then(few):
-            v.prefetch_lines(ahead, nbytes)
 
     def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
         """Pointers to the vectors of the tile in a blocked tensor."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
 from nnefc.kernels.tile.code_results import Ending, Results
+from nnefc.kernels.tile.next_weights import prefetch_next
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
 from nnefc.kernels.vector.dot_words import WORD_CODES, WordDot, word_dot
@@ -70,8 +71,8 @@ def cover_codes(ending: Ending, vectors: int, channels: int) -> Any:
     assert channels % WORD_CODES == 0, f"entries of {channels} codes are no words"
 
     def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
-        del tiles
-        tile = _CodeTile(v, pixels, vectors, channels // WORD_CODES, number, _Arguments(*words))
+        strip = number, tiles
+        tile = _CodeTile(v, pixels, vectors, channels // WORD_CODES, strip, _Arguments(*words))
         tile.emit(ending)
 
     tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
@@ -83,9 +84,15 @@ class _CodeTile:
     """The code of one tile, with vectors of int32."""
 
     def __init__(
-        self, v: Vector, height: int, vectors: int, words: int, number: Any, given: _Arguments
+        self,
+        v: Vector,
+        height: int,
+        vectors: int,
+        words: int,
+        strip: tuple[Any, Any],
+        given: _Arguments,
     ) -> None:
-        """`words`: words of an entry; `number`: number of this tile in its strip."""
+        """`words`: words of an entry; `strip`: number of this tile in its strip, and its tiles."""
         self.v, self.builder = v, v.builder
         self.height, self.vectors, self.words = height, vectors, words
         self.depth = given.depth
@@ -94,7 +101,8 @@ class _CodeTile:
         self.x, self.y = v.pointer(given.x), v.pointer(given.y)
         self.starts, self.bounds = v.pointer(given.starts), v.pointer(given.bounds)
         self.scale, self.residual = v.pointer(given.scale), v.pointer(given.residual)
-        skipped = self.builder.mul(number, v.word(4 * height))
+        self.number, self.tiles = strip
+        skipped = self.builder.mul(self.number, v.word(4 * height))
         self.x_pixels, self.y_pixels, self.residual_pixels = (
             v.at(v.pointer(table), skipped)
             for table in (given.x_pixels, given.y_pixels, given.residual_pixels)
@@ -123,6 +131,7 @@ class _CodeTile:
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
             at = v.at(self.filter, self.builder.mul(number, v.word(self.words * row)))
             sources = [v.at(pointer, offset) for pointer in base]
+            prefetch_next(v, at, self.depth, self.words * row, self.number, self.tiles)
             for c in range(self.words):
                 weights = [self._weights(at, c * row, j, dot.planes) for j in range(self.vectors)]
                 for i, source in enumerate(sources):

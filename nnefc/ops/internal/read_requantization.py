@@ -181,9 +181,11 @@ class _Reader:
         if factor is None or isinstance(factor, Input) or residual is None:
             return None
         codes = self._codes(DType.FLOAT32) if self._take(scale.rounding, DType.FLOAT32) else None
-        if codes is None or self._links or isinstance(codes[3], Input):
+        if codes is None or self._links:
             return None
         dtype, low, high, point = codes
+        if isinstance(point, Input):
+            return None
         return SumOfCodes(first, float(factor), residual, dtype, low, high, int(point))
 
     def _codes(self, kind: DType) -> tuple[DType, int, int, Term] | None:
