@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -121,7 +122,9 @@ def check_that_a_network_compiles_without_a_compiler(python: Path, tmp_path: Pat
     (want,) = torch_outputs(ZOO["mobilenet_v2"].network(small=True), inputs).values()
     assert np.abs(np.load(y) - want).max() < 1e-5 * np.abs(want).max()
     shown = run(python, "-m", "nnefc", "cache", "explain", network, cache=tmp_path / "cache")
-    assert "14 shipped, 0 of 14 kernels in the cache" in shown.stdout, shown.stderr
+    # How many there are depends a little on the processor's cache.
+    found = re.search(r"(\d+) shipped, 0 of (\d+) kernels in the cache", shown.stdout)
+    assert found and found[1] == found[2], shown.stdout + shown.stderr
 
 
 def check_that_missing_kernels_are_named(python: Path, tmp_path: Path) -> None:
