@@ -56,7 +56,7 @@ class CodeRow(NamedTuple):
     def heights(self) -> tuple[int, ...]:
         """Numbers of outputs that a piece may have."""
         dot = word_dot()
-        others = 2 * dot.planes * (1 + (self.pixels > 1)) + 2
+        others = 2 * dot.planes + 4
         return tuple(heights(host().registers, others))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op
+from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.convolution.code_convolution import CodeConvolution, read_code_convolution
 from nnefc.lower.convolution.depthwise_codes import lower_depthwise_codes
@@ -29,7 +31,8 @@ def fused_code_convolution(lower: Lowering, op: Op) -> None:
     elif _is_within_blocks(conv):
         lower_depthwise_codes(lower, conv)
     else:
-        lower_direct_codes(lower, _merged(conv))
+        for part in _merged(conv):
+            lower_direct_codes(lower, part)
 
 
 def _has_whole_blocks(conv: CodeConvolution) -> bool:
@@ -45,18 +48,47 @@ def _is_within_blocks(conv: CodeConvolution) -> bool:
     return fits and outputs // inputs <= MOST_PARTS
 
 
-def _merged(conv: CodeConvolution) -> CodeConvolution:
-    """The convolution with fewest groups together whose channels are whole blocks.
+def _merged(conv: CodeConvolution) -> Iterator[CodeConvolution]:
+    """Convolutions with fewest groups together whose channels are whole blocks.
 
-    Products of different groups have weights of zero.
+    Products of different groups have weights of zero.  The last groups may be fewer.
     """
     groups, outputs, inputs = conv.filter.shape[:3]
     joined = math.lcm(
         conv.y.layout.block // math.gcd(conv.y.layout.block, outputs),
         conv.x.layout.block // math.gcd(conv.x.layout.block, inputs),
     )
-    if groups % joined:
-        joined = groups
+    whole = groups - groups % joined
+    if whole:
+        yield _joined(_of_groups(conv, range(whole)), joined)
+    if whole < groups:
+        yield _joined(_of_groups(conv, range(whole, groups)), groups - whole)
+
+
+def _of_groups(conv: CodeConvolution, groups: range) -> CodeConvolution:
+    """The convolution of some groups, whose first channels are those of blocks."""
+    _, outputs, inputs = conv.filter.shape[:3]
+    of_group = slice(groups.start, groups.stop)
+    channels = slice(groups.start * outputs, groups.stop * outputs)
+
+    def results(tensor: Tensor) -> Tensor:
+        return tensor.channel_slice(groups.start * outputs, len(groups) * outputs)
+
+    return replace(
+        conv,
+        x=conv.x.channel_slice(groups.start * inputs, len(groups) * inputs),
+        y=results(conv.y),
+        groups=len(groups),
+        digits=tuple(digit[of_group] for digit in conv.digits),
+        bias=conv.bias[channels],
+        terms=[term[channels] for term in conv.terms],
+        residual=None if conv.residual is None else results(conv.residual),
+    )
+
+
+def _joined(conv: CodeConvolution, joined: int) -> CodeConvolution:
+    """The convolution with `joined` groups as one."""
+    groups, outputs, inputs = conv.filter.shape[:3]
 
     def diagonal(digit: Array) -> Array:
         count, taps = groups // joined, digit.shape[3:]

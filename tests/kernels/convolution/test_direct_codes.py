@@ -22,8 +22,10 @@ from tests.helpers.kernels.code_convolutions import (
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    groups = draw(st.sampled_from([1, 1, 2, 3, 5]))
-    sizes = st.sampled_from([LANES, 2 * LANES]) if groups == 2 else st.integers(1, 3 * LANES)
+    groups = draw(st.sampled_from([1, 1, 2, 3, 18]))
+    sizes = st.integers(1, 4 if groups > 3 else 3 * LANES)
+    if groups == 2:
+        sizes = st.sampled_from([LANES, 2 * LANES])
     return draw(cases_of(groups, draw(sizes), draw(sizes), draw(st.booleans())))
 
 
