@@ -17,14 +17,6 @@ from nnefc.ir import DType
 from nnefc.symbolic.integers import statically_equal
 
 
-def check_same_type(*operands: Operand) -> None:
-    """Raise OperatorError unless all operands have one item type: ONNX does not promote."""
-    dtypes = list(dict.fromkeys(x.type.dtype for x in operands))
-    if len(dtypes) > 1:
-        message = f"the operands have different item types: {', '.join(map(str, dtypes))}"
-        raise OperatorError("onnx/type", message, "Cast converts them")
-
-
 def aligned(make: OpBuilder, *operands: Operand) -> list[Operand]:
     """Operands of one rank: leading extents of 1 are added."""
     rank = max(x.type.rank for x in operands)
@@ -48,7 +40,6 @@ def aligned_at(make: OpBuilder, x: Operand, y: Operand, axis: int | None) -> Ope
 
 def binary(make: OpBuilder, name: str, x: Operand, y: Operand) -> Any:
     """Operation `name` of two operands that broadcast as in NumPy; also for booleans."""
-    check_same_type(x, y)
     if x.type.dtype is DType.BOOL:
         result = boolean_arithmetic.binary(make, name, *aligned(make, x, y))
         if result is not None:

@@ -21,6 +21,7 @@ from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import KnownTensor, OperatorError
 from nnefc.frontends.onnx.attributes import attributes_of
 from nnefc.frontends.onnx.checks.certain_errors import CertainErrors
+from nnefc.frontends.onnx.checks.item_types import check_item_types
 from nnefc.frontends.onnx.model import (
     OnnxModel,
     domain_of,
@@ -195,6 +196,7 @@ class GraphEvaluator:
         function = self.model.functions.get(key)
         if function is not None:
             return self.call_function(function, inputs, attributes, node)
+        check_item_types(node, inputs)
         operator = find(node.domain, node.op_type, node.version)
         if operator is not None:
             while inputs and inputs[-1] is None:

@@ -16,7 +16,7 @@ from nnefc.ir import Value
 
 def is_standard_function(domain: str, name: str, version: int) -> bool:
     """Whether a version of an operator may have a body."""
-    schema = _schema(domain, name, version)
+    schema = schema_of(domain, name, version)
     return schema is not None and _body_version(schema, version) is not None
 
 
@@ -28,7 +28,7 @@ def standard_function(
     `inputs`: the values, whose types select a body; None for absent ones.  `attributes`: the values
     of the node's attributes.
     """
-    schema = _schema(node.domain, node.op_type, node.version)
+    schema = schema_of(node.domain, node.op_type, node.version)
     if schema is None or (version := _body_version(schema, node.version)) is None:
         return None
     if schema.has_context_dependent_function:
@@ -53,7 +53,8 @@ def standard_function(
     return function
 
 
-def _schema(domain: str, name: str, version: int) -> Any:
+def schema_of(domain: str, name: str, version: int) -> Any:
+    """The schema of an operator, an `OpSchema`; None if the package `onnx` has none."""
     if not 0 < version < 1 << 31:
         return None
     try:

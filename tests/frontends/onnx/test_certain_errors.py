@@ -72,7 +72,7 @@ WRONG: dict[str, tuple[Any, list[str]]] = {
     ),
     "types": (
         with_nodes(node("Cast", ["x"], ["i"], to=INT64), node("Add", ["x", "i"], ["y"])),
-        ["Add with result 'y': the operands have different item types: float32, int64"],
+        ["Add with result 'y': the operands have different item types: A float32, B int64"],
     ),
     "behind comparisons": (
         with_nodes(node("Add", ["x", "w"], ["a"]), node("Mul", ["a", "x"], ["b"]),

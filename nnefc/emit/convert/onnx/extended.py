@@ -17,8 +17,14 @@ def _topk(w: OnnxWriter, op: Op) -> list[str]:
     count = w.integers((a["k"],))
     largest = int(a["largest"])
     options = {"axis": a["axis"], "largest": largest}
-    values, indices = w.node("TopK", w.name(op.inputs[0]), count, results=2, **options)
-    return [values, w.cast(indices, op.outputs[1].type.dtype)]
+    x, dtype = w.name(op.inputs[0]), op.inputs[0].type.dtype
+    is_bfloat = dtype is DType.BFLOAT16  # versions before 24 do not take it
+    x = w.cast(x, DType.FLOAT32) if is_bfloat else x
+    values, indices = w.node("TopK", x, count, results=2, **options)
+    return [
+        w.cast(values, dtype) if is_bfloat else values,
+        w.cast(indices, op.outputs[1].type.dtype),
+    ]
 
 
 def _iota(w: OnnxWriter, op: Op) -> str:

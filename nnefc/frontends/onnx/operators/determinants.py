@@ -60,8 +60,6 @@ def _square(name: str, x: Operand) -> tuple[list[int], int]:
     if rows != columns:
         message = f"X has shape {list(x.type.dims)}; the matrices must be square"
         raise OperatorError(f"argument/{name}", message)
-    if not x.type.dtype.is_float:
-        raise OperatorError("type/operand", f"{name} of {x.type.dtype}; floats are expected")
     return outer, rows
 
 

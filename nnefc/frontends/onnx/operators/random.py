@@ -84,8 +84,6 @@ def bernoulli(
     make: OpBuilder, input: Operand, *, dtype: int | None = None, seed: float | None = None
 ) -> Any:
     """1 with the probability that the input gives, otherwise 0."""
-    if not input.type.dtype.is_float:
-        raise OperatorError("onnx/type", f"input is {input.type}; probabilities are reals")
     result = input.type.dtype if dtype is None else dtype_of(dtype)
     if result is None:
         raise OperatorError("onnx/unsupported", f"a tensor of {type_name(dtype or 0)}")
@@ -107,9 +105,8 @@ def multinomial(
     """
     batch, classes = of_rank("multinomial", "input", input, 2)
     result = dtype_of(dtype)
-    if not input.type.dtype.is_float or result not in (DType.INT32, DType.INT64):
-        message = f"input is {input.type}, dtype {type_name(dtype)}"
-        raise OperatorError("onnx/type", f"{message}; reals give int32 or int64")
+    if result not in (DType.INT32, DType.INT64):
+        raise OperatorError("onnx/type", f"dtype is {type_name(dtype)}; it is INT32 or INT64")
     if classes == 0:
         message = f"input has shape {list(input.type.dims)}: there is no class to draw"
         raise OperatorError("onnx/shape", message)

@@ -18,7 +18,6 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import (
     aligned,
     aligned_at,
-    check_same_type,
     constant,
     widened,
 )
@@ -50,7 +49,6 @@ def prelu_1(make: OpBuilder, X: Operand, slope: Operand) -> Any:
 
 @operator("PRelu", since=7)
 def prelu(make: OpBuilder, X: Operand, slope: Operand) -> Any:
-    check_same_type(X, slope)
     x, alpha = aligned(make, X, slope)
     if x.type.dtype.is_float:
         return make("prelu", x, alpha)
@@ -233,7 +231,6 @@ def clip(
 
 def _limit(make: OpBuilder, x: Operand, limit: Operand) -> Operand:
     """A limit as a tensor of rank 0."""
-    check_same_type(x, limit)
     if limit.type.volume != 1:
         shape = list(limit.type.dims)
         raise OperatorError("onnx/shape", f"a limit is one number, not a tensor of shape {shape}")
@@ -251,7 +248,6 @@ def microsoft_gelu(make: OpBuilder, X: Operand) -> Any:
 @operator("BiasGelu", domain=MICROSOFT)
 def bias_gelu(make: OpBuilder, A: Operand, B: Operand) -> Any:
     """The Gelu of A + B; B has the last dimension of A."""
-    check_same_type(A, B)
     return gelu(make, make("add", *aligned(make, A, B)))
 
 
@@ -260,14 +256,12 @@ def fast_gelu(make: OpBuilder, X: Operand, bias: Operand | None = None) -> Any:
     """The approximation of Gelu by tanh, of X + bias."""
     if bias is None:
         return gelu(make, X, approximate="tanh")
-    check_same_type(X, bias)
     return gelu(make, make("add", *aligned(make, X, bias)), approximate="tanh")
 
 
 @operator("BiasSplitGelu", domain=MICROSOFT)
 def bias_split_gelu(make: OpBuilder, X: Operand, bias: Operand) -> Any:
     """The first half of X + bias along the last dimension, times the Gelu of the second half."""
-    check_same_type(X, bias)
     *outer, width = of_rank_at_least("gelu", "X", X, 1)
     of_shape("gelu", "bias", bias, (width,))
     if width % 2:

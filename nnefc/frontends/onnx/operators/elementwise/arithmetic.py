@@ -14,7 +14,6 @@ from nnefc.frontends.onnx.broadcasting import (
     aligned,
     aligned_at,
     binary,
-    check_same_type,
     constant,
 )
 from nnefc.frontends.onnx.registry import MICROSOFT, NEWEST, operator
@@ -54,7 +53,6 @@ for _name, _operation in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Div"
 @operator("Mod", since=10)
 def mod(make: OpBuilder, A: Operand, B: Operand, *, fmod: bool = False) -> Any:
     """The remainder, with the sign of `A` if `fmod`, otherwise with that of `B`."""
-    check_same_type(A, B)
     x, y = aligned(make, A, B)
     rest = make("remainder", x, y)
     if fmod or not x.type.dtype.is_signed:

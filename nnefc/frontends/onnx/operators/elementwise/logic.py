@@ -14,7 +14,7 @@ from nnefc.frontends.common.values import (
     StringTensor,
     operand,
 )
-from nnefc.frontends.onnx.broadcasting import aligned, binary, check_same_type, constant
+from nnefc.frontends.onnx.broadcasting import aligned, binary, constant
 from nnefc.frontends.onnx.operators.elementwise.arithmetic import named_operation, register_binary
 from nnefc.frontends.onnx.registry import operator
 from nnefc.ir import DType
@@ -39,9 +39,6 @@ def equal(make: OpBuilder, A: Any, B: Any) -> Any:
     """Whether items are equal; strings are known while the graph is built."""
     if isinstance(A, StringTensor) and isinstance(B, StringTensor):
         return KnownTensor(np.asarray(A.array == B.array, np.bool_), DType.BOOL)
-    for x in (A, B):
-        if isinstance(x, StringTensor):
-            raise OperatorError("onnx/type", "strings are compared with numbers")
     return binary(make, "eq", operand(A), operand(B))
 
 
@@ -66,7 +63,6 @@ def bit_shift(make: OpBuilder, X: Operand, Y: Operand, *, direction: str) -> Any
     bits = 8 * dtype.itemsize
     if isinstance(Y, KnownTensor) and np.all((Y.array >= 0) & (Y.array < bits)):
         return binary(make, operation, X, Y)
-    check_same_type(X, Y)
     x, y = aligned(make, X, Y)
     fits = make("lt", y, constant(y, bits))
     if dtype.is_signed:
@@ -91,8 +87,4 @@ def is_inf(
 
 @operator("Where", since=9)
 def where(make: OpBuilder, condition: Operand, X: Operand, Y: Operand) -> Any:
-    check_same_type(X, Y)
-    if condition.type.dtype is not DType.BOOL:
-        message = f"the condition must be a tensor of bool, not of {condition.type.dtype}"
-        raise OperatorError("onnx/type", message)
     return make("select", *aligned(make, condition, X, Y))
