@@ -41,8 +41,8 @@ def quantize(
         progress: Called as `progress(done, total, label)` before each sample, and at the end.
         strict: As for `import_model`; not with a graph.
         options: `activations`, `observer`, `percentile`, `keep`, `signal_to_noise`,
-            `correct_bias`, `mean`, `std`, `layout`: see `QuantizeOptions`; and those of `compile`,
-            not with a graph.
+            `correct_bias`, `equalise`, `mean`, `std`, `layout`: see `QuantizeOptions`; and those of
+            `compile`, not with a graph.
 
     Returns:
         A graph with operations `quantize` and `dequantize`.
@@ -75,6 +75,7 @@ def _config(options: QuantizeOptions, data: object, threads: int | None) -> Quan
         keep=options.get("keep", ()),
         signal_to_noise=options.get("signal_to_noise"),
         correct_bias=options.get("correct_bias", False),
+        equalise=options.get("equalise", False),
         threads=threads,
     )
     repeats = config.correct_bias or config.signal_to_noise is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -146,3 +147,23 @@ def test_biases_are_corrected(cli: Cli, tmp_path: Path) -> None:
         data = expected.variables[f"{label}/bias_corrected"].data
         assert data is not None
         np.testing.assert_array_equal(written[f"{label}/bias_corrected"], data[0])
+
+
+def test_a_page_has_bars_for_every_layer(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    options = ("--data", IMAGES, "-o", tmp_path / "q.onnx", "--json", "--html", page)
+    range_ = ("--observer", "percentile", "--percentile", "90")
+    facts = json.loads(cli("quantize", DIGITS, *options, *range_, "--keep", "conv3").out)
+    text = page.read_text().removeprefix("<!doctype html>")
+    root = ElementTree.fromstring(text.replace('<meta charset="utf-8">', ""))
+    rows = [list(row.iter("td")) for row in root.iter("tr")][1:]
+    assert [row[0].text for row in rows] == [each["layer"] for each in facts["layers"]]
+    for row, layer in zip(rows, facts["layers"], strict=True):
+        ratio = layer["signal_to_noise"]
+        (bar,) = row[3].iter("div")
+        assert bar.get("style") == f"width: {100 * min(ratio / 60, 1):.1f}%"
+        assert row[6].text == ("reals" if layer.get("quantized") is False else row[6].text)
+    (conv2,) = facts["layers"][1]["activations"]
+    # of the values, 5 % are left out at each end; half of them are 0, the first code
+    assert 0.02 < conv2["saturated"] < 0.06
+    assert cli("quantize", DIGITS, *options[:-1], "report.svg").status == 1

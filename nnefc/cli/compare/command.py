@@ -13,6 +13,7 @@ from nnefc.cli.compare.against import read_against, results_of
 from nnefc.cli.compare.call_inputs import CallInputs
 from nnefc.cli.compare.comparison import Comparison
 from nnefc.cli.compare.dump import dumping
+from nnefc.cli.compare.float_noise import compare_with_float
 from nnefc.cli.compare.report import report
 from nnefc.cli.support.inputs import no_data, read_turns
 from nnefc.cli.support.opened_model import DocumentModel, is_typed, open_model
@@ -73,6 +74,15 @@ DumpFolder = Annotated[
         "types and differences. Weights are not written.",
     ),
 ]
+FloatModel = Annotated[
+    str | None,
+    typer.Option(
+        "--float",
+        metavar="MODEL",
+        help="The model of reals that MODEL was quantized from: show the ratio of signal to noise "
+        "of every value that both name alike, instead of the comparison with the reference.",
+    ),
+]
 
 
 def compare(
@@ -84,6 +94,7 @@ def compare(
     steps: Steps = None,
     against: AgainstFiles = None,
     dump: DumpFolder = None,
+    float: FloatModel = None,
     random_inputs: RandomInputs = 0,
     threads: Threads = None,
     json: Json = False,
@@ -96,11 +107,9 @@ def compare(
     The outputs come from the model as it is normally compiled, intermediate tensors from a second
     compilation that returns them all. Status 1 if a tensor differs by more than the tolerance, or
     if a NaN or an infinity is in one of the two only. NaN in both agrees; a line names the first
-    operation that makes one. With --against, the outputs are compared with those of another engine,
-    and no reference is evaluated.
+    operation that makes one. With --against, only outputs are compared, with those of an engine.
 
-    For an artifact, the outputs come from the code in the file, and the reference evaluates the
-    graph in the file, where batch normalisation, for instance, is folded into the weights.
+    For an artifact, the reference evaluates the graph in the file, after the passes.
 
     Of a model with states, the calls of a session are compared one by one: tensors, results and
     states. --symbol S=16,1 sets a symbol for the first call and for the others; by default, the
@@ -114,8 +123,12 @@ def compare(
 
         nnefc compare decoder.nnef.tgz --symbol S=16,1 --steps 4
 
-        nnefc compare net.nnefc --dump values
+        nnefc compare --float net.nnef.tgz net-int8.nnef.tgz
     """
+    if float is not None:
+        seed = random_inputs or 0
+        compare_with_float(model, float, inputs, document, seed, threads, json=json)
+        return
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
     opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)

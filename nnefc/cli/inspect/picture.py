@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nnefc.cli.inspect.extents import extents_of, note_of, shape_text, type_of
 from nnefc.cli.inspect.layered_drawing import layout
 from nnefc.cli.inspect.tables import totals
+from nnefc.cli.support.html_page import html_table, page
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -46,14 +47,6 @@ svg { font: 11px ui-monospace, Menlo, Consolas, monospace; }
 .shape, .weights { fill: #555; }
 .weights { font-style: italic; }
 .edge { fill: none; stroke: #999; }
-"""
-
-PAGE_STYLE = """
-body { font: 14px system-ui, sans-serif; margin: 2em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; }
-th, td { text-align: left; padding: 2px 12px 2px 0; border-bottom: 1px solid #eee; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.picture { overflow: auto; border: 1px solid #ddd; max-height: 90vh; }
 """
 
 
@@ -278,29 +271,13 @@ def draw_html(graph: Graph, varying: Mapping[Value, Extents], facts: dict[str, A
         ]
         for row in facts["operations"]
     ]
-    tables = [_table(["name", "operation", "output", "parameters", "MACs"], rows)]
+    tables = [html_table(["name", "operation", "output", "parameters", "MACs"], rows)]
     if "variables" in facts:
         columns = ["name", "shape", "parameters", "min", "max", "mean", "std", "zeros"]
         tables.append(
-            _table(columns, [[row.get(c, "") for c in columns] for row in facts["variables"]])
+            html_table(columns, [[row.get(c, "") for c in columns] for row in facts["variables"]])
         )
-    name, note = escape(facts["name"]), note_of(facts)
+    note = note_of(facts)
     note = f"<p>{escape(note)}</p>" if note else ""
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        f"<style>{PAGE_STYLE}</style></head><body><h1>{name}</h1><p>{escape(totals(facts))}</p>{note}"
-        f'<div class="picture">{draw_svg(graph, varying)}</div>{"".join(tables)}</body></html>\n'
-    )
-
-
-def _table(columns: list[str], rows: list[list[Any]]) -> str:
-    def cell(value: Any) -> str:
-        if isinstance(value, float):
-            return f'<td class="number">{value:.4g}</td>'
-        if isinstance(value, int):
-            return f'<td class="number">{value:,}</td>'
-        return f"<td>{escape(str(value))}</td>"
-
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    picture = f'<div class="picture">{draw_svg(graph, varying)}</div>'
+    return page(facts["name"], f"<p>{escape(totals(facts))}</p>{note}{picture}{''.join(tables)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from nnefc.cli.support.diagnostics import naming_file
 from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.option_groups import DocumentOptions
 from nnefc.cli.support.options import Json, Model, Threads
+from nnefc.cli.support.outputs import check_suffix
 from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ Output = Annotated[
         "NNEF archive (.tgz, .tar.gz, .tar), or a folder with graph.nnef.",
     ),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        readable=False,
+        help="Write a page with bars for the noise and the saturation of every layer.",
+    ),
+]
 
 
 def quantize(
@@ -52,6 +60,7 @@ def quantize(
     output: Output,
     choices: ChoiceOptions,
     pictures: SampleOptions,
+    html: Html = None,
     threads: Threads = None,
     json: Json = False,
     *,
@@ -76,12 +85,15 @@ def quantize(
         nnefc quantize net.onnx --symbol N=1 -d x.npz --observer entropy -o net-int8.onnx --json
 
         nnefc quantize net.onnx --data samples/ --signal-to-noise 30 -o net-int8.onnx
+
+        nnefc quantize net.onnx --data samples/ --equalise --html report.html -o net-int8.onnx
     """
     from nnefc.driver.quantize.layer_noise import layer_noise
     from nnefc.driver.quantize.quantize_graph import quantize_graph
     from nnefc.driver.quantize.samples import Folder
 
     check_target(output)
+    check_suffix("--html", html, ".html")
     config, how = choices.config(threads), pictures.pictures()
     importing = document.config_of(model)
     source, graph = _read(model, importing, data)
@@ -96,7 +108,17 @@ def quantize(
     facts = quantized_facts(
         conversion_facts(written.converted, output, files), config, quantized, rows
     )
+    if html is not None:
+        _write_page(html, facts)
     print_json(facts) if json else print_quantized(facts)
+
+
+def _write_page(path: Path, facts: dict[str, Any]) -> None:
+    from nnefc.cli.quantize.page import quantized_page
+    from nnefc.formats.atomic import replace_file
+
+    with replace_file(path) as file:
+        file.write(quantized_page(facts).encode())
 
 
 def _read(model: str, config: ImportConfig, data: Path) -> tuple[Graph | GraphSource, Graph]:

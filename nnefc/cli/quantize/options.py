@@ -57,6 +57,14 @@ CorrectBias = Annotated[
         "linear layer from its bias.",
     ),
 ]
+Equalise = Annotated[
+    bool,
+    typer.Option(
+        "--equalise",
+        help="Balance the ranges of the channels between layers first, by factors that move from "
+        "the weights of one to those of the next.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ class ChoiceOptions:
     keep: Keep = None
     signal_to_noise: SignalToNoise = None
     correct_bias: CorrectBias = False
+    equalise: Equalise = False
 
     def config(self, threads: int | None) -> QuantizeConfig:
         """The checked options; raises NnefError with all errors."""
@@ -81,6 +90,7 @@ class ChoiceOptions:
             keep=self.keep or (),
             signal_to_noise=self.signal_to_noise,
             correct_bias=self.correct_bias,
+            equalise=self.equalise,
             threads=threads,
         )
 

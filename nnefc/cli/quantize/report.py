@@ -46,6 +46,8 @@ def quantized_facts(
 
 def _activation(quantized: Quantized, value: Value) -> dict[str, Any]:
     """The observed range and the codes of an operand."""
+    from nnefc.driver.quantize.codes import real_limits
+
     histogram, parameters = quantized.histograms[value], quantized.parameters[value]
     return {
         "tensor": value.name,
@@ -54,6 +56,7 @@ def _activation(quantized: Quantized, value: Value) -> dict[str, Any]:
         "scale": parameters.scale,
         "zero_point": parameters.zero_point,
         "dtype": str(parameters.dtype),
+        "saturated": histogram.part_outside(*real_limits(parameters)),
     }
 
 
@@ -71,19 +74,24 @@ def print_quantized(facts: Mapping[str, Any]) -> None:
             or ("" if row.get("quantized", True) else "reals"),
             ", ".join(f"{each['scale']:.4g}" for each in operands),
             ", ".join(str(each["zero_point"]) for each in operands),
-            _decibels(row["signal_to_noise"]),
+            decibels(row["signal_to_noise"]),
         )
     print_table(out, view, optional=["values", "zero point", "scale"])
-    out.print(f"{count(facts['samples'], 'sample')}, ranges by {facts['observer']}")
+    for line in summary(facts):
+        out.print(line, soft_wrap=True)
+
+
+def summary(facts: Mapping[str, Any]) -> list[str]:
+    """The samples and the written file, in two lines."""
     before, after = facts["weight_bytes_before"], facts["weight_bytes"]
-    out.print(
+    return [
+        f"{count(facts['samples'], 'sample')}, ranges by {facts['observer']}",
         f"wrote {facts['output']}: {facts['format']}, weights {size(after)} instead of "
         f"{size(before)}",
-        soft_wrap=True,
-    )
+    ]
 
 
-def _decibels(ratio: float) -> str:
+def decibels(ratio: float) -> str:
     """A ratio in decibels; infinite without noise."""
     if math.isnan(ratio):
         return "all 0"

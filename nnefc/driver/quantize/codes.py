@@ -47,6 +47,13 @@ def parameters_of(range_: Range, dtype: DType) -> Parameters:
     return Parameters(scale, min(max(zero, first), last), dtype)
 
 
+def real_limits(parameters: Parameters) -> Range:
+    """The reals of the first and the last code."""
+    scale, zero, dtype = parameters
+    first, last = code_limits(dtype)
+    return Range((first - zero) * scale, (last - zero) * scale)
+
+
 def rounded(items: Array, parameters: Parameters) -> Array:
     """The reals of the codes of reals, in float64: `dequantize` after `quantize`."""
     first, last = code_limits(parameters.dtype)

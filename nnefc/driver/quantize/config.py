@@ -36,6 +36,9 @@ class QuantizeOptions(ImportOptions, total=False):
     correct_bias: bool
     """Subtract the mean error that rounding makes in each channel of a convolution or linear layer
     from its bias; default: False.  The samples are read twice."""
+    equalise: bool
+    """Balance the ranges of the channels between layers first, by factors that move from the
+    weights of one to those of the next (Nagel et al., 2019); default: False."""
     mean: float | Sequence[float] | None
     """Subtracted from the values 0..1 of pictures: a number, or one for each channel."""
     std: float | Sequence[float] | None
@@ -66,6 +69,8 @@ class QuantizeConfig(NamedTuple):
     """The least ratio of each output in decibels; None: any."""
     correct_bias: bool = False
     """Biases take back the mean error of each channel."""
+    equalise: bool = False
+    """Channels between layers are balanced first."""
     threads: int | None = None
     """Threads that a call of the graph may use; None: all usable CPUs."""
 
@@ -79,13 +84,14 @@ class QuantizeConfig(NamedTuple):
         keep: object = (),
         signal_to_noise: object = None,
         correct_bias: object = False,
+        equalise: object = False,
         threads: object = None,
     ) -> QuantizeConfig:
         """A checked configuration; raises NnefError `input/argument` with all errors, and
         `input/threads`.
         """
         count = check_threads(threads)
-        check_flags(correct_bias=correct_bias)
+        check_flags(correct_bias=correct_bias, equalise=equalise)
         problems: list[Diagnostic] = []
         choices = {
             "activations": (activations, get_args(Activations)),
@@ -120,6 +126,7 @@ class QuantizeConfig(NamedTuple):
             names or (),
             ratio,
             bool(correct_bias),
+            bool(equalise),
             count,
         )
 

@@ -60,6 +60,13 @@ class Histogram:
         """The centres of the bins, float64 [BINS]."""
         return (np.arange(BINS) - _HALF + 0.5) * self.width
 
+    def part_outside(self, low: float, high: float) -> float:
+        """The part of the items below `low` or above `high`, up to those of two bins."""
+        if not self.total or (low <= self.low and self.high <= high):
+            return 0.0
+        outside = (self.edges[1:] <= low) | (self.edges[:-1] >= high)
+        return float(self.counts[outside].sum() / self.total)
+
     def add(self, array: Array) -> None:
         """Count the items of an array of reals; an empty array changes nothing.
 

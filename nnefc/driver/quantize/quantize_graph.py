@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nnefc.driver.quantize.bias_errors import bias_errors
 from nnefc.driver.quantize.codes import Parameters, parameters_of
 from nnefc.driver.quantize.config import QuantizeConfig
+from nnefc.driver.quantize.equalise import equalise
 from nnefc.driver.quantize.histogram import Histogram
 from nnefc.driver.quantize.keep import sensitive_layers, without_named
 from nnefc.driver.quantize.layers import activations_of, layers_of
@@ -26,7 +27,7 @@ class Quantized:
 
     graph: Graph
     reals: Graph
-    """The graph of reals, without unused operations."""
+    """The graph of reals, without unused operations; equalised if `config` says so."""
     twins: Mapping[Value, Value]
     """The values of `graph` by those of `reals`."""
     histograms: Mapping[Value, Histogram]
@@ -35,6 +36,7 @@ class Quantized:
     """The parameters of the codes of activations, and the errors of biases, by the same values."""
     kept: Collection[Value]
     """Results of the layers that stay as they are, in `reals`."""
+    config: QuantizeConfig
 
     @property
     def parameters(self) -> Mapping[Value, Parameters]:
@@ -46,8 +48,7 @@ class Quantized:
 
         Its extents may be symbolic.  Raises NnefError `quantization/model` if it has other layers.
         """
-        other = graph.clone()
-        EliminateDeadCode().run(other)
+        other = _reals(graph, self.config)
         ours, theirs = layers_of(self.reals), layers_of(other)
         if [each.name for each in ours] != [each.name for each in theirs]:
             message = "the layers of the model depend on its symbols"
@@ -76,8 +77,7 @@ def quantize_graph(
     Raises NnefError `quantization/...`, and `input/...` for wrong samples.
     """
     require_quantizable(graph)
-    reals = graph.clone()
-    EliminateDeadCode().run(reals)
+    reals = _reals(graph, config)
     layers = without_named(layers_of(reals), config.keep)
     values = list(activations_of(layers))
     histograms = observe(reals, values, samples, progress, config.threads)
@@ -97,7 +97,14 @@ def quantize_graph(
         chosen -= sensitive_layers(reals, layers, choices, samples, config, progress)
     kept = {layer.op.output for layer in layers_of(reals) if layer not in chosen}
     quantized, twins = rewrite(reals, choices, kept)
-    return Quantized(quantized, reals, twins, observed, choices, kept)
+    return Quantized(quantized, reals, twins, observed, choices, kept, config)
+
+
+def _reals(graph: Graph, config: QuantizeConfig) -> Graph:
+    """A copy of a graph without unused operations, equalised if `config` says so."""
+    reals = graph.clone()
+    EliminateDeadCode().run(reals)
+    return equalise(reals) if config.equalise else reals
 
 
 def require_quantizable(graph: Graph) -> None:

@@ -64,9 +64,7 @@ def rewrite(
     """
     copy, twins = twins_of(graph)
     _Rewrite(copy, choices.of_twins(twins)).run({twins[value] for value in kept})
-    EliminateDeadCode().run(copy)
-    used = set(_labels(copy))
-    copy.variables = {key: value for key, value in copy.variables.items() if key in used}
+    drop_unused(copy)
     return copy, twins
 
 
@@ -83,6 +81,13 @@ def with_rounded_twins(
     reals = [twins[value] for value in results]
     rounded = _Rewrite(copy, choices.of_twins(twins)).beside(reals)
     return copy, reals, [rounded[value] for value in reals]
+
+
+def drop_unused(graph: Graph) -> None:
+    """Remove unused operations of a graph, and variables that nothing reads."""
+    EliminateDeadCode().run(graph)
+    used = set(_labels(graph))
+    graph.variables = {key: value for key, value in graph.variables.items() if key in used}
 
 
 def _labels(graph: Graph) -> Iterator[str]:

@@ -1,0 +1,148 @@
+"""Compare a quantized model with that of reals, layer by layer: `nnefc compare --float`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.quantize.report import decibels
+from nnefc.cli.support.import_and_compile import load
+from nnefc.cli.support.inputs import read_turns
+from nnefc.cli.support.options import usage
+from nnefc.cli.support.printing import console, count, print_json, print_table, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+
+    from nnefc.cli.support.option_groups import DocumentOptions, InputOptions
+    from nnefc.driver.quantize.noise import Noise
+    from nnefc.ir import Graph, Value
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A value of both models."""
+
+    name: str
+    operation: str
+    real: Value
+    code: Value
+    noise: Noise
+
+
+def compare_with_float(
+    model: str,
+    reals: str,
+    inputs: InputOptions,
+    document: DocumentOptions,
+    seed: int,
+    threads: int | None,
+    *,
+    json: bool,
+) -> None:
+    """Print the ratio of signal to noise of every value that both models name alike.
+
+    Values that are codes in the quantized model are compared dequantized.
+    """
+    from nnefc.driver.quantize.observe import runner
+
+    why = "layers are compared for known shapes"
+    codes_graph = load(model, document.config_of(model), why)
+    reals_graph = load(reals, document.config_of(reals), why)
+    rows = list(_rows(reals_graph, codes_graph))
+    if not rows:
+        raise usage(f"--float {reals}: no value of {model} has the name of one there")
+    (turn,) = read_turns(reals_graph.inputs, inputs.input, inputs.pictures())
+    arrays = _arrays(reals_graph, turn, seed)
+    theirs = _renamed(reals_graph, codes_graph, arrays)
+    expected = runner(reals_graph, [row.real for row in rows], threads)(arrays)
+    found = runner(codes_graph, [row.code for row in rows], threads)(theirs)
+    for row, want, got in zip(rows, expected, found, strict=True):
+        row.noise.add(want, got)
+    _report(rows, json=json)
+
+
+def _rows(reals: Graph, codes: Graph) -> Iterator[_Row]:
+    """The values of reals of both graphs with equal names and shapes, in order; results last."""
+    from nnefc.driver.quantize.noise import Noise
+
+    named = {
+        value.name: real
+        for op in codes.ops
+        for value in op.outputs
+        if value.name and (real := _as_real(value)) is not None
+    }
+    for op in reals.ops:
+        for value in op.outputs:
+            other = named.get(value.name)
+            is_layer = op.name not in ("variable", "constant") and value.type.dtype.is_float
+            if is_layer and other is not None and other.type.dims == value.type.dims:
+                yield _Row(value.name, op.name, value, other, Noise())
+    results = dict(zip(codes.output_names, codes.outputs, strict=True))
+    for name, value in zip(reals.output_names, reals.outputs, strict=True):
+        other = _as_real(results[name]) if name in results else None
+        if other is not None and value.type.dtype.is_float and other.type.dims == value.type.dims:
+            yield _Row(name, "output", value, other, Noise())
+
+
+def _as_real(value: Value) -> Value | None:
+    """A value of reals; for codes their `dequantize`, if there is one."""
+    if value.type.dtype.is_float:
+        return value
+    users = [op for op in value.users if op.name == "dequantize" and op.inputs[0] is value]
+    return users[0].output if users else None
+
+
+def _arrays(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """The arrays of the inputs: those of files, the others random."""
+    from nnefc.runtime.memory.caller_arrays import random_array
+
+    return {
+        value.name: given[value.name]
+        if value.name in given
+        else random_array(value.type, seed, value.name)
+        for value in graph.inputs
+    }
+
+
+def _renamed(reals: Graph, codes: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays for the inputs of the quantized graph, which has the same ones in order."""
+    types = [[value.type for value in graph.inputs] for graph in (reals, codes)]
+    if types[0] != types[1]:
+        listed = [", ".join(f"{v.name}: {v.type}" for v in each.inputs) for each in (reals, codes)]
+        raise usage(f"--float: the inputs differ: {listed[0]}, and {listed[1]}")
+    pairs = zip(reals.inputs, codes.inputs, strict=True)
+    return {theirs.name: arrays[ours.name] for ours, theirs in pairs}
+
+
+def _report(rows: list[_Row], *, json: bool) -> None:
+    least = min(rows, key=_ratio)
+    if json:
+        tensors = [
+            {
+                "tensor": row.name,
+                "operation": row.operation,
+                "shape": list(row.real.type.dims),
+                "signal_to_noise": row.noise.decibels,
+            }
+            for row in rows
+        ]
+        print_json({"least": least.name, "tensors": tensors})
+        return
+    view = table("tensor", "operation", "shape", "signal to noise", numeric=["signal to noise"])
+    for row in rows:
+        shape = "x".join(map(str, row.real.type.dims))
+        view.add_row(row.name, row.operation, shape, decibels(row.noise.decibels))
+    out = console()
+    print_table(out, view)
+    out.print(f"{count(len(rows), 'tensor')}, the least ratio has {least.name}")
+
+
+def _ratio(row: _Row) -> float:
+    ratio = row.noise.decibels
+    return math.inf if math.isnan(ratio) else ratio

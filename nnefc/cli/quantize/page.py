@@ -1,0 +1,50 @@
+"""An HTML page with the noise and the saturation of every layer of a quantized model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+from typing import Any, Final
+
+from nnefc.cli.quantize.report import decibels, summary
+from nnefc.cli.support.html_page import Bar, html_table, page
+
+MOST_DECIBELS: Final = 60.0
+"""The ratio whose bar has the whole width."""
+_COLUMNS: Final = [
+    *("layer", "operation", "signal to noise", "", "saturated", "", "operand", "values"),
+    *("scale", "zero point"),
+]
+
+
+def quantized_page(facts: Mapping[str, Any]) -> str:
+    """The page of `quantized_facts`."""
+    rows = [row for layer in facts["layers"] for row in _rows(layer)]
+    lines = "".join(f"<p>{escape(line)}</p>" for line in summary(facts))
+    return page(str(facts["output"]), lines + html_table(_COLUMNS, rows))
+
+
+def _rows(layer: Mapping[str, Any]) -> list[list[Any]]:
+    """The row of a layer; one more for each further operand."""
+    ratio: float = layer["signal_to_noise"]
+    length = 0.0 if math.isnan(ratio) else min(ratio, MOST_DECIBELS) / MOST_DECIBELS
+    first: list[Any] = [layer["layer"], layer["operation"], decibels(ratio)]
+    first.append(Bar(length, decibels(ratio)))
+    operands = [_operand(each) for each in layer["activations"]]
+    kept = "" if layer.get("quantized", True) else "reals"
+    rest = operands or [["", "", kept, "", "", ""]]
+    return [first + rest[0], *(["", "", "", "", *each] for each in rest[1:])]
+
+
+def _operand(facts: Mapping[str, Any]) -> list[Any]:
+    """The cells of an operand.  A bar is as long as the root of the part: most parts are small."""
+    part: float = facts["saturated"]
+    return [
+        f"{part:.2%}",
+        Bar(math.sqrt(part), f"{part:.4%} of the values have the first or last code"),
+        facts["tensor"],
+        f"{facts['low']:.4g} to {facts['high']:.4g}",
+        facts["scale"],
+        facts["zero_point"],
+    ]

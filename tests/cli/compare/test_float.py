@@ -1,0 +1,45 @@
+"""`nnefc compare --float`: a quantized model and that of reals, layer by layer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.digits import HELD_OUT, IMAGES
+from nnefc.ops.tools.reference import evaluate
+from tests.helpers.command_line import DIGITS, SMALL, Cli
+
+
+@pytest.mark.parametrize("name", ["q.onnx", "q.nnef.tgz"])
+def test_ratios_are_those_of_the_reference(cli: Cli, tmp_path: Path, name: str) -> None:
+    output = tmp_path / name
+    assert cli("quantize", DIGITS, "--data", IMAGES, "-o", output, "--keep", "conv1").status == 0
+    image = np.load(HELD_OUT)["images"][3][None, None] / np.float32(16)
+    np.save(tmp_path / "image.npy", image)
+    arguments = ("--float", DIGITS, output, "-i", tmp_path / "image.npy")
+    facts = json.loads(cli("compare", *arguments, "--json").out)
+    rows = {row["tensor"]: row for row in facts["tensors"]}
+    assert rows["conv1"]["signal_to_noise"] is None, "without noise"
+    graphs = nnefc.import_model(DIGITS), nnefc.import_model(output)
+    found = [evaluate(graph, {"image": image}, keep="all").values for graph in graphs]
+    reals, codes = ({v.name: array for v, array in each.items()} for each in found)
+    for tensor in ("conv2", "conv3", "scores", "probabilities"):
+        noise = np.sum((codes[tensor] - reals[tensor]) ** 2)
+        ratio = 10 * np.log10(np.sum(reals[tensor] ** 2) / noise)
+        assert rows[tensor]["signal_to_noise"] == pytest.approx(ratio, abs=0.3)
+    assert facts["tensors"][-1]["operation"] == "output"
+    shown = cli("compare", *arguments)
+    assert shown.status == 0
+    assert f"{rows['conv2']['signal_to_noise']:.1f} dB" in shown.out
+    assert f"the least ratio has {facts['least']}" in shown.out
+
+
+def test_other_models_are_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text(SMALL)
+    shown = cli("compare", "--float", DIGITS, tmp_path, "--random-weights", 1)
+    assert shown.status == 1
+    assert "[input/option]" in shown.err
