@@ -58,6 +58,7 @@ from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
 from nnefc.passes.quantize.rescale_codes import RescaleCodes
 from nnefc.passes.quantize.sink_dequantizations import SinkDequantizations
 from nnefc.passes.quantize.sum_codes import SumCodes
+from nnefc.passes.quantize.tabulate_functions import TabulateFunctions
 from nnefc.support.errors import NnefError, Place
 
 
@@ -89,6 +90,7 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
                 HoistQuantizations(),
                 EliminateCommonSubexpressions(),
                 CancelQuantizations(),
+                TabulateFunctions(),
                 SumCodes(),
                 FuseCodeConvolutions(),
                 FuseIntegers(),

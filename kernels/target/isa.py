@@ -56,6 +56,12 @@ class Isa(NamedTuple):
     packs: str = ""
     """Intrinsics that saturate two vectors of signed integers to half the bits, quarter by quarter
     of 128 bits, or empty.  {} stands for the types: ssdw, uswb or sswb."""
+    byte_shuffle: str = ""
+    """Intrinsic that looks up bytes in a vector of 16 bytes, or in four of them (`tbl4`), or empty
+    where that takes longer than byte by byte."""
+    byte_permute: str = ""
+    """Intrinsic that looks up bytes in two whole vectors, or empty.  It is an optional extension,
+    which `host` sets."""
     codes: str = "uint8"
     """Item type of the codes that `byte_dot` multiplies with int8."""
     byte_dot: str = ""
@@ -110,6 +116,7 @@ X86_64_V3 = X86_64_V2._replace(
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
     pair_products="llvm.x86.avx2.pmadd.wd",
     packs="llvm.x86.avx2.pack{}",
+    byte_shuffle="llvm.x86.avx2.pshuf.b",
 )
 """AVX2 and FMA."""
 X86_64_V4 = X86_64_V3._replace(
@@ -125,6 +132,7 @@ X86_64_V4 = X86_64_V3._replace(
     byte_pairs="llvm.x86.avx512.pmaddubs.w.512",
     pair_products="llvm.x86.avx512.pmaddw.d.512",
     packs="llvm.x86.avx512.pack{}.512",
+    byte_shuffle="llvm.x86.avx512.pshuf.b.512",
 )
 """AVX-512 F, BW, CD, DQ, VL."""
 X86_64_V4_256 = X86_64_V4._replace(
@@ -138,6 +146,7 @@ X86_64_V4_256 = X86_64_V4._replace(
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
     pair_products="llvm.x86.avx2.pmadd.wd",
     packs=X86_64_V3.packs,
+    byte_shuffle=X86_64_V3.byte_shuffle,
 )
 """AVX-512 with vectors of 256 bits, for processors on which vectors of 512 bits are no faster."""
 AARCH64 = Isa(
@@ -149,6 +158,7 @@ AARCH64 = Isa(
     tile=(8, 3),
     pause="llvm.aarch64.hint",
     permute="llvm.aarch64.neon.tbl2.v16i8",
+    byte_shuffle="llvm.aarch64.neon.tbl4.v16i8",
     codes="int8",
 )
 """NEON."""
@@ -233,7 +243,13 @@ def host() -> Isa:
     if wanted:
         return _named(wanted, _able(row, _features(row)))
     halves = row is X86_64_V4 and has_half_units()
-    return row._replace(cpu=NATIVE, halves=halves, byte_dot=_byte_dot(row))
+    permutes = row is X86_64_V4 and "avx512vbmi" in _features(row)
+    return row._replace(
+        cpu=NATIVE,
+        halves=halves,
+        byte_dot=_byte_dot(row),
+        byte_permute="llvm.x86.avx512.vpermi2var.qi.512" if permutes else "",
+    )
 
 
 def executable() -> list[Isa]:

@@ -48,6 +48,7 @@ _MODULES = (
     "convolution.blocked",
     "convolution.codes",
     "blocked.elementwise",
+    "elementwise.code_table",
     "blocked.mean_variance",
     "blocked.layout",
     "blocked.pooling",

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value
 from nnefc.ir.expression import expression_of
-from nnefc.ops.internal import code_matmul
+from nnefc.ops.internal import code_matmul, code_sums, code_table
 from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
     FloatScale,
@@ -101,6 +101,10 @@ class _Change:
         """Let `op` compute the other codes; returns False if that is not possible."""
         if is_code_convolution(op):
             return self._requantizes(op)
+        if op.name == code_table.NAME:
+            table = op.attributes["table"]
+            op.attributes["table"] = tuple(code + self._shift for code in table)
+            return True
         if op.name != "fused":
             return False
         op.attributes["expression"] = self._with_last_steps(op.attributes["expression"])
@@ -165,6 +169,9 @@ class _Change:
                 self._change_residual(op)
         if before is not after:
             return
+        for op in before.users:
+            if op.name in code_sums.PLAIN:
+                op.attributes["zero"] += self._shift
         others = [op for op in before.users if not self._reads(op, before)]
         for op in others:
             if is_elementwise_or_fused(op):
@@ -183,6 +190,8 @@ class _Change:
         """Whether an operation already expects the other type."""
         if _selects(op):
             return op.output.type.dtype is self._after
+        if op.name == code_table.NAME or op.name in code_sums.PLAIN:
+            return True  # a table begins with the lowest code of either type
         if op.name == "fused":
             types = op.attributes["expression"].inputs
             return all(t is self._after for t, v in zip(types, op.inputs) if v is value)

@@ -131,7 +131,7 @@ def launch_strided(
     *outer, middle, columns = dims
     rows = math.prod(outer) * middle
     widest = max(operand.dtype.itemsize for operand in operands)
-    tile_rows, tile_columns = _tile(
+    tile_rows, tile_columns = tile_extents(
         rows, columns, max(TILE_BYTES // widest, 1), COLUMN_STEP * pattern.factor
     )
     column_tiles = -(-columns // tile_columns)
@@ -290,7 +290,7 @@ def _bypasses_caches(
     )
 
 
-def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
+def tile_extents(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
     """(rows, columns) of a tile of about `items` items, larger if there would be too many tiles.
 
     Columns are a multiple of `step`, or whole rows.

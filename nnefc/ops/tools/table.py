@@ -43,6 +43,7 @@ MODULES = (
     "extended.append",
     "internal.code_matmul",
     "internal.code_sums",
+    "internal.code_table",
     "internal.fused",
     "internal.mean_variance",
     "internal.attention",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -130,6 +130,47 @@ def graphs() -> Iterator[tuple[str, Instance]]:
         if dtype is not DType.STRING:
             yield f"types {dtype}", arithmetic(dtype)
     yield "product of codes", product_of_codes()
+    yield "functions of codes", functions_of_codes()
+
+
+def functions_of_codes() -> Instance:
+    """A table, sums of windows and of planes, and a maximum, of codes in blocks."""
+    from nnefc.kernels.vector.lane_builder import lanes_of
+
+    x = np.random.default_rng(5).integers(0, 256, (1, 21, 9, 12)).astype(np.uint8)
+    graph = Graph("functions of codes")
+    given = graph.add_input(TensorType(DType.UINT8, x.shape), "x")
+    layout = Blocked(lanes_of("int32"), ((0, 0), (0, 0)), 1)
+
+    def blocked(
+        name: str, value: Value, dtype: DType, extents: Sequence[int], **attributes: Any
+    ) -> Value:
+        reals = Blocked(layout.block, layout.halo, dtype.itemsize)
+        type_ = TensorType(dtype, (1, 21, *extents), reals)
+        return graph.insert(Op(name, [value], attributes, [type_])).output
+
+    def result(name: str, value: Value) -> None:
+        type_ = TensorType(value.type.dtype, value.type.dims)
+        graph.add_output(graph.insert(Op("layout", [value], {}, [type_])).output, name)
+
+    rest: dict[str, Any] = {"border": "ignore", "dilation": (1,) * 4}
+    table = tuple((7 * i + 3) % 256 for i in range(256))
+    codes = blocked("layout", given, DType.UINT8, (9, 12))
+    codes = blocked("code_table", codes, DType.UINT8, (9, 12), table=table)
+    result("table", codes)
+    for size, stride, extents in ((3, 2, (5, 6)), (5, 1, (9, 12))):
+        window: dict[str, Any] = {
+            "size": (1, 1, size, size),
+            "stride": (1, 1, stride, stride),
+            **rest,
+        }
+        window["padding"] = ((0, 0), (0, 0), (size // 2,) * 2, (size // 2, size // 2 - stride + 1))
+        result(f"max {size}", blocked("max_pool", codes, DType.UINT8, extents, **window))
+        sums = {**window, "normalize": True, "zero": 9}
+        result(f"mean {size}", blocked("code_box", codes, DType.FLOAT32, extents, **sums))
+    whole: dict[str, Any] = {"axes": (2, 3), "normalize": True, "zero": 9}
+    result("planes", blocked("code_sum_reduce", codes, DType.FLOAT32, (1, 1), **whole))
+    return Instance(graph, {"x": x})
 
 
 def codes() -> Instance:

@@ -79,8 +79,8 @@ def test_kernels_outside_the_package_have_no_key() -> None:
 def test_names_depend_on_each_fact_of_the_instruction_set(field: str) -> None:
     isa = TABLE["x86-64-v2"]
     old: Any = getattr(isa, field)
-    other = {"fma": True, "tile": (9, 9), "features": "+x", "lookup": "x", "byte_dot": "x"}
-    new = other[field] if field in other else old + old
+    other = {"fma": True, "float16": True, "halves": True, "tile": (9, 9)}
+    new = other[field] if field in other else old + (old or "x")
     assert name_of(isa=isa._replace(**{field: new})) != name_of(isa=isa)
 
 
