@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, defs, helper
+from onnx import ModelProto, NodeProto, defs, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from nnefc.formats.onnx.value_types import value_types
+from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.frontends.onnx.model import initializers_of
-from nnefc.onnx.call_values import given_values, has_sequences, returned_value
+from nnefc.onnx.call_values import given_values, has_sequences, has_strings, returned_value
 from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes
 from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
@@ -54,7 +54,7 @@ class NnefcBackendRep(BackendRep):
         self._inputs, self._outputs = value_types(content)
         self._names = [each.name for each in proto.graph.output]
         self._model: Model | SpecializedModels
-        if has_sequences(self._inputs, self._outputs) or _needs_values(proto):
+        if has_sequences(self._inputs, self._outputs) or _needs_values(proto, self._inputs):
             self._model = SpecializedModels(proto, threads)
         else:
             self._model = compile_bytes(content, threads)
@@ -103,11 +103,11 @@ def _proto_of(model: ModelOrPath) -> ModelProto:
     raise NnefError([Diagnostic("input/argument", message)])
 
 
-def _needs_values(proto: ModelProto) -> bool:
-    """Whether inputs have no rank, or hold strings, which only constants do in a compiled model."""
+def _needs_values(proto: ModelProto, types: Mapping[str, ValueType]) -> bool:
+    """Whether inputs have no rank, or hold strings, by their `types`."""
     given = initializers_of(proto.graph)
-    types = [each.type.tensor_type for each in proto.graph.input if each.name not in given]
-    return any(not t.HasField("shape") or t.elem_type == TensorProto.STRING for t in types)
+    tensors = [each.type.tensor_type for each in proto.graph.input if each.name not in given]
+    return has_strings(types) or any(not each.HasField("shape") for each in tensors)
 
 
 class NnefcBackend(Backend):
@@ -122,7 +122,8 @@ class NnefcBackend(Backend):
         try:
             model = _proto_of(model)
             content = model.SerializeToString()
-            if has_sequences(*value_types(content)) or _needs_values(model):
+            types = value_types(content)
+            if has_sequences(*types) or _needs_values(model, types[0]):
                 check_operators_of(content)
             else:
                 read_onnx_bytes(content, DEFAULT, Diagnostics())

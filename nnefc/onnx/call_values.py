@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nnefc.formats.onnx.value_types import ValueType
+from nnefc.formats.onnx.value_types import STRING, ValueType
 from nnefc.support.errors import Diagnostic, NnefError
 
 Array = np.ndarray[Any, Any]
@@ -20,6 +20,17 @@ Array = np.ndarray[Any, Any]
 def has_sequences(*types: Mapping[str, ValueType]) -> bool:
     """Whether inputs or outputs are sequences or optionals."""
     return any(each.form in ("seq", "optional") for every in types for each in every.values())
+
+
+def has_strings(types: Mapping[str, ValueType]) -> bool:
+    """Whether inputs hold strings, which only constants do in a compiled model."""
+    return any(_is_text(each) for each in types.values())
+
+
+def _is_text(type_: ValueType) -> bool:
+    while type_.element:
+        type_ = type_.element
+    return type_.elem_type == STRING
 
 
 def given_values(
@@ -71,10 +82,21 @@ def _array(x: Any, type_: ValueType, name: str) -> Array:
 
     Raises NnefError `input/array` for a list that is none, or whose items the type cannot hold.
     """
+    if _is_text(type_):
+        return _texts(x, name)
     wanted = _item_type(type_)
     if isinstance(x, list | tuple) and wanted is not None:
         return _bytes_of(_from_list(cast(Sequence[Any], x), wanted, name), type_)
     return _bytes_of(np.asarray(cast(Any, x)), type_)
+
+
+def _texts(x: Any, name: str) -> Array:
+    """An array of strings, or a list of them as an array; raises NnefError `input/array`."""
+    array = np.asarray(x, object)
+    if wrong := [each for each in array.reshape(-1).tolist() if not isinstance(each, str)]:
+        message = f"input {name!r} holds strings, and {wrong[0]!r} is none"
+        raise NnefError.of("input/array", message)
+    return array
 
 
 def _item_type(type_: ValueType) -> np.dtype[Any] | None:

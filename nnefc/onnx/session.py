@@ -15,7 +15,7 @@ from nnefc.formats.onnx.metadata import ModelMetadata, model_metadata
 from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.formats.onnx.wire_format import WireError
 from nnefc.formats.paths import is_onnx
-from nnefc.onnx.call_values import given_values, has_sequences, returned_value
+from nnefc.onnx.call_values import given_values, has_sequences, has_strings, returned_value
 from nnefc.onnx.options import SessionOptions
 from nnefc.options.arguments import check_threads
 from nnefc.support.errors import Diagnostic, NnefError
@@ -120,7 +120,7 @@ class InferenceSession:
         symbols = getattr(self._options, "free_dimensions", {})
         self._inputs, self._outputs, self._metadata = _facts_of(path_or_bytes)
         self._specialized: SpecializedModels | None = None
-        if has_sequences(self._inputs, self._outputs):
+        if has_sequences(self._inputs, self._outputs) or has_strings(self._inputs):
             from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 
             self._specialized = SpecializedModels(whole_model(path_or_bytes), count)
@@ -137,19 +137,18 @@ class InferenceSession:
     def model(self) -> Model:
         """The compiled model.
 
-        Raises NnefError `input/argument` if inputs or outputs are sequences or optionals: such a
-        model is compiled for the lengths of each call.
+        Raises NnefError `input/argument` if inputs or outputs are sequences or optionals, or if
+        inputs are strings: such a model is compiled for the lengths or strings of each call.
         """
         if self._specialized is not None:
-            raise NnefError(
-                [Diagnostic("input/argument", "a model with sequences is compiled for each length")]
-            )
+            message = "a model with sequences or strings is compiled for those of each call"
+            raise NnefError.of("input/argument", message)
         return self._model
 
     def get_inputs(self) -> list[NodeArg]:
         """Names, shapes and types of the inputs, in order.
 
-        The shapes are empty if an input or output is a sequence or an optional.
+        The shapes are empty if an input or output is a sequence or an optional, or holds strings.
         """
         if self._specialized is not None:
             return [NodeArg(name, str(type_), []) for name, type_ in self._inputs.items()]
@@ -215,7 +214,7 @@ class InferenceSession:
             output_names: The outputs to return, in this order; None or empty: all of them.
             input_feed: An array for each input, or a list of numbers, which becomes one of the item
                 type of the input; a list of arrays for a sequence, None for an optional without an
-                element; arrays of `ml_dtypes` for float8 and the like.
+                element; arrays of `ml_dtypes` for float8 and the like; arrays or lists of strings.
             run_options: No effect.
 
         Returns:

@@ -64,12 +64,16 @@ class SpecializedModels:
     def run(self, named: Values) -> dict[str, Any]:
         """The results by name, lists for sequences and None for absent optionals.
 
-        The values of no input are known to the model, or if it needs some, those of numbers and
-        lists of integers, or at last of all numbers and lists.  Raises NnefError with all errors.
+        Strings are known to the model, and the values of numbers and lists of integers, or if it
+        needs others, those of all numbers and lists.  Raises NnefError with all errors.
         """
         arrays = {name: x for name, x in named.items() if isinstance(x, np.ndarray)}
-        lists = {name: x for name, x in arrays.items() if x.ndim <= 1 and x.size <= _MAX_ITEMS}
-        integers = {name: x for name, x in lists.items() if x.dtype.kind in "biu"}
+        lists = {
+            name: x
+            for name, x in arrays.items()
+            if x.dtype == object or (x.ndim <= 1 and x.size <= _MAX_ITEMS)
+        }
+        integers = {name: x for name, x in lists.items() if x.dtype.kind in "biuO"}
         choices = [integers, lists] if len(lists) > len(integers) else [integers]
         for known in choices[:-1]:
             try:
@@ -82,7 +86,7 @@ class SpecializedModels:
         """The results of the model in which the inputs `known` are constants."""
         tensors, parts = _tensors_of(named, known)
         shapes = {name: x.shape for name, x in tensors.items()}
-        constants = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in known.items())
+        constants = tuple((name, x.dtype.str, x.shape, _items(x)) for name, x in known.items())
         key = (constants, tuple(shapes.items()), tuple(parts.items()))
         model = self._models.pop(key, None)
         if model is None:
@@ -91,6 +95,11 @@ class SpecializedModels:
         if len(self._models) > _MAX_MODELS:
             self._models.popitem(last=False)
         return model.run(tensors)
+
+
+def _items(x: Array) -> bytes | tuple[str, ...]:
+    """The items of an array as the key of a model."""
+    return tuple(x.reshape(-1).tolist()) if x.dtype == object else x.tobytes()
 
 
 def _tensors_of(

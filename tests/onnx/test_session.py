@@ -11,6 +11,8 @@ import pytest
 from nnefc import NnefError
 from nnefc.onnx import InferenceSession, SessionOptions, get_available_providers
 from tests.helpers.onnx.models import model, node, save, tensor, weight
+from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results
+from tests.helpers.onnx.text_models import parsed
 
 W = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
 
@@ -221,3 +223,23 @@ def test_options_of_onnxruntime(path: Path) -> None:
         if not name.startswith("_") and not callable(value):
             setattr(ours, name, value)
     assert ours.intra_op_num_threads == 1
+
+
+def test_strings() -> None:
+    """The model of a call has its strings as constants; other strings are another model."""
+    made = parsed(
+        """(string[N,2] s, float[N,2] x) => (float[N,2] y) <string[1] a = {"a"}> {
+          e = Equal(s, a)  none = Sub(x, x)  y = Where(e, x, none)
+        }""",
+        opset=21,
+    )
+    session, x = InferenceSession(made.SerializeToString()), np.ones((2, 2), np.float32)
+    for strings in ([["a", "b"], ["c", "a"]], [["x", "a"], ["a", "a"]]):
+        array = np.array(strings, object)
+        (want,) = onnxruntime_results(made, [array, x])
+        for given in (array, strings, array.astype(str)):
+            (y,) = session.run(None, {"s": given, "x": x})
+            np.testing.assert_array_equal(y, want)
+    with pytest.raises(NnefError, match="input 's' holds strings, and 1 is none"):
+        session.run(None, {"s": [[1, 2]], "x": x})
+    assert str(session.get_inputs()[0].type) == "tensor(string)"

@@ -39,6 +39,7 @@ _NAMES: Final = (
     *("float4e2m1", "float8e8m0", "uint2", "int2", "float6e2m3", "float6e3m2"),
 )
 """onnxruntime's names of item types, by the numbers of TensorProto.DataType."""
+STRING: Final = _NAMES.index("string")
 _NUMPY_NAMES: Final = {"float": "float32", "double": "float64", "bool": "bool_"}
 NARROW: Final = {
     17: "float8_e4m3fn",

@@ -49,6 +49,12 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
         {"known": [2]},
     ),
     ("GridSample", [np.zeros((0, 1, 2, 2), np.float32), np.zeros((0, 2, 2, 2), np.float32)], {}),
+    *(
+        (name, [NONE], {"axis": axis, "opset": opset})
+        for name in ("Softmax", "LogSoftmax", "Hardmax")
+        for axis in (0, 1)
+        for opset in (11, 13)
+    ),
     ("Flatten", [NONE], {}),
     ("Squeeze", [np.zeros((0, 1), np.float32)], {}),
     ("Expand", [np.zeros((1, 0), np.float32), int64(3, 1)], {"known": [1]}),

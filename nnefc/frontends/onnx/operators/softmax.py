@@ -11,7 +11,7 @@ from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis
-from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.common.values import Operand, OperatorError, has_no_items
 from nnefc.frontends.onnx.broadcasting import constant, widened
 from nnefc.frontends.onnx.operators.elementwise.activations import in_wide_type
 from nnefc.frontends.onnx.registry import operator
@@ -44,13 +44,16 @@ def _hardmax(make: OpBuilder, x: Operand, axes: Axes) -> Operand:
 
 
 def _register(name: str, compute: Callable[[OpBuilder, Operand, Axes], Operand]) -> None:
+    def of_items(make: OpBuilder, x: Operand, axes: Axes) -> Operand:
+        return x if has_no_items(x) else compute(make, x, axes)
+
     def of_matrix(make: OpBuilder, input: Operand, *, axis: int = 1) -> Any:
         rank = input.type.rank
         at = axis if axis == rank else normalize_axis(axis, rank)
-        return compute(make, input, tuple(range(at, rank)))
+        return of_items(make, input, tuple(range(at, rank)))
 
     def along_axis(make: OpBuilder, input: Operand, *, axis: int = -1) -> Any:
-        return compute(make, input, (normalize_axis(axis, input.type.rank),))
+        return of_items(make, input, (normalize_axis(axis, input.type.rank),))
 
     operator(name, until=12)(of_matrix)
     operator(name, since=13)(along_axis)
