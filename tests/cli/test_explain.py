@@ -146,3 +146,33 @@ def test_products_of_codes_in_floats_have_reasons() -> None:
     assert kinds == [("matmul", 1), ("conv", 1)]
     reasons = [fact["reason"] for fact in recorder.float_facts()]
     assert reasons == ["the second matrix is computed", "the border is 'reflect'"]
+
+
+REALS = """\
+graph g(%x: uint8[1,2,4], %y: uint8[1,2,4]) -> (a = %a, b = %b, c = %c, d = %d, e = %e) {
+  %s: float32[] = constant() {shape = [], value = [0.5]}
+  %t: float32[] = constant() {shape = [], value = [0.25]}
+  %z: uint8[] = constant() {shape = [], value = [7]}
+  %1: float32[1,2,4] = dequantize(%x, %s, %z)
+  %2: float32[1,2,4] = dequantize(%y, %t, %z)
+  %a: float32[1,2,4] = max_pool(%1) {size = [1, 1, 3], border = "constant",
+    padding = [[0, 0], [0, 0], [1, 1]], stride = [1, 1, 1], dilation = [1, 1, 1]}
+  %b: float32[1,4,4] = concat(%1, %2) {axis = 1}
+  %c: float32[1,2,4] = softmax(%1) {axes = [2]}
+  %d: float32[1,2,4] = exp(%1)
+  %3: float32[1,2,4] = add(%1, %2)
+  %4: float32[1,2,4] = tanh(%3)
+  %e: uint8[1,2,4] = quantize(%4, %s, %z)
+}
+"""
+
+
+def test_other_operations_on_reals_have_reasons() -> None:
+    recorder = PassRecorder()
+    run_pipeline(parse_graph(REALS), hook=recorder)
+    assert {fact["operation"]: fact["reason"] for fact in recorder.float_facts()} == {
+        "max_pool": "zeros of the border are not the lowest code",
+        "concat": "scales or zero points of operands differ, and the result is not quantized",
+        "softmax": "there is no kernel for codes",
+        "exp": "the result is not quantized",
+    }

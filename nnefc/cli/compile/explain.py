@@ -53,7 +53,7 @@ class PassRecorder:
     warm: bool = False
     """Whether the weights fit into the last-level cache."""
     floats: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How many products of codes are computed in floats, by operation and reason."""
+    """How many operations on codes are computed in floats, by operation and reason."""
 
     def __call__(self, graph: Graph, ran: PassRun) -> None:
         """Record the graph after a pass; stages of one pass are added up."""
@@ -62,12 +62,13 @@ class PassRecorder:
         from nnefc.passes.cost.graph import executed_macs, nanoseconds
         from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
         from nnefc.passes.quantize.fuse_integers import float_products
+        from nnefc.passes.quantize.operations_on_reals import operations_on_reals
         from nnefc.runtime.machine.resources import largest_cache
 
         if not self.stages:
             self.warm = parameter_bytes(graph) <= largest_cache()
         if ran.name == ChooseCodeProducts.name:
-            self.floats = float_products(graph)
+            self.floats = float_products(graph) + operations_on_reals(graph)
         if ran.stage and not ran.changed:
             return
         if self.stages and not ran.changed:
@@ -130,7 +131,7 @@ class PassRecorder:
             out.print(f"codes computed in floats: {number} {name}: {reason}")
 
     def float_facts(self) -> list[dict[str, Any]]:
-        """A record for each operation and reason for which products of codes are floats."""
+        """A record for each operation on codes that is computed in floats, and for each reason."""
         return [
             {"operation": name, "reason": reason, "number": number}
             for (name, reason), number in self.floats.items()

@@ -1,0 +1,67 @@
+"""Why operations other than products compute on reals, although operands have codes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from nnefc.ir import Graph, Op
+from nnefc.passes.analysis.code_parameters import code_parameters
+from nnefc.passes.analysis.known_data import KnownValues
+from nnefc.passes.analysis.selections import SELECTIONS, on_codes, selected
+from nnefc.passes.op_queries import is_elementwise, is_view
+from nnefc.passes.quantize import sum_codes
+
+DEQUANTIZE = "dequantize"
+PRODUCTS = ("matmul", "conv", "deconv")
+"""Operations whose reasons are those of `passes.quantize.fuse_integers`."""
+
+
+def operations_on_reals(graph: Graph) -> Counter[tuple[str, str]]:
+    """How many operations read dequantized tensors as reals, by name and reason.
+
+    `graph`: after the passes on codes, before what is left is expanded.
+    """
+    known, reasons = KnownValues(graph), Counter[tuple[str, str]]()
+    for op in graph.ops:
+        sources = [v.op for v in op.inputs if v.op is not None and v.op.name == DEQUANTIZE]
+        # known codes become known reals
+        if not any(source.inputs[0] not in known for source in sources):
+            continue
+        reason = _reason(op)
+        if reason is not None:
+            reasons[op.name, reason] += 1
+    return reasons
+
+
+def _reason(op: Op) -> str | None:
+    """Why an operation with a dequantized operand computes on reals; None if codes suffice."""
+    if op.name in (*PRODUCTS, "quantize") or is_view(op):
+        return None
+    if is_elementwise(op):
+        return None if _reaches_codes(op) else "the result is not quantized"
+    if op.name not in SELECTIONS and op.name not in sum_codes.ON_CODES:
+        return "there is no kernel for codes"
+    found = [code_parameters(v.op, DEQUANTIZE) for v in selected(op)]
+    if None in found:
+        return "an operand has no codes with one known scale"
+    if len(set(found)) > 1:
+        return "scales or zero points of operands differ, and the result is not quantized"
+    codes = found[0]
+    assert codes is not None
+    if op.name in sum_codes.ON_CODES:
+        return sum_codes.float_reason(op, codes)
+    attributes = on_codes(op, codes)
+    return attributes if isinstance(attributes, str) else None
+
+
+def _reaches_codes(op: Op) -> bool:
+    """Whether the result is quantized, perhaps behind further element-wise operations."""
+    waiting, seen = [op], {op}
+    while waiting:
+        for user in waiting.pop().output.users:
+            if user.name == "quantize":
+                return True
+            if user not in seen and is_elementwise(user):
+                seen.add(user)
+                waiting.append(user)
+    return False
