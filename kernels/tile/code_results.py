@@ -13,7 +13,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.integers import doubling_high_product, rounding_shift, shift_left
 from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lanes import Lanes, clamp, floor, rint, select, shuffle, vector_type
-from nnefc.kernels.vector.llvm_types import I16
+from nnefc.kernels.vector.llvm_types import I16, I64
 from nnefc.kernels.vector.narrow import FOUR, narrowed
 from nnefc.kernels.vector.vector_builder import Vector
 
@@ -97,17 +97,39 @@ class Results:
     def store_each(
         self, sums: Sequence[Lanes], j: int, places: Sequence[Any], residuals: Sequence[Any] = ()
     ) -> None:
-        """Store the results of vector j of several pixels; `residuals`: pointers, if any."""
+        """Store the results of vector j of several pixels, which are in order in memory.
+
+        `residuals`: pointers, if any.
+        """
         others = residuals or [None] * len(sums)
         for first in range(0, len(sums), FOUR):
-            four, at_each, of_each = (x[first : first + FOUR] for x in (sums, places, others))
+            four, of_each = sums[first : first + FOUR], others[first : first + FOUR]
+            at_each = places[first : first + FOUR]
             if not self._narrows(four):
                 for x, at, residual in zip(four, at_each, of_each, strict=True):
                     self.store(x, j, at, residual)
                 continue
-            codes = self._codes(four, j, of_each)
-            for i, at in enumerate(at_each):
-                self._slice(codes, i, 1).store(at)
+            self._store_codes(self._codes(four, j, of_each), at_each)
+
+    def _store_codes(self, codes: Lanes, places: Sequence[Any]) -> None:
+        """Store up to four vectors of codes, at once if the places follow each other."""
+        builder = self.v.builder
+
+        def each() -> None:
+            for i, place in enumerate(places):
+                self._slice(codes, i, 1).store(place)
+
+        if len(places) < FOUR:
+            each()
+            return
+        first, last = (builder.ptrtoint(places[i], I64) for i in (0, -1))
+        between = self.v.word((FOUR - 1) * self.v.lanes)
+        follow = builder.icmp_signed("==", builder.sub(last, first), between)
+        with builder.if_else(follow, likely=True) as (together, apart):
+            with together:
+                codes.store(places[0])
+            with apart:
+                each()
 
     def store_neighbours(self, sums: Sequence[Lanes], j: int, at: Any) -> None:
         """Store the results of vector j of pixels that follow each other in memory."""

@@ -159,8 +159,10 @@ def result(
     known = [case.filter, np.array(case.x_zero, CODES), case.filter_zero, *others]
     dtype = expression.steps[-1].dtype if expression.steps else DType.INT32
     rank = case.x.ndim
-    layout = Blocked(LANES, halo(rank), dtype.itemsize)
-    type_ = TensorType(dtype, case.sums().shape, layout)
+    shape = case.sums().shape
+    # rows of results follow each other, or do not
+    layout = Blocked(LANES, halo(rank, 0, shape[-1] % 2), dtype.itemsize)
+    type_ = TensorType(dtype, shape, layout)
     operands = [blocked, *(constant(g.graph, x) for x in known)]
     if residual is not None:
         operands.append(g.input(residual, halo(rank, 1)))
