@@ -29,7 +29,9 @@ def by_onnxruntime(path: Path, images: Any) -> Any:
 @pytest.mark.parametrize("name", ["net.onnx", "net.nnef.tgz", "net"])
 def test_written_models_compute_the_quantized_graph(cli: Cli, tmp_path: Path, name: str) -> None:
     output = tmp_path / name
-    shown = cli("quantize", DIGITS, "--data", IMAGES, "-o", output, "--observer", "min-max")
+    options = () if name == "net.onnx" else ("--to", "tract")
+    options = ("-o", output, "--observer", "min-max", *options)
+    shown = cli("quantize", DIGITS, "--data", IMAGES, *options)
     assert shown.status == 0, shown.err
     assert "10 samples, ranges by min-max" in shown.out
     assert "weights 25.6" in shown.out

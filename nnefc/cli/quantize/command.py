@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.convert.command import ONNX, check_target
+from nnefc.cli.convert.command import ONNX, To, check_format, check_target
 from nnefc.cli.convert.report import conversion_facts
 from nnefc.cli.quantize.options import ChoiceOptions, SampleOptions
 from nnefc.cli.quantize.report import print_quantized, quantized_facts
@@ -20,6 +21,7 @@ from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
     from nnefc.driver.quantize.quantize_graph import Quantized
+    from nnefc.emit.convert.extents import Extents
     from nnefc.emit.convert.nnef_model import NnefModel
     from nnefc.emit.convert.onnx.model import OnnxModel
     from nnefc.frontends.common.graph_source import GraphSource, Shapes
@@ -42,7 +44,7 @@ Output = Annotated[
         "-o",
         readable=False,
         help="What to write: an ONNX file (.onnx) with QuantizeLinear and DequantizeLinear, an "
-        "NNEF archive (.tgz, .tar.gz, .tar), or a folder with graph.nnef.",
+        "NNEF archive (.tgz, .tar.gz, .tar) with graph.quant, or a folder with both.",
     ),
 ]
 Html = Annotated[
@@ -60,6 +62,7 @@ def quantize(
     output: Output,
     choices: ChoiceOptions,
     pictures: SampleOptions,
+    to: To = "auto",
     html: Html = None,
     threads: Threads = None,
     json: Json = False,
@@ -93,6 +96,7 @@ def quantize(
     from nnefc.driver.quantize.samples import Folder
 
     check_target(output)
+    check_format(to, output)
     check_suffix("--html", html, ".html")
     config, how = choices.config(threads), pictures.pictures()
     importing = document.config_of(model)
@@ -101,7 +105,7 @@ def quantize(
     with progress("observing", late=True) as advance:
         quantized = quantize_graph(graph, samples, config, advance)
     with naming_file(model):
-        written = _converted(quantized, source, importing.shapes, output)
+        written = _converted(quantized, source, importing.shapes, output, to)
     with progress("comparing", late=True) as advance:
         rows = layer_noise(quantized, samples, threads, advance)
     files = _write(written, output)
@@ -138,7 +142,7 @@ def _read(model: str, config: ImportConfig, data: Path) -> tuple[Graph | GraphSo
 
 
 def _converted(
-    quantized: Quantized, source: Graph | GraphSource, shapes: Shapes, output: Path
+    quantized: Quantized, source: Graph | GraphSource, shapes: Shapes, output: Path, to: str
 ) -> NnefModel | OnnxModel:
     """What is to be written: the quantized model, whose symbols stay symbols."""
     from nnefc.emit.convert.extents import Extents, symbolic_form
@@ -156,9 +160,26 @@ def _converted(
         from nnefc.emit.convert.onnx.model import onnx_model
 
         return onnx_model(graph, extents)
-    from nnefc.emit.convert.tract_model import document_for
+    return _document(graph, extents, to)
 
-    return document_for(graph, extents)
+
+def _document(graph: Graph, extents: Extents, to: str) -> NnefModel:
+    """NNEF 1.0.2 with a quantization file if that can say it, otherwise the dialect of tract."""
+    from nnefc.emit.convert.nnef_quantized import quantized_document
+    from nnefc.emit.convert.tract_model import document_for
+    from nnefc.support.errors import NnefError
+
+    if to == "tract" or (to == "auto" and extents.symbols):
+        return document_for(graph, extents, "tract")
+    try:
+        return quantized_document(graph)
+    except NnefError as error:
+        families = {each.rule.partition("/")[0] for each in error.errors}
+        if to == "nnef" or families != {"flatten"}:
+            raise
+        because = [each.message for each in error.errors]
+    model = document_for(graph, extents, "tract")
+    return replace(model, converted=replace(model.converted, because=because))
 
 
 def _write(written: NnefModel | OnnxModel, output: Path) -> list[Path]:

@@ -40,6 +40,8 @@ class NnefModel:
     tensors: Mapping[str, Array]
     encodings: Mapping[str, Encoding] = field(default_factory=dict[str, Encoding])
     """How tensors are stored, where that does not follow from their arrays."""
+    quantization: str | None = None
+    """The quantization file."""
 
     def write(self, path: FilePath, progress: Progress | None = None) -> None:
         """Write a container, whole or not at all; a file that exists is replaced.
@@ -52,6 +54,7 @@ class NnefModel:
             graph_text=self.text,
             tensors=self.tensors,
             encodings=self.encodings,
+            quantization=self.quantization,
             overwrite=True,
             progress=progress,
         )

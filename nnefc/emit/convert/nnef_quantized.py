@@ -1,0 +1,185 @@
+"""Convert a graph with codes to an NNEF 1.0.2 document with a quantization file, `graph.quant`.
+
+    %c = quantize(%x, scale, zero_point)
+    %y = conv(dequantize(%c, scale, zero_point), dequantize(%codes, scales, 0), %bias)
+
+becomes
+
+    filter = mul(codes, scales);             "x": linear_quantize(min = .., max = .., bits = 8);
+    y = conv(x, filter, bias);               "codes": linear_quantize(min = -128.0, ...);
+
+The tensor file of `codes` has integers of 8 bits.  A value that is also read as reals is copied.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.emit.convert.nnef_model import NnefModel, nnef_model
+from nnefc.emit.convert.standard_operations import without_dead_code
+from nnefc.frontends.nnef.refusals import Refusals
+from nnefc.ir import DType, Graph, Op, TensorType, Value
+from nnefc.ir.graph import Variable
+from nnefc.ops.core.known_items import known_items
+from nnefc.ops.extended.quantized import code_limits
+from nnefc.ops.tools.build import build
+from nnefc.syntax.printer import print_literal
+
+Array = np.ndarray[Any, Any]
+
+_CODES: Final = (DType.INT8, DType.UINT8)
+BITS: Final = 8
+_OTHER = re.compile(r"[^A-Za-z0-9_]")
+_RULE: Final = "flatten/operation"
+
+
+def quantized_document(graph: Graph) -> NnefModel:
+    """The document of a graph; raises NnefError `flatten/...` for what NNEF 1.0.2 cannot say."""
+    copy = without_dead_code(graph)
+    writer = _Quantization(copy)
+    for op in list(copy.ops):
+        if op.name == "dequantize" and known_items(op.inputs[0]) is not None:
+            writer.weight(op)
+    for op in list(copy.ops):
+        if op.name == "quantize":
+            writer.activation(op)
+    for op in copy.ops:
+        if op.name in ("quantize", "dequantize"):
+            writer.refused.add(_RULE, f"'{op.name}' of such codes cannot be written in NNEF", op)
+    writer.refused.require_none()
+    model = nnef_model(copy)
+    written = {end.name: end.written for end in model.converted.inputs}
+    lines = [f'"{written.get(key, key)}": {entry};' for key, entry in writer.entries.items()]
+    tensors = {**model.tensors, **writer.codes}
+    converted = replace(
+        model.converted,
+        dialect=f"{model.converted.dialect} with graph.quant",
+        weight_bytes=sum(array.nbytes for array in tensors.values()),
+    )
+    return replace(
+        model, converted=converted, tensors=tensors, quantization="\n".join([*lines, ""])
+    )
+
+
+class _Quantization:
+    """Replaces conversions between reals and codes in a graph by entries of a file."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.entries: dict[str, str] = {}
+        """Algorithms by the names of values."""
+        self.codes: dict[str, Array] = {}
+        """The codes of variables by label."""
+        self.refused = Refusals()
+        values = [*graph.inputs, *(value for op in graph.ops for value in op.outputs)]
+        names = {*graph.output_names, *(value.name for value in values)}
+        self._taken = {_identifier(name) for name in names}
+
+    def activation(self, op: Op) -> None:
+        """Quantize a value that a run computes, if one scale is known."""
+        x = op.inputs[0]
+        pairs = [user for user in op.output.users if user.name == "dequantize"]
+        parameters = _parameters(op)
+        same = all(_parameters(pair) == parameters for pair in pairs)
+        if parameters is None or not same or len(pairs) != len(op.output.users):
+            return
+        is_alone = list(x.users) == [op] and not self._graph.is_output(x)
+        target = x if is_alone else build(self._graph, "copy", [x], before=op).output
+        if target.op is not None:
+            target.name = self._fresh(x.name or "activation", is_new=not is_alone)
+        self.entries[target.name] = _algorithm(op.output.type.dtype, *parameters)
+        for pair in pairs:
+            self._replace(pair, target)
+        self._graph.erase(op)
+
+    def weight(self, op: Op) -> None:
+        """Store codes as integers, and multiply them with scales that differ."""
+        codes, scale, zero_point = map(known_items, op.inputs)
+        if scale is None or zero_point is None:
+            return
+        assert codes is not None
+        dtype, type_ = op.inputs[0].type.dtype, op.output.type
+        zeros = np.unique(zero_point)
+        if dtype not in _CODES or zeros.size != 1:
+            reals = (codes.astype(np.float64) - zero_point) * scale
+            items = np.broadcast_to(reals, type_.dims).astype(type_.dtype.numpy)
+            self._replace(op, self._variable(op, items))
+            return
+        items = np.broadcast_to(codes, type_.dims).astype(dtype.numpy)
+        scales = np.unique(scale)
+        value = self._variable(op, items, type_)
+        common = float(scales[0]) if scales.size == 1 else 1.0
+        self.entries[value.name] = _algorithm(dtype, common, int(zeros[0]))
+        if scales.size > 1:
+            if not op.inputs[1].name:
+                op.inputs[1].name = self._fresh(f"{value.name}_scales", is_new=True)
+            value = build(self._graph, "mul", [value, op.inputs[1]], before=op).output
+            value.name = op.output.name
+        self._replace(op, value)
+
+    def _variable(self, op: Op, items: Array, type_: TensorType | None = None) -> Value:
+        """A new variable in front of an operation; codes have the type of their reals."""
+        source = op.inputs[0]
+        known = source.op.attributes.get("label") if source.op is not None else None
+        name = str(known or source.name or op.output.name or "codes")
+        label, number = name, 1
+        while label.lower() in self._graph.variables and label != known:
+            number += 1
+            label = f"{name}_{number}"
+        if type_ is None:
+            type_, data = TensorType(DType(items.dtype.name), items.shape), items
+        else:
+            self.codes[label], data = items, items.astype(type_.dtype.numpy)
+        if list(source.users) == [op]:
+            self._taken.discard(_identifier(source.name))
+        self._graph.variables[label.lower()] = Variable(label, type_, data)
+        attributes = {"shape": type_.dims, "label": label}
+        names = [self._fresh(label, is_new=True)]
+        return self._graph.insert(Op("variable", (), attributes, [type_], names), op).output
+
+    def _replace(self, op: Op, value: Value) -> None:
+        """Replace the result of an operation, which may be one of the graph under its name."""
+        if self._graph.is_output(op.output):
+            value = build(self._graph, "copy", [value], before=op).output
+        self._graph.replace_value(op.output, value)
+        self._graph.erase(op)
+
+    def _fresh(self, name: str, *, is_new: bool) -> str:
+        """An identifier that no other value has."""
+        plain = candidate = _identifier(name)
+        if not is_new and name == plain:
+            return name
+        number = 1
+        while candidate in self._taken:
+            number += 1
+            candidate = f"{plain}_{number}"
+        self._taken.add(candidate)
+        return candidate
+
+
+def _identifier(name: str) -> str:
+    plain = _OTHER.sub("_", name)
+    return plain if plain[:1].isalpha() or plain[:1] == "_" else f"t_{plain}"
+
+
+def _parameters(op: Op) -> tuple[float, int] | None:
+    """The scale and the zero point of all codes of 8 bits; None if they differ or are computed."""
+    codes = op.output if op.name == "quantize" else op.inputs[0]
+    scale, zero_point = (known_items(value) for value in op.inputs[1:])
+    if codes.type.dtype not in _CODES or scale is None or zero_point is None:
+        return None
+    numbers = np.unique(scale), np.unique(zero_point)
+    if any(each.size != 1 for each in numbers):
+        return None
+    return float(numbers[0][0]), int(numbers[1][0])
+
+
+def _algorithm(dtype: DType, scale: float, zero_point: int) -> str:
+    """The range from the first to the last code."""
+    low, high = ((code - zero_point) * scale for code in code_limits(dtype))
+    numbers = (print_literal(float(number)) for number in (low, high))
+    return "linear_quantize(min = {}, max = {}, bits = {})".format(*numbers, BITS)
