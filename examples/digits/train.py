@@ -10,7 +10,10 @@ of them, 450 images, is held out: the network never sees it.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -118,6 +121,16 @@ def weights(model: nn.Sequential) -> dict[str, np.ndarray[Any, Any]]:
     return out
 
 
+def quantize(images: np.ndarray[Any, Any]) -> None:
+    """Write the twin of the network with weights and activations of 8 bits."""
+    source, target = (str(HERE / f"digits{kind}.nnef.tgz") for kind in ("", "_int8"))
+    with TemporaryDirectory() as folder:
+        samples = Path(folder) / "samples.npy"
+        np.save(samples, images.astype(np.float32))
+        command = [sys.executable, "-m", "nnefc", "quantize", source, "-d", str(samples)]
+        subprocess.run([*command, "-o", target], check=True)
+
+
 def main() -> None:
     digits: Any = load_digits()
     seen, held_out, seen_labels, held_out_labels = train_test_split(
@@ -130,6 +143,7 @@ def main() -> None:
     write_container(
         HERE / "digits.nnef.tgz", graph_text=GRAPH, tensors=weights(model), overwrite=True
     )
+    quantize(seen[:, None] / 16)
     save_arrays(
         HERE / "held_out.npz",
         {"images": held_out.astype(np.uint8), "labels": held_out_labels.astype(np.uint8)},

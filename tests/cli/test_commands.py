@@ -234,9 +234,11 @@ def test_commands_compile_with_the_chosen_accuracy(cli: Cli, tmp_path: Path, com
 def test_the_demo_recognises_digits(cli: Cli) -> None:
     facts = json.loads(cli("demo", "--json").out)
     assert facts["accuracy"] > 0.97
+    assert facts["accuracy_int8"] > facts["accuracy"] - 0.005
     assert all(row["digit"] == row["prediction"] for row in facts["images"])
     shown = cli("demo").out
-    assert "accuracy" in shown
+    assert f"held out, float32: {facts['right']} of 450 correct" in shown
+    assert f"held out, int8: {facts['right_int8']} of 450 correct" in shown
     assert "images per second" in shown
 
 
