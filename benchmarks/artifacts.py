@@ -128,7 +128,7 @@ def _digest(*texts: str) -> str:
     for text in texts:
         total.update(text.encode() + b"\0")
     product = ROOT.parent / "nnefc" / "emit" / "convert"
-    for path in sorted((*(ROOT / "convert").glob("*.py"), *product.glob("onnx_*.py"))):
+    for path in sorted((*(ROOT / "convert").glob("*.py"), *product.rglob("onnx/*.py"))):
         total.update(path.read_bytes())
     return total.hexdigest()[:12]
 

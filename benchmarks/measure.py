@@ -35,13 +35,14 @@ class Measured:
     loaded: Loaded | None = None
     error: float = 0.0
     """Largest difference from the consensus, relative to the largest output."""
+    tolerance: float = TOLERANCE
     turns: list[list[float]] = field(default_factory=list[list[float]])
     memory_before: int = 0
     memory_peak: int = 0
 
     @property
     def is_right(self) -> bool:
-        return not self.failure and self.error <= TOLERANCE
+        return not self.failure and self.error <= self.tolerance
 
     @property
     def summary(self) -> Summary:
@@ -83,13 +84,15 @@ def compare(
     *,
     rounds: int,
     turn: float,
+    tolerance: float = TOLERANCE,
     progress: Progress = lambda _: None,
 ) -> Comparison:
     """Convert, load, check and measure a network; failures of engines are recorded.
 
-    `rounds`: turns of each engine; `turn`: seconds of a turn.
+    `rounds`: turns of each engine; `turn`: seconds of a turn; `tolerance`: the largest allowed
+    difference of a result, relative to the largest output.
     """
-    measurements = {name: Measured(name) for name in engines}
+    measurements = {name: Measured(name, tolerance=tolerance) for name in engines}
     arrays = network.arrays()
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
