@@ -121,7 +121,8 @@ def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
         def join(held, x):
             if factor is not None:
                 return fma(factor, x, held)
-            return select((x > held) | x.is_nan(), x, held)
+            larger = (x > held) | x.is_nan() if x.is_float else x > held
+            return select(larger, x, held)
 
         def items(index, mask):
             """Source items from `index` on."""

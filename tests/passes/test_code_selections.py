@@ -30,6 +30,8 @@ NODES = {
     "flat": make("Flatten", ["max"], ["flat"]),
     "part": make("Slice", ["max", "starts", "ends", "one"], ["part"]),
     "taken": make("Gather", ["r", "indices"], ["taken"], axis=2),
+    "few": make("Slice", ["r", "first", "third", "one"], ["few"]),
+    "lines": make("MaxPool", ["few"], ["lines"], kernel_shape=[2, 2], strides=[1, 2]),
     "padded": make("Pad", ["r", "pads"], ["padded"]),
 }
 CONSTANTS = {
@@ -37,6 +39,8 @@ CONSTANTS = {
     "starts": np.array([3]),
     "ends": np.array([17]),
     "one": np.array([1]),
+    "first": np.array([0]),
+    "third": np.array([3]),
     "indices": np.array([4, 0, 4, 2]),
     "pads": np.array([0, 0, 1, 2, 0, 0, 0, 1]),
 }
