@@ -57,14 +57,13 @@ class ChooseCodeTypes:
     def run(self, graph: Graph) -> bool:
         other = DType.INT8 if self.codes is DType.UINT8 else DType.UINT8
         work = _Change(graph, other, self.codes)
-        wanted = dict.fromkeys(
-            op.inputs[0]
-            for op in graph.ops
-            if work.is_product(op) and op.inputs[0].type.dtype is other
-        )
-        for value in wanted:
-            work.change(value)
-        return bool(wanted)
+        changed = False
+        for op in list(filter(work.is_product, graph.ops)):
+            codes = op.inputs[0]  # perhaps another value than before the last change
+            if codes.type.dtype is other:
+                work.change(codes)
+                changed = True
+        return changed
 
 
 class _Change:
