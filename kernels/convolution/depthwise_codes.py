@@ -81,7 +81,7 @@ def convolution(
 
     `stride`, `taps`, `spacing`: as of `depthwise.convolution`.
 
-    Weights of a channel block begin with the bounds of `Results`, padded to a vector of int32, and
+    Weights of a channel block begin with the bounds of `Results`, padded to vectors of int32, and
     the terms of its form.  Weights of a phase, whose offset is the first entry of a table, are the
     int32 sums of no products, then for each row, vector of weights of a row and word of a pixel the
     planes of `nnefc.kernels.vector.dot_words`.
@@ -103,14 +103,16 @@ def _convolve(row: CodeRow, height: int, ending: Ending, spacing: int, piece: Pi
         weights = _Weights(v, at, row, dot)
         _add_row(v, dot, row, source, weights, sums)
         turn.next = [v.at(at, weights.nbytes), *sums]
-    results = Results(v, 1, v.at(piece.weights, v.nbytes), piece.weights, ending)
+    scale = v.at(piece.weights, bounds_vectors(ending) * v.nbytes)
+    results = Results(v, 1, scale, piece.weights, ending)
     totals = turn.values[1:]
     if spacing == 1:
-        results.store_neighbours(totals, 0, piece.y)
+        results.store_neighbours(totals, 0, piece.y, piece.other)
         return
     apart = spacing * ITEMSIZE[ending.result] * v.lanes
     for i, total in enumerate(totals):
-        results.store(total, 0, v.at(piece.y, i * apart))
+        residual = results.residual_of(piece.other, i * spacing)
+        results.store(total, 0, v.at(piece.y, i * apart), residual)
 
 
 class _Weights:
@@ -155,6 +157,11 @@ def _add_row(
                 sums[output] = dot.add(sums[output], codes, weights.load(taps, number))
 
 
+def bounds_vectors(ending: Ending) -> int:
+    """Vectors of int32 of the bounds of a block."""
+    return -(-ending.bounds_bytes // (4 * lanes_of("int32")))
+
+
 def block_prefix(ending: Ending) -> int:
     """Vectors before the weights of the first phase of a block: bounds and terms."""
-    return 1 + ending.terms
+    return bounds_vectors(ending) + ending.terms

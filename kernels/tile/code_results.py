@@ -61,6 +61,11 @@ class Ending(NamedTuple):
         """Numbers per channel, of 4 bytes: those of the form, then the offset."""
         return TERMS[self.form] + self.offset
 
+    @property
+    def bounds_bytes(self) -> int:
+        """Bytes of the bounds, and of what a residual needs behind them."""
+        return BOUNDS_BYTES + (RESIDUAL_BYTES if self.residual else 0)
+
 
 class Results:
     """Requantizes and stores the sums of `vectors` channel blocks.
@@ -131,22 +136,30 @@ class Results:
             with apart:
                 each()
 
-    def store_neighbours(self, sums: Sequence[Lanes], j: int, at: Any) -> None:
-        """Store the results of vector j of pixels that follow each other in memory."""
+    def store_neighbours(self, sums: Sequence[Lanes], j: int, at: Any, residual: Any) -> None:
+        """Store the results of vector j of pixels that follow each other in memory.
+
+        `residual`: pointer to their codes, if the ending has any.
+        """
         v, pixel = self.v, ITEMSIZE[self.ending.result] * self.v.lanes
+        others = [self.residual_of(residual, i) for i in range(len(sums))]
         for first in range(0, len(sums), FOUR):
-            four = sums[first : first + FOUR]
+            four, of_each = sums[first : first + FOUR], others[first : first + FOUR]
             if not self._narrows(four):
                 for i, x in enumerate(four, first):
-                    self.store(x, j, v.at(at, i * pixel))
+                    self.store(x, j, v.at(at, i * pixel), others[i])
                 continue
-            codes, place = self._codes(four, j, [None] * len(four)), v.at(at, first * pixel)
+            codes, place = self._codes(four, j, of_each), v.at(at, first * pixel)
             if len(four) == FOUR:
                 codes.store(place)
                 continue
             self._slice(codes, 0, 2).store(place)
             if len(four) > 2:
                 self._slice(codes, 2, 1).store(place, 2 * pixel)
+
+    def residual_of(self, first: Any, number: int) -> Any:
+        """Pointer to the codes of a pixel behind the first one; None without residual."""
+        return self.v.at(first, number * self.v.lanes) if self.ending.residual else None
 
     def _narrows(self, sums: Sequence[Lanes]) -> bool:
         """Whether these sums are narrowed together."""

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from nnefc.ir import Blocked, DType, Op
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.blocked_support import MAX_PLANE, MAX_RANK, in_reach
 from nnefc.passes.analysis.known_data import KnownValues
@@ -64,10 +64,3 @@ def _window_reason(op: Op, window: Window) -> str | None:
     ):
         return "planes are too large"
     return None
-
-
-def splits_blocks(op: Op) -> bool:
-    """Whether groups of a convolution of codes may be no whole blocks."""
-    inputs, outputs = op.inputs[0].type.dims[1], op.output.type.dims[1]
-    groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
-    return groups > 1 and any(n // groups % LONGEST_BLOCK for n in (inputs, outputs))

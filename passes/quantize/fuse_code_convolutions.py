@@ -23,7 +23,7 @@ from nnefc.ops.internal.requantization import (
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed
 from nnefc.passes.analysis.computed_items import computed_items
-from nnefc.passes.analysis.integer_support import convolution_reason, splits_blocks
+from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.quantize.moved_codes import Source, source_of
 from nnefc.passes.quantize.steps_after_sums import Addend, Codes, StepsAfterSums, follow
@@ -65,8 +65,7 @@ class FuseCodeConvolutions:
         for op in list(graph.ops):
             start = _start(graph, op, known)
             if isinstance(start, _Start):
-                adds = not splits_blocks(start.sums)
-                _fuse(graph, start, follow(graph, start.steps, known, adds_codes=adds))
+                _fuse(graph, start, follow(graph, start.steps, known))
                 changed = True
         return changed
 

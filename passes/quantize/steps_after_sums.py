@@ -75,19 +75,14 @@ class StepsAfterSums:
         return self.first is None or self.addend is not None
 
 
-def follow(
-    graph: Graph, start: StepsAfterSums, known: KnownValues, *, adds_codes: bool
-) -> StepsAfterSums:
-    """As many steps as a requantization can have, each the only user of the one before.
-
-    `adds_codes`: whether the reals of other codes may be added.
-    """
+def follow(graph: Graph, start: StepsAfterSums, known: KnownValues) -> StepsAfterSums:
+    """As many steps as a requantization can have, each the only user of the one before."""
     state = complete = start
     while (op := only_user(graph, state.value)) is not None:
         if len(op.outputs) != 1 or op.output.type.shape != state.value.type.shape:
             break
         after = _Step(op, state, known).taken()
-        if after is None or not (adds_codes or (after.addend is None and after.first is None)):
+        if after is None:
             break
         state = replace(after, value=op.output, steps=(*state.steps, op))
         if state.is_complete:

@@ -135,6 +135,8 @@ def test_groups_and_wide_filters() -> None:
     """Groups that are slices of blocks, of 12 and 3 channels, and filters that exceed int8."""
     net = Network()
     x = net.rounded("x", UNIT, 128, "uint8")
+    y = net.rounded(net.conv(x, UNIT, (24, 24), group=24, pads=[1, 1, 1, 1]), UNIT, 120, "uint8")
+    x = net.rounded(net.node("Add", x, y), UNIT, 125, "uint8")
     x = net.rounded(net.conv(x, UNIT, (24, 24), group=6, pads=[1, 0, 1, 0]), UNIT, 120, "uint8")
     x = net.rounded(net.conv(x, UNIT, (24, 36), group=2), UNIT, 130, "uint8")
     w = net.random.integers(0, 256, (36, 3, 3, 3)).astype("u1")

@@ -11,7 +11,12 @@ import numpy.typing as npt
 
 from nnefc.kernels.convolution import depthwise_codes
 from nnefc.kernels.convolution.depthwise import Group
-from nnefc.kernels.convolution.depthwise_codes import LONGEST_ROW, CodeRow, block_prefix
+from nnefc.kernels.convolution.depthwise_codes import (
+    LONGEST_ROW,
+    CodeRow,
+    block_prefix,
+    bounds_vectors,
+)
 from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.context import Lowering
@@ -30,7 +35,6 @@ RESULT_STEPS = 6
 def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     x, y, window = conv.x, conv.y, conv.window
     assert x.layout.block == y.layout.block
-    assert conv.residual is None
     reach = (window if window.reverse else window.clipped()).reach()
     assert x.layout.fill == conv.x_zero or not any(map(any, reach))
     _, outputs, inputs = conv.filter.shape[:3]
@@ -42,7 +46,7 @@ def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     row = CodeRow(step, taps, Group(inputs, outputs))
     weights, rows = _pack(conv, row)
     at = plane_pieces.Weights(lower.table(weights), weights.shape[1])
-    planes = x.plane, y.plane, y.plane
+    planes = x.plane, y.plane, (conv.residual or y).plane
     pieces, table = depthwise_pieces(window, taps, row.heights, rows, *planes)
     dots = window.volume // taps * ceil_div(taps, row.pixels) * row.words
     dots *= len(conv.digits)
@@ -61,6 +65,7 @@ def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
             pieces,
             table,
             math.prod(window.output) * steps * x.layout.block / MACS_PER_NS,
+            other=conv.residual,
             weights=at,
             blocks=range(part, y.blocks, parts),
         )
@@ -72,7 +77,7 @@ def _pack(conv: CodeConvolution, row: CodeRow) -> tuple[Array, RowWeights]:
     vector = 4 * block
     row_bytes = len(row.vectors) * row.words * word_dot().planes * vector
     prefix = block_prefix(conv.ending) * vector
-    bounds = np.zeros((conv.y.blocks, vector), np.uint8)
+    bounds = np.zeros((conv.y.blocks, bounds_vectors(conv.ending) * vector), np.uint8)
     bounds[:, : conv.bounds.nbytes] = conv.bounds
     parts = [bounds, *(_by_block(term[:, None], block) for term in conv.terms)]
     for taps in tap_orders(conv.window):

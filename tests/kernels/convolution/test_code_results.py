@@ -138,11 +138,12 @@ def test_floats_of_sums(depthwise: bool) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
+@KINDS
 @pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8], ids=str)
 @pytest.mark.parametrize("rounds", [False, True])
-def test_residuals(rounds: bool, dtype: DType) -> None:
+def test_residuals(rounds: bool, dtype: DType, depthwise: bool) -> None:
     """Codes of a result and of others are added as reals; ties are rounded."""
-    case = _usual(False)
+    case = _usual(depthwise)
     bias, factor, _ = terms(case)
     codes = np.iinfo(dtype.numpy)
     shape = case.sums().shape
