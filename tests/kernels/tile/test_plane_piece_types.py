@@ -171,8 +171,29 @@ def test_whole_planes_match_numpy(kind: str, item: str) -> None:
     if item != "uint8":  # extrema of either sign
         x[..., 0], x[..., 1] = -abs(x[..., 0]), abs(x[..., 1])
     y = np.zeros((1, BLOCKS, LANES), item)
+    _reduce_planes(plane_reduction.plane(kind, item, accumulator, LANES), x, y, divisor=4.0)
+    if kind == "sum":
+        means = np.clip(x.sum(2, dtype=np.float64) / 4, *limits(item))
+        np.testing.assert_allclose(y, means.astype(item), rtol=TOLERANCE[item])
+    else:
+        np.testing.assert_array_equal(y, getattr(x, kind)(2))
+
+
+@pytest.mark.parametrize("item", ["int8", "uint8"])
+def test_sums_of_planes_of_codes_match_numpy(item: str) -> None:
+    x, y = items(item, 1, BLOCKS, 71, LANES), np.zeros((1, BLOCKS, LANES), np.float32)
+    _reduce_planes(plane_reduction.code_sum(item, LANES), x, y, divisor=71.0, start=-71.0 * 5)
+    sums = (x.astype(np.float64) - 5).sum(2)
+    np.testing.assert_array_equal(y, (sums / 71).astype(np.float32))
+
+
+def _reduce_planes(
+    kernel: Kernel, x: Array, y: Array, *, divisor: float, start: float = 0.0
+) -> None:
+    """Run a kernel over planes of two runs of pixels."""
+    pixels = x.shape[2]
     run(
-        plane_reduction.plane(kind, item, accumulator, LANES),
+        kernel,
         plane_reduction.PLANES,
         tiles=1,
         x=x,
@@ -184,15 +205,11 @@ def test_whole_planes_match_numpy(kind: str, item: str) -> None:
         y_batch=y.nbytes,
         y_plane=y[0, 0].nbytes,
         run_count=2,
-        divisor=4.0,
+        divisor=divisor,
+        start=start,
         planes=BLOCKS,
         plane_block=BLOCKS,
     )
-    if kind == "sum":
-        means = np.clip(x.sum(2, dtype=np.float64) / 4, *limits(item))
-        np.testing.assert_allclose(y, means.astype(item), rtol=TOLERANCE[item])
-    else:
-        np.testing.assert_array_equal(y, getattr(x, kind)(2))
 
 
 @pytest.mark.parametrize("item", ["float32", "float64", "float16", "int8", "uint8", "int64"])
