@@ -107,6 +107,8 @@ def test_weights_in_codes_stay_as_they_are(cli: Cli, tmp_path: Path) -> None:
     int8 = {name: x for name, x in stored.items() if x.dtype == np.int8 and x.size == 12}
     assert sorted(int8) == ["codes", "plain_quantized"]
     np.testing.assert_array_equal(int8["codes"], codes)
+    rounded = [node.op_type for node in written.graph.node].count("QuantizeLinear")
+    assert rounded == 1, "x alone"
     # codes and scales, the zero point as a scalar, and reals
     assert facts["weight_bytes_before"] == pytest.approx(12 + 12 + 4 * 12, abs=4)
     assert facts["weight_bytes"] == pytest.approx(2 * (12 + 12) + 8, abs=8)
