@@ -348,8 +348,8 @@ def test_all_errors_of_nodes_are_reported(path: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "weights", "rule"),
     [
-        ([node("MatMulInteger", ["x", "x"], ["y"])], [], "type/operand"),
-        ([node("ConvInteger", ["x", "x"], ["y"])], [], "type/operand"),
+        ([node("MatMulInteger", ["x", "x"], ["y"])], [], "onnx/type"),
+        ([node("ConvInteger", ["x", "x"], ["y"])], [], "onnx/type"),
         ([node("Range", ["none", "one", "one"], ["y"])], ["none", "one"], "argument/range"),
         ([node("Range", ["two", "one", "one"], ["y"])], ["two", "one"], "argument/range"),
     ],

@@ -22,6 +22,8 @@ from nnefc.frontends.onnx.tensors import StorageTensor, type_name
 from nnefc.ir import Value
 
 _NAMES: Final = {"float": "float32", "double": "float64"}
+_MIXED_LISTS: Final = ("QLinearConcat",)
+"""Operators of onnxruntime that take any number of inputs, of different types."""
 _HINT: Final = "Cast converts them"
 
 
@@ -85,7 +87,7 @@ def _types_of(domain: str, name: str, version: int) -> _Inputs | None:
     """The types of the inputs of an operator; None if they are not known, or if it has none."""
     if domain == MICROSOFT:
         types = _contributed(name)
-        return _Inputs(types, is_variadic=name == "QLinearConcat") if types else None
+        return _Inputs(types, is_variadic=name in _MIXED_LISTS) if types else None
     schema = schema_of(domain, name, version) if domain == STANDARD else None
     if schema is None or not schema.inputs:
         return None
@@ -112,7 +114,7 @@ def _contributed(name: str) -> tuple[_Input, ...]:
     return tuple(
         _Input(
             each,
-            type_ if type_ in known.types else "",
+            type_ if type_ in known.types and name not in _MIXED_LISTS else "",
             frozenset(known.types.get(type_, type_).split()),
         )
         for each, type_ in pairs

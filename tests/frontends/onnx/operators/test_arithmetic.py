@@ -56,7 +56,7 @@ def test_different_item_types_are_an_error() -> None:
         graph_for(model, [X, X])
     (error,) = caught.value.errors
     assert error.rule == "onnx/type"
-    assert "float32, float64" in error.message
+    assert "A float32, B float64" in error.message
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])

@@ -38,10 +38,11 @@ def test_attributes_before_inputs() -> None:
     compare("Pad", [x], opset=1, paddings=[0, 1, 0, 0, 0, 0, 2, 0], mode="edge",
             expected=[np.pad(x, [(0, 0), (1, 0), (0, 2), (0, 0)], "edge")])  # fmt: skip
     tiled = np.tile(x, (1, 1, 5, 1))
-    compare("Tile", [x, int64(5), int64(2)], known=[1, 2], opset=1, expected=[tiled])
+    five, two = np.array([5], np.float32), np.array([2], np.float32)
+    compare("Tile", [x, five, two], known=[1, 2], opset=1, expected=[tiled])
     halves = np.split(x, 2, 3)
     compare("Split", [x], opset=1, axis=3, outputs=[True] * 2, expected=halves)
-    compare("Split", [x, int64(1, 3)], known=[1], opset=1, axis=3, outputs=[True] * 2,
+    compare("Split", [x, np.array([1, 3], np.float32)], known=[1], opset=1, axis=3, outputs=[True] * 2,
             expected=np.split(x, [1], 3))  # fmt: skip
     compare("Upsample", [x], opset=1, height_scale=2.0, width_scale=3.0,
             expected=[x.repeat(2, 2).repeat(3, 3)])  # fmt: skip
