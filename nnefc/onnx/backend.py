@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,12 +19,11 @@ from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.frontends.onnx.model import initializers_of
 from nnefc.onnx.call_values import given_values, has_sequences, has_strings, returned_value
 from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes
+from nnefc.onnx.counting_model import CountingModel
 from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
 if TYPE_CHECKING:
-    from nnefc.runtime.run.model_interface import Model
-
     Array = np.ndarray[Any, Any]
 
 ModelOrPath = ModelProto | str | os.PathLike[str] | bytes
@@ -53,11 +53,12 @@ class NnefcBackendRep(BackendRep):
         content = proto.SerializeToString()
         self._inputs, self._outputs = value_types(content)
         self._names = [each.name for each in proto.graph.output]
-        self._model: Model | SpecializedModels
+        self._model: CountingModel | SpecializedModels
         if has_sequences(self._inputs, self._outputs) or _needs_values(proto, self._inputs):
             self._model = SpecializedModels(proto, threads)
         else:
-            self._model = compile_bytes(content, threads)
+            compiled = partial(compile_bytes, content, threads)
+            self._model = CountingModel(compiled, lambda: proto, threads)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, as a tuple that can be indexed by name.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.formats.files import map_file, open_regular
@@ -16,6 +17,7 @@ from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.formats.onnx.wire_format import WireError
 from nnefc.formats.paths import is_onnx
 from nnefc.onnx.call_values import given_values, has_sequences, has_strings, returned_value
+from nnefc.onnx.counting_model import CountingModel
 from nnefc.onnx.options import SessionOptions
 from nnefc.options.arguments import check_threads
 from nnefc.support.errors import Diagnostic, NnefError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from mmap import mmap
 
     import numpy as np
+    from onnx import ModelProto
 
     from nnefc.onnx.specialized_models import SpecializedModels
     from nnefc.runtime.memory.caller_arrays import TensorSpec
@@ -124,26 +127,31 @@ class InferenceSession:
             from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 
             self._specialized = SpecializedModels(whole_model(path_or_bytes), count)
-        elif isinstance(path_or_bytes, bytes):
-            from nnefc.onnx.compile_bytes import compile_bytes
+            return
 
-            self._model = compile_bytes(path_or_bytes, count, symbols=symbols)
-        else:
-            from nnefc.api.compile import compile
+        def whole() -> ModelProto:
+            from nnefc.onnx.specialized_models import whole_model
 
-            self._model = compile(path_or_bytes, threads=count, symbols=symbols)
+            return whole_model(path_or_bytes)
+
+        compiled = partial(_compiled, path_or_bytes, count, symbols)
+        self._model = CountingModel(compiled, whole, count, symbols)
 
     @property
     def model(self) -> Model:
         """The compiled model.
 
         Raises NnefError `input/argument` if inputs or outputs are sequences or optionals, or if
-        inputs are strings: such a model is compiled for the lengths or strings of each call.
+        inputs are strings: such a model is compiled for the lengths or strings of each call.  Also
+        if loops have stacked results without a bound, whose turns a model of its own counts.
         """
         if self._specialized is not None:
             message = "a model with sequences or strings is compiled for those of each call"
             raise NnefError.of("input/argument", message)
-        return self._model
+        if self._model.whole is None:
+            message = "a model that counts the turns of its loops is compiled in parts"
+            raise NnefError.of("input/argument", message)
+        return self._model.whole
 
     def get_inputs(self) -> list[NodeArg]:
         """Names, shapes and types of the inputs, in order.
@@ -152,14 +160,14 @@ class InferenceSession:
         """
         if self._specialized is not None:
             return [NodeArg(name, str(type_), []) for name, type_ in self._inputs.items()]
-        shapes = _symbolic(self._model, "input_shapes")
+        shapes = _symbolic(self._model.whole, "input_shapes")
         return [_argument(spec, shapes, self._inputs) for spec in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Names, shapes and types of the outputs, in order, as `get_inputs` has them."""
         if self._specialized is not None:
             return [NodeArg(name, str(type_), []) for name, type_ in self._outputs.items()]
-        shapes = _symbolic(self._model, "output_shapes")
+        shapes = _symbolic(self._model.whole, "output_shapes")
         return [_argument(spec, shapes, self._outputs) for spec in self._model.outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
@@ -243,6 +251,18 @@ class InferenceSession:
         return [returned_value(results[name], self._outputs.get(name)) for name in wanted]
 
 
+def _compiled(
+    path_or_bytes: str | os.PathLike[str] | bytes, threads: int | None, symbols: Mapping[str, int]
+) -> Model:
+    if isinstance(path_or_bytes, bytes):
+        from nnefc.onnx.compile_bytes import compile_bytes
+
+        return compile_bytes(path_or_bytes, threads, symbols=symbols)
+    from nnefc.api.compile import compile
+
+    return compile(path_or_bytes, threads=threads, symbols=symbols)
+
+
 def _check_model(given: object) -> None:
     """Raise NnefError `input/argument` unless a model is given by a path or as bytes."""
     if not isinstance(given, str | os.PathLike | bytes):
@@ -270,8 +290,8 @@ def _check_providers(providers: Sequence[str | tuple[str, Mapping[str, Any]]]) -
         )
 
 
-def _symbolic(model: Model, name: str) -> Mapping[str, Sequence[str]]:
-    """The symbolic shapes of a dynamic model by name; empty for a model of known shapes."""
+def _symbolic(model: Model | None, name: str) -> Mapping[str, Sequence[str]]:
+    """The symbolic shapes of a dynamic model by name; empty for other models."""
     found: Any = getattr(model, name, ())
     return {each.name: each.extents for each in found}
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from nnefc.support.value_inputs import ValueInput
     from nnefc.symbolic.linear_shapes import LinearShapes
 
+TURNS_RULE: Final = "onnx/turns"
+"""The rule of a loop whose number of turns must be known, and is not."""
+
 Shapes = Mapping[str, Sequence[int]]
 """Shapes of inputs by name; keys of inputs whose values decide shapes (`ValueInput`)."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from nnefc.frontends.common.graph_source import TURNS_RULE
 from nnefc.frontends.common.loops import check_states, loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
@@ -62,8 +63,9 @@ class StopsAtRunTime(OperatorError):
         self.reason = reason
         message = "the number of turns is only known when the model runs"
         message += f", and the loop cannot run without a bound: {reason}" if reason else ""
-        hint = "M must be known when the graph is built, or bounded, as in Min(M, 100)"
-        super().__init__("onnx/unsupported", message, hint, unknown)
+        hint = "M must be known when the graph is built, or bounded, as in Min(M, 100); "
+        hint += "nnefc.onnx.InferenceSession counts the turns first"
+        super().__init__(TURNS_RULE, message, hint, unknown)
 
 
 @dataclass(frozen=True, slots=True)
