@@ -42,7 +42,8 @@ def test_attributes_before_inputs() -> None:
     compare("Tile", [x, five, two], known=[1, 2], opset=1, expected=[tiled])
     halves = np.split(x, 2, 3)
     compare("Split", [x], opset=1, axis=3, outputs=[True] * 2, expected=halves)
-    compare("Split", [x, np.array([1, 3], np.float32)], known=[1], opset=1, axis=3, outputs=[True] * 2,
+    sizes = np.array([1, 3], np.float32)
+    compare("Split", [x, sizes], known=[1], opset=1, axis=3, outputs=[True] * 2,
             expected=np.split(x, [1], 3))  # fmt: skip
     compare("Upsample", [x], opset=1, height_scale=2.0, width_scale=3.0,
             expected=[x.repeat(2, 2).repeat(3, 3)])  # fmt: skip
