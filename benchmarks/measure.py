@@ -35,10 +35,11 @@ class Measured:
     loaded: Loaded | None = None
     error: float = 0.0
     """Largest difference from the consensus, relative to the largest output."""
-    tolerance: float = TOLERANCE
     turns: list[list[float]] = field(default_factory=list[list[float]])
     memory_before: int = 0
     memory_peak: int = 0
+    tolerance: float = TOLERANCE
+    """Largest `error` of a right result."""
 
     @property
     def is_right(self) -> bool:

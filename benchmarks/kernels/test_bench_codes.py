@@ -102,7 +102,7 @@ def _convolution(
         "y_scale": np.array(0.01 * size * depth**0.5, np.float32),
         "y_zero": np.array(128, np.uint8),
     }
-    steps = {"pads": [size // 2] * 4, "strides": [stride] * 2, "group": groups}
+    steps: dict[str, Any] = {"pads": [size // 2] * 4, "strides": [stride] * 2, "group": groups}
     node = helper.make_node("QLinearConv", ["a", *known], ["y"], **steps)
     return _of_node(node, (1, inputs, extent, extent), known)
 

@@ -1,5 +1,7 @@
 """C programs of quantized models give the bits of Python."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from pathlib import Path

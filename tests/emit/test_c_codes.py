@@ -1,5 +1,7 @@
 """Quantized convolutions give the same bits in artifacts and in programs in C."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -100,4 +100,5 @@ def test_networks_cover_every_blocked_operation() -> None:
         for name, spec in operations().items()
         if spec.traits.blocked is not None and not spec.elementwise and "mean_variance" not in name
     }
+    rules -= {name for name in rules if name.startswith("code_")}  # see test_code_networks
     assert not {*rules, "fused_conv", "fused_deconv", "fused"} - seen - {"min_reduce"}

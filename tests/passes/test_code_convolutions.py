@@ -48,7 +48,7 @@ def compare(model: Any, shape: Shape, units: dict[str, float], *, integers: bool
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    plain = dict(zip(units, session.run(list(units), {"x": x}), strict=True))
+    plain = dict(zip(units, map(np.asarray, session.run(list(units), {"x": x})), strict=True))
     for (name, unit), want in zip(units.items(), exact, strict=True):
         assert len(np.unique(want)) > 50
         for other in (want, plain[name]):

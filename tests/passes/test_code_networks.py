@@ -1,5 +1,7 @@
 """A whole quantized network: its kernels, its results, and those of its artifact."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -9,14 +11,15 @@ from onnx import TensorProto, helper, numpy_helper
 from nnefc.driver.compile import compile_graph
 from nnefc.driver.lower_graph import lower_graph
 from nnefc.options.compile_config import CompileConfig
-from tests.helpers.onnx.codes import by_onnxruntime, kernels_of, model_of_codes
+from tests.helpers.onnx.codes import kernels_of, model_of_codes
 from tests.helpers.onnx.evaluate import graph_for
+from tests.helpers.onnx.onnxruntime_oracle import onnxruntime_results
 
 RANDOM = np.random.default_rng(8)
 ONE = CompileConfig(1)
 make = helper.make_node
 
-WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+WINDOW: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
 NODES = {
     "max": make("MaxPool", ["r"], ["max"], **WINDOW),
     "wide": make("MaxPool", ["max"], ["wide"], kernel_shape=[7, 5], pads=[3, 2, 3, 2]),
@@ -60,7 +63,7 @@ def test_selections_of_codes(dtype: str, zero: int) -> None:
     assert not [k for k in computing if "float" in k]
     assert len([k for k in computing if k.startswith("window.pooling.window('max'")]) == 3
     results = compile_graph(graph, ONE)(x)
-    for name, got, want in zip(names, results, by_onnxruntime(proto, x), strict=True):
+    for name, got, want in zip(names, results, onnxruntime_results(proto, [x]), strict=True):
         assert np.ptp(want.astype(int)) > 5, name
         np.testing.assert_array_equal(got, want, name)
 
@@ -87,5 +90,5 @@ def test_quantization_moves_to_the_producer() -> None:
     built = graph_for(proto, [x])
     program = lower_graph(built.clone(), ONE)
     assert any(k.startswith("window.pooling.window('max', 'uint8'") for k in kernels_of(program))
-    (want,) = by_onnxruntime(proto, x)
+    (want,) = onnxruntime_results(proto, [x])
     np.testing.assert_array_equal(compile_graph(built, ONE)(x), want)

@@ -1,4 +1,4 @@
-"""ONNX models between `DequantizeLinear` and `QuantizeLinear`, and their results."""
+"""ONNX models between `DequantizeLinear` and `QuantizeLinear`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from nnefc.program.program import Program
@@ -39,14 +38,6 @@ def model_of_codes(
     )
     opset = [helper.make_opsetid("", 17)]
     return helper.make_model(graph, opset_imports=opset, ir_version=8)
-
-
-def by_onnxruntime(proto: ModelProto, x: Array) -> list[Array]:
-    """The results without optimisations, which would compute on codes, too."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
-    return session.run(None, {"x": x})
 
 
 def kernels_of(program: Program) -> list[str]:

@@ -14,7 +14,7 @@ def network_of_codes(dtype: str) -> tuple[Any, tuple[int, ...]]:
     """Pooling, SiLU, a mean of windows, a concatenation, gates of channels and a global mean."""
     net = Network()
     zero = 128 if dtype == "uint8" else 0
-    around = {"pads": [1, 1, 1, 1]}
+    around: dict[str, Any] = {"pads": [1, 1, 1, 1]}
     two: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], **around}
     x = net.rounded("x", UNIT, zero, dtype)
     x = net.rounded(net.conv(x, UNIT, (3, 32), **around), UNIT, zero - 9, dtype)
@@ -22,7 +22,7 @@ def network_of_codes(dtype: str) -> tuple[Any, tuple[int, ...]]:
     gate = net.rounded(net.node("Sigmoid", x), 1 / 255, zero - 128, dtype)
     x = net.rounded(net.node("Mul", x, gate), 0.0161, zero - 90, dtype)
     a = net.rounded(net.conv(x, 0.0161, (32, 32), **around), 0.0197, zero + 3, dtype)
-    mean = {**two, "strides": [1, 1]}
+    mean: dict[str, Any] = {**two, "strides": [1, 1]}
     b = net.rounded(net.node("AveragePool", x, **mean), 0.0161, zero - 90, dtype)
     x = net.rounded(net.node("Concat", a, b, axis=1), 0.0211, zero, dtype)
     x = net.rounded(net.conv(x, 0.0211, (64, 32), 1), 0.0307, zero - 5, dtype)

@@ -270,6 +270,7 @@ def test_relatives_of_all_families_are_kernels() -> None:
         depthwise.convolution("float32", "float32", lanes, 1, taps=5, residual=True),
         strided.copy(4),
         pooling.window("sum", "float32", "float32", lanes, None),
+        pooling.code_sums("uint8", lanes, None),
         winograd.transform_input("float32", "float32", (1, 7), 4),
         winograd.transform_output("float32", (1, 7), 4),
     ]
