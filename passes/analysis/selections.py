@@ -6,6 +6,7 @@ movements of items, maxima and minima, if all tensors have one scale and one zer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -45,8 +46,10 @@ def on_codes(op: Op, codes: CodeParameters) -> dict[str, Attribute] | str:
         case "resize" if op.attributes["interpolator"] != "nearest":
             return "interpolation"
         case "pad" if op.attributes["border"] == "constant":
-            # the quotient as float32 is what quantization rounds
-            code = round(float(op.attributes["value"]) / codes.scale) + codes.zero
+            border = float(op.attributes["value"])
+            if not math.isfinite(border):
+                return "the border has no code"
+            code = round(border / codes.scale) + codes.zero
             low, high = code_limits(codes.dtype)
             if not low <= code <= high or (code - codes.zero) * codes.scale != attributes["value"]:
                 return "the border has no code"

@@ -181,7 +181,7 @@ class _Change:
         back = self._converted(before, self._before, -self._shift)
         for op in others:
             for i, value in enumerate(op.inputs):
-                if value is before:
+                if value is before and not (i == 0 and self.is_product(op)):
                     op.set_input(i, back)
         self._graph.outputs = [back if v is before else v for v in self._graph.outputs]
 
@@ -194,7 +194,9 @@ class _Change:
         if op.name == "fused":
             types = op.attributes["expression"].inputs
             return all(t is self._after for t, v in zip(types, op.inputs) if v is value)
-        return is_code_convolution(op) or (self.is_product(op) and op.inputs[0] is value)
+        if is_code_convolution(op):
+            return True
+        return self.is_product(op) and op.inputs[0] is value and value not in op.inputs[1:]
 
     def _change_product(self, op: Op, codes: Value) -> None:
         """Let a product read the other codes and their zero point."""

@@ -25,6 +25,7 @@ from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed
 from nnefc.passes.analysis.computed_items import computed_items
 from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
+from nnefc.passes.op_queries import is_view
 from nnefc.passes.quantize.moved_codes import Source, source_of
 from nnefc.passes.quantize.steps_after_sums import Addend, Codes, StepsAfterSums, follow
 
@@ -161,7 +162,7 @@ def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | No
 def _bias(value: Value, scale: Array, known: KnownValues) -> tuple[Array, Array] | str:
     """The bias in units of the scale, and as reals: one of them is 0; or why it has neither."""
     source, none = source_of(value), np.zeros((), np.int64)
-    if source is not None:
+    if source is not None and all(map(is_view, source.moves)):
         items = [computed_items(v, known) for v in source.dequantize.inputs]
         codes, own, zero = (None if x is None else x.reshape(-1) for x in items)
         is_int32 = source.dequantize.inputs[0].type.dtype is DType.INT32

@@ -19,6 +19,8 @@ from nnefc.passes.op_queries import replace
 
 LARGEST, SMALLEST = 1e30, 1e-30
 """Factors between these are normal numbers of float32, and so are their quotients."""
+LONGEST: Final = 64
+"""Operations in a row that a division is moved before."""
 HOMOGENEOUS: Final = ("relu", "min", "max", "add", "sub")
 """f(x / t, y / t) = f(x, y) / t for t > 0."""
 
@@ -60,17 +62,19 @@ class RescaleCodes:
         return changed
 
 
-def reads_codes(value: Value) -> bool:
-    """Whether a value is computed from codes by operations that commute with factors."""
+def reads_codes(value: Value, steps: int = LONGEST) -> bool:
+    """Whether a value is computed from codes by at most so many operations that commute with
+    factors.
+    """
     op = value.op
-    if op is None:
+    if op is None or not steps:
         return False
     if op.name in ("dequantize", code_sums.BOX, code_sums.SUM_REDUCE):
         return True
     if op.name == "cast":
         return op.inputs[0].type.dtype is DType.INT32
     if op.name in (*HOMOGENEOUS, "mul", "div", "select"):
-        return any(_has_one_user(v) and reads_codes(v) for v in op.inputs)
+        return any(_has_one_user(v) and reads_codes(v, steps - 1) for v in op.inputs)
     return False
 
 
@@ -99,8 +103,8 @@ class _Rescaling:
     before: Op
     emit: Emit
 
-    def units(self, value: Value, scale: Array) -> Value:
-        """value / scale."""
+    def units(self, value: Value, scale: Array, steps: int = LONGEST) -> Value:
+        """value / scale, divided before at most so many operations."""
         product = self._product(value)
         if product is not None:
             return self._times(product.value, _quotient(product.factor, scale))
@@ -108,12 +112,13 @@ class _Rescaling:
         items = known_items(value)
         if items is not None:
             return self._constant(_quotient(items.astype(np.float64), scale))
-        if op is not None and op.name in (*HOMOGENEOUS, "select") and _has_one_user(value):
+        commutes = op is not None and op.name in (*HOMOGENEOUS, "select")
+        if op is not None and commutes and steps and _has_one_user(value):
             sums = self._equal_products(op) if op.name in HOMOGENEOUS else None
             if sums is not None:
                 return self._times(sums.value, _quotient(sums.factor, scale))
             first = 1 if op.name == "select" else 0
-            others = [self.units(v, scale) for v in op.inputs[first:]]
+            others = [self.units(v, scale, steps - 1) for v in op.inputs[first:]]
             return self.emit(op.name, *op.inputs[:first], *others)
         return self._times(value, _quotient(np.ones(()), scale))
 

@@ -109,7 +109,7 @@ class _Step:
                 return self._added() or self._added_codes()
             case "mul" | "div":
                 return self._scaled()
-            case "relu" | "max" | "min" | "clamp":
+            case "relu" | "max" | "min":
                 return self._clamped()
             case "quantize":
                 return self._rounded()
@@ -177,8 +177,6 @@ class _Step:
                 pass
             case "min", [high]:
                 pass
-            case "clamp", [low, high] if self._is_first("clamp"):
-                pass
             case _:
                 return None
         before = self.before
@@ -187,7 +185,7 @@ class _Step:
 
     def _rounded(self) -> StepsAfterSums | None:
         terms, dtype = _scale_and_zero(self.op, self.known), self.op.output.type.dtype
-        if terms is None or dtype.itemsize > 1:
+        if terms is None or dtype.itemsize > 1 or not self._is_first("quantize"):
             return None
         scale, point = terms
         units = _scaled(self.before, 1 / np.array(scale))
@@ -227,7 +225,9 @@ def _scaled(steps: StepsAfterSums, number: Array) -> StepsAfterSums:
 
 
 def _scale_and_zero(op: Op, known: KnownValues) -> tuple[float, int] | None:
-    """Scale and zero point of a conversion, if both are known numbers."""
+    """Scale and zero point of a conversion, if both are known numbers and the scale is positive."""
     items = [computed_items(v, known) for v in op.inputs[1:]]
     numbers = [x.item() for x in items if x is not None and x.size == 1]
-    return (float(numbers[0]), int(numbers[1])) if len(numbers) == 2 else None
+    if len(numbers) != 2 or not numbers[0] > 0:
+        return None
+    return float(numbers[0]), int(numbers[1])

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
-from nnefc.ops.core.arrays import Array, widen, wrap
+from nnefc.ops.core.arrays import Array, widen
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended.quantized import code_limits
 from nnefc.ops.internal.code_table import BYTES, NAME
@@ -34,9 +34,10 @@ class TabulateFunctions:
 
         %y: uint8[4] = code_table(%x) {table = [...]}
 
-    Tables are computed in float64.  A function may round to codes in between, and its operand may
-    come from a table, with which it is composed.  A function that clamps codes becomes a minimum
-    and a maximum, and the identity nothing.  Scales and zero points must be known numbers.
+    Tables are computed by the reference, each step rounded to its type.  A function may round to
+    codes in between, and its operand may come from a table, with which it is composed.  A function
+    that clamps codes becomes a minimum and a maximum; the identity is removed.  Scales and zero
+    points must be known numbers.
     """
 
     name: ClassVar[str] = "tabulate_functions"
@@ -166,7 +167,8 @@ class _Function:
             result = np.asarray(spec.reference(*operands, **op.attributes, **extra))
             if op is self._quantize and np.isnan(result).any():
                 return None
-            values[op.output] = wrap(result, dtype)
+            # Each step is rounded as in a run: a step function behind it must not see more digits.
+            values[op.output] = widen(result.astype(dtype.numpy), dtype)
         return np.broadcast_to(values[self._quantize.output], (256,))
 
 
