@@ -82,13 +82,6 @@ def _install(python: Path) -> bool:
 
 def _settings_for_uv(python: Path) -> dict[str, str]:
     """What pip is configured for, as environment variables of uv, which reads no file of pip."""
-    names = {
-        "index-url": "UV_DEFAULT_INDEX",
-        "extra-index-url": "UV_EXTRA_INDEX_URL",
-        "find-links": "UV_FIND_LINKS",
-        "constraint": "UV_CONSTRAINT",
-        "cert": "SSL_CERT_FILE",
-    }
     listed = subprocess.run(
         [python, "-m", "pip", "config", "list"], cwd=ROOT, capture_output=True, text=True
     )
@@ -96,9 +89,13 @@ def _settings_for_uv(python: Path) -> dict[str, str]:
     """The newest version of all indexes, as pip chooses."""
     for line in listed.stdout.splitlines():
         name, _, value = line.partition("=")
-        if variable := names.get(name.rpartition(".")[2]):
-            separator = "," if variable == "UV_FIND_LINKS" else " "
-            settings[variable] = separator.join(ast.literal_eval(value).split())
+        option = name.rpartition(".")[2]
+        # uv names its variables as pip names its options, and ignores those that it does not know.
+        variable = f"UV_{option.upper().replace('-', '_')}"
+        separator = "," if option == "find-links" else " "
+        settings[variable] = separator.join(ast.literal_eval(value).split())
+        if option == "cert":
+            settings["SSL_CERT_FILE"] = settings[variable]
     return settings
 
 

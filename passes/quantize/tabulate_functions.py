@@ -44,7 +44,7 @@ class TabulateFunctions:
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
-        work = _Tables(graph)
+        work = _Tables(graph, KnownValues(graph))
         return sum([work.tabulate(op) for op in list(graph.ops) if op.name == "quantize"]) > 0
 
 
@@ -53,6 +53,7 @@ class _Tables:
     """The tables of a graph."""
 
     graph: Graph
+    known: KnownValues
     sources: dict[Value, tuple[Value, Array]] = field(
         default_factory=dict[Value, tuple[Value, Array]]
     )
@@ -71,7 +72,7 @@ class _Tables:
         if len(operands) != 1:
             return False
         (operand,) = operands
-        if operand in KnownValues(self.graph):
+        if operand in self.known:
             return False
         every = np.arange(256) + code_limits(operand.type.dtype)[0]
         with np.errstate(all="ignore"):
