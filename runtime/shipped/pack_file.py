@@ -9,25 +9,28 @@
          .   4 n  for each key, the number of its object
          .  24 m  for each object: its first reference, their number, digest of its code
          .   4 r  references: for each piece of each object, the number of the piece
-         .  12 p  for each piece: offset in the file, size
+         .  16 p  for each piece: offset in the file, size, bytes in the file
          .     .  pieces, each distinct one once
 
 An object is stored in pieces, such as its functions, because kernels share most functions: the
-register tile and the loops of a product are the same for every expression.  The digests form a
-tree: opening a pack reads the index, and loading a kernel reads its pieces.
+register tile and the loops of a product are the same for every expression.  Long pieces are
+compressed by zlib, which halves them: packs are most of the installed package.  Short ones compress
+better in the wheel, beside each other.  The digests form a tree: opening a pack reads the index,
+and loading a kernel reads its pieces.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from nnefc.support.digests import blake2b
 from nnefc.support.package import VERSION
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Increase it with every change of the format; the digits of `MAGIC` hold it."""
 KEY_BYTES: Final = 32
 SUFFIX: Final = ".pack"
@@ -40,7 +43,9 @@ _COUNTS: Final = _DIGEST + _DIGEST_BYTES
 _KEYS: Final = _COUNTS + 16
 _OBJECT_DIGEST_BYTES: Final = 16
 _OBJECT: Final = struct.Struct(f"<II{_OBJECT_DIGEST_BYTES}s")
-_PIECE: Final = struct.Struct("<QI")
+_PIECE: Final = struct.Struct("<QII")
+_COMPRESSED_BYTES: Final = 2048
+"""Least size of a piece that is compressed."""
 
 
 class UnusablePack(Exception):
@@ -70,12 +75,21 @@ def pack(codes: Mapping[bytes, Sequence[bytes]]) -> bytes:
         first += len(code)
     index.append(struct.pack(f"<{len(references)}I", *references))
     offset = _COUNTS + sum(map(len, index)) + _PIECE.size * len(pieces)
-    for piece in pieces:
-        index.append(_PIECE.pack(offset, len(piece)))
-        offset += len(piece)
+    stored = list(map(_stored, pieces))
+    for piece, held in zip(pieces, stored, strict=True):
+        index.append(_PIECE.pack(offset, len(piece), len(held)))
+        offset += len(held)
     data = b"".join(index)
     header = (MAGIC, version.ljust(_VERSION_BYTES, b"\0"), _digest(data))
-    return b"".join((*header, data, *pieces))
+    return b"".join((*header, data, *stored))
+
+
+def _stored(piece: bytes) -> bytes:
+    """The bytes of a piece in the file; of another size than the piece if they are compressed."""
+    if len(piece) < _COMPRESSED_BYTES:
+        return piece
+    compressed = zlib.compress(piece, 9)
+    return compressed if len(compressed) < len(piece) else piece
 
 
 def _digest(data: bytes | memoryview, size: int = _DIGEST_BYTES) -> bytes:
@@ -107,8 +121,8 @@ class Pack:
             raise UnusablePack("it is truncated")
         if _digest(data[_COUNTS:end]) != start[_DIGEST:_COUNTS]:
             raise UnusablePack("its index is damaged")
-        last = self._piece(pieces - 1) if pieces else (end, 0)
-        if sum(last) != len(data):
+        offset, _, held = self._place(pieces - 1) if pieces else (end, 0, 0)
+        if offset + held != len(data):
             raise UnusablePack("its size is wrong")
 
     def code(self, key: bytes) -> bytes | None:
@@ -120,8 +134,7 @@ class Pack:
             self._data, self._objects + _OBJECT.size * number
         )
         at = self._references + 4 * first
-        pieces = map(self._piece, struct.unpack_from(f"<{count}I", self._data, at))
-        code = b"".join(self._data[offset : offset + size] for offset, size in pieces)
+        code = b"".join(map(self._piece, struct.unpack_from(f"<{count}I", self._data, at)))
         if _digest(code, _OBJECT_DIGEST_BYTES) != digest:
             raise UnusablePack("the code of a kernel is damaged")
         return code
@@ -140,6 +153,16 @@ class Pack:
             low, high = (middle + 1, high) if here < key else (low, middle)
         return None
 
-    def _piece(self, number: int) -> tuple[int, int]:
-        """(offset, size) of a piece."""
+    def _piece(self, number: int) -> bytes:
+        offset, size, held = self._place(number)
+        data = self._data[offset : offset + held]
+        if held == size:
+            return data
+        try:
+            return zlib.decompressobj().decompress(data, size)
+        except zlib.error as error:
+            raise UnusablePack("the code of a kernel is damaged") from error
+
+    def _place(self, number: int) -> tuple[int, int, int]:
+        """(offset, size, bytes in the file) of a piece."""
         return _PIECE.unpack_from(self._data, self._pieces + _PIECE.size * number)

@@ -107,6 +107,8 @@ def test_versions_and_machine_change_the_entry(
 
         monkeypatch.setattr(team, "usable_cpus", lambda: 5)
     nnefc.compile(source)
+    # Keys of kernels were made from the changed facts.
+    key.module_dependencies.cache_clear()
     facts._environment.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert len(imported) == 1
 

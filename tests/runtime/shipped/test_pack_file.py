@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,10 @@ from nnefc.runtime.shipped.pack_file import KEY_BYTES, Pack, UnusablePack, pack
 from tests.helpers.examples import examples
 
 keys = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)
-pieces = st.lists(st.binary(max_size=12) | st.sampled_from([b"one", b"another"]), max_size=5)
+long = st.binary(max_size=12).map(lambda piece: piece * 400)
+"""Pieces that are compressed, if they are not short."""
+short = st.binary(max_size=12) | st.sampled_from([b"one", b"another"])
+pieces = st.lists(short | long, max_size=5)
 contents = st.dictionaries(keys, pieces, max_size=8)
 
 Codes = dict[bytes, list[bytes]]
@@ -50,11 +54,19 @@ def test_equal_code_is_stored_once() -> None:
 
 
 def test_equal_pieces_are_stored_once() -> None:
-    shared, first, other = b"s" * 4000, b"f" * 10, b"o" * 10
+    shared, first, other = bytes(range(250)) * 8, b"f" * 10, b"o" * 10
     key, key2 = b"a" * KEY_BYTES, b"b" * KEY_BYTES
     one, two = pack({key: [first, shared]}), pack({key: [first, shared], key2: [shared, other]})
     assert len(two) - len(one) < 200
     assert content(two, {key2: []}) == {key2: shared + other}
+
+
+def test_long_pieces_are_compressed_if_that_saves_bytes() -> None:
+    random = np.random.default_rng(0).bytes(8000)
+    key, key2 = b"a" * KEY_BYTES, b"b" * KEY_BYTES
+    data = pack({key: [b"x" * 8000], key2: [random]})
+    assert 8000 < len(data) < 8500
+    assert content(data, {key: [], key2: []}) == {key: b"x" * 8000, key2: random}
 
 
 @given(contents, st.data())
