@@ -32,16 +32,22 @@ def forget() -> None:
         known.cache_clear()
 
 
+@pytest.fixture(autouse=True)
+def keys_of_this_machine() -> Iterator[None]:
+    """Later tests of the process do not find keys that a test made from changed facts."""
+    yield
+    forget()
+
+
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of sources to compute keys from."""
     folder = tmp_path / "package"
     (folder / "kernels").mkdir(parents=True)
     (folder / "support").mkdir()
     monkeypatch.setattr("nnefc.support.package.PACKAGE", str(folder))
     forget()
-    yield folder
-    forget()
+    return folder
 
 
 def name_of(
