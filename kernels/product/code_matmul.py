@@ -41,16 +41,15 @@ def code_layout(operands: int) -> Layout:
 
     - a, c and operands `x0`, `x1`, ... of the expression: as in `matmul.gemm_layout`; rows of A
       are readable up to whole words
-    - `b`: panels, the same for all batch items
-    - `start`: int32, whole vectors
+    - `b`: panels; `start`: int32, whole vectors; bytes along the batch: `b_batch`, `start_batch`
     - `m`, `n`: rows and columns of C; `words`: words of the depth
     - `m_parts`, `n_parts`: parts of rows and columns; a unit of work is `m_block` x `n_block` parts
       of a batch item, a tile `unit_block` of `units`
     """
     fields = [
         *operand_fields("a", "c"),
-        f"b:ref start:ref m n words batch_rank batch:{BATCH} m_block n_block m_parts n_parts",
-        "units unit_block operands",
+        f"b:ref b_batch:{BATCH} start:ref start_batch:{BATCH} m n words batch_rank batch:{BATCH}",
+        "m_block n_block m_parts n_parts units unit_block operands",
         *operand_fields(*(f"x{i}" for i in range(operands))),
     ]
     return Layout(" ".join(fields))
@@ -66,7 +65,9 @@ def code_layout(operands: int) -> Layout:
     C_STEP,
     C_BATCH,
     B,
+    B_BATCH,
     START,
+    START_BATCH,
     M,
     N,
     WORDS,
@@ -139,13 +140,15 @@ def _loops():
             j_end = min(j_first + n_block, n_parts)
             number = t // m_blocks // n_blocks
             a = a0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, A_BATCH, number)
+            b = b0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, B_BATCH, number)
             c = c0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, C_BATCH, number)
+            starts = start0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, START_BATCH, number)
             for j in range(j_first, j_end):
                 column = part_start(j, vectors, n_parts) * lanes
                 width = part_start(j + 1, vectors, n_parts) * lanes - column
                 count = min(width, n - column)
-                panel = b0 + column * words * planes * WORD_CODES
-                start = start0 + column * 4
+                panel = b + column * words * planes * WORD_CODES
+                start = starts + column * 4
                 for i in range(i_first, i_end):
                     row = part_start(i, m, m_parts)
                     height = part_start(i + 1, m, m_parts) - row

@@ -46,6 +46,10 @@ class WordDot(Protocol):
         """The sums (int32), with the products added; `weights`: one int32 vector per plane."""
         ...
 
+    def planes_of(self, words: Lanes) -> Sequence[Lanes]:
+        """Words of four int8 (int32) as packed weights: one int32 vector per plane."""
+        ...
+
 
 def word_dot() -> WordDot:
     """The fastest exact products of this machine."""
@@ -74,6 +78,9 @@ class DotInstruction:
             operands = [vector_items(v, x, 8) for x in operands]
         return sums.same(v.call(self._name, sums.value.type, sums.value, *operands))
 
+    def planes_of(self, words: Lanes) -> Sequence[Lanes]:
+        return [words]
+
 
 class _Pairs:
     """An instruction that adds two products of 16 bits in 32 bits, for unsigned codes.
@@ -100,6 +107,12 @@ class _Pairs:
             sums = sums + sums.same(v.call(self._name, sums.value.type, *pairs))
         return sums
 
+    def planes_of(self, words: Lanes) -> Sequence[Lanes]:
+        v, b = words.v, words.v.builder
+        high, bits = vector_items(v, words.value, 16), _splat16(v, 8)
+        planes = b.ashr(b.shl(high, bits), bits), b.ashr(high, bits)
+        return [words.same(vector_items(v, plane, 32)) for plane in planes]
+
 
 class _Products:
     """Products of signed bytes in 16 bits, added pairwise in 32 bits, as NEON does."""
@@ -124,6 +137,9 @@ class _Products:
             )
             wide = b.add(even, odd)
         return sums + sums.same(wide)
+
+    def planes_of(self, words: Lanes) -> Sequence[Lanes]:
+        return [words]
 
 
 def vector_items(v: LaneBuilder, value: Any, bits: int) -> Any:

@@ -22,10 +22,10 @@ def float_reason(op: Op, known: KnownValues) -> str | None:
     a, b, a_zero, b_zero = op.inputs
     if a.type.dtype not in CODES or b.type.dtype not in CODES:
         return f"codes are {a.type.dtype} and {b.type.dtype}, not of 8 bits"
-    if b not in known or b_zero not in known:
-        return "the second matrix is computed"
-    if math.prod(b.type.dims[:-2]) != 1:
-        return "the second matrix varies along the batch"
+    if b not in known and not a_zero.type.volume == b_zero.type.volume == 1:
+        return "zero points of a computed product vary"
+    if b in known and b_zero not in known:
+        return "the zero point of a known matrix is computed"
     if a_zero.type.volume != 1 and op.attributes["transposeA"]:
         return "zero points vary along a transposed matrix"
     if not op.output.type.volume or not b.type.volume:

@@ -31,8 +31,8 @@ class ChooseCodeProducts:
 
         %y: int32[2,3] = code_matmul(%x, %w, %x_zero, %w_zero) {...}
 
-    Zero points for which the kernel has no operand become further terms.  If %w less %w_zero
-    exceeds int8, its zero point becomes the middle of the codes:
+    Zero points for which the kernel has no operand become further terms.  If those of columns of a
+    known %w differ, and %w less %w_zero exceeds int8, they become the middle of the codes:
 
         %y = code_matmul(%x, %w, %x_zero, middle) + (middle - %w_zero) * rows
         rows = code_matmul(%x, ones, %x_zero, 0)
@@ -63,34 +63,40 @@ class _Product:
         self._emit: Emit = emitter(graph, op, op.location)
         _, b, _, b_zero = op.inputs
         codes, zero = known.items(b), known.items(b_zero)
-        assert codes is not None and zero is not None, "`float_reason` excludes it"
-        self._codes, self._zero = np.broadcast_to(codes, b.type.dims), zero
+        self._codes = None if codes is None else np.broadcast_to(codes, b.type.dims)
+        self._zero = zero
 
     def sums(self) -> Value:
         """The sums of products."""
         a, b, a_zero, b_zero = self._op.inputs
+        if self._codes is None:
+            return self._named(self._product(b, a_zero, b_zero))
+        assert self._zero is not None, "`float_reason` excludes it"
         per_row = a_zero.type.volume != 1
         first = self._constant(np.zeros((), a.type.dtype.numpy)) if per_row else a_zero
-        if weights_less_zero(self._codes, self._zero) is not None:
+        if self._zero.size == 1 or weights_less_zero(self._codes, self._zero) is not None:
             sums = self._product(b, first, b_zero)
         else:
             middle = np.array(_MIDDLE[b.type.dtype], b.type.dtype.numpy)
             factors = align(self._codes, int(middle) - self._zero.astype(np.int64))[1]
-            columns = np.broadcast_to(factors, self._codes.shape).take(0, self._axis)
-            rows = self._sums_of_rows(first)
+            columns = np.broadcast_to(factors, self._codes.shape).take([0], self._axis)
+            rows = self._sums_of_rows(self._codes, first)
             sums = self._product(b, first, self._constant(middle))
             sums = self._emit("add", sums, self._emit("mul", rows, self._row(columns)))
         if per_row:
             codes, zero = align(self._codes.astype(np.int64), self._zero.astype(np.int64))
-            columns = self._row((codes - zero).sum(self._axis))
+            columns = self._row((codes - zero).sum(self._axis, keepdims=True))
             zeros = self._emit("cast", a_zero, dtype=DType.INT32)
             sums = self._emit("sub", sums, self._emit("mul", zeros, columns))
+        return self._named(sums)
+
+    def _named(self, sums: Value) -> Value:
         sums.name = self._op.output.name
         return sums
 
-    def _sums_of_rows(self, a_zero: Value) -> Value:
+    def _sums_of_rows(self, codes: Array, a_zero: Value) -> Value:
         """The sums of the rows of A less its zero point."""
-        shape = (*(1,) * (self._codes.ndim - 2), self._codes.shape[self._axis], 1)
+        shape = (*(1,) * (codes.ndim - 2), codes.shape[self._axis], 1)
         ones, zero = np.ones(shape, np.int8), np.zeros((), np.int8)
         return self._product(self._constant(ones), a_zero, self._constant(zero), turned=False)
 
@@ -100,9 +106,10 @@ class _Product:
         attributes = dict(op.attributes)
         if turned is not None:
             attributes["transposeB"] = turned
-        *outer, _ = op.output.type.dims
+        *outer, rows, _ = op.output.type.dims
+        batch = outer if turned is None else op.inputs[0].type.dims[:-2]
         columns = b.type.dims[-2 if attributes["transposeB"] else -1]
-        type_ = TensorType(DType.INT32, (*outer, columns))
+        type_ = TensorType(DType.INT32, (*batch, rows, columns))
         made = Op(NAME, [op.inputs[0], b, a_zero, b_zero], attributes, [type_], (), op.location)
         return self._graph.insert(made, op).output
 
@@ -117,6 +124,6 @@ class _Product:
         return -1 if self._op.attributes["transposeB"] else -2
 
     def _row(self, items: Array) -> Value:
-        """A number for each column of the result, int32."""
-        rank = self._codes.ndim
-        return self._constant(items.reshape((1,) * (rank - 1) + (-1,)).astype(np.int32))
+        """A number for each column of the result, int32, from those of B, whose depth is 1."""
+        rows = items.swapaxes(-1, -2) if self._axis == -1 else items
+        return self._constant(rows.astype(np.int32))

@@ -26,6 +26,7 @@ FILES = {
     "models/test_compressed.py": "float64 or epilogues or share or gathered",
     "kernels/movement/test_strided.py": "transpose",
     "kernels/product/test_code_matmul.py": "reals or (requantized and 2-uint8)",
+    "kernels/product/test_computed_code_matmul.py": "exact",
     "kernels/vector/test_expression_argument.py": "",
     "kernels/vector/test_math.py": "",
     "kernels/vector/test_requantization.py": "",

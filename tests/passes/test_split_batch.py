@@ -240,7 +240,8 @@ def test_products_of_codes_are_cut(rank: int) -> None:
     x = graph.add_input(TensorType(DType.UINT8, (4, 3, 5) if rank == 3 else (4, 5)), "x")
     zeros = graph.add_input(TensorType(DType.UINT8, (*x.type.dims[:-1], 1)), "zeros")
     weights = np.arange(30, dtype=np.uint8).reshape(*ones, 5, 6) * np.uint8(8)
-    b, zero = constant(graph, weights), constant(graph, np.array(7, np.uint8))
+    points = np.arange(7, 13, dtype=np.uint8).reshape(*ones, 1, 6)
+    b, zero = constant(graph, weights), constant(graph, points)
     y = build(graph, "integer_matmul", [x, b, zeros, zero]).output
     graph.add_output(build(graph, "cast", [y], dtype=DType.FLOAT64).output, "y")
     run_pipeline(graph)

@@ -2,9 +2,10 @@
 
     code_matmul(A, B, A_zero, B_zero) {transposeA, transposeB}
 
-computes what `integer_matmul` does, in int32.  B and B_zero are known, and their differences fit
-into int8 (`passes.analysis.integer_support`).  `fused_code_matmul` applies an expression to the
-sums (`ops.internal.fused`).
+computes what `integer_matmul` does, in int32.  A_zero is one number.  B_zero is one number, too,
+or B and B_zero are known and their differences fit into int8 (`passes.analysis.integer_support`,
+`passes.quantize.choose_code_products`).  `fused_code_matmul` applies an expression to the sums
+(`ops.internal.fused`).
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import DType, Op
-from nnefc.ops.core import batch_rules, check
+from nnefc.ops.core import check
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.batch_rules import Rows
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import OPAQUE
 from nnefc.ops.extended import integer_products
+from nnefc.ops.standard import matmul
 
 NAME: Final = "code_matmul"
 FUSED_NAME: Final = f"fused_{NAME}"
 OPERANDS: Final = 4
 
+_MATMUL: Final = next(spec for spec in matmul.SPECS if spec.name == "matmul")
 _PLAIN: Final = next(spec for spec in integer_products.SPECS if spec.name == "integer_matmul")
 
 
@@ -44,10 +47,9 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
 
 
 def _batch(op: Op, rows: Rows, batch: int) -> int:
-    """Separable over the batch of A, or over its rows; B has no batch."""
-    if op.output.type.rank == 2 and op.attributes["transposeA"]:
-        return 0
-    return batch_rules.first(op, rows, batch)
+    """As `matmul`, with shared zero points."""
+    rule = _MATMUL.traits.batch
+    return rule(op, rows[:2], batch) if rule and not any(rows[2:]) else 0
 
 
 def _sums(op: Op) -> DType:
@@ -70,7 +72,7 @@ def weights_less_zero(codes: Array, zero: Array) -> Array | None:
 SPECS: tuple[OpSpec, ...] = (
     internal(
         name=NAME,
-        summary="Matrix product of codes with a known matrix of codes.",
+        summary="Matrix product of codes less zero points, summed as integers.",
         verify=_problems,
         evaluate=_evaluate,
         traits=OPAQUE._replace(

@@ -130,6 +130,7 @@ def graphs() -> Iterator[tuple[str, Instance]]:
         if dtype is not DType.STRING:
             yield f"types {dtype}", arithmetic(dtype)
     yield "product of codes", product_of_codes()
+    yield "products of computed codes", products_of_computed_codes()
     yield "functions of codes", functions_of_codes()
 
 
@@ -255,6 +256,29 @@ def product_of_codes() -> Instance:
     sums = TensorType(DType.INT32, (21, 50))
     graph.add_output(graph.insert(Op("code_matmul", operands, plain, [sums])).output, "y")
     return Instance(graph, {"x": x})
+
+
+def products_of_computed_codes() -> Instance:
+    """Products whose second matrices are computed, with contiguous rows and columns."""
+    graph, random = Graph("codes"), np.random.default_rng(1)
+    inputs = {
+        "a": random.integers(0, 256, (2, 21, 37)).astype(np.uint8),
+        "rows": random.integers(0, 256, (2, 37, 50)).astype(np.uint8),
+        "columns": random.integers(-128, 128, (2, 70, 37)).astype(np.int8),
+        "zero": np.array(200, np.uint8),
+        "small": np.array(-9, np.int8),
+    }
+    values = {
+        name: graph.add_input(TensorType(DType(x.dtype.name), x.shape), name)
+        for name, x in inputs.items()
+    }
+    for name, zero, turned in (("rows", "zero", False), ("columns", "small", True)):
+        operands = [values[key] for key in ("a", name, "zero", zero)]
+        shape = (2, 21, inputs[name].shape[-2 if turned else -1])
+        attributes = {"transposeA": False, "transposeB": turned}
+        made = Op("code_matmul", operands, attributes, [TensorType(DType.INT32, shape)])
+        graph.add_output(graph.insert(made).output, name)
+    return Instance(graph, inputs)
 
 
 def differ(made: Instance, program: Program) -> Iterator[str]:
