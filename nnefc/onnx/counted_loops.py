@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from nnefc.frontends.onnx.model import nodes_within
+from nnefc.frontends.onnx.model import graphs_of, nodes_within
+from nnefc.frontends.onnx.node_order import sort_nodes
 from nnefc.onnx.compile_bytes import compile_bytes
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ class CountedLoops:
         self, proto: ModelProto, threads: int | None, symbols: Mapping[str, int] | None = None
     ) -> None:
         """`proto`: without external data.  Raises NnefError with all errors."""
-        loops = [i for i, node in enumerate(proto.graph.node) if _stacks(node)]
         whole = ModelProto()
         whole.CopyFrom(proto)
+        sort_nodes(whole)
+        loops = [i for i, node in enumerate(whole.graph.node) if _stacks(node)]
         self._counters: list[tuple[str, Model]] = []
         """The models that count turns, with the inputs that take the numbers."""
         for number in loops:
@@ -140,8 +142,7 @@ def _needed(nodes: Sequence[NodeProto], names: set[str]) -> Iterator[NodeProto]:
 
 def _graphs_in(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs in the attributes of a node, and those within."""
-    for attribute in node.attribute:
-        for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-            yield graph
-            for each in graph.node:
-                yield from _graphs_in(each)
+    for graph in graphs_of(node):
+        yield graph
+        for each in graph.node:
+            yield from _graphs_in(each)

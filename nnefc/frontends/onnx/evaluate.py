@@ -221,7 +221,7 @@ class GraphEvaluator:
             return None
         if value is None:
             message = f"nothing before this node computes its input '{name}'"
-            hint = "nodes must be sorted: each behind those that compute its inputs"
+            hint = "no node computes it, or only nodes that need results of this one"
             raise OperatorError("onnx/name", message, hint)
         return value
 

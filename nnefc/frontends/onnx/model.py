@@ -126,15 +126,20 @@ def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:
     return {domain_of(each.domain): each.version for each in proto.opset_import}
 
 
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs in the attributes of a node, such as the body of a loop."""
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else []
+        yield from attribute.graphs
+
+
 def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
     """The nodes of a graph and of the graphs in their attributes."""
     pending = [graph]
     while pending:
         for node in pending.pop().node:
             yield node
-            for attribute in node.attribute:
-                pending += [attribute.g] if attribute.HasField("g") else []
-                pending += attribute.graphs
+            pending += graphs_of(node)
 
 
 def initializers_of(graph: GraphProto) -> dict[str, TensorProto | SparseTensorProto]:
@@ -151,12 +156,11 @@ def tensors_within(graph: GraphProto) -> Iterator[TensorProto]:
         yield from current.initializer
         sparse = list(current.sparse_initializer)
         for node in current.node:
+            graphs += graphs_of(node)
             for attribute in node.attribute:
                 yield from [attribute.t] if attribute.HasField("t") else []
                 yield from attribute.tensors
                 sparse += [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
                 sparse += attribute.sparse_tensors
-                graphs += [attribute.g] if attribute.HasField("g") else []
-                graphs += attribute.graphs
         for each in sparse:
             yield from (each.values, each.indices)

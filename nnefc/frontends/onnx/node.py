@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -93,7 +94,12 @@ class Node:
         return index < len(self.outputs) and bool(self.outputs[index])
 
     def __str__(self) -> str:
-        if self.name:
-            return f"{self.op_type} '{self.name}'"
-        result = next((name for name in self.outputs if name), "")
-        return f"{self.op_type} with result '{result}'" if result else self.op_type
+        return node_text(self.op_type, self.name, self.outputs)
+
+
+def node_text(op_type: str, name: str, outputs: Iterable[str]) -> str:
+    """A node in messages: its operator, and its name or its first result."""
+    if name:
+        return f"{op_type} '{name}'"
+    result = next((each for each in outputs if each), "")
+    return f"{op_type} with result '{result}'" if result else op_type

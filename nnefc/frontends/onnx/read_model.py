@@ -10,6 +10,8 @@ from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.onnx.checks.check_operators import check_operators
 from nnefc.frontends.onnx.checks.expanded_size import check_expanded_size
 from nnefc.frontends.onnx.model import OnnxModel
+from nnefc.frontends.onnx.node import node_text
+from nnefc.frontends.onnx.node_order import sort_nodes
 from nnefc.frontends.onnx.signature import signature_of
 from nnefc.frontends.onnx.source import OUTLINE, OnnxSource
 from nnefc.frontends.onnx.tensors import Missing, TensorReader
@@ -46,7 +48,15 @@ def read_stored_onnx(files: SourceFiles, diagnostics: Diagnostics) -> OnnxSource
 def source_of_model(
     model: OnnxModel, diagnostics: Diagnostics, symbols: Mapping[str, int] | None = None
 ) -> OnnxSource:
-    """The source of a parsed model; raises NnefError with all errors of its structure."""
+    """The source of a parsed model; raises NnefError with all errors of its structure.
+
+    Warns of graphs whose nodes are not sorted, and sorts them.
+    """
+    for node, name in sort_nodes(model.proto):
+        what = node_text(node.op_type, node.name, node.output)
+        message = f"{what}: a later node computes its input '{name}'"
+        hint = "the standard asks for sorted nodes; nnefc has sorted them"
+        diagnostics.warn("onnx/order", message, model.place, hint=hint)
     check_operators(model, diagnostics)
     check_expanded_size(model, diagnostics)
     signature = signature_of(model, diagnostics)
