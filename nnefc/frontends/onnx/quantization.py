@@ -26,7 +26,7 @@ from nnefc.frontends.onnx.narrow_types import (
 )
 from nnefc.frontends.onnx.tensors import StorageTensor, dtype_of, type_name
 from nnefc.ir import DType
-from nnefc.ops.extended.quantized import scale_problems
+from nnefc.ops.extended.quantized import code_limits, scale_problems
 
 
 def codes_of(make: OpBuilder, x: Any) -> Operand:
@@ -87,17 +87,24 @@ def dequantized(
 ) -> Operand:
     """The reals of codes, in float32; narrow floats have no zero point.  Raises OperatorError."""
     codes = codes_of(make, x)
-    factor = _scale(make, scale, codes, axis, block_size)
+    factor = parameter(make, make.cast(scale, DType.FLOAT32), codes, axis, block_size)
     if codes.type.dtype.is_float:
         return make("mul", make.cast(codes, DType.FLOAT32), factor)
     point = zero_point(make, zero, codes.type.dtype, codes, axis, block_size)
-    return make("dequantize", codes, factor, point)
+    if not is_odd_scale(make, scale):
+        return make("dequantize", codes, factor, point)
+    steps = make("sub", make.cast(codes, DType.FLOAT32), make.cast(point, DType.FLOAT32))
+    return make("mul", steps, factor)
 
 
-def _scale(make: OpBuilder, scale: Operand, x: Operand, axis: int, block_size: int) -> Operand:
-    """A scale in float32 that broadcasts with `x`; raises OperatorError."""
-    check_scale(make, scale)
-    return parameter(make, make.cast(scale, DType.FLOAT32), x, axis, block_size)
+def is_odd_scale(make: OpBuilder, scale: Operand) -> bool:
+    """Whether a known scale has items that are not positive and finite.
+
+    `quantize` and `dequantize` keep the order of numbers, so passes may exchange them with maxima.
+    The standard allows any scale, and symmetric quantizers of onnxruntime write negative ones.
+    """
+    items = known_items(make, scale)
+    return items is not None and bool(scale_problems(items.astype(np.float32)))
 
 
 def check_scale(make: OpBuilder, scale: Operand) -> None:
@@ -133,7 +140,7 @@ def quantized(
     saturate: bool = True,
 ) -> Operand | StorageTensor | NarrowTensor:
     """Codes of reals, computed in float32.  Raises OperatorError."""
-    factor = _scale(make, scale, x, axis, block_size)
+    factor = parameter(make, make.cast(scale, DType.FLOAT32), x, axis, block_size)
     if elem_type in FLOATS:
         return narrowed(make, make("div", x, factor), elem_type, saturate=saturate)
     dtype = INTEGER_BITS[elem_type][1] if elem_type in INTEGER_BITS else dtype_of(elem_type)
@@ -141,12 +148,16 @@ def quantized(
         message = f"numbers cannot be quantized to {type_name(elem_type)}"
         raise OperatorError("onnx/unsupported", message)
     point = zero_point(make, zero, dtype, x, axis, block_size)
-    if elem_type not in INTEGER_BITS:
+    if elem_type in INTEGER_BITS:
+        low, high = narrow_range(elem_type)
+    elif is_odd_scale(make, scale):
+        low, high = code_limits(dtype)
+    else:
         return make("quantize", x, factor, point)
-    low, high = narrow_range(elem_type)
     whole = make("add", make("round_even", make("div", x, factor)), make.cast(point, x.type.dtype))
     codes = make("clamp", whole, constant(x, low), constant(x, high))
-    return stored(make.cast(codes, dtype), elem_type)
+    cast = make.cast(codes, dtype)
+    return stored(cast, elem_type) if elem_type in INTEGER_BITS else cast
 
 
 def codes_like(make: OpBuilder, scaled: Operand, zero: Operand) -> Operand:

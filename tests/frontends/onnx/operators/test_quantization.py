@@ -69,6 +69,66 @@ def test_blocks(axis: int, known: tuple[int, ...]) -> None:
     compare("DequantizeLinear", [codes(6, 4), scale, zero], types=[TensorProto.FLOAT], **more)
 
 
+@pytest.mark.parametrize("known", [(), (1, 2)])
+@pytest.mark.parametrize("scale", [-0.5, 0.0, np.inf])
+def test_scales_that_are_not_positive(scale: float, known: tuple[int, ...]) -> None:
+    """Symmetric quantizers of onnxruntime write negative scales."""
+    for dtype in (np.uint8, np.int8, np.int16):
+        types, zero = [helper.np_dtype_to_tensor_dtype(np.dtype(dtype))], number(3, dtype)
+        x = np.array([0.3, 1.5, -0.75, 40, -1e9, 1e9], np.float32)
+        compare("QuantizeLinear", [x, number(scale), zero], types=types, known=known)
+        given = [codes(6, dtype=dtype), number(scale), zero]
+        compare("DequantizeLinear", given, types=[TensorProto.FLOAT], known=known)
+
+
+@pytest.mark.parametrize("scale", [0.25, -0.25])
+def test_the_largest_real_of_a_negative_scale(scale: float) -> None:
+    """The largest real has the smallest code then: maxima of codes would be wrong."""
+    x = codes(1, 4, 6, 6)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["real"]),
+        helper.make_node("MaxPool", ["real"], ["largest"], kernel_shape=[2, 2]),
+        helper.make_node("Relu", ["largest"], ["y"]),
+    ]
+    constants = [
+        numpy_helper.from_array(number(scale), "scale"),
+        numpy_helper.from_array(number(120, np.uint8), "zero"),
+    ]
+    ports = [
+        helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+    ]
+    graph = helper.make_graph(nodes, "codes", ports[:1], ports[1:], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (expected,) = onnxruntime_results(made, [x])
+    compiled = compile_graph(graph_for(made, [x]), CompileConfig.of(1))
+    np.testing.assert_allclose(compiled(x), expected, rtol=1e-6)
+
+
+def test_blocks_of_4_bits_with_negative_scales() -> None:
+    narrow = helper.tensor_dtype_to_np_dtype(TensorProto.INT4)
+    w, scale = codes(64, 8, dtype=np.int8) >> 4, reals(2, 8) / 10
+    assert scale.min() < 0 < scale.max()
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["real"], axis=0, block_size=32),
+        helper.make_node("MatMul", ["x", "real"], ["y"]),
+    ]
+    constants = [
+        numpy_helper.from_array(w.astype(narrow), "w"),
+        numpy_helper.from_array(scale, "scale"),
+    ]
+    ports = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 64]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 8]),
+    ]
+    graph = helper.make_graph(nodes, "weights", ports[:1], ports[1:], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    x = reals(3, 64)
+    compiled = compile_graph(graph_for(made, [x]), CompileConfig.of(1))
+    expected = x @ (w * np.repeat(scale, 32, axis=0))
+    np.testing.assert_allclose(compiled(x), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_codes_of_32_bits() -> None:
     x = np.array([1 << 30, -(1 << 30), 16777217, 3], np.int32)
     compare("DequantizeLinear", [x, number(0.5)], types=[TensorProto.FLOAT])

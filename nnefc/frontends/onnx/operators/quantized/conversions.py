@@ -11,7 +11,7 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant
 from nnefc.frontends.onnx.operators.elementwise.casts import converted, elem_type_of
 from nnefc.frontends.onnx.operators.reductions import extreme
-from nnefc.frontends.onnx.quantization import check_scale, dequantized, parameter, quantized
+from nnefc.frontends.onnx.quantization import dequantized, parameter, quantized
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.frontends.onnx.tensors import dtype_of, type_name
 from nnefc.ir import DType
@@ -46,7 +46,6 @@ def quantize_linear(
         raise OperatorError("onnx/unsupported", f"precision is {type_name(precision)}")
     real, scale, blocks = make.cast(x, DType.FLOAT32), y_scale, (axis, block_size)
     if dtype is not DType.FLOAT32:
-        check_scale(make, scale)
         factor = parameter(make, make.cast(scale, dtype), x, *blocks)
         real = make.cast(make("div", make.cast(x, dtype), factor), DType.FLOAT32)
         scale = constant(real, 1)
