@@ -129,3 +129,19 @@ def test_everything_is_refused_at_once() -> None:
         "'y': operation log2 is not converted to ONNX",
     ]
     assert [each.line for each in refused.value.errors] == [5, 7]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "stride"), [(3, 0, -1), (4, 0, -2), (4, -6, -1), (-1, 1, -3), (0, 0, 1)]
+)
+def test_the_end_of_reversed_slices(begin: int, end: int, stride: int) -> None:
+    """0 is the end of the axis for stride 1; for others it is index 0, which is left out."""
+    graph = import_text(f"""version 1.0;
+        graph g(x) -> (y) {{
+            x = external<scalar>(shape = [5, 2]);
+            y = slice(x, axes = [0], begin = [{begin}], end = [{end}], stride = [{stride}]);
+        }}""")
+    x = np.arange(10, dtype=np.float32).reshape(5, 2)
+    (expected,) = evaluate(graph, {"x": x}).outputs.values()
+    (y,) = by_onnxruntime(onnx_model(graph).proto.SerializeToString(), {"x": x})
+    np.testing.assert_array_equal(y, expected)

@@ -93,8 +93,8 @@ def _slice(w: OnnxWriter, op: Op) -> str:
     a = op.attributes
     dims = op.inputs[0].type.dims
     steps: list[int] = list(a["stride"]) or [1] * len(a["axes"])
-    ends: list[int] = [
-        end or (dims[axis] if step > 0 else -dims[axis] - 1)
+    ends: list[int] = [  # 0 is the end of the axis only without a stride
+        dims[axis] if step == 1 and end == 0 else end
         for axis, end, step in zip(a["axes"], a["end"], steps)
     ]
     if not ends:
