@@ -32,6 +32,7 @@ from nnefc.ops.extended.resize import (
     nearest_index,
     taps,
 )
+from nnefc.symbolic.integers import is_symbolic
 
 CROP: Final = "tf_crop_and_resize"
 _EXACT: Final = {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.INT8, DType.UINT8,
@@ -219,9 +220,17 @@ def _interpolation(how: Resampling, at: Array, extent: int, scale: float) -> Arr
 
 
 def whole_sizes(dims: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
-    """The extents that scales give, rounded down."""
+    """The extents that scales give, rounded down.
+
+    Products are those of float32, as in onnxruntime: 2.6 times 5 items are 13, as in PyTorch, which
+    has exported the scale.  A symbol is multiplied with the shortest decimal number for the scale.
+    """
     sizes: list[int] = []
     for extent, scale in zip(dims, scales, strict=True):
-        whole = float(scale).is_integer()
-        sizes.append(extent * int(scale) if whole else math.floor(extent * scale))
+        if float(scale).is_integer():
+            sizes.append(extent * int(scale))
+        elif is_symbolic([extent]):
+            sizes.append(math.floor(extent * float(str(np.float32(scale)))))
+        else:
+            sizes.append(math.floor(np.float32(extent) * np.float32(scale)))
     return tuple(sizes)

@@ -51,13 +51,18 @@ def coordinates_of(op: Op) -> str:
 
 
 def _gives_sizes(op: Op) -> bool:
-    """Whether ONNX computes the sizes of the result from the scales; symbols are trusted."""
+    """Whether ONNX computes the sizes of the result from the scales; symbols are trusted.
+
+    Products of float32, which engines compute, and exact ones, as in shape inference, give them.
+    """
     extents, sizes = op.inputs[0].type.dims, op.output.type.dims
     scales = op.attributes["scales"]
     if not scales or is_symbolic([*extents, *sizes, *scales]):
         return True
-    found = (math.floor(n * np.float32(s)) for n, s in zip(extents, scales, strict=True))
-    return tuple(found) == tuple(sizes)
+    factors = [np.float32(scale) for scale in scales]
+    rounded = (math.floor(n * s) for n, s in zip(extents, factors, strict=True))
+    exact = (math.floor(n * float(s)) for n, s in zip(extents, factors, strict=True))
+    return tuple(rounded) == tuple(exact) == tuple(sizes)
 
 
 def _by_taps(w: OnnxWriter, op: Op) -> str:

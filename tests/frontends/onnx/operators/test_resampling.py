@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,17 @@ def test_resize(opset: int, coordinates: str, mode: str) -> None:
     compare("Resize", [x, NONE, scales], known=[1, 2], **how)
     sizes = np.array([1, 2, 3, 9])
     compare("Resize", [x, NONE, NONE, sizes], known=[1, 2, 3], **how)
+
+
+@pytest.mark.parametrize(("extent", "scale"), [(5, 2.6), (10, 0.7), (3, 1 / 3), (9, 1.1)])
+@pytest.mark.parametrize("opset", [10, 13])
+def test_extents_are_products_in_float32(opset: int, extent: int, scale: float) -> None:
+    inputs = [reals(1, 1, 2, extent), factors(1, 1, 2, scale)]
+    if opset > 10:
+        inputs.insert(1, NONE)
+    (y,) = compare("Resize", inputs, known=[len(inputs) - 1], opset=opset)
+    wanted = math.floor(np.float32(extent) * np.float32(scale))
+    assert y.shape == (1, 1, 4, wanted)
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
