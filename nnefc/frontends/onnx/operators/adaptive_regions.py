@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Final, NamedTuple
 
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, operand
 from nnefc.ir import DType
 
@@ -100,12 +102,24 @@ def extreme_weights(
 ) -> ExtremeWeights:
     """The extremes of the weights of items; arguments are those of `averaging_weights`.
 
-    A sample has the items before and behind it, though the weight of the latter may be 0.
+    A sample has the items before and behind it, though the weight of the latter may be 0: that of
+    item 1 is 0 in samples on the border.
     """
     samples = _samples(make, start, size, cells, extent)
     largest: Operand = make.cast(operand(-1.0), start.type.dtype)
     smallest: Operand = make.cast(operand(2.0), start.type.dtype)
-    for at, is_used in samples.near(make):
+    near = list(samples.near(make))
+    if extent > 1:  # samples beyond the border are near item 0, not item 1
+        on_border: list[Operand] = []
+        for at, is_used in near:
+            first = make("and", is_used, make("eq", at, 0.0))
+            on_border.append(slice_in_dim(make, first, 2, 0, 1))
+        is_second = make("eq", samples.item, 1.0)
+        has_item = make("and", reduce(partial(make, "or"), on_border), is_second)
+        zero = make.cast(operand(0.0), start.type.dtype)
+        largest = make("select", has_item, zero, largest)
+        smallest = make("select", has_item, zero, smallest)
+    for at, is_used in near:
         before = make("floor", at)
         weight = make("sub", at, before)
         behind = make("min", make("add", before, 1.0), float(extent - 1))

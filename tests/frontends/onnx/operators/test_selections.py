@@ -131,6 +131,15 @@ def test_roi_align_of_regions_larger_than_the_image(
     np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
+def test_samples_on_the_border_of_negative_images(coordinates: str) -> None:
+    """A sample beyond the border has item 1 with weight 0, which is the maximum."""
+    regions = np.array([[-0.8, -0.7, 1.5, 2.5], [-0.4, 1.2, 0.3, 2.0]], np.float32)
+    compare("RoiAlign", [-1 - np.abs(reals(1, 2, 4, 5)), regions, IMAGES[:1].repeat(2)], opset=16,
+            output_height=3, output_width=3, mode="max",
+            coordinate_transformation_mode=coordinates)  # fmt: skip
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_max_roi_pool(scale: float) -> None:
     whole = np.concatenate([IMAGES[:, None], REGIONS], 1).astype(np.float32)
