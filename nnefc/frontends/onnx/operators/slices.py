@@ -113,6 +113,10 @@ def _chunks(make: OpBuilder, x: Operand, axis: int, extents: Sequence[int]) -> t
 # -- slice
 
 
+_LARGEST_STEP: Final = (1 << 31) - 1
+"""The largest step of the operation, which leaves no axis a second item."""
+
+
 @operator("Slice", until=9)
 def slice_1(
     make: OpBuilder,
@@ -159,6 +163,7 @@ def slice_(
         assert not isinstance(start, Value)
         assert not isinstance(end, Value)
         assert not isinstance(step, Value)
+        step = max(min(step, _LARGEST_STEP), -_LARGEST_STEP)
         extent = data.type.dims[axis]
         first, last = (bound + extent if bound < 0 else bound for bound in (start, end))
         low, high = (0, extent) if step > 0 else (-1, extent - 1)

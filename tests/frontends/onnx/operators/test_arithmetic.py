@@ -123,6 +123,7 @@ def test_modulus_has_the_sign_of_the_divisor(dtype: Any) -> None:
         ("Clip", 6, {"min": -0.5}),
         ("Clip", 6, {"max": 0.5}),
         ("Celu", 12, {"alpha": 0.7}),
+        ("Celu", 12, {"alpha": -1.3}),
         ("Shrink", 9, {"lambd": 0.5, "bias": 0.2}),
         ("Softsign", 1, {}),
         ("ThresholdedRelu", 10, {"alpha": 0.4}),

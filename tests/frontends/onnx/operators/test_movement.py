@@ -75,6 +75,7 @@ def test_axes_as_attributes(opset: int) -> None:
         ((2, 3), (2, 1), (1, 1)),
         ((1, -2), (2**63 - 1, -(2**63)), (2, -1)),
         ((0, 5), (-1, 2), (1, -1)),
+        ((0, 5), (5, 0), (2**40, -(2**62))),
     ],
 )
 def test_slice(opset: int, starts: Any, ends: Any, steps: Any) -> None:

@@ -84,8 +84,11 @@ def celu(make: OpBuilder, X: Operand, *, alpha: float = 1.0) -> Any:
     """max(x, 0) + min(0, alpha (exp(x / alpha) - 1))."""
 
     def compute(x: Operand) -> Operand:
-        scaled = make("elu", make("div", x, constant(x, alpha)), alpha=1.0)
-        return make("mul", scaled, constant(x, alpha))
+        quotient = make("div", x, constant(x, alpha))
+        if alpha > 0:
+            return make("mul", make("elu", quotient, alpha=1.0), constant(x, alpha))
+        less = make("mul", make("sub", make("exp", quotient), constant(x, 1)), constant(x, alpha))
+        return make("add", make("relu", x), make("min", less, constant(x, 0)))
 
     return X if not alpha else in_wide_type(make, X, compute)
 
