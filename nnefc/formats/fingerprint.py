@@ -112,7 +112,7 @@ def take_fingerprint(source: FilePath, known: Stamp = ()) -> Fingerprint | None:
         if name.lower().endswith(DOCUMENT_SUFFIX):
             beside = {*_files_beside(folder, name)} - {name}
             stamp += _stamp(folder, sorted(beside))
-        elif is_onnx(name):
+        elif is_onnx(path):
             is_known = bool(known) and known[0] == stamp[0]
             others = [other for other, *_ in known[1:]] if is_known else _external_files(path)
             stamp += _stamp(folder, others)

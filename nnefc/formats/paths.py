@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from nnefc.formats.files import FilePath, printable
+from nnefc.formats.files import FilePath, open_regular, printable
 from nnefc.support.errors import NnefError, Place
 
 DOCUMENT = "graph.nnef"
@@ -28,8 +28,24 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def is_onnx(path: FilePath) -> bool:
-    """Whether a path names an ONNX file."""
-    return os.fspath(path).lower().endswith(ONNX_SUFFIX)
+    """Whether a path names an ONNX file, or a file of another name that begins as one."""
+    name = os.fspath(path).lower()
+    return name.endswith(ONNX_SUFFIX) or (
+        not name.endswith((DOCUMENT_SUFFIX, *ARCHIVES)) and _begins_as_onnx(path)
+    )
+
+
+def _begins_as_onnx(path: FilePath) -> bool:
+    """Whether a file begins with the version of the format, field 1 of a small number.
+
+    Texts and archives cannot begin so.
+    """
+    try:
+        with open_regular(path) as stream:
+            head = stream.read(3)
+    except (NnefError, OSError):
+        return False
+    return len(head) == 3 and head[0] == 8 and 0 < head[1] < 64 and head[2] & 7 in (0, 2)
 
 
 def normal_path(name: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -33,6 +33,15 @@ class ExecutionOrder(IntEnum):
     DEFAULT = 0
     PRIORITY_BASED = 1
     MEMORY_EFFICIENT = 2
+
+
+_ELSEWHERE: Final = {
+    "add_external_initializers": "the data lies in the folder of the model",
+    "add_free_dimension_override_by_denotation": "add_free_dimension_override_by_name does it",
+    "add_initializer": "onnx.save writes a model with another initializer",
+    "register_custom_ops_library": "a function of the model can define an operator",
+}
+"""Methods of onnxruntime that options lack, and what does the same."""
 
 
 @dataclass(slots=True)
@@ -75,6 +84,12 @@ class SessionOptions:
     def get_session_config_entry(self, key: str) -> str:
         """The stored value of an entry; raises KeyError."""
         return self._entries[key]
+
+    def __getattr__(self, name: str) -> Any:
+        message = f"'SessionOptions' object has no attribute '{name}'"
+        if name in _ELSEWHERE:
+            message += f": {_ELSEWHERE[name]}"
+        raise AttributeError(message)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ Source: the Python API of onnxruntime.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from nnefc.formats.onnx.wire_format import WireError
 from nnefc.formats.paths import is_onnx
 from nnefc.onnx.call_values import given_values, has_sequences, has_strings, returned_value
 from nnefc.onnx.counting_model import CountingModel
+from nnefc.onnx.library import CPU
 from nnefc.onnx.options import SessionOptions
 from nnefc.options.arguments import check_threads
 from nnefc.support.errors import Diagnostic, NnefError
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     import numpy as np
     from onnx import ModelProto
 
+    from nnefc.onnx.ranked_models import RankedModels
     from nnefc.onnx.specialized_models import SpecializedModels
     from nnefc.runtime.memory.caller_arrays import TensorSpec
     from nnefc.runtime.run.model_interface import Model
 
     Array = np.ndarray[Any, Any]
 
-CPU: Final = "CPUExecutionProvider"
 _TYPES: Final = {
     "float32": "float",
     "float64": "double",
@@ -66,25 +67,7 @@ class NodeArg:
     type: str
     """The item type in onnxruntime's form, such as `tensor(float)`."""
     shape: list[int | str | None]
-    """Extents: numbers, texts of symbols, None for others."""
-
-
-def get_available_providers() -> list[str]:
-    """The providers of `InferenceSession`: `CPUExecutionProvider`."""
-    return [CPU]
-
-
-def get_device() -> str:
-    """`CPU`."""
-    return "CPU"
-
-
-def set_default_logger_severity(severity: int) -> None:
-    """Accept a severity, which has no effect: nnefc writes no log."""
-
-
-def set_default_logger_verbosity(verbosity: int) -> None:
-    """Accept a verbosity, which has no effect: nnefc writes no log."""
+    """Extents: numbers, names of dimensions, None for dimensions without a name."""
 
 
 class InferenceSession:
@@ -122,11 +105,18 @@ class InferenceSession:
         count = check_threads(threads or None)
         symbols = getattr(self._options, "free_dimensions", {})
         self._inputs, self._outputs, self._metadata = _facts_of(path_or_bytes)
-        self._specialized: SpecializedModels | None = None
+        self._specialized: SpecializedModels | RankedModels | None = None
         if has_sequences(self._inputs, self._outputs) or has_strings(self._inputs):
             from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 
             self._specialized = SpecializedModels(whole_model(path_or_bytes), count)
+            return
+        if shapeless := [name for name, type_ in self._inputs.items() if not type_.ranked]:
+            from nnefc.onnx.ranked_models import RankedModels
+            from nnefc.onnx.specialized_models import whole_model
+
+            proto = whole_model(path_or_bytes)
+            self._specialized = RankedModels(proto, shapeless, count, symbols)
             return
 
         def whole() -> ModelProto:
@@ -142,12 +132,13 @@ class InferenceSession:
         """The compiled model.
 
         Raises NnefError `input/argument` if inputs or outputs are sequences or optionals, or if
-        inputs are strings: such a model is compiled for the lengths or strings of each call.  Also
-        if loops have stacked results without a bound, whose turns a model of its own counts.
+        inputs are strings or have no shape: such a model is compiled for the lengths, strings or
+        ranks of each call.  Also if loops have stacked results without a bound, whose turns a model
+        of its own counts.
         """
         if self._specialized is not None:
-            message = "a model with sequences or strings is compiled for those of each call"
-            raise NnefError.of("input/argument", message)
+            message = "a model with sequences, strings or inputs without a shape is compiled for "
+            raise NnefError.of("input/argument", message + "those of each call")
         if self._model.whole is None:
             message = "a model that counts the turns of its loops is compiled in parts"
             raise NnefError.of("input/argument", message)
@@ -156,19 +147,28 @@ class InferenceSession:
     def get_inputs(self) -> list[NodeArg]:
         """Names, shapes and types of the inputs, in order.
 
-        The shapes are empty if an input or output is a sequence or an optional, or holds strings.
+        The shapes are empty if an input or output is a sequence or an optional, or holds strings,
+        or if an input has no shape.
         """
         if self._specialized is not None:
             return [NodeArg(name, str(type_), []) for name, type_ in self._inputs.items()]
         shapes = _symbolic(self._model.whole, "input_shapes")
-        return [_argument(spec, shapes, self._inputs) for spec in self._model.inputs]
+        return [_argument(spec, shapes, self._inputs, self._unnamed) for spec in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Names, shapes and types of the outputs, in order, as `get_inputs` has them."""
         if self._specialized is not None:
             return [NodeArg(name, str(type_), []) for name, type_ in self._outputs.items()]
         shapes = _symbolic(self._model.whole, "output_shapes")
-        return [_argument(spec, shapes, self._outputs) for spec in self._model.outputs]
+        return [
+            _argument(spec, shapes, self._outputs, self._unnamed) for spec in self._model.outputs
+        ]
+
+    @property
+    def _unnamed(self) -> set[str]:
+        """The symbols of dimensions without a name, and the numbers that stand for no extent."""
+        axes = ((each.name, axis) for each in self._model.inputs for axis in range(len(each.shape)))
+        return {"?", "-1", *(f"{name}_{axis}" for name, axis in axes)}
 
     def get_modelmeta(self) -> ModelMetadata:
         """Who made the model, and what it says about itself; empty for other formats than ONNX."""
@@ -297,11 +297,16 @@ def _symbolic(model: Model | None, name: str) -> Mapping[str, Sequence[str]]:
 
 
 def _argument(
-    spec: TensorSpec, shapes: Mapping[str, Sequence[str]], types: Mapping[str, ValueType]
+    spec: TensorSpec,
+    shapes: Mapping[str, Sequence[str]],
+    types: Mapping[str, ValueType],
+    unnamed: Container[str],
 ) -> NodeArg:
+    """An input or output; the extents `unnamed` are None."""
     written = shapes.get(spec.name, [str(extent) for extent in spec.shape])
-    extents = [int(text) if text.isdecimal() else text for text in written]
-    known = [None if extent in ("?", "-1") else extent for extent in extents]
+    known = [
+        None if text in unnamed else int(text) if text.isdecimal() else text for text in written
+    ]
     type_ = types.get(spec.name)
     text = str(type_) if type_ else f"tensor({_TYPES.get(spec.dtype.name, spec.dtype.name)})"
     return NodeArg(spec.name, text, known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,55 @@ def test_methods_that_sessions_lack_name_others(path: Path) -> None:
         session.other()
     with pytest.raises(NnefError, match="provider 'CUDAExecutionProvider' is not available"):
         session.set_providers(["CUDAExecutionProvider"])
+
+
+@pytest.mark.parametrize("module", ["onnxruntime", "nnefc.onnx"])
+def test_programs_ask_about_the_library(module: str) -> None:
+    ort: Any = pytest.importorskip(module)
+    ort.disable_telemetry_events()
+    assert ort.get_version_string() == ort.__version__
+    assert set(ort.get_available_providers()) <= {
+        *ort.get_all_providers(),
+        "AzureExecutionProvider",
+    }
+
+
+def test_names_that_are_missing_name_others() -> None:
+    ours: Any = importlib.import_module("nnefc.onnx")
+    for name, text in (("OrtValue", "arrays of NumPy"), ("capi", "nnefc.NnefError"), ("x", "")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*{text}$"):
+            getattr(ours, name)
+    options: Any = SessionOptions()
+    with pytest.raises(AttributeError, match="function of the model can define an operator"):
+        options.register_custom_ops_library("custom.so")
+    with pytest.raises(AttributeError, match=r"no attribute 'intra_op_threads'$"):
+        options.intra_op_threads = 2
+
+
+@pytest.mark.parametrize("name", ["net.pb", "net", "net.onnx.bin", "net.gz.model"])
+def test_files_of_other_names(tmp_path: Path, name: str) -> None:
+    """The content tells that they are models; the cache knows their external data, too."""
+    saved = save(product(), tmp_path / "other.onnx", external="weights")
+    path, x = saved.rename(tmp_path / name), np.ones((2, 16), np.float32)
+    for factor in (1, 1, 3):
+        (tmp_path / "weights").write_bytes((W * np.float32(factor)).tobytes())
+        (y,) = InferenceSession(path).run(["y"], {"x": x})
+        np.testing.assert_allclose(y, x @ (W * factor), rtol=1e-4, atol=1e-5)
+
+
+def test_dimensions_without_a_name() -> None:
+    ort: Any = pytest.importorskip("onnxruntime")
+    made = model([node("Abs", ["x"], ["y"])], [tensor("x", None)], [tensor("y", None)])
+    for extent in ("N", "", -1, 4):
+        dim = made.graph.input[0].type.tensor_type.shape.dim.add()
+        if isinstance(extent, str):
+            dim.dim_param = extent
+        else:
+            dim.dim_value = extent
+    content = made.SerializeToString()
+    theirs, ours = ort.InferenceSession(content), InferenceSession(content)
+    assert facts(ours.get_inputs()) == facts(theirs.get_inputs())
+    assert ours.get_outputs()[0].shape == ["N", None, None, 4]
 
 
 def test_options_of_onnxruntime(path: Path) -> None:

@@ -50,6 +50,13 @@ OWN_FILE: Final = "\0"
 """The location of tensors in the model's own file, which no file can have as its name."""
 _LARGE: Final = 1 << 10
 """Bytes from which the data of a tensor stays in the file."""
+_MAY_BE_CUT_OFF: Final = "the file may be cut off; onnx.checker.check_model tells more"
+_OTHER_KINDS: Final = (
+    (b"version https://git-lfs", "it is a pointer of Git LFS", "git lfs pull gets the file itself"),
+    (b"<", "it is a web page, or other XML", "get the file itself, not the page about it"),
+    (b"PK\x03\x04", "it is a zip archive", "unpack it first"),
+)
+"""Beginnings of files that are often found in the place of a model; what they are, what to do."""
 
 
 def outline(data: memoryview, large: int = _LARGE) -> bytes:
@@ -136,15 +143,15 @@ class OnnxFile:
 
     def outline(self) -> bytes:
         """The model without its large tensors; raises NnefError `onnx/protobuf`."""
+        content = memoryview(self._files[OWN_FILE])
         try:
-            return outline(memoryview(self._files[OWN_FILE]))
+            return outline(content)
         except WireError as error:
-            raise NnefError.of(
-                "onnx/protobuf",
-                f"this is no ONNX model: {error}",
-                Place(self.name),
-                "the file may be cut off; onnx.checker.check_model tells more",
-            ) from None
+            begin = bytes(content[:64]).lstrip()
+            kinds = (each for each in _OTHER_KINDS if begin.startswith(each[0]))
+            _, fault, hint = next(kinds, (b"", str(error), _MAY_BE_CUT_OFF))
+            message = f"this is no ONNX model: {fault}"
+            raise NnefError.of("onnx/protobuf", message, Place(self.name), hint) from None
 
     def data(
         self, location: str, offset: int, length: int | None

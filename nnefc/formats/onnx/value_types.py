@@ -21,6 +21,7 @@ _OUTPUT: Final = 12
 _NAME: Final = 1
 _TYPE: Final = 2
 _ELEM_TYPE: Final = 1
+_SHAPE: Final = 2
 _FORMS: Final = {
     1: "tensor",
     4: "seq",
@@ -68,6 +69,8 @@ class ValueType:
     """Of the items of a tensor, a number of TensorProto.DataType."""
     element: ValueType | None = None
     """Of the items of a sequence, or of the element of an optional."""
+    ranked: bool = True
+    """Whether a tensor has a shape, perhaps with unknown extents."""
 
     @property
     def narrow(self) -> str:
@@ -141,13 +144,14 @@ def _value_type(view: memoryview, begin: int, end: int, depth: int) -> ValueType
         form = _FORMS.get(field.number)
         if form is None or field.wire_type != BYTES:
             continue
-        elem_type, element = 0, None
+        elem_type, element, ranked = 0, None, form != "tensor"
         for inner in fields(view, field.begin, field.end):
+            ranked = ranked or inner.number == _SHAPE
             if inner.number != _ELEM_TYPE:
                 continue
             if inner.wire_type == VARINT:
                 elem_type, _ = varint(view, inner.begin, inner.end)
             elif inner.wire_type == BYTES and form in ("seq", "optional"):
                 element = _value_type(view, inner.begin, inner.end, depth + 1)
-        found = ValueType(form, elem_type, element)
+        found = ValueType(form, elem_type, element, ranked)
     return found

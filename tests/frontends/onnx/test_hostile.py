@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper
 
+import nnefc
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
 from tests.helpers.onnx.hostile import (
@@ -372,3 +373,22 @@ def test_complex_numbers_of_rank_0_are_read(path: Path) -> None:
 def test_control_characters_of_names_are_written_out(path: Path) -> None:
     made = model([node("Foo\x1b]0;a\x07", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])])
     assert "Foo\\x1b]0;a\\x07" in str(refused(path, made).errors[0])
+
+
+@pytest.mark.parametrize(
+    ("begin", "text"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00",
+            r"Git LFS.*\n.*git lfs pull",
+        ),
+        (b"\n<!DOCTYPE html><html><body>404", r"a web page, or other XML.*\n.*not the page"),
+        (b"PK\x03\x04 and so on", r"a zip archive.*\n.*unpack"),
+        (b"\x08\x0a\x3a\xff\x01", r"field 7 at byte 2 has 255 bytes.*\n.*cut off"),
+    ],
+)
+def test_files_that_are_no_models_are_named(tmp_path: Path, begin: bytes, text: str) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(begin)
+    with pytest.raises(NnefError, match=text):
+        nnefc.import_model(path)

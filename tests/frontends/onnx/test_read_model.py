@@ -144,3 +144,21 @@ def test_wrong_sparse_initializers(tmp_path: Path) -> None:
     ):
         with pytest.raises(NnefError, match=message):
             nnefc.compile(save(made, tmp_path / "net.onnx"))
+
+
+def test_operators_of_one_processor_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    """onnxruntime itself writes such a file, if it optimizes as much as it can."""
+    runtime: Any = pytest.importorskip("onnxruntime")
+    filters = weight("w", np.ones((16, 16, 3, 3), np.float32))
+    made = model(
+        [node("Conv", ["x", "w"], ["y"])],
+        [tensor("x", [1, 16, 8, 8])],
+        [tensor("y", None)],
+        [filters],
+    )
+    options = runtime.SessionOptions()
+    options.optimized_model_filepath, options.log_severity_level = str(tmp_path / "all.onnx"), 3
+    runtime.InferenceSession(made.SerializeToString(), options)
+    error = failing(tmp_path / "all.onnx")
+    assert {each.rule for each in error.errors} == {"onnx/operator"}
+    assert all("ORT_ENABLE_EXTENDED" in each.hint for each in error.errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnefc.frontends.onnx.registry import refuse
 
+BLOCKED = "com.microsoft.nchwc"
 CLASSICAL = "ai.onnx.ml"
 TRAINING = ("ai.onnx.preview.training", "ai.onnx.training")
 
@@ -57,6 +58,18 @@ refuse(
     "TreeEnsembleClassifier",
     "TreeEnsembleRegressor",
     domain=CLASSICAL,
+)
+refuse(
+    "onnxruntime writes it for one kind of processor; let it optimize up to ORT_ENABLE_EXTENDED",
+    "AveragePool",
+    "Conv",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "MaxPool",
+    "ReorderInput",
+    "ReorderOutput",
+    "Upsample",
+    domain=BLOCKED,
 )
 for domain in TRAINING:
     refuse(
