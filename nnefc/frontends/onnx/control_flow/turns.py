@@ -85,6 +85,8 @@ class Turns:
     backwards: tuple[bool, ...] = ()
     stops: bool = False
     """Whether the first state says if further turns count, see `masked`."""
+    declared: Sequence[TensorType] | None = None
+    """Types of the results of a turn, as the model declares them; None if it does not."""
 
     def run(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
         """The final states, and the results stacked; raises OperatorError.
@@ -101,17 +103,33 @@ class Turns:
         return self._one_by_one(make)
 
     def _no_results(self, make: OpBuilder) -> list[Operand]:
-        """Results of no turn, with the types of a turn that is dropped."""
+        """Results of no turn, with the types of a turn that is dropped.
+
+        Where a turn is not possible, such as one that takes an item of an empty tensor, the types
+        are the declared ones.
+        """
+        diagnostics = Diagnostics()
+        try:
+            types = self._types_of_turn(make, diagnostics)
+        except (OperatorError, NnefError):
+            if self.declared is None:
+                for error in diagnostics.errors:
+                    make.evaluator.diagnostics.add(error)
+                raise
+            types = self.declared
+        return [EmptyTensor(TensorType(each.dtype, (0, *each.dims))) for each in types]
+
+    def _types_of_turn(self, make: OpBuilder, diagnostics: Diagnostics) -> list[TensorType]:
+        """The types of the results of a turn, which is evaluated in a graph of its own."""
         evaluator: GraphEvaluator = make.evaluator
         graph = Graph("turn")
-        within = evaluator.within(graph).make
+        within = evaluator.within(graph, diagnostics).make
         names = {name: _like(graph, value) for name, value in self.captured.items()}
         states = [_like(graph, state) for state in self.states]
         slices: list[Operand] = [int64_tensor(0)]
         if self.scanned is not None:
             slices = [_first_item(graph, x) for x in self.scanned]
-        turn = self.body(within, states, slices, names)
-        return [EmptyTensor(TensorType(y.type.dtype, (0, *y.type.dims))) for y in turn.results]
+        return [y.type for y in self.body(within, states, slices, names).results]
 
     def _as_scan(self, make: OpBuilder, count: int) -> tuple[list[Any], list[Operand]]:
         evaluator: GraphEvaluator = make.evaluator

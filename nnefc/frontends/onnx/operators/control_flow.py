@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
+
+from onnx import ValueInfoProto
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.counted_numbers import has_counts
@@ -25,7 +28,8 @@ from nnefc.frontends.onnx.control_flow.turns import (
 from nnefc.frontends.onnx.node import BrokenBody, Failure, Subgraph
 from nnefc.frontends.onnx.registry import operator
 from nnefc.frontends.onnx.sequences import merged, tensors_in
-from nnefc.ir import DType, Value
+from nnefc.frontends.onnx.tensors import dtype_of
+from nnefc.ir import DType, TensorType, Value
 from nnefc.ops.internal.scan import UNBOUNDED
 from nnefc.support.errors import NnefError
 from nnefc.symbolic.integers import is_symbolic
@@ -100,7 +104,8 @@ def _turns(
     if isinstance(active, KnownTensor) and not active.array.all():
         most = 0
     turn = _turn_of(body)
-    loops = Turns(turn, most, states, None, captured)
+    declared = _declared_types(body.proto.output[1 + len(states) :])
+    loops = Turns(turn, most, states, None, captured, declared=declared)
     is_known = not isinstance(M, Value) and isinstance(active, KnownTensor)
     if (is_known and not _has_many_turns(M, most)) or (most is not None and most == 0):
         with suppress(StopsAtRunTime):
@@ -189,6 +194,18 @@ def _declared(body: Subgraph, index: int) -> tuple[int, ...]:
     """The shape of an input with one item: [], or [1] in models that declare that."""
     inputs = body.proto.input
     return (1,) * (len(inputs[index].type.tensor_type.shape.dim) if index < len(inputs) else 0)
+
+
+def _declared_types(outputs: Sequence[ValueInfoProto]) -> list[TensorType] | None:
+    """The types of results as they are declared, 0 for unknown extents; None if one has no type."""
+    types: list[TensorType] = []
+    for each in outputs:
+        tensor = each.type.tensor_type
+        dtype = dtype_of(tensor.elem_type)
+        if dtype is None:
+            return None
+        types.append(TensorType(dtype, tuple(max(dim.dim_value, 0) for dim in tensor.shape.dim)))
+    return types
 
 
 def _flag(make: OpBuilder, x: Any, name: str) -> Operand:

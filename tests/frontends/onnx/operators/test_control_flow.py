@@ -369,3 +369,32 @@ def test_refused_operators_are_reported_at_once_with_their_number_and_a_reason()
     assert "StringNormalizer of version 20, used 2 times" in messages
     assert "process strings before the model runs" in messages
     assert "does not decode images" in messages
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_loop_over_the_rows_of_an_empty_tensor(rows: int) -> None:
+    """No turn is possible: there is no row that it could take."""
+    text = f"""(float[{rows}, 2] x, float[2] s) => (float[2] y, float[K, 2] z) {{
+      n = Shape(x)
+      first = Constant <value_ints = [0]> ()
+      m = Gather(n, first)
+      y, z = Loop (m, , s) <
+        body = b (int64 i, bool c, float[2] before) => (bool d, float[2] after, float[2] r) {{
+          d = Identity(c)
+          r = Gather(x, i)
+          after = Add(before, r)
+        }}
+      >
+    }}"""
+    check(text, reals(rows, 2), reals(2))
+
+
+def test_errors_of_a_body_that_a_loop_without_turns_has_no_types_for() -> None:
+    model = parsed("""(float[0, 2] x) => (float[K, 2] z) <int64 m = {0}> {
+      z = Loop (m, ) <
+        body = b (int64 i, bool c) => (bool d, float[2] r) { d = Identity(c)  r = Gather(x, i) }
+      >
+    }""")
+    model.graph.node[0].attribute[0].g.output[1].ClearField("type")
+    with pytest.raises(NnefError, match="index 0 is outside an extent of 0"):
+        graph_for(model, [reals(0, 2)])
