@@ -29,8 +29,9 @@ def quantize(
     """Quantize a model after training: convolutions and matrix products read codes of 8 bits.
 
     Weights become int8 codes with one scale per channel.  Activations become codes with one scale
-    and a whole zero point, chosen from the values that they have for samples.  Biases and all other
-    operations stay as they are.  `nnefc.compile` takes the graph.
+    and a whole zero point, chosen from the values that they have for samples, and known biases
+    int32 codes.  So are the operands of additions, concatenations and means between products.  All
+    other operations stay as they are.  `nnefc.compile` takes the graph.
 
     Args:
         source: As for `import_model`, or a graph, which is not modified.

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.driver.quantize.layers import Layer, channel_axis, items_of, layers_of
-from nnefc.driver.quantize.rewrite import drop_unused
-from nnefc.ir import DType, Graph, Op, TensorType, Value
-from nnefc.ir.graph import Variable
+from nnefc.driver.quantize.layers import CHANNELS, Layer, channel_axis, items_of, layers_of
+from nnefc.driver.quantize.variables import add_variable, drop_unused
+from nnefc.ir import Graph, Op, Value
+from nnefc.passes.op_queries import only_user
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,6 @@ SWEEPS: Final = 40
 """The most passes over all pairs, which depend on each other."""
 CLOSE: Final = 1e-3
 """Logarithms of factors below this end the sweeps."""
-_CHANNELS: Final = 1
 
 
 @dataclass(slots=True)
@@ -90,7 +89,7 @@ def _weights_of(layer: Layer) -> _Weights | None:
     axis = channel_axis(op, 1)
     if op.name not in ("conv", "linear") or layer.weights != (1,) or axis is None:
         return None
-    bias, channels = op.inputs[2], op.output.type.dims[_CHANNELS]
+    bias, channels = op.inputs[2], op.output.type.dims[CHANNELS]
     if bias.op is None or bias.op.name not in ("variable", "constant"):
         return None
     if bias.type.volume not in (1, channels) or op.attributes.get("border") == "ignore":
@@ -99,8 +98,8 @@ def _weights_of(layer: Layer) -> _Weights | None:
     offset = items_of(bias).astype(np.float64).reshape(-1)
     groups = op.attributes.get("groups", 1)
     is_depthwise = groups in (0, channels) and items.shape[1] == 1 and groups != 1
-    is_depthwise = is_depthwise and op.inputs[0].type.dims[_CHANNELS] == channels
-    reads = _CHANNELS if groups == 1 else 0 if is_depthwise else None
+    is_depthwise = is_depthwise and op.inputs[0].type.dims[CHANNELS] == channels
+    reads = CHANNELS if groups == 1 else 0 if is_depthwise else None
     known = np.broadcast_to(offset, (channels,)) if offset.any() else None
     return _Weights(op, items, known, axis, reads)
 
@@ -109,28 +108,22 @@ def _pairs(weights: dict[Op, _Weights]) -> Iterator[tuple[_Weights, _Weights]]:
     """Layers whose result one other layer reads, behind homogeneous operations."""
     for op, first in weights.items():
         value = op.output
-        while (user := _only_user(value)) is not None and _is_homogeneous(user):
+        graph = op.graph
+        assert graph is not None
+        while (user := only_user(graph, value)) is not None and _is_homogeneous(user):
             value = user.output
         second = weights.get(user) if user is not None else None
         if second is not None and second.reads is not None and second.op.inputs[0] is value:
             yield first, second
 
 
-def _only_user(value: Value) -> Op | None:
-    """The only user of a value that is no result of the graph; None for other values."""
-    graph = value.op.graph if value.op is not None else None
-    if graph is None or graph.is_output(value) or list(value.users.values()) != [1]:
-        return None
-    return next(iter(value.users))
-
-
 def _is_homogeneous(op: Op) -> bool:
     if op.name not in HOMOGENEOUS:
         return False
     if op.name == "pad":
-        return op.attributes["padding"][_CHANNELS] == (0, 0) and op.attributes["value"] == 0
+        return op.attributes["padding"][CHANNELS] == (0, 0) and op.attributes["value"] == 0
     size = op.attributes.get("size")
-    return size is None or size[_CHANNELS] == 1
+    return size is None or size[CHANNELS] == 1
 
 
 def _store(graph: Graph, weights: _Weights, *, makes: bool) -> None:
@@ -145,14 +138,5 @@ def _store(graph: Graph, weights: _Weights, *, makes: bool) -> None:
 
 def _variable(graph: Graph, before: Op, old: Value, items: Array, kind: str) -> Value:
     known = str(old.op.attributes.get("label", "")) if old.op is not None else ""
-    label = name = f"{known or old.name or before.output.name + kind}_equalised"
-    number = 1
-    while label.lower() in graph.variables:
-        number += 1
-        label = f"{name}_{number}"
-    data = items.astype(old.type.dtype.numpy)
-    data.flags.writeable = False
-    type_ = TensorType(DType(data.dtype.name), data.shape)
-    graph.variables[label.lower()] = Variable(label, type_, data)
-    attributes = {"shape": data.shape, "label": label}
-    return graph.insert(Op("variable", (), attributes, [type_], [label]), before).output
+    name = f"{known or old.name or before.output.name + kind}_equalised"
+    return add_variable(graph, name, items.astype(old.type.dtype.numpy), before)

@@ -1,8 +1,8 @@
-"""The layers of a graph that quantization changes: products, and their operands."""
+"""The layers of a graph that quantization changes: products, and the operands that become codes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,11 +14,18 @@ from nnefc.ops.core.known_items import known_items
 from nnefc.ops.core.traits import Folding, ItemTypes
 from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations, traits_of
+from nnefc.passes.analysis.selections import MOVES
+from nnefc.passes.op_queries import only_user
 
 Array = np.ndarray[Any, Any]
 
 PRODUCTS: Final = ("conv", "deconv", "matmul", "linear")
 """Operations whose operands become codes."""
+CHANNELS: Final = 1
+"""The axis of the channels in the results of `conv`, `deconv` and `linear`."""
+SUMS: Final = ("add", "concat", "avg_pool", "mean_reduce")
+"""Operations between products that are computed on codes if their operands and result are."""
+_CLAMPS: Final = ("relu", "clamp", "max_pool")
 _REALS: Final = (DType.FLOAT32, DType.FLOAT64)
 
 
@@ -73,6 +80,17 @@ def channel_axis(op: Op, operand: int) -> int | None:
         swapped = op.attributes["transposeB" if operand else "transposeA"]
         return weight.rank - (1 if bool(operand) != bool(swapped) else 2)
     return None
+
+
+def known_bias(layer: Layer) -> Array | None:
+    """The known bias of a layer, float64 [channels]; None without one, and for one per item."""
+    op = layer.op
+    if op.name == "matmul":
+        return None
+    items, channels = known_items(op.inputs[2]), op.output.type.dims[CHANNELS]
+    if items is None or op.inputs[2].type.volume not in (1, channels):
+        return None
+    return np.broadcast_to(items.astype(np.float64).reshape(-1), (channels,))
 
 
 def items_of(value: Value) -> Array:
@@ -146,9 +164,46 @@ def _unanswered(value: Value, known: dict[Value, bool]) -> list[Value]:
     return [each for each in value.op.inputs if each not in known]
 
 
-def activations_of(layers: list[Layer]) -> Iterator[Value]:
+def rounded_operands(layers: Sequence[Layer]) -> list[tuple[Op, int]]:
+    """The operands that become codes at run time: operations and positions, in order of the graph.
+
+    They are the activations of layers, and the operands of sums (`SUMS`) that become activations
+    behind clamps and movements.  So both sides of a residual addition are codes, as
+    onnxruntime.quantization has it, and the results of the layers before are rounded.
+    """
+    found: dict[tuple[Op, int], None] = {}
+    known: dict[Value, bool] = {}
+    codes: dict[Value, bool] = {}
+    waiting = [(layer.op, i) for layer in layers for i in layer.activations]
+    while waiting:
+        op, i = place = waiting.pop()
+        if place in found:
+            continue
+        found[place] = None
+        source = _sum_before(op.inputs[i])
+        if source is not None and not any(_is_known(v, known) for v in source.inputs):
+            operands = enumerate(source.inputs)
+            waiting += [(source, j) for j, v in operands if _may_change(v, codes)]
+    graph = layers[0].op.graph if layers else None
+    numbers = {op: i for i, op in enumerate(graph.ops if graph is not None else ())}
+    return sorted(found, key=lambda place: (numbers[place[0]], place[1]))
+
+
+def _sum_before(value: Value) -> Op | None:
+    """The sum that computes a value, perhaps behind clamps and movements; None for other values."""
+    op = value.op
+    while op is not None and op.graph is not None and op.name in (*_CLAMPS, *MOVES):
+        inner = op.inputs[0]
+        op = inner.op if only_user(op.graph, inner) is op else None
+    if op is None or op.name not in SUMS or op.output.type.dtype not in _REALS:
+        return None
+    is_plain = op.name != "add" or all(v.type == op.output.type for v in op.inputs)
+    return op if is_plain else None
+
+
+def activations_of(layers: Sequence[Layer]) -> Iterator[Value]:
     """The values that become codes at run time, each once, in the order of their first use."""
-    yield from dict.fromkeys(each.op.inputs[i] for each in layers for i in each.activations)
+    yield from dict.fromkeys(op.inputs[i] for op, i in rounded_operands(layers))
 
 
 def comparable_results(graph: Graph) -> list[int]:

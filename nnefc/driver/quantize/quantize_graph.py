@@ -9,9 +9,10 @@ from nnefc.driver.quantize.bias_errors import bias_errors
 from nnefc.driver.quantize.codes import Parameters, parameters_of
 from nnefc.driver.quantize.config import QuantizeConfig
 from nnefc.driver.quantize.equalise import equalise
+from nnefc.driver.quantize.fold_normalizations import fold_normalizations
 from nnefc.driver.quantize.histogram import Histogram
 from nnefc.driver.quantize.keep import sensitive_layers, without_named
-from nnefc.driver.quantize.layers import activations_of, layers_of
+from nnefc.driver.quantize.layers import activations_of, layers_of, rounded_operands
 from nnefc.driver.quantize.observe import Samples, observe
 from nnefc.driver.quantize.observers import observer_of
 from nnefc.driver.quantize.rewrite import Choices, rewrite
@@ -27,7 +28,8 @@ class Quantized:
 
     graph: Graph
     reals: Graph
-    """The graph of reals, without unused operations; equalised if `config` says so."""
+    """The graph of reals, without unused operations, with batch normalisations in the layers before
+    them; equalised if `config` says so."""
     twins: Mapping[Value, Value]
     """The values of `graph` by those of `reals`."""
     histograms: Mapping[Value, Histogram]
@@ -50,14 +52,16 @@ class Quantized:
         """
         other = _reals(graph, self.config)
         ours, theirs = layers_of(self.reals), layers_of(other)
-        if [each.name for each in ours] != [each.name for each in theirs]:
+        operands = [rounded_operands(each) for each in (ours, theirs)]
+        kinds = [[(op.name, i) for op, i in each] for each in operands]
+        same = [each.name for each in ours] == [each.name for each in theirs]
+        if not same or kinds[0] != kinds[1]:
             message = "the layers of the model depend on its symbols"
             hint = "give them values: --symbol NAME=VALUE"
             raise NnefError.of("quantization/model", message, hint=hint)
-        pairs = list(zip(ours, theirs, strict=True))
-        twins = {a.op.output: b.op.output for a, b in pairs}
-        for a, b in pairs:
-            twins.update(zip(a.op.inputs[:2], b.op.inputs[:2], strict=True))
+        twins = {a.op.output: b.op.output for a, b in zip(ours, theirs, strict=True)}
+        for (a, i), (b, j) in zip(*operands, strict=True):
+            twins[a.inputs[i]] = b.inputs[j]
         kept = [twins[value] for value in self.kept]
         return rewrite(other, self.choices.of_twins(twins), kept)[0]
 
@@ -104,6 +108,7 @@ def _reals(graph: Graph, config: QuantizeConfig) -> Graph:
     """A copy of a graph without unused operations, equalised if `config` says so."""
     reals = graph.clone()
     EliminateDeadCode().run(reals)
+    fold_normalizations(reals)
     return equalise(reals) if config.equalise else reals
 
 

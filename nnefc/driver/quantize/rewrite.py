@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnefc.driver.quantize.codes import Parameters, weight_codes
-from nnefc.driver.quantize.layers import Layer, channel_axis, items_of, layers_of
+from nnefc.driver.quantize.codes import Parameters, bias_codes, least_scales, weight_codes
+from nnefc.driver.quantize.layers import (
+    Layer,
+    channel_axis,
+    items_of,
+    known_bias,
+    layers_of,
+    rounded_operands,
+)
 from nnefc.driver.quantize.observe import twins_of
+from nnefc.driver.quantize.variables import add_variable, drop_unused
 from nnefc.ir import DType, Graph, Op, TensorType, Value
-from nnefc.ir.graph import Variable
 from nnefc.ops.tools.build import build, constant
-from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.support.errors import NnefError
 
 Array = np.ndarray[Any, Any]
@@ -50,10 +56,12 @@ def rewrite(
         %x_dequantized = dequantize(%x_quantized, scale, zero_point)
         %filter_quantized: int8 = variable()
         %filter_dequantized = dequantize(%filter_quantized, scale per channel, 0)
-        %y = conv(%x_dequantized, %filter_dequantized, %bias)
+        %bias_quantized: int32 = variable()
+        %bias_dequantized = dequantize(%bias_quantized, product of both scales, 0)
+        %y = conv(%x_dequantized, %filter_dequantized, %bias_dequantized)
 
-    Biases and all other operations stay as they are.  Weights of reals that nothing else reads are
-    dropped.
+    So are the operands of sums between products (`rounded_operands`).  All other operations stay as
+    they are.  Weights of reals that nothing else reads are dropped.
 
     Args:
         graph: The graph, which is not modified.
@@ -83,20 +91,13 @@ def with_rounded_twins(
     return copy, reals, [rounded[value] for value in reals]
 
 
-def drop_unused(graph: Graph) -> None:
-    """Remove unused operations of a graph, and variables that nothing reads."""
-    EliminateDeadCode().run(graph)
-    used = set(_labels(graph))
-    graph.variables = {key: value for key, value in graph.variables.items() if key in used}
+class _Bias(NamedTuple):
+    """A bias that a layer gets."""
 
-
-def _labels(graph: Graph) -> Iterator[str]:
-    """The labels of the variables that a graph and its bodies read, in lower case."""
-    for op in graph.ops:
-        if op.name == "variable":
-            yield str(op.attributes["label"]).lower()
-        for body in op.bodies:
-            yield from body.variables
+    items: Array
+    """[channels], float64"""
+    scale: float | None = None
+    """That of the activations, if the bias becomes codes."""
 
 
 class _Rewrite:
@@ -106,7 +107,7 @@ class _Rewrite:
         self._graph = graph
         self._choices = choices
         self._activations: dict[Value, Value] = {}
-        self._weights: dict[tuple[Value, int | None], Value] = {}
+        self._weights: dict[tuple[Value, bytes], Value] = {}
         names = {value.name for value in graph.inputs}
         names |= {value.name for op in graph.ops for value in op.outputs}
         names |= {variable.label for variable in graph.variables.values()}
@@ -114,14 +115,16 @@ class _Rewrite:
 
     def run(self, kept: Collection[Value]) -> None:
         """Rewrite all layers but those with `kept` results."""
-        for layer in layers_of(self._graph):
-            if layer.op.output in kept:
-                continue
-            for i, value in self._operands(layer).items():
-                layer.op.set_input(i, value)
-            error = self._choices.bias_errors.get(layer.op.output)
-            if error is not None:
-                layer.op.set_input(2, self._bias(layer.op.inputs[2], error, layer.op))
+        layers = [each for each in layers_of(self._graph) if each.op.output not in kept]
+        reals = {each.op: each.op.inputs[0] for each in layers}
+        for op, i in rounded_operands(layers):
+            op.set_input(i, self._activation(op.inputs[i], op))
+        for layer in layers:
+            op, bias = layer.op, self._bias(layer, reals[layer.op])
+            for i in layer.weights:
+                op.set_input(i, self._weight(layer, i, bias))
+            if bias is not None:
+                op.set_input(2, self._quantized_bias(layer, bias))
 
     def beside(self, results: Collection[Value]) -> dict[Value, Value]:
         """Insert the layers of `results` again, with rounded operands; their results by these."""
@@ -139,17 +142,36 @@ class _Rewrite:
         """The rounded operands of a layer by position."""
         op = layer.op
         operands = {i: self._activation(op.inputs[i], op) for i in layer.activations}
-        for i in layer.weights:
-            operands[i] = self._weight(op.inputs[i], channel_axis(op, i), op)
-        return operands
+        return operands | {i: self._weight(layer, i) for i in layer.weights}
 
-    def _bias(self, value: Value, error: Array, before: Op) -> Value:
-        """A known bias without the error of each channel, [1, channels]."""
-        items = items_of(value)
-        corrected = (items.reshape(1, -1).astype(np.float64) - error).astype(items.dtype)
-        return self._variable(
-            f"{_label(value) or value.name or 'bias'}_corrected", corrected, before
+    def _bias(self, layer: Layer, x: Value) -> _Bias | None:
+        """The known bias of a layer whose product has codes of x; None for others and zeros."""
+        items = known_bias(layer)
+        if items is None:
+            return None
+        error = self._choices.bias_errors.get(layer.op.output)
+        if error is not None:
+            items = items - error
+        if layer.activations != (0,) or layer.weights != (1,) or not items.any():
+            return None if error is None else _Bias(items)
+        return _Bias(items, self._choices.parameters[x].scale)
+
+    def _quantized_bias(self, layer: Layer, bias: _Bias) -> Value:
+        """A bias in codes of the scale of the products, [1, channels]; in reals without scale."""
+        op = layer.op
+        name = _label(op.inputs[2]) or op.inputs[2].name or f"{layer.name}_bias"
+        dtype = op.output.type.dtype
+        if bias.scale is None:
+            return self._variable(f"{name}_corrected", bias.items[None].astype(dtype.numpy), op)
+        made = op.inputs[1].op
+        assert made is not None
+        codes, scales = bias_codes(bias.items, items_of(made.inputs[1]), bias.scale)
+        operands = (
+            self._variable(f"{name}_quantized", codes[None], op),
+            self._constant(scales[None].astype(dtype.numpy), op),
+            constant(self._graph, 0, DType.INT32, op),
         )
+        return self._build("dequantize", name, *operands, before=op)
 
     def _activation(self, value: Value, before: Op) -> Value:
         if value not in self._activations:
@@ -163,33 +185,33 @@ class _Rewrite:
             self._activations[value] = real
         return self._activations[value]
 
-    def _weight(self, value: Value, axis: int | None, before: Op) -> Value:
-        if (value, axis) not in self._weights:
-            items = items_of(value)
-            _require_finite(value, items)
-            codes, scales = weight_codes(items, axis)
-            scales = scales.astype(items.dtype)
+    def _weight(self, layer: Layer, i: int, bias: _Bias | None = None) -> Value:
+        op = layer.op
+        value, axis = op.inputs[i], channel_axis(op, i)
+        items = items_of(value)
+        _require_finite(value, items)
+        least = None
+        if bias is not None and bias.scale is not None and axis is not None:
+            least = least_scales(bias.items, bias.scale, items.shape, axis)
+        codes, scales = weight_codes(items, axis, least)
+        key = value, scales.tobytes()
+        if key not in self._weights:
             name = _label(value) or value.name
             operands = (
-                self._variable(f"{name}_quantized", codes, before),
-                self._constant(scales, before),
-                constant(self._graph, 0, DType.INT8, before),
+                self._variable(f"{name}_quantized", codes, op),
+                self._constant(scales.astype(items.dtype), op),
+                constant(self._graph, 0, DType.INT8, op),
             )
-            real = self._build("dequantize", value.name or name, *operands, before=before)
-            self._weights[value, axis] = real
-        return self._weights[value, axis]
+            real = self._build("dequantize", value.name or name, *operands, before=op)
+            self._weights[key] = real
+        return self._weights[key]
 
     def _build(self, kind: str, name: str, *operands: Value, before: Op) -> Value:
         new = self._unique(f"{name or 'tensor'}_{kind}d")
         return build(self._graph, kind, operands, before=before, names=[new]).output
 
     def _variable(self, name: str, items: Array, before: Op) -> Value:
-        label = self._unique(name)
-        items.flags.writeable = False
-        type_ = TensorType(DType(items.dtype.name), items.shape)
-        self._graph.variables[label.lower()] = Variable(label, type_, items)
-        attributes = {"shape": items.shape, "label": label}
-        return self._graph.insert(Op("variable", (), attributes, [type_], [label]), before).output
+        return add_variable(self._graph, self._unique(name), items, before)
 
     def _constant(self, items: Array, before: Op) -> Value:
         type_ = TensorType(DType(items.dtype.name), items.shape)

@@ -10,6 +10,7 @@ import pytest
 
 import nnefc
 from nnefc.ir import Graph
+from nnefc.ops.core.known_items import known_items
 from nnefc.ops.tools.reference import evaluate
 from tests.helpers.command_line import DIGITS
 
@@ -25,6 +26,16 @@ def values(graph: Graph, samples: Array, name: str) -> Array:
     (key,) = {value.name for value in graph.inputs}
     found = [evaluate(graph, {key: x}, keep="all").values for x in samples]
     return np.concatenate([{v.name: a for v, a in each.items()}[name] for each in found])
+
+
+def bias_scales(graph: Graph, name: str) -> Array:
+    """The scales of the codes of the bias of a layer, for each channel."""
+    (layer,) = (op for op in graph.ops if op.outputs[0].name == name)
+    dequantize = layer.inputs[2].op
+    assert dequantize is not None
+    scales = known_items(dequantize.inputs[1])
+    assert scales is not None
+    return scales.reshape(-1)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +63,9 @@ def test_means_of_channels_stay(tmp_path: Path, layer: str, filter_: Any, bias: 
         for flag in (False, True)
     ]
     assert np.abs(means[0] - reals).max() > 1e-3, "rounding changes the means"
-    np.testing.assert_allclose(means[1], reals, rtol=1e-5, atol=1e-5)
+    corrected = nnefc.quantize(tmp_path, samples, correct_bias=True)
+    scales = bias_scales(corrected, "y")
+    assert (np.abs(means[1] - reals) <= scales / 2 + 1e-5).all(), "biases are whole codes"
 
 
 def test_each_layer_takes_back_its_own_error() -> None:
@@ -68,10 +81,12 @@ def test_each_layer_takes_back_its_own_error() -> None:
         error = (values(alone, samples, name) - values(reals, samples, name)).mean(axis=axes)
         label = "linear/bias" if name == "scores" else f"{name}/bias"
         before = reals.variables[label].data
-        after = corrected.variables[f"{label}_corrected"].data
+        codes = corrected.variables[f"{label}_quantized"].data
         assert before is not None
-        assert after is not None
-        np.testing.assert_allclose(after, before - error, rtol=1e-4, atol=1e-5)
+        assert codes is not None
+        # both biases are whole codes
+        scales = bias_scales(corrected, name)
+        assert (np.abs(codes[0] * scales - (before[0] - error)) <= scales + 1e-5).all()
     assert not {"conv1/bias", "linear/bias"} & set(corrected.variables)
 
 
@@ -81,7 +96,7 @@ def test_layers_that_stay_keep_their_biases() -> None:
     for ratio in (None, 1.0):
         graph = nnefc.quantize(DIGITS, samples, signal_to_noise=ratio, **options)
         biases = {label for label in graph.variables if "bias" in label}
-        corrected = {f"{name}/bias_corrected" for name in ("conv1", "conv3", "linear")}
+        corrected = {f"{name}/bias_quantized" for name in ("conv1", "conv3", "linear")}
         assert biases == {*corrected, "conv2/bias"}
 
 

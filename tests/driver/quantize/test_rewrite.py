@@ -10,6 +10,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
+from nnefc.driver.quantize.fold_normalizations import fold_normalizations
 from nnefc.driver.quantize.layers import channel_axis, layers_of
 from nnefc.driver.quantize.observe import observe
 from nnefc.ir import DType, Graph, TensorType
@@ -58,13 +59,15 @@ def test_a_matrix_product_is_that_of_rounded_operands(tmp_path: Path) -> None:
     graph = nnefc.quantize(path, x, observer="min-max")
     low, high = float(x.min()), float(x.max())
     scale = float(np.float32((high - low) / 255))
-    expected = activation(x[0], scale, round(-low / scale)) @ channels(w, 0).T + bias
+    units = scale * (np.abs(w).max(axis=1) / np.float32(127)).astype(np.float32)
+    codes: Array = np.round(bias / units)
+    expected = activation(x[0], scale, round(-low / scale)) @ channels(w, 0).T + codes * units
     y = evaluate(graph, {"x": x[0]}).outputs["y"]
     np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(nnefc.compile(graph)(x[0]), expected, rtol=1e-5, atol=1e-5)
-    assert graph.variables["b"].data is not None
-    assert {v.type.dtype for v in graph.variables.values()} == {DType.INT8, DType.FLOAT32}
-    assert "w" not in graph.variables
+    np.testing.assert_array_equal(graph.variables["b_quantized"].data, codes)
+    assert {v.type.dtype for v in graph.variables.values()} == {DType.INT8, DType.INT32}
+    assert not {"w", "b"} & set(graph.variables)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +132,145 @@ def test_computed_operands_are_codes_and_derived_weights_are_known(tmp_path: Pat
     scales: Array = np.abs(2 * w.T).max(axis=1, keepdims=True) / 127
     np.testing.assert_array_equal(codes[0], np.round(channels(2 * w.T, 0) / scales))
     assert not any(op.name == "transpose" for op in graph.ops)
+
+
+@pytest.mark.parametrize(
+    ("operation", "filter_", "axis"),
+    [
+        ("conv(x, w, b)", [6, 4, 3, 3], 0),
+        ("deconv(x, w, b)", [4, 6, 3, 3], 1),
+        ("deconv(x, w, b, groups = 2)", [4, 3, 3, 3], 1),
+    ],
+)
+def test_biases_have_the_scales_of_products(
+    tmp_path: Path, operation: str, filter_: list[int], axis: int
+) -> None:
+    w, b, x = weights(*filter_), weights(1, 6, seed=2), weights(3, 1, 4, 5, 5, seed=4)
+    body = f"""
+        x = external(shape = [1,4,5,5]); w = variable(shape = {filter_}, label = 'w');
+        b = variable(shape = [1,6], label = 'b'); y = {operation};
+    """
+    path = document(tmp_path / "net", "x", body, {"w": w, "b": b})
+    graph = nnefc.quantize(path, x, observer="min-max")
+    largest = np.abs(w.astype(np.float64)).max(axis=tuple({0, 1, 2, 3} - {axis}))
+    scale = (float(x.max()) - float(x.min())) / 255
+    units = np.tile(largest / 127 * scale, 6 // largest.size)
+    codes = graph.variables["b_quantized"].data
+    assert codes is not None
+    np.testing.assert_allclose(codes, b / units, rtol=1e-6, atol=0.5 + 1e-3)
+    (op,) = (op for op in graph.ops if op.name in ("conv", "deconv"))
+    found = evaluate(graph, {"x": x[0]}, keep="all").values[op.inputs[2]]
+    np.testing.assert_allclose(found[0], codes[0] * units, rtol=1e-6)
+
+
+def test_large_biases_of_small_weights_fit_int32(tmp_path: Path) -> None:
+    """A channel whose weights are almost 0 gets a larger scale."""
+    w, b, x = weights(3, 5), weights(1, 3, seed=2), weights(8, 4, 5, seed=3)
+    w[1] *= np.float32(1e-12)
+    w[2] = 0
+    body = """
+        x = external(shape = [4,5]); w = variable(shape = [3,5], label = 'w');
+        b = variable(shape = [1,3], label = 'b'); y = linear(x, w, b);
+    """
+    graph = nnefc.quantize(document(tmp_path / "net", "x", body, {"w": w, "b": b}), x)
+    codes = graph.variables["b_quantized"].data
+    assert codes is not None
+    assert 2**29 < np.abs(codes[0, 1]) <= 2**30
+    y = evaluate(graph, {"x": x[0]}).outputs["y"]
+    np.testing.assert_allclose(y[:, 1:], np.tile(b[:, 1:], (4, 1)), rtol=1e-2)
+
+
+RESIDUAL = """
+    x = external(shape = [1,3,6,6]); w = variable(shape = [3,3,1,1], label = 'w');
+    a = conv(x, w, 0.5); b = conv(a, w, 0.25); sum = add(a, b); r = relu(sum);
+    p = max_pool(r, size = [1,1,2,2]); c = conv(p, w, 0.0); d = concat([c, p], axis = 1);
+    m = mean_reduce(d, axes = [2,3]); f = squeeze(m, axes = [2,3]);
+    v = variable(shape = [2,6], label = 'v'); y = linear(f, v, 0.0);
+"""
+
+
+def test_both_sides_of_sums_between_products_are_codes(tmp_path: Path) -> None:
+    data = {"w": weights(3, 3, 1, 1), "v": weights(2, 6, seed=5)}
+    path = document(tmp_path / "net", "x", RESIDUAL, data)
+    samples = weights(4, 1, 3, 6, 6, seed=3)
+    graph = nnefc.quantize(path, samples)
+    rounded = [op.inputs[0].name for op in graph.ops if op.name == "quantize"]
+    assert sorted(rounded) == ["a", "b", "c", "d", "f", "p", "x"]
+    for name in ("add", "concat", "mean_reduce"):
+        (op,) = (op for op in graph.ops if op.name == name)
+        assert {v.op.name for v in op.inputs if v.op is not None} == {"dequantize"}
+    kept = nnefc.quantize(path, samples, keep=["y", "c"])
+    rounded = [op.inputs[0].name for op in kept.ops if op.name == "quantize"]
+    assert sorted(rounded) == ["a", "x"], "the sum feeds reals alone"
+
+
+@pytest.mark.parametrize("last", ["y = relu(s);", "t = softmax(s); y = matmul(t, t);"])
+def test_other_sums_stay(tmp_path: Path, last: str) -> None:
+    """Results of the graph, and what other operations read, are not rounded for products."""
+    body = f"""
+        x = external(shape = [4,4]); w = variable(shape = [4,4], label = 'w');
+        a = matmul(x, w); s = add(x, a); {last}
+    """
+    graph = nnefc.quantize(
+        document(tmp_path / "net", "x", body, {"w": weights(4, 4)}), weights(3, 4, 4, seed=3)
+    )
+    (op,) = (op for op in graph.ops if op.name == "add")
+    assert [v.name for v in op.inputs] == ["x", "a"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "parameters"),
+    [
+        ("conv(x, w, b)", [6, 4, 3, 3], [1, 6]),
+        ("conv(x, w, 0.5, groups = 2)", [6, 2, 3, 3], [1, 6]),
+        ("deconv(x, w, b, groups = 2)", [4, 3, 3, 3], [1, 6]),
+        ("deconv(x, w, b)", [4, 6, 3, 3], [1, 1]),
+    ],
+)
+def test_normalisations_become_parts_of_layers(
+    tmp_path: Path, layer: str, shape: list[int], parameters: list[int]
+) -> None:
+    names = ("mean", "variance", "offset", "scale")
+    body = "".join(f"{n} = variable(shape = {parameters}, label = '{n}');" for n in names)
+    body += f"""
+        x = external(shape = [1,4,5,5]); w = variable(shape = {shape}, label = 'w');
+        b = variable(shape = [1,6], label = 'b'); a = {layer};
+        n = batch_normalization(a, mean, variance, offset, scale, epsilon = 0.25); y = relu(n);
+    """
+    data = {n: weights(*parameters, seed=i) for i, n in enumerate(names)}
+    data["variance"] = np.abs(data["variance"])
+    data |= {"w": weights(*shape, seed=8), "b": weights(1, 6, seed=9)}
+    reals = nnefc.import_model(document(tmp_path / "net", "x", body, data))
+    folded = reals.clone()
+    assert fold_normalizations(folded)
+    assert {op.name for op in folded.ops if op.name not in ("variable", "constant")} == {
+        layer.partition("(")[0],
+        "relu",
+    }
+    x = weights(1, 4, 5, 5, seed=4)
+    expected = evaluate(reals, {"x": x}).outputs["y"]
+    np.testing.assert_allclose(
+        evaluate(folded, {"x": x}).outputs["y"], expected, rtol=1e-5, atol=1e-5
+    )
+    assert [each.name for each in layers_of(folded)] == ["n"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "y = batch_normalization(a, 0.0, 1.0, x, 1.0, epsilon = 0.1);",
+        "n = batch_normalization(a, 0.0, 1.0, 0.0, 1.0, epsilon = 0.1); y = add(n, a);",
+        "y = batch_normalization(x, a, 1.0, 0.0, 1.0, epsilon = 0.1);",
+    ],
+    ids=["computed", "two users", "other operand"],
+)
+def test_other_normalisations_stay(tmp_path: Path, last: str) -> None:
+    body = f"""
+        x = external(shape = [1,4]); w = variable(shape = [4,4], label = 'w');
+        a = linear(x, w, 0.0); {last}
+    """
+    path = document(tmp_path / "net", "x", body, {"w": weights(4, 4)})
+    assert not fold_normalizations(nnefc.import_model(path))
 
 
 def test_codes_are_left_alone() -> None:

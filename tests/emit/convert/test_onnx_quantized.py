@@ -59,7 +59,7 @@ def test_digits(activations: Any) -> None:
     proto = onnx_model(graph).proto
     import_module("onnx.checker").check_model(proto)
     counts = Counter(node.op_type for node in proto.graph.node)
-    assert (counts["QuantizeLinear"], counts["DequantizeLinear"]) == (4, 8)
+    assert (counts["QuantizeLinear"], counts["DequantizeLinear"]) == (4, 12)
     types = import_module("onnx").TensorProto
     filters = [each for each in proto.graph.initializer if len(each.dims) == 4]
     assert [each.data_type for each in filters] == [types.INT8] * 3
@@ -131,3 +131,51 @@ def test_products_with_a_scale_per_channel(
     ort: Any = import_module("onnxruntime")
     (fused,) = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": samples[0]})
     assert fused.shape == expected.shape
+
+
+NETWORK = """version 1.0; extension KHR_enable_operator_expressions; graph net(x) -> (y) {
+    x = external(shape = [1,4,12,12]);
+    w1 = variable(shape = [8,4,3,3], label = 'w1'); b1 = variable(shape = [1,8], label = 'b1');
+    w2 = variable(shape = [8,8,3,3], label = 'w2'); w3 = variable(shape = [8,8,1,1], label = 'w3');
+    w4 = variable(shape = [8,1,3,3], label = 'w4'); w5 = variable(shape = [5,16], label = 'w5');
+    b5 = variable(shape = [1,5], label = 'b5');
+    first = relu(conv(x, w1, b1, padding = [(1,1),(1,1)]));
+    pool = max_pool(first, size = [1,1,2,2], stride = [1,1,2,2], border = 'ignore');
+    inner = relu(conv(pool, w2, b1, padding = [(1,1),(1,1)]));
+    sum1 = relu(add(conv(inner, w3, b1), pool));
+    sum2 = add(conv(sum1, w4, b1, groups = 0, padding = [(1,1),(1,1)]), sum1);
+    last = relu(conv(sum2, w3, b1));
+    joined = concat([last, sum1], axis = 1);
+    y = linear(squeeze(mean_reduce(joined, axes = [2,3]), axes = [2,3]), w5, b5);
+}"""
+
+
+def test_onnxruntime_fuses_all_layers(tmp_path: Path) -> None:
+    """No convolution, product or sum of reals is left after onnxruntime's optimisations.
+
+    It converts codes in int8 to uint8 only in part, also in its own files.
+    """
+    (tmp_path / "graph.nnef").write_text(NETWORK)
+    random = np.random.default_rng(5)
+    for label, variable in nnefc.import_model(tmp_path, random_weights=0).variables.items():
+        items = random.normal(size=variable.type.dims, scale=0.2)
+        nnefc.write_tensor(tmp_path / f"{label}.dat", items.astype(np.float32))
+    samples = random.normal(size=(6, 1, 4, 12, 12)).astype(np.float32)
+    graph = nnefc.quantize(tmp_path, samples)
+    proto = onnx_model(graph).proto
+    import_module("onnx.checker").check_model(proto, full_check=True)
+    ort: Any = import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    options.log_severity_level = 3
+    ort.InferenceSession(proto.SerializeToString(), options)
+    fused = import_module("onnx").load(tmp_path / "fused.onnx")
+    kinds = Counter(node.op_type for node in fused.graph.node)
+    assert kinds["QLinearConv"] == 5
+    assert kinds["QLinearAdd"] == 2
+    assert not kinds.keys() & {"Conv", "Gemm", "Add", "Concat", "GlobalAveragePool", "Relu"}
+    for x in samples:
+        (found,) = by_onnxruntime(proto, {"x": x})
+        expected = evaluate(graph, {"x": x}).outputs["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnefc.emit.convert.onnx.quantized import bias_vector
 from nnefc.emit.convert.onnx.symbols import Unsupported
 from nnefc.emit.convert.onnx.writer import OnnxWriter, is_stored, number
 from nnefc.ir import Op, Value
@@ -22,5 +23,7 @@ def per_channel(w: OnnxWriter, value: Value, channels: int) -> str:
     """A tensor with an item per channel, or with a single one, as a vector."""
     if is_stored(value):
         return w.store_form(value, np.broadcast_to(w.data(value).reshape(-1), (channels,)))
+    if bias_vector(value) is not None:
+        return w.name(value)
     flat = w.one("Reshape", w.name(value), w.integers((-1,)))
     return w.one("Expand", flat, w.integers((channels,)))

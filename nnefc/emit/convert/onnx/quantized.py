@@ -8,9 +8,10 @@ import numpy as np
 
 from nnefc.emit.convert.onnx.writer import Handler, OnnxWriter, is_stored
 from nnefc.ir import DType, Op, Value
+from nnefc.ops.extended.quantized import is_zero
 
 _CODES: Final = (DType.INT8, DType.UINT8)
-"""Types of codes that both operators have in version 17."""
+"""Types of codes that both operators have in version 17; the second one also has int32."""
 
 
 def is_linear(op: Op) -> bool:
@@ -19,11 +20,14 @@ def is_linear(op: Op) -> bool:
     It has one scale, or one for each index of an axis, and as many zero points.  Others are
     composed of simpler operations.
     """
+    if op.attributes.get("rounding", "even") != "even":
+        return False
     first, *parameters = op.inputs
     codes, reals = (first, op.output) if op.name == "dequantize" else (op.output, first)
     if _axis(op) is not None and any(user.inputs[0] is op.output for user in _products(op)):
         return False  # onnxruntime has one scale for the left matrix of a product
-    if codes.type.dtype not in _CODES or reals.type.dtype is not DType.FLOAT32:
+    is_sum = codes.type.dtype is DType.INT32 and op.name == "dequantize" and is_zero(parameters[1])
+    if reals.type.dtype is not DType.FLOAT32 or not (is_sum or codes.type.dtype in _CODES):
         return False
     axes = {axis for value in parameters for axis in _axes(value)}
     count = _count(op)
@@ -46,6 +50,24 @@ def right_matrix(value: Value) -> Op | None:
     is_alone = len(users) == len(value.users) and len(flags) == 1
     is_alone = is_alone and op.graph is not None and not op.graph.is_output(value)
     return op if is_right and is_matrix and is_alone and is_linear(op) else None
+
+
+def bias_vector(value: Value) -> Op | None:
+    """The `dequantize` of known int32 codes that is only read as a bias of channels.
+
+    It is written with rank 1, in which onnxruntime adds the codes to sums.  None for other values.
+    """
+    op = value.op
+    if op is None or op.name != "dequantize" or not is_stored(op.inputs[0]):
+        return None
+    is_bias = all(
+        user.name in ("conv", "deconv", "linear")
+        and [i for i, operand in enumerate(user.inputs) if operand is value] == [2]
+        for user in value.users
+    )
+    is_row = value.type.rank == 2 and value.type.dims[0] == 1
+    is_alone = op.graph is not None and not op.graph.is_output(value)
+    return op if is_bias and is_row and is_alone and is_linear(op) else None
 
 
 def _leading(op: Op) -> range:
@@ -99,9 +121,22 @@ def _write_matrix(w: OnnxWriter, op: Op) -> str:
     return w.one("DequantizeLinear", name, *parameters, **attributes)
 
 
+def _write_bias(w: OnnxWriter, op: Op) -> str:
+    """A `bias_vector`, of rank 1."""
+    codes = op.inputs[0]
+    axis = None if _axis(op) is None else 0
+    shape = () if axis is None else (_count(op),)
+    parameters = [_parameter(w, value, shape) for value in op.inputs[1:]]
+    name = w.store_form(codes, w.data(codes).reshape(-1))
+    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
+    return w.one("DequantizeLinear", name, *parameters, **attributes)
+
+
 def _dequantize(w: OnnxWriter, op: Op) -> str | list[str]:
     if right_matrix(op.output) is not None:
         return _write_matrix(w, op)
+    if bias_vector(op.output) is not None:
+        return _write_bias(w, op)
     return _conversion("DequantizeLinear")(w, op)
 
 
