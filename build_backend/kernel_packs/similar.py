@@ -14,11 +14,13 @@ from typing import Any, Final
 from nnefc.kernels.convolution import depthwise, direct, winograd
 from nnefc.kernels.convolution.depthwise import Group
 from nnefc.kernels.convolution.winograd_steps import Panel
+from nnefc.kernels.convolution.winograd_transforms import WHOLE
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise.parameters import Access, AccessPattern
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.product import attention, matmul
 from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.code_results import Ending
 from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.tile.register_tile import covering_tiles, min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.expression_argument import Expression
@@ -99,23 +101,31 @@ def _elementwise(expression: Expression, pattern: AccessPattern) -> Iterator[Ker
 
 
 def _winograd(
-    item: str, accumulator: str, taps: Any, largest: int, channels: int, *panels: Panel
+    item: str,
+    element: str,
+    taps: Any,
+    largest: int,
+    channels: int,
+    panel: Panel,
+    last_panel: Panel,
+    dilated: bool,
+    ending: Ending | None,
 ) -> Iterator[Kernel]:
-    for pair in _panels():
-        yield winograd.blocks(item, accumulator, taps, largest, channels, *pair)
-        yield winograd.multiply(accumulator, channels, *pair)
+    for pair in _panels(element):
+        yield winograd.blocks(item, element, taps, largest, channels, *pair, ending=ending)
+        yield winograd.multiply(element, channels, *pair)
 
 
-def _multiply(accumulator: str, channels: int, *panels: Panel) -> Iterator[Kernel]:
-    for pair in _panels():
-        yield winograd.multiply(accumulator, channels, *pair)
+def _multiply(element: str, channels: int, *panels: Panel) -> Iterator[Kernel]:
+    for pair in _panels(element):
+        yield winograd.multiply(element, channels, *pair)
 
 
-def _panels() -> list[tuple[Panel, Panel]]:
+def _panels(element: str) -> list[tuple[Panel, Panel]]:
     """The panels of one, two, three, and of other even and odd numbers of channel blocks."""
     none, pairs = Panel(0), Panel(2)
     whole = [(Panel(1), none), (pairs, none), (Panel(3), none), (pairs, Panel(3))]
-    if not host().halves:
+    if not host().halves or element == WHOLE:
         return whole
     return [
         *whole,

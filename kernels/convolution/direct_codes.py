@@ -72,10 +72,10 @@ def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
 
     x has codes of the type `Isa.codes`.
     """
-    run = cover_codes(ending, vectors, channels)
-    width = vectors * lanes_of("int32")
-    panel_bytes = 4 * width
-    entry_bytes = channels // WORD_CODES * word_dot().planes * panel_bytes
+    words = channels // WORD_CODES
+    run = cover_codes(ending, vectors, words)
+    panel_bytes = 4 * vectors * lanes_of("int32")
+    entry_bytes = words * word_dot().planes * panel_bytes
     scale_bytes = ending.terms * panel_bytes
 
     def convolution(bases, params, first, last):

@@ -9,6 +9,9 @@ register tile of the direct convolution.  The products are transformed to output
     multiply  v, filter [elements, panels, depth]    -> m [elements, out_blocks, capacity, lanes]
     output    m, bias, residual                      -> y [batch, blocks, plane, lanes]
 
+Sums of codes are exact: elements are int16, products and transforms wrap around modulo 2^32, and
+the results are divided by a known number and requantized (`winograd_matrices`, `winograd_results`).
+
 Work is split into blocks of tiles.  A large convolution has many blocks, each computed by one
 thread in memory that stays in its L2 cache (`winograd.blocks`).  A small convolution is one block,
 and threads share each of the three steps.
@@ -41,8 +44,9 @@ from nnefc.kernels.convolution.winograd_steps import (
     Panel,
     V,
 )
-from nnefc.kernels.convolution.winograd_transforms import Taps
+from nnefc.kernels.convolution.winograd_transforms import WHOLE, Taps
 from nnefc.kernels.family import Kernel, KernelFunction, family
+from nnefc.kernels.tile.code_results import Ending
 from nnefc.kernels.vector.memory import address, compare_and_swap, exchange, load_word, pause
 from nnefc.support.alignment import CACHE_LINE
 
@@ -50,6 +54,8 @@ SLOT_BYTES = CACHE_LINE
 """Bytes of a lock word, which has its own cache line; the lock is 1 while a slot is in use."""
 USUAL: Final[tuple[tuple[Taps, int], ...]] = (((3, 3), 6), ((5, 5), 4))
 """Filter sizes of most networks, with the largest tile of each."""
+USUAL_OF_CODES: Final[tuple[tuple[Taps, int], ...]] = (((3, 3), 4), ((3, 3), 3))
+"""The same for codes: sums of many channels have smaller tiles."""
 
 
 def _transform(transform: Any, at: int) -> KernelFunction:
@@ -64,39 +70,46 @@ def _transform(transform: Any, at: int) -> KernelFunction:
     return kernel
 
 
-def _usual_inputs(
-    item: str, accumulator: str, taps: Taps, largest: int, dilated: bool
+def _usual_inputs(item: str, element: str, taps: Taps, largest: int, dilated: bool) -> list[Kernel]:
+    return [transform_input(item, element, *each) for each in _usual(element)]
+
+
+def _usual_outputs(
+    element: str, taps: Taps, largest: int, dilated: bool, ending: Ending | None
 ) -> list[Kernel]:
-    return [transform_input(item, accumulator, *each) for each in USUAL]
+    return [transform_output(element, *each, ending=ending) for each in _usual(element)]
 
 
-def _usual_outputs(accumulator: str, taps: Taps, largest: int, dilated: bool) -> list[Kernel]:
-    return [transform_output(accumulator, *each) for each in USUAL]
+def _usual(element: str) -> tuple[tuple[Taps, int], ...]:
+    return USUAL_OF_CODES if element == WHOLE else USUAL
 
 
 @family(_usual_inputs, moves=True)
 def transform_input(
-    item: str, accumulator: str, taps: Taps, largest: int, dilated: bool = False
+    item: str, element: str, taps: Taps, largest: int, dilated: bool = False
 ) -> KernelFunction:
     """x to v; `largest`: outputs along a side of the largest tile.
 
     `dilated`: whether columns of a tile may be apart.
     """
-    return _transform(steps.transform_input(item, accumulator, taps, largest, dilated), V)
+    return _transform(steps.transform_input(item, element, taps, largest, dilated), V)
 
 
 @family(_usual_outputs, moves=True)
 def transform_output(
-    accumulator: str, taps: Taps, largest: int, dilated: bool = False
+    element: str, taps: Taps, largest: int, dilated: bool = False, ending: Ending | None = None
 ) -> KernelFunction:
-    """m to y; `largest`: outputs along a side of the largest tile; `dilated`: as for inputs."""
-    return _transform(steps.transform_output(accumulator, taps, largest, dilated), M)
+    """m to y; `largest`: outputs along a side of the largest tile; `dilated`: as for inputs.
+
+    `ending`: of sums of codes, whose elements are int16.
+    """
+    return _transform(steps.transform_output(element, taps, largest, dilated, ending), M)
 
 
 @family()
-def multiply(accumulator: str, channels: int, panel: Panel, last_panel: Panel) -> KernelFunction:
+def multiply(element: str, channels: int, panel: Panel, last_panel: Panel) -> KernelFunction:
     """v and the filter to m; see `multiply_panels`."""
-    multiply = steps.multiply_panels(accumulator, channels, panel, last_panel)
+    multiply = steps.multiply_panels(element, channels, panel, last_panel)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -110,18 +123,19 @@ def multiply(accumulator: str, channels: int, panel: Panel, last_panel: Panel) -
 @family()
 def blocks(
     item: str,
-    accumulator: str,
+    element: str,
     taps: Taps,
     largest: int,
     channels: int,
     panel: Panel,
     last_panel: Panel,
     dilated: bool = False,
+    ending: Ending | None = None,
 ) -> KernelFunction:
     """All three steps, block by block."""
-    into = steps.transform_input(item, accumulator, taps, largest, dilated)
-    out_of = steps.transform_output(accumulator, taps, largest, dilated)
-    multiply = steps.multiply_panels(accumulator, channels, panel, last_panel)
+    into = steps.transform_input(item, element, taps, largest, dilated)
+    out_of = steps.transform_output(element, taps, largest, dilated, ending)
+    multiply = steps.multiply_panels(element, channels, panel, last_panel)
 
     def kernel(bases, params, first, last):
         slots, count = address(bases, params + SLOTS), load_word(params + SLOT_COUNT)

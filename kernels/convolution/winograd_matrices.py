@@ -11,10 +11,19 @@ A is [m, n], G [n, r], B [n, n]; along two dimensions, Y = A ((G W G') * (B X B'
 Row i of all three belongs to point i, infinity first.  The points for a smaller m are a prefix of
 the points for a larger m, and a row of G depends only on its point.  Tiles of all sizes therefore
 share transformed filters.
+
+Sums of codes are exact: the whole-number forms of the matrices have no fractions, and their product
+is a known multiple of y,
+
+    s y = A ((G w) * (B x))
+
+Transforms and products may wrap around, because they are linear over the integers modulo 2^32.
+`whole_scale` is s; its odd factor has an inverse, and a shift divides by the power of two.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cache
 from typing import Final
@@ -60,6 +69,75 @@ def input_matrix(outputs: int, taps: int) -> Matrix:
         factor = max(abs(p), Fraction(1)) ** (taps - 1) / denominator
         rows.append((*(factor * c for c in _with_roots(others)), Fraction(0)))
     return tuple(rows)
+
+
+@cache
+def whole_scale(largest: int, taps: int) -> int:
+    """s of all tiles of up to `largest` outputs; 1 with one tap, which is not transformed."""
+    return math.lcm(*map(abs, _denominators(largest, taps))) if taps > 1 else 1
+
+
+@cache
+def inverse_and_shift(largest: int, taps: tuple[int, int]) -> tuple[int, int]:
+    """(inverse of the odd factor modulo 2^32, exponent of the other) of s along two dimensions."""
+    scale = math.prod(whole_scale(largest, t) for t in taps)
+    return pow(_odd(scale), -1, 1 << 32), (scale // _odd(scale)).bit_length() - 1
+
+
+@cache
+def whole_input_matrix(outputs: int, taps: int) -> Matrix:
+    """B of whole numbers: the rows of Lagrange's polynomials, without their denominators."""
+    finite = POINTS[: points(outputs, taps) - 1]
+    rows = [_with_roots(finite)]
+    for p, denominator in zip(finite, _denominators(outputs, taps)[1:], strict=True):
+        sign = Fraction(1 if denominator > 0 else -1)
+        others = _with_roots(tuple(q for q in finite if q != p))
+        rows.append((*(sign * c for c in others), Fraction(0)))
+    return tuple(rows)
+
+
+@cache
+def whole_filter_matrix(largest: int, taps: int) -> Matrix:
+    """G of whole numbers, for tiles of up to `largest` outputs.
+
+    A row is multiplied by an odd number, so that A has powers of two for the largest tile.
+    """
+    finite = POINTS[: points(largest, taps) - 1]
+    rows = [
+        tuple(Fraction(int(k == taps - 1)) for k in range(taps)),
+        *(tuple(p**k for k in range(taps)) for p in finite),
+    ]
+    odd = map(_odd, _shares(largest, largest, taps))
+    return tuple(tuple(factor * x for x in row) for factor, row in zip(odd, rows, strict=True))
+
+
+@cache
+def whole_output_matrix(outputs: int, taps: int, largest: int) -> Matrix:
+    """A of whole numbers, for tiles of `outputs` outputs beside tiles of up to `largest`."""
+    odd = map(_odd, _shares(largest, largest, taps))
+    factors = [Fraction(a, b) for a, b in zip(_shares(outputs, largest, taps), odd)]
+    assert all(factor.denominator == 1 for factor in factors)
+    return tuple(
+        tuple(factor * x for factor, x in zip(factors, row, strict=True))
+        for row in output_matrix(outputs, taps)
+    )
+
+
+def _shares(outputs: int, largest: int, taps: int) -> list[int]:
+    """By point: the scale over the size of the denominator for tiles of `outputs` outputs."""
+    return [whole_scale(largest, taps) // abs(d) for d in _denominators(outputs, taps)]
+
+
+def _odd(number: int) -> int:
+    """The largest odd divisor."""
+    return number // (number & -number)
+
+
+def _denominators(outputs: int, taps: int) -> list[int]:
+    """By point: the denominator of Lagrange's polynomial; the points are whole numbers."""
+    finite = POINTS[: points(outputs, taps) - 1]
+    assert all(p.denominator == 1 for p in finite), "points with fractions"
+    return [1, *(int(math.prod(p - q for q in finite if q != p)) for p in finite)]
 
 
 def _with_roots(roots: tuple[Fraction, ...]) -> tuple[Fraction, ...]:

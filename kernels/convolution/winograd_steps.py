@@ -10,12 +10,22 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from nnefc.kernels.convolution.winograd_transforms import Taps, input_tiles, output_tiles
+from nnefc.kernels.convolution.winograd_results import RECORD_ROWS
+from nnefc.kernels.convolution.winograd_transforms import (
+    WHOLE,
+    Taps,
+    block_lanes,
+    input_tiles,
+    output_tiles,
+    sum_type,
+)
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.blocked_tile import FIRST, Half, cover, panel_width
+from nnefc.kernels.tile.code_results import Ending
+from nnefc.kernels.tile.code_tile import cover_codes
 from nnefc.kernels.tile.offset_table import load_offset
+from nnefc.kernels.vector.dot_words import WORD_PAIR
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word
 
 
@@ -28,23 +38,27 @@ class Panel(NamedTuple):
 
 
 WINOGRAD = Layout(
-    "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "
-    "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref classes:ref counts:ref members:ref "
+    "x:ref y:ref residual:ref bias:ref bounds:ref zeros:ref filter:ref v:ref m:ref slots:ref "
+    "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref v_tiles:ref m_tiles:ref counts:ref "
+    "members:ref "
     "taps:ref x_batch x_plane x_tap x_row x_column y_batch y_plane y_row y_column "
     "residual_batch residual_plane residual_row residual_column "
     "in_blocks tap_blocks out_blocks columns elements depth panels last_panels run_count "
     "class_count batch items item_tiles parts capacity v_element m_element v_slot m_slot "
-    "slot_count clamp block units unit_block"
+    "slot_count block units unit_block"
 )
 """Parameters of all `winograd` kernels.
 
-Kernels have the arguments `item`, the type of x, and `accumulator`, the type of all other tensors.
+Kernels have the arguments `item`, the type of x, and `element`, the type of all other tensors if it
+is a float.  Elements of codes are int16 and m is int32; the argument `ending` says what y is.
 
 x, y, residual: blocked tensors, with the bytes between batch items, channel blocks, and rows and
 columns of a tile, which are a dilation apart; without a residual, zeros with strides of 0.  bias:
-[out_blocks * lanes]; clamp: the lowest and the highest result, two numbers in a word; zeros: some
-vectors of zeros.  The reduction is over `in_blocks` channel blocks: `tap_blocks` for each plane of
-taps, the planes x_tap bytes apart in x.
+[out_blocks * lanes]; bounds: the lowest and the highest result; of codes, a record of `CodeResults`
+per channel block, and its bounds.  zeros: some vectors of zeros.
+
+The reduction is over `in_blocks` channel blocks: `tap_blocks` for each plane of taps, the planes
+x_tap bytes apart in x.
 
 A batch item has `item_tiles` tiles; tiles of one size follow each other.  x_tiles, y_tiles,
 residual_tiles: int32, offsets of their first pixels from the start of a plane.  A block is one of
@@ -55,10 +69,11 @@ the tiles of equal size.
 An element is a pair of points, numbered row by row with `columns` in a row; v_element and
 m_element are the bytes between elements.  Small tiles lack some elements.  Elements that the same
 tiles have form one of `class_count` classes.  members: int32 [elements], the class of an element;
-counts: int32 [parts, class_count], tiles per item; classes: int32 [parts, class_count, capacity],
-offsets of the tiles' vectors.
+counts: int32 [parts, class_count], tiles per item; v_tiles, m_tiles: int32 [parts, class_count,
+capacity], offsets of the tiles' vectors in v and in m.
 
-filter: [elements, panels, depth, channels, panel_width]; each element then has `last_panels` panels
+filter: [elements, panels, depth, channels, panel_width], of codes [.., channels / 2, panel_width,
+2]; each element then has `last_panels` panels
 with another number of vectors.  taps: int32 [depth, 2], offset in v and number of each entry of the
 reduction.
 
@@ -73,6 +88,7 @@ own cache line, 0 if the piece is free.
     Y,
     RESIDUAL,
     BIAS,
+    BOUNDS,
     ZEROS,
     FILTER,
     V,
@@ -82,7 +98,8 @@ own cache line, 0 if the piece is free.
     Y_TILES,
     RESIDUAL_TILES,
     RUNS,
-    CLASSES,
+    V_TILES,
+    M_TILES,
     COUNTS,
     MEMBERS,
     TAPS,
@@ -119,15 +136,20 @@ own cache line, 0 if the piece is free.
     V_SLOT,
     M_SLOT,
     SLOT_COUNT,
-    CLAMP,
     BLOCK,
     UNITS,
     UNIT_BLOCK,
 ) = WINOGRAD.offsets
 
 
-def _vector_bytes(accumulator: str) -> int:
-    return lanes_of(accumulator) * ITEMSIZE[accumulator]
+def _v_vector(element: str) -> int:
+    """Bytes of a channel block of an element."""
+    return block_lanes(element) * ITEMSIZE[element]
+
+
+def _m_vector(element: str) -> int:
+    """Bytes of a channel block of a product."""
+    return block_lanes(element) * ITEMSIZE[sum_type(element)]
 
 
 @helper
@@ -148,17 +170,17 @@ def _part_start(params, part):
 
 
 @cache
-def transform_input(item: str, accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
+def transform_input(item: str, element: str, taps: Taps, largest: int, dilated: bool) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block into v."""
-    transform = input_tiles(item, accumulator, taps, largest, dilated)
-    vector = _vector_bytes(accumulator)
+    transform = input_tiles(item, element, taps, largest, dilated)
+    vector = _v_vector(element)
 
     @helper
     def run(bases, params, v, block, first, end):
         part = block % load_word(params + PARTS)
         start = _part_start(params, part)
         item_bytes = (_part_start(params, part + 1) - start) * vector
-        run_count, element = load_word(params + RUN_COUNT), load_word(params + V_ELEMENT)
+        run_count, v_element = load_word(params + RUN_COUNT), load_word(params + V_ELEMENT)
         runs = address(bases, params + RUNS) + part * run_count * 16
         offsets, row = address(bases, params + X_TILES), load_word(params + X_ROW)
         x = address(bases, params + X)
@@ -182,25 +204,28 @@ def transform_input(item: str, accumulator: str, taps: Taps, largest: int, dilat
                         row,
                         load_word(params + X_COLUMN),
                         target + (tile - start) * vector,
-                        element * load_word(params + COLUMNS),
-                        element,
+                        v_element * load_word(params + COLUMNS),
+                        v_element,
                     )
 
     return run
 
 
 @cache
-def transform_output(accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
+def transform_output(
+    element: str, taps: Taps, largest: int, dilated: bool, ending: Ending | None
+) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block from m."""
-    transform = output_tiles(accumulator, taps, largest, dilated)
-    vector = _vector_bytes(accumulator)
+    transform = output_tiles(element, taps, largest, dilated, ending)
+    vector = _m_vector(element)
+    bias_bytes = vector * (1 if ending is None else RECORD_ROWS + ending.terms)
 
     @helper
     def run(bases, params, m, block, first, end):
         part = block % load_word(params + PARTS)
         start = _part_start(params, part)
         item_bytes = (_part_start(params, part + 1) - start) * vector
-        run_count, element = load_word(params + RUN_COUNT), load_word(params + M_ELEMENT)
+        run_count, m_element = load_word(params + RUN_COUNT), load_word(params + M_ELEMENT)
         runs = address(bases, params + RUNS) + part * run_count * 16
         y_tiles, others = address(bases, params + Y_TILES), address(bases, params + RESIDUAL_TILES)
         item = _first_item(params, block)
@@ -219,8 +244,8 @@ def transform_output(accumulator: str, taps: Taps, largest: int, dilated: bool) 
                         load_offset(at + 12),
                         load_offset(at + 4) - tile,
                         source + (tile - start) * vector,
-                        element * load_word(params + COLUMNS),
-                        element,
+                        m_element * load_word(params + COLUMNS),
+                        m_element,
                         y_tiles + 4 * tile,
                         y + n * load_word(params + Y_BATCH) + c * load_word(params + Y_PLANE),
                         load_word(params + Y_ROW),
@@ -229,43 +254,55 @@ def transform_output(accumulator: str, taps: Taps, largest: int, dilated: bool) 
                         other + c * load_word(params + RESIDUAL_PLANE),
                         load_word(params + RESIDUAL_ROW),
                         load_word(params + RESIDUAL_COLUMN),
-                        address(bases, params + BIAS) + c * vector,
-                        params + CLAMP,
+                        address(bases, params + BIAS) + c * bias_bytes,
+                        address(bases, params + BOUNDS),
                     )
 
     return run
 
 
 @cache
-def _product(accumulator: str, panel: Panel, channels: int) -> Any:
-    """Helper that multiplies a panel for tiles with the same offsets in v and m."""
+def _product(element: str, panel: Panel, channels: int) -> Any:
+    """Helper that multiplies a panel for tiles at `v_tiles` and `m_tiles`."""
     vectors, half = panel
-    run = cover(accumulator, accumulator, vectors, channels, half)
+    if element == WHOLE:
+        assert not half, "codes have whole vectors"
+        run_pairs = cover_codes(Ending("sums", "int32"), vectors, channels // WORD_PAIR, "pairs")
+
+        @helper
+        def product_of_codes(count, depth, taps, x, x_pixels, w, y, y_pixels, plane, zeros):
+            run_pairs(
+                *(count, depth, taps, x, x_pixels, w, y, y_pixels, plane),
+                *(zeros, zeros, zeros, zeros, y_pixels, 0),
+            )
+
+        return product_of_codes
+    run = cover(element, element, vectors, channels, half)
 
     @helper
-    def product(count, depth, taps, x, pixels, w, y, plane, zeros):
+    def product(count, depth, taps, x, x_pixels, w, y, y_pixels, plane, zeros):
         run(
-            *(count, depth, taps, x, pixels, w, y, pixels, plane, zeros),
-            *(0, pixels, 0, FIRST, zeros, 0),
+            *(count, depth, taps, x, x_pixels, w, y, y_pixels, plane, zeros),
+            *(0, y_pixels, 0, FIRST, zeros, 0),
         )
 
     return product
 
 
 @cache
-def multiply_panels(accumulator: str, channels: int, each: Panel, last_ones: Panel) -> Any:
+def multiply_panels(element: str, channels: int, each: Panel, last_ones: Panel) -> Any:
     """Helper that multiplies panels `first` to `end` - 1, element by element, for a block of tiles.
 
     The panels of an element are of shape `each`, then of shape `last_ones`, unless the latter has 0
     vectors.  An entry of the reduction is `channels` input channels.
     """
-    vector, size = _vector_bytes(accumulator), ITEMSIZE[accumulator]
+    vector, size = _m_vector(element), ITEMSIZE[element]
     (vectors, _), (last_vectors, _) = each, last_ones
     has_last = last_vectors > 0
-    run_panel = _product(accumulator, each, channels)
-    run_last = _product(accumulator, last_ones if has_last else each, channels)
+    run_panel = _product(element, each, channels)
+    run_last = _product(element, last_ones if has_last else each, channels)
     panel_bytes, last_bytes = (
-        size * channels * panel_width(accumulator, *panel) for panel in (each, last_ones)
+        size * channels * panel_width(sum_type(element), *panel) for panel in (each, last_ones)
     )
 
     @helper
@@ -276,7 +313,8 @@ def multiply_panels(accumulator: str, channels: int, each: Panel, last_ones: Pan
         class_count, capacity = load_word(params + CLASS_COUNT), load_word(params + CAPACITY)
         filter_, taps = address(bases, params + FILTER), address(bases, params + TAPS)
         zeros, members = address(bases, params + ZEROS), address(bases, params + MEMBERS)
-        classes, counts = address(bases, params + CLASSES), address(bases, params + COUNTS)
+        v_tiles, m_tiles = address(bases, params + V_TILES), address(bases, params + M_TILES)
+        counts = address(bases, params + COUNTS)
         plane = capacity * vector
         for u in range(first, end):
             element = u // (panels + last_panels)
@@ -288,15 +326,15 @@ def multiply_panels(accumulator: str, channels: int, each: Panel, last_ones: Pan
             x = v + element * load_word(params + V_ELEMENT)
             y = m + element * load_word(params + M_ELEMENT)
             y += min(panel, panels) * vectors * plane
-            pixels = classes + 4 * number * capacity
+            at, to = v_tiles + 4 * number * capacity, m_tiles + 4 * number * capacity
             w = filter_ + element * depth * (panels * panel_bytes + last_panels * last_bytes)
             w += min(panel, panels) * depth * panel_bytes
             last = panel - panels
             if has_last and last >= 0:
                 w += last * depth * last_bytes
                 y += last * last_vectors * plane
-                run_last(count, depth, taps, x, pixels, w, y, plane, zeros)
+                run_last(count, depth, taps, x, at, w, y, to, plane, zeros)
             else:
-                run_panel(count, depth, taps, x, pixels, w, y, plane, zeros)
+                run_panel(count, depth, taps, x, at, w, y, to, plane, zeros)
 
     return run

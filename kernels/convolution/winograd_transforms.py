@@ -20,13 +20,18 @@ from typing import Any, Final
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.convolution.winograd_matrices import (
     input_matrix,
+    inverse_and_shift,
     output_matrix,
     points,
+    whole_input_matrix,
+    whole_output_matrix,
 )
+from nnefc.kernels.convolution.winograd_results import OutputResults, output_results
+from nnefc.kernels.tile.code_results import Ending
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.item_types import FLOATS, NUMBER_BYTES, check_accumulator
+from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lane_builder import lanes_of
-from nnefc.kernels.vector.lanes import Lanes, fma, select
+from nnefc.kernels.vector.lanes import fma
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
@@ -35,6 +40,18 @@ Taps = tuple[int, int]
 ROWS, COLUMNS = 0, 1
 AHEAD: Final = 4
 """Prefetch distance in tiles; hardware prefetchers do not follow rows of a tile."""
+WHOLE: Final = "int16"
+"""The type of elements of codes, whose products are summed as int32."""
+
+
+def sum_type(element: str) -> str:
+    """The type of sums of products of elements: their own for floats."""
+    return "int32" if element == WHOLE else element
+
+
+def block_lanes(element: str) -> int:
+    """Elements of a channel block."""
+    return lanes_of(sum_type(element))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,59 +71,57 @@ class _Grid:
 
 
 @cache
-def input_tiles(item: str, accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
+def input_tiles(item: str, element: str, taps: Taps, largest: int, dilated: bool) -> Any:
     """Intrinsic that transforms input tiles of one size and channel block to elements.
 
-    Tiles have up to `largest` outputs along each dimension.  `item`: type of x; `accumulator`: type
-    of the elements, a float.  If not `dilated`, columns are adjacent, which saves instructions.
+    Tiles have up to `largest` outputs along each dimension.  `item`: type of x; `element`: type of
+    the elements, a float, or `WHOLE` for codes.  If not `dilated`, columns are adjacent, which
+    saves instructions.
 
     `input_tiles(rows, columns, count, offsets, x, x_row, x_column, v, v_row, v_column)`: rows and
     columns of outputs; offsets: int32 [count], from x to the first pixel that each tile reads;
     x_row, x_column: bytes between rows and columns of pixels; v: the first element of the first
     tile, with the bytes between elements.
     """
-    assert accumulator in FLOATS, "the matrices have fractions"
+    assert element in (*FLOATS, WHOLE), "the matrices have fractions"
 
-    @vector_intrinsic(accumulator, lanes_of(accumulator), 10, apart=True)
+    @vector_intrinsic(element, block_lanes(element), 10, apart=True)
     def input_tiles(
         v: Vector, rows, columns, count, offsets, x, x_row, x_column, elements, v_row, v_column
     ):
         items = v.of(item)
         x_column = x_column if dilated else v.word(items.nbytes)
-        between = _local(v, taps, largest)
-        read = [_plus(v, n, t - 1) for n, t in zip((rows, columns), taps)]
         with v.loop(0, count, 1) as tile:
             pixel = _moved(v, x, offsets, tile.index)
             source = _Grid(items, pixel, x_row, x_column, _ahead(v, columns, x_column))
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             target = _Grid(v, place, v_row, v_column)
-            if taps[1] == 1:
-                _transform(v, ROWS, taps, largest, rows, columns, source, target, _forward)
-            elif taps[0] == 1:
-                _transform(v, COLUMNS, taps, largest, columns, rows, source, target, _forward)
-            else:
-                _transform(v, ROWS, taps, largest, rows, read[1], source, between, _forward)
-                _transform(v, COLUMNS, taps, largest, columns, read[0], between, target, _forward)
+            _transform_tile(v, taps, largest, (rows, columns), source, target, _forward)
 
     return input_tiles
 
 
 @cache
-def output_tiles(accumulator: str, taps: Taps, largest: int, dilated: bool) -> Any:
+def output_tiles(
+    element: str, taps: Taps, largest: int, dilated: bool, ending: Ending | None
+) -> Any:
     """Intrinsic that transforms elements of tiles of one size to outputs of one channel block.
 
-    `accumulator`: type of all tensors, a float of at most `NUMBER_BYTES`; `dilated`: as in
-    `input_tiles`.
+    Without `ending`, `element` is the type of all tensors, a float of at most `NUMBER_BYTES`.  With
+    one, elements are `WHOLE`, and sums are requantized.  `dilated`: as in `input_tiles`.
 
     `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, y_column,
-    other_offsets, other, other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector
+    other_offsets, other, other_row, other_column, bias, bounds)`: as in `input_tiles`.  The vector
     at `bias` and the vectors of `other` are added; results are clamped between the two numbers at
-    `clamp`.
+    `bounds`.  With an ending, `bias` is a record of `CodeResults`, and `bounds` are its bounds.
     """
-    assert accumulator in FLOATS, "the matrices have fractions"
-    check_accumulator(accumulator, NUMBER_BYTES)
+    assert element in FLOATS or (ending and element == WHOLE), "the matrices have fractions"
+    check_accumulator(sum_type(element), NUMBER_BYTES)
+    result = element if ending is None else ending.result
+    adjacent = not dilated and taps[1] > 1
+    has_other = ending is None or ending.residual != ""
 
-    @vector_intrinsic(accumulator, lanes_of(accumulator), 16, apart=True)
+    @vector_intrinsic(sum_type(element), block_lanes(element), 16, apart=True)
     def output_tiles(
         v: Vector,
         rows,
@@ -124,50 +139,61 @@ def output_tiles(accumulator: str, taps: Taps, largest: int, dilated: bool) -> A
         other_row,
         other_column,
         bias,
-        clamp,
+        bounds,
     ):
-        between = _local(v, taps, largest)
-        y_column = y_column if dilated else v.word(v.nbytes)
-        start = v.load(v.pointer(bias))
-        bounds = (v.load_splat(v.pointer(clamp)), v.load_splat(v.pointer(clamp), v.itemsize))
+        y_column = y_column if dilated else v.word(v.lanes * ITEMSIZE[result])
+        division = inverse_and_shift(largest, taps) if ending else (1, 0)
+        given = v.pointer(bias), v.pointer(bounds)
+        results = output_results(v, *given, ending, division, adjacent=adjacent)
         with v.loop(0, count, 1) as tile:
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             source = _Grid(v, place, m_row, m_column)
             pixel = _moved(v, y, offsets, tile.index)
             target = _Grid(v, pixel, y_row, y_column, _ahead(v, columns, y_column))
-            at = _moved(v, other, other_offsets, tile.index)
-            added = _Grid(v, at, other_row, other_column, _ahead(v, columns, other_column))
-            last = _Finish(start, added, bounds)
-            if taps[1] == 1:
-                _transform(v, ROWS, taps, largest, rows, columns, source, target, _backward, last)
-            elif taps[0] == 1:
-                _transform(
-                    v, COLUMNS, taps, largest, columns, rows, source, target, _backward, last
-                )
-            else:
-                read = _plus(v, columns, taps[1] - 1)
-                _transform(v, ROWS, taps, largest, rows, read, source, between, _backward)
-                _transform(
-                    v, COLUMNS, taps, largest, columns, rows, between, target, _backward, last
-                )
+            added = None
+            if has_other:
+                at = _moved(v, other, other_offsets, tile.index)
+                added = _Grid(v, at, other_row, other_column, _ahead(v, columns, other_column))
+            last = _Finish(results, added)
+            _transform_tile(v, taps, largest, (rows, columns), source, target, _backward, last)
 
     return output_tiles
 
 
+_Compute = Callable[[Vector, int, int, int, Sequence[Any]], list[Any]]
+"""`compute(v, outputs, taps, largest, xs)`: the transform of a line of vectors."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Finish:
-    """The epilogue of outputs: adds bias and `other`, applies bounds."""
+    """Where outputs go, and their residuals, if there are any."""
 
-    bias: Any
-    other: _Grid
-    bounds: tuple[Lanes, Lanes]
+    results: OutputResults
+    other: _Grid | None
 
-    def apply(self, v: Vector, value: Any, at: Any) -> Any:
-        value = value + self.bias + v.load(at)
-        low, high = self.bounds
-        # one instruction each; if an operand is NaN, the result is the second one
-        value = select(low > value, low, value)
-        return select(high < value, high, value)
+
+def _transform_tile(
+    v: Vector,
+    taps: Taps,
+    largest: int,
+    outputs: tuple[Any, Any],
+    source: _Grid,
+    target: _Grid,
+    compute: _Compute,
+    finish: _Finish | None = None,
+) -> None:
+    """Transform a tile of `outputs` rows and columns, along rows first."""
+    rows, columns = outputs
+    if taps[1] == 1:
+        _transform(v, ROWS, taps, largest, rows, columns, source, target, compute, finish)
+    elif taps[0] == 1:
+        _transform(v, COLUMNS, taps, largest, columns, rows, source, target, compute, finish)
+    else:
+        between = _local(v, taps, largest)
+        read = _plus(v, columns, taps[1] - 1)
+        left = _plus(v, rows, taps[0] - 1) if compute is _forward else rows
+        _transform(v, ROWS, taps, largest, rows, read, source, between, compute)
+        _transform(v, COLUMNS, taps, largest, columns, left, between, target, compute, finish)
 
 
 def _transform(
@@ -179,7 +205,7 @@ def _transform(
     lines: Any,
     source: _Grid,
     target: _Grid,
-    compute: Callable[[Vector, int, int, Sequence[Any]], list[Any]],
+    compute: _Compute,
     finish: _Finish | None = None,
 ) -> None:
     """Transform `lines` lines of vectors along `axis`, with code for each number of outputs."""
@@ -191,7 +217,7 @@ def _transform(
         block = builder.append_basic_block(f"outputs{size}")
         switch.add_case(ir.Constant(I64, size), block)
         builder.position_at_end(block)
-        grids = [source, target, *([finish.other] if finish else [])]
+        grids = [source, target, *([finish.other] if finish and finish.other else [])]
         with v.loop(0, lines, 1, [grid.start for grid in grids]) as line:
             steps = [grid.pitches(axis)[0] for grid in grids]
             read = points(size, taken)
@@ -204,11 +230,12 @@ def _transform(
                 if grid.ahead is not None:
                     _fetch(v, at, grid.ahead)
             xs = [convert(source.vectors.load(at), v.dtype) for at in places[0]]
-            results = compute(v, size, taken, xs)
-            for i, value in enumerate(results):
-                if finish:
-                    value = finish.apply(v, value, places[2][i])
-                value.store(places[1][i])
+            results = compute(v, size, taken, largest, xs)
+            if finish:
+                finish.results.store(results, places[1], places[2] if finish.other else [])
+            else:
+                for value, place in zip(results, places[1], strict=True):
+                    value.store(place)
             line.next = [
                 v.at(p, grid.pitches(axis)[1]) for p, grid in zip(line.values, grids, strict=True)
             ]
@@ -257,9 +284,10 @@ def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
 # -- along one dimension
 
 
-def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
+def _forward(v: Vector, outputs: int, taps: int, largest: int, xs: Sequence[Any]) -> list[Any]:
     """The product B x.  Rows that differ only in the signs of some columns share two sums."""
-    matrix = input_matrix(outputs, taps)
+    del largest
+    matrix = (input_matrix if v.dtype in FLOATS else whole_input_matrix)(outputs, taps)
     results: list[Any] = [None] * len(matrix)
     for i, row in enumerate(matrix):
         if results[i] is not None:
@@ -276,9 +304,11 @@ def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]
     return results
 
 
-def _backward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
+def _backward(v: Vector, outputs: int, taps: int, largest: int, xs: Sequence[Any]) -> list[Any]:
     """The product A x.  Items whose columns differ only in signs are added and subtracted first."""
     matrix = output_matrix(outputs, taps)
+    if v.dtype not in FLOATS:
+        matrix = whole_output_matrix(outputs, taps, largest)
     columns = list(zip(*matrix))
     terms: list[list[tuple[Fraction, Any]]] = [[] for _ in matrix]
     rest = list(range(len(columns)))

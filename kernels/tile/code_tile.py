@@ -1,9 +1,9 @@
 """The register tile over channel-blocked codes: exact sums of products, requantized in registers.
 
 As in `blocked_tile`, a tile is some pixels x `vectors` channel blocks of the output, and its
-addresses are data.  A step broadcasts a word of four codes of a pixel and multiplies it with words
-of weights.  The whole reduction stays in registers; sums are int32 and start from a number per
-channel, which accounts for biases and zero points.
+addresses are data.  A step broadcasts a word of four codes of a pixel, or of two int16, and
+multiplies it with words of weights.  The whole reduction stays in registers; sums are int32 and
+start from a number per channel, which accounts for biases and zero points.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
@@ -22,7 +22,7 @@ from nnefc.kernels.tile.code_results import Ending, Results
 from nnefc.kernels.tile.next_weights import prefetch_next
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
-from nnefc.kernels.vector.dot_words import WORD_CODES, WordDot, word_dot
+from nnefc.kernels.vector.dot_words import WordDot, WordKind, dot_of
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.vector_builder import Vector
 
@@ -54,29 +54,31 @@ class _Arguments(NamedTuple):
     residual_plane: Any
 
 
-def code_tile_pixels(vectors: int) -> int:
+_WORD_BYTES: Final = 4
+
+
+def code_tile_pixels(vectors: int, kind: WordKind = "codes") -> int:
     """Pixels of the largest tile whose sums, weights and operands of a step fit into registers."""
-    dot = word_dot()
+    dot = dot_of(kind)
     step = vectors * dot.planes + dot.planes + (dot.instructions > 1)
     fitting = (host().registers - step) // vectors
     return max(1, min(fitting, ACCUMULATORS // vectors, MAX_HEIGHT))
 
 
 @cache
-def cover_codes(ending: Ending, vectors: int, channels: int) -> Any:
+def cover_codes(ending: Ending, vectors: int, words: int, kind: WordKind = "codes") -> Any:
     """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
 
-    `channels`: codes of an entry of the reduction, a multiple of 4.
+    `words`: of an entry of the reduction.
     """
-    assert channels % WORD_CODES == 0, f"entries of {channels} codes are no words"
 
-    def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
+    def emit(v: Vector, pixels: int, number: Any, tiles: Any, given: Sequence[Any]) -> None:
         strip = number, tiles
-        tile = _CodeTile(v, pixels, vectors, channels // WORD_CODES, strip, _Arguments(*words))
-        tile.emit(ending)
+        tile = _CodeTile(v, pixels, vectors, words, strip, _Arguments(*given))
+        tile.emit(ending, dot_of(kind))
 
     tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
-    highest = code_tile_pixels(vectors)
+    highest = code_tile_pixels(vectors, kind)
     return strips("int32", highest, len(_Arguments._fields), tables, emit)
 
 
@@ -108,9 +110,9 @@ class _CodeTile:
             for table in (given.x_pixels, given.y_pixels, given.residual_pixels)
         )
 
-    def emit(self, ending: Ending) -> None:
+    def emit(self, ending: Ending, dot: WordDot) -> None:
         store = Results(self.v, self.vectors, self.scale, self.bounds, ending)
-        sums = self._sums(word_dot())
+        sums = self._sums(dot)
         places = list(self._places(self.y, self.y_pixels, self.y_plane))
         others: list[Any] = []
         if ending.residual:
@@ -135,7 +137,7 @@ class _CodeTile:
             for c in range(self.words):
                 weights = [self._weights(at, c * row, j, dot.planes) for j in range(self.vectors)]
                 for i, source in enumerate(sources):
-                    codes = dot.codes(v.load_splat(source, WORD_CODES * c))
+                    codes = dot.codes(v.load_splat(source, _WORD_BYTES * c))
                     for j in range(self.vectors):
                         k = i * self.vectors + j
                         sums[k] = dot.add(sums[k], codes, weights[j])

@@ -7,6 +7,8 @@ codes and weights: no instruction used here saturates.  So all instruction sets 
 
 Weights are packed as the instructions read them.  A vector of words of weights takes `planes`
 vectors of items `weights`; plane p has the weights p, p + planes, ... of each word.
+
+Words may also be pairs of int16, multiplied with pairs of int16: `pair_dot`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -16,7 +18,7 @@ vectors of items `weights`; plane p has the weights p, p + planes, ... of each w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
@@ -26,6 +28,10 @@ from nnefc.kernels.vector.llvm_types import I32
 
 WORD_CODES: Final = 4
 """Codes of a word."""
+WORD_PAIR: Final = 2
+"""Numbers of 16 bits of a word."""
+WordKind = Literal["codes", "pairs"]
+"""Four codes, or two numbers of 16 bits."""
 
 
 class WordDot(Protocol):
@@ -57,6 +63,16 @@ def word_dot() -> WordDot:
     if isa.byte_dot:
         return DotInstruction(isa.byte_dot)
     return _Pairs(isa.pair_products) if isa.pair_products else _Products()
+
+
+def pair_dot() -> WordDot:
+    """Products of words of two int16, except that a pair of -2^15 with another may wrap around."""
+    return PairDot(host().pair_products)
+
+
+def dot_of(kind: WordKind) -> WordDot:
+    """The products of words of a kind."""
+    return word_dot() if kind == "codes" else pair_dot()
 
 
 class DotInstruction:
@@ -101,10 +117,8 @@ class _Pairs:
         return [words & 0x00FF00FF, words.same(vector_items(v, high, 32))]
 
     def add(self, sums: Lanes, codes: Sequence[Lanes], weights: Sequence[Lanes]) -> Lanes:
-        v = sums.v
         for x, y in zip(codes, weights, strict=True):
-            pairs = [vector_items(v, z.value, 16) for z in (x, y)]
-            sums = sums + sums.same(v.call(self._name, sums.value.type, *pairs))
+            sums = sums + _pair_products(self._name, x, y)
         return sums
 
     def planes_of(self, words: Lanes) -> Sequence[Lanes]:
@@ -112,6 +126,34 @@ class _Pairs:
         high, bits = vector_items(v, words.value, 16), _splat16(v, 8)
         planes = b.ashr(b.shl(high, bits), bits), b.ashr(high, bits)
         return [words.same(vector_items(v, plane, 32)) for plane in planes]
+
+
+class PairDot:
+    """Two products of int16, added in 32 bits."""
+
+    weights: str = "int16"
+    planes: int = 1
+    instructions: int = 2
+
+    def __init__(self, name: str) -> None:
+        """`name`: of the intrinsic, or empty for multiplications of halves of vectors."""
+        self._name = name
+
+    def codes(self, words: Lanes) -> Sequence[Lanes]:
+        return [words]
+
+    def add(self, sums: Lanes, codes: Sequence[Lanes], weights: Sequence[Lanes]) -> Lanes:
+        (x,), (y,) = codes, weights
+        if self._name:
+            return sums + _pair_products(self._name, x, y)
+        v, b = sums.v, sums.v.builder
+        halves = [vector_items(v, z.value, 16) for z in (x, y)]
+        total = sums.value
+        for first in range(2):  # multiply-adds of NEON
+            order = _numbers(range(first, 2 * v.lanes, 2))
+            factors = [b.sext(b.shuffle_vector(z, z, order), total.type) for z in halves]
+            total = b.add(total, b.mul(*factors))
+        return sums.same(total)
 
 
 class _Products:
@@ -140,6 +182,12 @@ class _Products:
 
     def planes_of(self, words: Lanes) -> Sequence[Lanes]:
         return [words]
+
+
+def _pair_products(name: str, x: Lanes, y: Lanes) -> Lanes:
+    """The sums of two products of 16 bits, by an intrinsic on words of two."""
+    v = x.v
+    return x.same(v.call(name, x.value.type, *(vector_items(v, z.value, 16) for z in (x, y))))
 
 
 def vector_items(v: LaneBuilder, value: Any, bits: int) -> Any:

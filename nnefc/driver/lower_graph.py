@@ -17,6 +17,7 @@ from nnefc.support.memory_errors import memory_errors
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
+    from nnefc.passes.cost.code_convolution import CodeRates
     from nnefc.passes.pipeline import Hook
     from nnefc.program.program import Program
 
@@ -104,6 +105,7 @@ def lower_prepared(
         strict=config.is_strict,
         warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
         tuned=parse_algorithms(_algorithms(config)),
+        codes=_code_rates(),
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     codes = DType(host().codes)
@@ -123,6 +125,19 @@ def lower_prepared(
     )
     release_pages()
     return program
+
+
+def _code_rates() -> CodeRates:
+    """The rates of products of codes on this machine."""
+    from nnefc.kernels.vector.dot_words import WORD_CODES, WORD_PAIR, pair_dot, word_dot
+    from nnefc.passes.cost.code_convolution import CodeRates
+
+    words, pairs = word_dot(), pair_dot()
+    return CodeRates(
+        words=WORD_CODES / words.instructions,
+        pairs=WORD_PAIR / pairs.instructions,
+        weight=words.planes / 4,
+    )
 
 
 def _require_fitting_data(graph: Graph) -> None:

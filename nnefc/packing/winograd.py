@@ -10,6 +10,10 @@ Parameters: the grid (rows, columns of points); inputs of an entry of the reduct
 panels.
 
 The transform is computed in float64 and rounded once.
+
+Kernels of codes multiply pairs of numbers of 16 bits.  They have a fourth parameter, the largest
+tile: the transform has whole numbers for tiles up to that size, and the inputs of a pair are
+neighbours, [points, panels, pairs of inputs, columns of a panel, 2].
 """
 
 from __future__ import annotations
@@ -36,27 +40,23 @@ def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
 
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
     """Items of the transformed filter."""
-    grid, entry, panels = parameters
+    grid, entry, panels = parameters[:3]
     depth = -(-shape[1] // entry) * entry * math.prod(shape[2:-2])
     return math.prod(grid) * depth * sum(width * count for width, count in panels)
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None) -> None:
-    from nnefc.kernels.convolution.winograd_matrices import filter_matrix
-
-    grid, entry, panels = parameters
+    grid, entry, panels, *whole = parameters
+    pair = 2 if whole else 1
     outputs, inputs = source.shape[:2]
     taps = source.shape[-2:]
-    rows, columns = (
-        np.array(filter_matrix(n, t), np.float64) if t > 1 else np.eye(n, 1)
-        for n, t in zip(grid, taps, strict=True)
-    )
+    rows, columns = (_matrix(n, t, *whole) for n, t in zip(grid, taps, strict=True))
     filled = -(-inputs // entry) * entry
     planes = source.reshape(outputs, inputs, -1, *taps)
     depth = filled * planes.shape[2]
     points = packed.reshape(math.prod(grid), -1)
     # some inputs per step, so that temporaries stay in the cache and their memory is reused
-    step = max(_CHUNK // outputs, 1)
+    step = max(_CHUNK // outputs // pair, 1) * pair
     for plane, start in itertools.product(range(planes.shape[2]), range(0, filled, step)):
         count, first = min(step, filled - start), plane * filled + start
         element = np.zeros((count, sum(width * n for width, n in panels)), packed.dtype)
@@ -72,9 +72,19 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
                 column = offset = 0
                 for width, n in panels:
                     target = points[i * grid[1] + j, offset : offset + n * depth * width]
-                    of_panels = element[:, column : column + n * width].reshape(count, n, width)
-                    target.reshape(n, depth, width)[:, first : first + count] = of_panels.swapaxes(
-                        0, 1
-                    )
+                    pairs = element[:, column : column + n * width]
+                    pairs = pairs.reshape(count // pair, pair, n, width).transpose(2, 0, 3, 1)
+                    of_pairs = target.reshape(n, depth // pair, width, pair)
+                    of_pairs[:, first // pair : (first + count) // pair] = pairs
                     column += n * width
                     offset += target.size
+
+
+def _matrix(points: int, taps: int, *largest: int) -> Array:
+    """The matrix of a dimension, of whole numbers if the largest tile is given."""
+    from nnefc.kernels.convolution.winograd_matrices import filter_matrix, whole_filter_matrix
+
+    if taps == 1:
+        return np.eye(points, 1)
+    matrix = whole_filter_matrix(*largest, taps) if largest else filter_matrix(points, taps)
+    return np.array(matrix[:points], np.float64)

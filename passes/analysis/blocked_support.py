@@ -88,7 +88,8 @@ def halo_needed(op: Op, index: int) -> Padding:
     codes = is_code_convolution(op)
     if not (codes or is_blocked_convolution(op)) or index != 0:
         return ((0, 0),) * (op.inputs[index].type.rank - 2)
-    window, direct = window_of(op), codes or op.attributes.get("algorithm") == Direct()
+    window, algorithm = window_of(op), op.attributes.get("algorithm")
+    direct = algorithm == Direct() or (codes and algorithm is None)
     if not direct or is_symbolic((*window.input, *window.output)):
         return window.reach()
     grouped = convolution_groups(op.inputs[0].type.dims, op.attributes) > 1

@@ -90,11 +90,12 @@ def fastest(op: Op, *, warm: bool = False) -> Winograd | None:
     return best if sums / costs[best] > LEAST_SPEEDUP else None
 
 
-def winograd_algorithms(op: Op) -> list[Winograd]:
+def winograd_algorithms(op: Op, tiles: Sequence[int] | None = None) -> list[Winograd]:
     """The Winograd algorithms for a `fused_conv`, small tiles first (Lavin & Gray 2016).
 
     Each has another cut of the output into tiles.  Tiles fill the output exactly, so they read no
     more halo than direct convolution.  The phases of a dilated convolution are cut apart.
+    `tiles`: the sizes that kernels have, by default those for floats.
     """
     x, window = op.inputs[0].type.dims, window_of(op)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
@@ -103,7 +104,7 @@ def winograd_algorithms(op: Op) -> list[Winograd]:
     if window.rank > 3 or any(n != 1 for n in window.stride[plane]):
         return []
     taps_of_plane = window.size[plane]
-    sizes = range(2, largest_tile(taps_of_plane) + 1)
+    sizes = range(2, largest_tile(taps_of_plane) + 1) if tiles is None else tiles
     if not sizes:
         return []
     axes = [
@@ -137,23 +138,36 @@ def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) 
 
     `warm`: whether weights are in the last cache when they are read.
     """
-    x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
-    window = window_of(op)
+    filter_, window = op.inputs[1].type.dims, window_of(op)
     if isinstance(algorithm, Direct):
-        computed, weights = _direct_products(op, window)
+        computed, weights = direct_products(op, window)
         return products_nanoseconds(hint(computed), hint(weights), warm=warm)
     if not isinstance(algorithm, Winograd):
         return products_nanoseconds(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
+    return winograd_nanoseconds(op, algorithm, warm=warm)
+
+
+def winograd_nanoseconds(
+    op: Op, algorithm: Winograd, *, rate: float = 1, weight: float = 1, warm: bool = False
+) -> float:
+    """Time of a convolution by Winograd's algorithm.
+
+    `rate` and `weight`: multiply-adds per time and bytes of a weight, relative to float32.
+    """
+    x, outputs = op.inputs[0].type.dims, op.output.type.dims[1]
+    window = window_of(op)
     tiles, points, elements = _winograd_counts(window, algorithm.tile, hint(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
     inputs = x[1] * math.prod(window.size[:-2])
-    transforms = elements * (INPUT_TRANSFORM_NS * inputs + OUTPUT_TRANSFORM_NS * filter_[0])
-    weights = inputs * filter_[0]
-    multiplied = products_nanoseconds(products * weights, points * weights, warm=warm)
+    transforms = elements * (INPUT_TRANSFORM_NS * inputs + OUTPUT_TRANSFORM_NS * outputs)
+    weights = inputs * outputs
+    multiplied = products_nanoseconds(
+        products * weights / rate, points * weights * weight, warm=warm
+    )
     return multiplied + transforms + WINOGRAD_LAUNCHES_NS
 
 
-def _direct_products(op: Op, window: Window) -> tuple[int, int]:
+def direct_products(op: Op, window: Window) -> tuple[int, int]:
     """(multiply-adds, weights) of direct convolution, which leaves out some taps in the border."""
     fraction, computed = computed_fraction(window), macs(op)
     weights = math.prod(op.inputs[1].type.dims)
@@ -181,7 +195,7 @@ def products(op: Op) -> tuple[int, int]:
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     algorithm, window = op.attributes["algorithm"], window_of(op)
     if isinstance(algorithm, Direct):
-        return _direct_products(op, window)
+        return direct_products(op, window)
     if not isinstance(algorithm, Winograd):
         return macs(op), math.prod(filter_)
     _, points, elements = _winograd_counts(window, algorithm.tile, x[0])

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from nnefc.ir import Graph, Op
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
-from nnefc.ops.tools.convolution import is_blocked_convolution
+from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution
+from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
+from nnefc.passes.cost.code_convolution import CodeRates, fastest_of_codes
 from nnefc.passes.cost.convolution import algorithms, fastest, operation_key
 
 
@@ -25,6 +27,8 @@ class ChooseConvolutionAlgorithms:
 
     The fastest algorithm depends on the batch, so the pass runs again on the stages of a batch.
     Sums of whole numbers that become integers are computed directly, because they are exact then.
+
+    Convolutions of codes have the attribute if Winograd's algorithm, which is exact, is fastest.
     """
 
     name: ClassVar[str] = "choose_convolution_algorithms"
@@ -41,13 +45,20 @@ class ChooseConvolutionAlgorithms:
     """Algorithms by `operation_key`, which take precedence over the cost model.
 
     An algorithm that cannot compute the convolution is ignored; with `strict` all are."""
+    codes: CodeRates = CodeRates()
 
     def run(self, graph: Graph) -> bool:
-        changed = False
+        changed, known = False, KnownValues(graph)
         for op in graph.ops:
             if is_blocked_convolution(op):
                 algorithm = self.choose(op)
-                changed |= op.attributes.get("algorithm") != algorithm
+            elif is_code_convolution(op):
+                algorithm = fastest_of_codes(op, known, self.codes, warm=self.warm)
+            else:
+                continue
+            changed |= op.attributes.get("algorithm") != algorithm
+            op.attributes.pop("algorithm", None)
+            if algorithm is not None:
                 op.attributes["algorithm"] = algorithm
         return changed
 

@@ -1,4 +1,4 @@
-"""Lowering of convolutions of codes on blocked tensors, by the channels of their groups."""
+"""Lowering of convolutions of codes on blocked tensors, by their algorithm and groups."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op
+from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.convolution.code_convolution import CodeConvolution, read_code_convolution
 from nnefc.lower.convolution.depthwise_codes import lower_depthwise_codes
 from nnefc.lower.convolution.direct_codes import lower_direct_codes
+from nnefc.lower.convolution.winograd_codes import lower_winograd_codes
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +28,10 @@ MOST_PARTS: Final = 4
 @blocked_lowering("fused_code_conv", "fused_code_deconv")
 def fused_code_convolution(lower: Lowering, op: Op) -> None:
     conv = read_code_convolution(lower, op)
-    if _has_whole_blocks(conv):
+    algorithm = op.attributes.get("algorithm")
+    if isinstance(algorithm, Winograd):
+        lower_winograd_codes(lower, conv, algorithm.tile)
+    elif _has_whole_blocks(conv):
         lower_direct_codes(lower, conv)
     elif _is_within_blocks(conv):
         lower_depthwise_codes(lower, conv)

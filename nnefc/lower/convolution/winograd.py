@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Op
+from nnefc.ir import DType, Op
 from nnefc.kernels.convolution import winograd
 from nnefc.kernels.convolution.winograd import SLOT_BYTES
 from nnefc.kernels.convolution.winograd_steps import WINOGRAD
+from nnefc.kernels.convolution.winograd_transforms import sum_type
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.parameters import Words
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
@@ -27,6 +29,7 @@ from nnefc.lower.convolution.direct import read_bias
 from nnefc.lower.convolution.epilogue import OutputUnit, read_register_epilogue, read_tile_epilogue
 from nnefc.lower.convolution.winograd_parameters import (
     WinogradConvolution,
+    by_blocks,
     common_fields,
     packed_filter,
     planes_of,
@@ -35,6 +38,7 @@ from nnefc.lower.convolution.winograd_parameters import (
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.elementwise.expression import copy_bytes
 from nnefc.lower.partition import block_sizes, ceil_div, makespan, partition_threads, units_per_tile
+from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.core.winograd_tiles import largest_tile
 from nnefc.ops.tools.convolution import window_of
 from nnefc.program.program import Ref
@@ -78,30 +82,47 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
     window = window_of(op)
     filter_ = lower.stored_data(op.inputs[1])
     assert filter_ is not None
-    taps = rows_and_columns(window.size, 1)
-    planes = planes_of(window.output)
-    most_down, most_across = (most if t > 1 else 1 for t in taps)
-    tiling = Tiling(
-        (planes, *rows_and_columns(window.output, 1)),
-        (most_down, most_across),
-        taps,
-        rows_and_columns(window.dilation, 1),
-    )
-    plane_taps = planes_of(window.size)
-    apart, capacity = block_size(tiling, plane_taps, x, y, lower.threads, lower.scratch_budget)
-    parts = ceil_div(tiling.count, capacity)
+    taps, tiling = rows_and_columns(window.size, 1), tiling_of(window, most)
+    in_registers = read_register_epilogue(lower, op)
+    bounds = np.array([in_registers.low, in_registers.high], in_registers.accumulator.numpy)
     conv = WinogradConvolution(
         x=x,
         y=y,
-        register_epilogue=read_register_epilogue(lower, op),
+        residual=in_registers.residual,
+        element=in_registers.accumulator,
+        largest=largest_tile(taps),
+        ending=None,
         tile_epilogue=read_tile_epilogue(lower, op, y),
         window=window,
         tiling=tiling,
         filter=filter_.reshape(*filter_.shape[:2], *window.size[:-2], *taps),
-        bias=read_bias(lower, op.inputs[2], y.channels),
-        parts=parts,
-        items=min(max(capacity // tiling.count, 1), hint(x.batch)),
+        bias=by_blocks(y, read_bias(lower, op.inputs[2], y.channels)),
+        bounds=bounds,
+        parts=1,
+        items=1,
     )
+    launch_winograd(lower, conv)
+
+
+def tiling_of(window: Window, most: int) -> Tiling:
+    """Tiles of at most `most` outputs along a dimension."""
+    taps = rows_and_columns(window.size, 1)
+    most_down, most_across = (most if t > 1 else 1 for t in taps)
+    return Tiling(
+        (planes_of(window.output), *rows_and_columns(window.output, 1)),
+        (most_down, most_across),
+        taps,
+        rows_and_columns(window.dilation, 1),
+    )
+
+
+def launch_winograd(lower: Lowering, conv: WinogradConvolution) -> None:
+    """Launch a convolution, whose work is yet to be cut into blocks."""
+    x, y, tiling, plane_taps = conv.x, conv.y, conv.tiling, conv.plane_taps
+    element, room = conv.element, lower.scratch_budget
+    apart, capacity = block_size(tiling, plane_taps, x, y, element, lower.threads, room)
+    parts = ceil_div(tiling.count, capacity)
+    conv = replace(conv, parts=parts, items=min(max(capacity // tiling.count, 1), hint(x.batch)))
     fields = common_fields(lower, conv)
     if apart:
         _launch_whole_blocks(lower, conv, fields)
@@ -110,7 +131,13 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
 
 
 def block_size(
-    tiling: Tiling, plane_taps: int, x: Tensor, y: Tensor, threads: int, room: int
+    tiling: Tiling,
+    plane_taps: int,
+    x: Tensor,
+    y: Tensor,
+    element: DType,
+    threads: int,
+    room: int,
 ) -> tuple[bool, int]:
     """(whether a thread computes whole blocks, maximum tiles of a block): the faster choice.
 
@@ -122,10 +149,11 @@ def block_size(
     batch = hint(x.batch)
     every = tiling.count * batch
     elements = math.prod(tiling.grid)
-    tile_bytes = elements * (in_blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
+    product_bytes = y.blocks * DType(sum_type(str(element))).itemsize
+    tile_bytes = elements * x.layout.block * (in_blocks * element.itemsize + product_bytes)
     tile_ns = elements * (in_blocks + y.blocks) * TRANSFORM_NS
     tile_macs = elements * plane_taps * x.channels * y.channels
-    filter_bytes = tile_macs * x.itemsize
+    filter_bytes = tile_macs * element.itemsize
     read_ns = filter_bytes * (L2_CACHE_NS if filter_bytes <= L2_FILTER_BYTES else WEIGHT_NS)
 
     def work(count: int) -> float:
@@ -182,11 +210,11 @@ def _launch_whole_blocks(
         }
     )
     panel, last_panel = (panels.panel for panels in conv.panels)
-    largest = largest_tile(conv.taps)
-    item, accumulator = str(conv.x.dtype), str(conv.accumulator)
     kernel = winograd.blocks(
-        *(item, accumulator, conv.taps, largest, conv.channels, panel, last_panel),
+        *(str(conv.x.dtype), str(conv.element), conv.taps, conv.largest),
+        *(conv.channels, panel, last_panel),
         dilated=conv.is_dilated,
+        ending=conv.ending,
     )
     every = range(conv.y.blocks)
 
@@ -234,12 +262,11 @@ def _launch_shared_steps(
     panels = conv.elements * sum(panels.count for panels in conv.panels)
     products = conv.macs / PEAK_MACS_PER_NS / panels
     transform = conv.capacity * conv.elements * TRANSFORM_NS
-    accumulator, largest = str(conv.accumulator), largest_tile(conv.taps)
-    item, dilated = str(conv.x.dtype), conv.is_dilated
-    into = winograd.transform_input(item, accumulator, conv.taps, largest, dilated=dilated)
+    element, shape = str(conv.element), (conv.taps, conv.largest, conv.is_dilated)
+    into = winograd.transform_input(str(conv.x.dtype), element, *shape)
     kinds = (panels.panel for panels in conv.panels)
-    multiply = winograd.multiply(accumulator, conv.channels, *kinds)
-    out_of = winograd.transform_output(accumulator, conv.taps, largest, dilated=dilated)
+    multiply = winograd.multiply(element, conv.channels, *kinds)
+    out_of = winograd.transform_output(element, *shape, ending=conv.ending)
     into_size = units_per_tile(conv.in_blocks, transform, lower.threads)
     multiply_size = units_per_tile(panels, products, lower.threads)
     out_of_size = units_per_tile(conv.y.blocks, transform, lower.threads)
@@ -265,7 +292,7 @@ def _launch_shared_steps(
 
 def _output_fields(conv: WinogradConvolution) -> dict[str, Ref]:
     """Parameters: the memory of the outputs and of the residual."""
-    residual = conv.register_epilogue.residual
+    residual = conv.residual
     return {"y": conv.y.at} | ({"residual": residual.at} if residual else {})
 
 

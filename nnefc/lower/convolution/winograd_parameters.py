@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType
-from nnefc.kernels.convolution.winograd_transforms import Taps
+from nnefc.kernels.convolution.winograd_transforms import WHOLE, Taps, sum_type
+from nnefc.kernels.tile.code_results import Ending
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
-from nnefc.lower.convolution.epilogue import RegisterEpilogue, TileEpilogue
+from nnefc.lower.convolution.epilogue import TileEpilogue
 from nnefc.lower.convolution.panels import Panels, panels_of
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.partition import ceil_div
@@ -32,7 +33,13 @@ class WinogradConvolution:
 
     x: Tensor
     y: Tensor
-    register_epilogue: RegisterEpilogue
+    residual: Tensor | None
+    element: DType
+    """Item type of the elements and of the transformed filter."""
+    largest: int
+    """The largest tile that kernels have code for."""
+    ending: Ending | None
+    """How sums of codes end; None for floats."""
     tile_epilogue: TileEpilogue | None
     window: Window
     """One to three dimensions; the first of three is the planes."""
@@ -40,14 +47,16 @@ class WinogradConvolution:
     filter: Array
     """[outputs, inputs, *taps]"""
     bias: Array
+    bounds: Array
+    """As kernels read them, see `WINOGRAD`."""
     parts: int
     """The tiles of a plane are divided into parts; a block is one part of `items` batch items."""
     items: int
 
     @property
     def accumulator(self) -> DType:
-        """Item type of the elements, of the products and of y."""
-        return self.register_epilogue.accumulator
+        """Item type of the products."""
+        return DType(sum_type(str(self.element)))
 
     @property
     def taps(self) -> Taps:
@@ -108,17 +117,28 @@ class WinogradConvolution:
         """Panels of output channels, of one or two kinds; `count` of the second may be 0."""
         inputs = self.plane_taps * self.x.channels
         macs = self.x.batch * self.tiling.count * self.elements * inputs
+        macs *= str(self.element) != WHOLE  # codes have whole vectors
         panels = panels_of(self.accumulator, self.y.channels, macs)
         first, second, *_ = *panels, Panels(self.accumulator, 0, 0)
         return first, second
 
     @property
     def v_element(self) -> int:
-        return self._element_bytes(self.in_blocks * self.x.pixel_bytes)
+        return self._element_bytes(self.in_blocks * self.v_vector)
 
     @property
     def m_element(self) -> int:
-        return self._element_bytes(self.y.blocks * self.y.pixel_bytes)
+        return self._element_bytes(self.y.blocks * self.m_vector)
+
+    @property
+    def v_vector(self) -> int:
+        """Bytes of a channel block of an element."""
+        return self.x.layout.block * self.element.itemsize
+
+    @property
+    def m_vector(self) -> int:
+        """Bytes of a channel block of a product."""
+        return self.y.layout.block * self.accumulator.itemsize
 
     def _element_bytes(self, tile_bytes: int) -> int:
         """Bytes from one element to the next: an odd number of cache lines.
@@ -153,7 +173,7 @@ def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
         **_table_fields(lower, conv),
         **_stride_fields(conv),
         **_extent_fields(conv),
-        "clamp": conv.register_epilogue.clamp,
+        "bounds": lower.table(conv.bounds),
         "v_slot": 0,
         "m_slot": 0,
         "slot_count": 0,
@@ -163,20 +183,19 @@ def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
 
 def _table_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
     """Tables, and the numbers of their entries."""
-    x, y, residual = conv.x, conv.y, conv.register_epilogue.residual
+    y, residual = conv.y, conv.residual
     classes = conv.tiling.classes(conv.parts, conv.items, conv.capacity)
     runs = conv.tiling.runs(conv.parts)
-    bias = np.zeros(y.blocks * y.layout.block, conv.accumulator.numpy)
-    bias[: y.channels] = conv.bias
     return {
-        "bias": lower.table(bias),
+        "bias": lower.table(conv.bias),
         "x_tiles": lower.table(_input_tiles(conv)),
         "y_tiles": lower.table(_output_tiles(conv, y)),
         "residual_tiles": lower.table(
             _output_tiles(conv, residual) if residual else np.zeros(conv.tiling.count, np.int32)
         ),
         "runs": lower.table(runs),
-        "classes": lower.table(classes.tiles * np.int32(x.pixel_bytes)),
+        "v_tiles": lower.table(classes.tiles * np.int32(conv.v_vector)),
+        "m_tiles": lower.table(classes.tiles * np.int32(conv.m_vector)),
         "counts": lower.table(classes.counts),
         "members": lower.table(classes.members),
         "taps": lower.table(_entries(conv)),
@@ -187,7 +206,7 @@ def _table_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
 
 def _stride_fields(conv: WinogradConvolution) -> dict[str, int]:
     """Strides in bytes; rows and columns are those of a tile."""
-    x, y, residual = conv.x, conv.y, conv.register_epilogue.residual
+    x, y, residual = conv.x, conv.y, conv.residual
     below, beside = conv.tiling.dilation
     return {
         "x_batch": x.batch_bytes,
@@ -261,7 +280,7 @@ def _entries(conv: WinogradConvolution) -> Array:
         np.arange(conv.plane_taps) * conv.x.blocks * conv.x.layout.block, inside
     )
     blocks, items = np.divmod(channels.ravel(), conv.x.layout.block)
-    offsets = blocks * conv.capacity * conv.x.pixel_bytes + items * conv.x.itemsize
+    offsets = blocks * conv.capacity * conv.v_vector + items * conv.element.itemsize
     return np.stack([as_offsets(offsets), np.arange(len(offsets), dtype=np.int32)], 1)
 
 
@@ -269,4 +288,14 @@ def packed_filter(lower: Lowering, conv: WinogradConvolution) -> Ref:
     """Memory of the transformed filter, in panels."""
     panels = tuple((each.width, each.count) for each in conv.panels if each.count)
     packing = (conv.tiling.grid, conv.channels, panels)
-    return lower.packed(conv.filter, "winograd", packing, conv.accumulator)
+    if str(conv.element) == WHOLE:
+        packing = (*packing, conv.largest)
+    return lower.packed(conv.filter, "winograd", packing, conv.element)
+
+
+def by_blocks(y: Tensor, items: Array) -> Array:
+    """[.., channels] as [blocks, .., lanes], padded with zeros."""
+    *before, channels = items.shape
+    padded = np.zeros((*before, y.blocks * y.layout.block), items.dtype)
+    padded[..., :channels] = items
+    return np.moveaxis(padded.reshape(*before, y.blocks, -1), -2, 0)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 MAX_OUTPUTS: Final = 6
 MAX_POINTS: Final = (10, 8)
 """Most points of a tile along a dimension, with one or two transformed dimensions.  More points lie
 further from 0 and make rounding errors large."""
+
+CODE_TAPS: Final = 3
+"""Taps along a dimension whose transforms of codes and weights fit into 16 bits."""
+CODE_TILES: Final[Mapping[int, int]] = {2: 1, 3: 1, 4: 3}
+"""Most outputs of a tile of codes along a dimension, and the bits that its sums lose there: they
+are computed modulo 2^32, times a multiple of 2^bits."""
+CODE_RANGE: Final = 255
+"""The difference of the largest and the smallest code."""
 
 
 def largest_tile(taps: Sequence[int]) -> int:
@@ -22,6 +30,21 @@ def largest_tile(taps: Sequence[int]) -> int:
         return 0
     most = MAX_POINTS[len(transformed) - 1] - max(transformed) + 1
     return max(min(most, MAX_OUTPUTS), 0)
+
+
+def code_tiles(taps: Sequence[int], weights: int) -> list[int]:
+    """Most outputs of the tiles, along a dimension, that compute exact sums of codes.
+
+    `taps`: as of `largest_tile`; `weights`: the largest sum of the sizes of an output's weights.
+    """
+    transformed = [t for t in taps if t > 1]
+    if not 1 <= len(transformed) <= 2 or any(t != CODE_TAPS for t in transformed):
+        return []
+    return [
+        tile
+        for tile, bits in CODE_TILES.items()
+        if CODE_RANGE * weights < 1 << 32 - bits * len(transformed)
+    ]
 
 
 def balanced(extent: int, most: int) -> list[int]:

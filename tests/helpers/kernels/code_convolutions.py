@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from nnefc.ir import Blocked, DType, Expression, Op, TensorType
+from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.ops.core.window_arithmetic import convolution_window
@@ -40,10 +41,13 @@ class Case:
     dilation: Dims
     groups: int
     reverse: bool = False
+    tile: int = 0
+    """Most outputs of a tile of Winograd's algorithm along a dimension; 0 for direct sums."""
 
     @property
     def attributes(self) -> dict[str, Any]:
         return {
+            **({"algorithm": Winograd(self.tile)} if self.tile else {}),
             "border": "constant",
             "padding": self.padding,
             "stride": self.stride,
@@ -56,7 +60,7 @@ class Case:
     def reach(self) -> Halo:
         dims = self.x.shape, self.filter.shape
         window = convolution_window(*dims, self.attributes, reverse=self.reverse)
-        return (window if self.reverse else window.clipped()).reach()
+        return (window if self.reverse or self.tile else window.clipped()).reach()
 
     def sums(self) -> Array:
         """The sums in int64, tap by tap."""
@@ -154,7 +158,8 @@ def result(
 
     `residual`: codes in the shape of the result, which are the last operand.
     """
-    g = BlockedGraph(4 if case.x.shape[1] <= 4 and case.groups == 1 else LANES)
+    few = case.x.shape[1] <= 4 and case.groups == 1 and not case.tile
+    g = BlockedGraph(4 if few else LANES)
     blocked = g.input(case.x, case.reach if halo_ is None else halo_, fill=case.x_zero)
     known = [case.filter, np.array(case.x_zero, CODES), case.filter_zero, *others]
     dtype = expression.steps[-1].dtype if expression.steps else DType.INT32

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType, Value
-from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
+from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm, Winograd
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import TABLE, Isa
 from nnefc.ops.tools.build import build
@@ -175,7 +175,9 @@ def functions_of_codes() -> Instance:
 
 
 def codes() -> Instance:
-    """Convolutions of codes in blocks: of one group, and depthwise with a halo of zero points."""
+    """Convolutions of codes in blocks: of one group, directly and by Winograd's algorithm, and
+    depthwise with a halo of zero points.
+    """
     from nnefc.kernels.target.isa import host
     from nnefc.kernels.vector.lane_builder import lanes_of
 
@@ -186,15 +188,21 @@ def codes() -> Instance:
     given = graph.add_input(TensorType(item, x.shape), "x")
     blocked = given.type.with_layout(Blocked(lanes, ((1, 1), (0, 2)), 1, fill=7))
     source = graph.insert(Op("layout", [given], {}, [blocked])).output
-    for name, outputs, groups in (("y", 3 * lanes + 1, 1), ("z", 21, 21)):
+    for name, outputs, groups in (("y", 3 * lanes + 1, 1), ("z", 21, 21), ("winograd", 9, 1)):
         filter_ = rng.integers(-99, 100, (outputs, 21 // groups, 3, 3)).astype(np.int8)
         bias = rng.integers(-999, 999, (1, outputs)).astype(np.int32)
-        graph.add_output(_convolved(graph, source, filter_, bias, groups), name)
+        tile = 4 if name == "winograd" else 0
+        graph.add_output(_convolved(graph, source, filter_, bias, groups, tile), name)
     return Instance(graph, {"x": x})
 
 
-def _convolved(graph: Graph, x: Value, filter_: Array, bias: Array, groups: int) -> Value:
-    """Requantized sums of 3 x 3 codes of a blocked value, row-major."""
+def _convolved(
+    graph: Graph, x: Value, filter_: Array, bias: Array, groups: int, tile: int
+) -> Value:
+    """Requantized sums of 3 x 3 codes of a blocked value, row-major.
+
+    `tile`: most outputs of a tile of Winograd's algorithm along a dimension, or 0.
+    """
     from nnefc.ops.internal.requantization import (
         FloatScale,
         Input,
@@ -210,6 +218,7 @@ def _convolved(graph: Graph, x: Value, filter_: Array, bias: Array, groups: int)
         operands.append(graph.insert(Op("constant", [], attributes, [type_])).output)
     requantization = Requantization(FloatScale(2.0**-10), DType.UINT8, 0, 255, 90, Input(1))
     attributes = {
+        **({"algorithm": Winograd(tile)} if tile else {}),
         "border": "constant",
         "padding": ((1, 1), (0, 2)),
         "stride": (1, 1),

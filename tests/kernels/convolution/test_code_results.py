@@ -38,18 +38,21 @@ from tests.helpers.kernels.code_convolutions import (
     terms,
 )
 
-KINDS = pytest.mark.parametrize("depthwise", [False, True], ids=["direct", "depthwise"])
+KINDS = pytest.mark.parametrize("kind", ["direct", "depthwise", "winograd3", "winograd4"])
 
 
-def _usual(depthwise: bool, seed: int = 5) -> Case:
+def _usual(kind: str, seed: int = 5) -> Case:
     """A window of 3 x 3 with padding and two or three blocks of outputs, the last not full."""
     rng = np.random.default_rng(seed)
     limits = np.iinfo(CODES)
     x = rng.integers(limits.min, limits.max + 1, (1, 19, 9, 7)).astype(CODES)
+    depthwise = kind == "depthwise"
     shape = (19, 1, 3, 3) if depthwise else (2 * LANES + 5, 19, 3, 3)
     w = rng.integers(-128, 128, shape).astype(np.int8)
     zero, groups = np.zeros((), np.int8), 19 if depthwise else 1
-    return Case(x, w, limits.min + 100, zero, ((1, 1), (1, 1)), (1, 1), (1, 1), groups)
+    tile = int(kind[-1]) if kind.startswith("winograd") else 0
+    x_zero, ones = limits.min + 100, (1, 1)
+    return Case(x, w, x_zero, zero, (ones, ones), ones, ones, groups, tile=tile)
 
 
 def _halves_up(x: Array) -> Array:
@@ -64,9 +67,9 @@ def _halves_up(x: Array) -> Array:
 )
 @pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8], ids=str)
 def test_float_scales(
-    rounding: Any, nearest: Callable[[Array], Array], dtype: DType, depthwise: bool
+    rounding: Any, nearest: Callable[[Array], Array], dtype: DType, kind: str
 ) -> None:
-    case = _usual(depthwise)
+    case = _usual(kind)
     bias, factor, _ = terms(case)
     if dtype is DType.INT8:
         # small sums, every other of which is a tie
@@ -90,8 +93,8 @@ def test_float_scales(
 
 
 @KINDS
-def test_fixed_point(depthwise: bool) -> None:
-    case = _usual(depthwise, 7)
+def test_fixed_point(kind: str) -> None:
+    case = _usual(kind, 7)
     bias, factor, shift = terms(case)
     multiplier = (factor * 2.0 ** np.ceil(-np.log2(factor)) * 2**30).astype(np.int32)
     left = (shift % 2).astype(np.int32)
@@ -113,8 +116,8 @@ def test_fixed_point(depthwise: bool) -> None:
 
 
 @KINDS
-def test_products_may_exceed_int32(depthwise: bool) -> None:
-    case = _usual(depthwise)
+def test_products_may_exceed_int32(kind: str) -> None:
+    case = _usual(kind)
     scale = FloatScale(2.0**20)
     requantization = Requantization(scale, DType.UINT8, 9, 200, 100)
     got = result(case, requantization_expression(requantization))
@@ -124,8 +127,8 @@ def test_products_may_exceed_int32(depthwise: bool) -> None:
 
 
 @KINDS
-def test_floats_of_sums(depthwise: bool) -> None:
-    case = _usual(depthwise, 8)
+def test_floats_of_sums(kind: str) -> None:
+    case = _usual(kind, 8)
     bias, factor, _ = terms(case)
     got = result(case, requantization_expression(ToFloat(Input(1))), factor)
     expected = case.sums().astype(np.float32) * per_channel(factor)
@@ -141,9 +144,9 @@ def test_floats_of_sums(depthwise: bool) -> None:
 @KINDS
 @pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8], ids=str)
 @pytest.mark.parametrize("rounds", [False, True])
-def test_residuals(rounds: bool, dtype: DType, depthwise: bool) -> None:
+def test_residuals(rounds: bool, dtype: DType, kind: str) -> None:
     """Codes of a result and of others are added as reals; ties are rounded."""
-    case = _usual(depthwise)
+    case = _usual(kind)
     bias, factor, _ = terms(case)
     codes = np.iinfo(dtype.numpy)
     shape = case.sums().shape

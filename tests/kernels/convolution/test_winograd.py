@@ -350,5 +350,6 @@ def test_shared_blocks_read_a_large_filter_once() -> None:
         Ref(Buffer("arena", 0)), TensorType(DType.FLOAT32, (1, 512, 32, 32), layout)
     )
     tiling = Tiling((1, 32, 32), (4, 4), (3, 3), (2, 2))
-    assert lowering.block_size(tiling, 1, tensor, tensor, 1, 64 << 20) == (False, tiling.count)
-    assert lowering.block_size(tiling, 1, tensor, tensor, 1, 0)[1] < tiling.count
+    given = tiling, 1, tensor, tensor, DType.FLOAT32, 1
+    assert lowering.block_size(*given, 64 << 20) == (False, tiling.count)
+    assert lowering.block_size(*given, 0)[1] < tiling.count

@@ -241,6 +241,7 @@ def test_winograd_refuses_accumulators_without_fractions_or_room() -> None:
         winograd.transform_input("int8", "int32", (1, 3), 4),
         winograd.transform_output("int32", (1, 3), 4),
         winograd.transform_output("float64", (1, 3), 4),
+        winograd.transform_output("int16", (1, 3), 4),
     ):
         with pytest.raises(AssertionError):
             kernel.function()

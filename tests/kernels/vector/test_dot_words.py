@@ -17,7 +17,7 @@ from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.target.isa import TABLE, Isa, executable_variants, host, variants
 from nnefc.kernels.vector import dot_words
-from nnefc.kernels.vector.dot_words import word_dot
+from nnefc.kernels.vector.dot_words import pair_dot, word_dot
 from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 from nnefc.runtime.compile.executable_memory import ExecutableImage
@@ -78,6 +78,39 @@ def multiply(isa: Isa) -> None:
     np.testing.assert_array_equal(sums, want)
 
 
+def pair_kernel(isa: Isa) -> bytes:
+    """Object code of f(x, y, sums, count): adds the products of `count` pairs of int16."""
+
+    def code(builder: Any, x: Any, y: Any, sums: Any, count: Any) -> None:
+        v, dot = Vector(builder, "int32", isa.vector_bits // 32), pair_dot()
+        x, y, sums = (v.pointer(p) for p in (x, y, sums))
+        with v.loop(0, count, v.lanes) as turn:
+            offset = builder.mul(turn.index, v.word(4))
+            total = dot.add(v.load(sums, offset), dot.codes(v.load(x, offset)), [v.load(y, offset)])
+            total.store(v.at(sums, offset))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dot_words, "host", lambda: isa)
+        return emit(VectorKernel(code), "f", isa)
+
+
+@pytest.mark.parametrize("name", [*executable_variants(), ""])
+def test_sums_of_pairs_are_exact(name: str) -> None:
+    """All pairs of extremes but two products of -2^15 with itself; sums wrap around."""
+    isa = EVERY[name] if name else host()._replace(pair_products="")
+    numbers = [0, 1, -1, 32767, -32768, 17340]
+    every = np.array(list(itertools.product(numbers, repeat=4)), np.int16)
+    every = every[~(every == -32768).all(1)]
+    every = every[: len(every) // LANES * LANES]
+    x, y = (np.ascontiguousarray(every[:, i::2]) for i in range(2))
+    sums = np.resize(np.array([0, 5, -7, 2**31 - 1, -(2**31)], np.int32), len(x))
+    want = (sums + (x.astype(np.int64) * y).sum(1)).astype(np.int32)
+    image = ExecutableImage(link([pair_kernel(isa)]))
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(image.entry("f"))
+    function(x.ctypes.data, y.ctypes.data, sums.ctypes.data, len(x))
+    np.testing.assert_array_equal(sums, want)
+
+
 @pytest.mark.parametrize("name", executable_variants())
 def test_sums_are_exact(name: str) -> None:
     multiply(EVERY[name])
@@ -95,3 +128,4 @@ def test_products_without_such_instructions_are_exact() -> None:
 @pytest.mark.parametrize("name", sorted(EVERY.keys() - executable_variants().keys()))
 def test_rows_of_other_machines_link(name: str) -> None:
     link([dot_kernel(EVERY[name])])
+    link([pair_kernel(EVERY[name])])

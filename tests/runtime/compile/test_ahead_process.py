@@ -26,6 +26,7 @@ from nnefc.kernels.family import Kernel, KernelFunction
 from nnefc.kernels.movement import strided
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.code_results import Ending
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.window import pooling
 from nnefc.runtime.cache import kernel_cache
@@ -273,6 +274,8 @@ def test_relatives_of_all_families_are_kernels() -> None:
         pooling.code_sums("uint8", lanes, None),
         winograd.transform_input("float32", "float32", (1, 7), 4),
         winograd.transform_output("float32", (1, 7), 4),
+        winograd.transform_input("uint8", "int16", (1, 3), 4),
+        winograd.transform_output("int16", (1, 3), 4, ending=Ending("sums", "int32")),
     ]
     for kernel in kernels:
         relatives = kernel.relatives()
