@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.reduce.softmax import exponential, larger, masked, maximum
-from nnefc.kernels.vector.lane_builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of, longest_lanes
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.rows import along, item_pointer
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
@@ -28,10 +28,10 @@ def exponentials(item: str) -> Any:
     Rows of n items at x become exp(item - largest so far).  Only the first `seen` + i items of row
     i count, the others become 0.  `state` holds two words per row, the largest item and the sum of
     exponentials so far.  If not `fresh`, the sum and the row of `width` items at y are first scaled
-    to the new maximum.
+    to the new maximum.  The order of the terms of a sum is the same on all machines.
     """
 
-    @vector_intrinsic(item, lanes_of(item), 11, apart=True)
+    @vector_intrinsic(item, longest_lanes(item), 11, apart=True)
     def run(v: Vector, rows, n, seen, x, pitch, state, y, y_row, width, fresh, libm):
         builder = v.builder
         x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)

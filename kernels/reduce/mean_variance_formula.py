@@ -30,7 +30,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS
-from nnefc.kernels.vector.lane_builder import LaneBuilder, lanes_of
+from nnefc.kernels.vector.lane_builder import LaneBuilder, lanes_of, longest_lanes
 from nnefc.kernels.vector.lanes import Lanes, fma, select, sqrt
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector_builder import Vector
@@ -75,6 +75,7 @@ class Normalisation(ABC):
         self._v = Vector(builder, self._item, lanes_of(self._item))
         self._wide = self._v.resized(IN_FLIGHT * self._v.lanes)
         self._single = self._v.resized(1)
+        self._sum = self._v.resized(longest_lanes(self._item))
         self._libm: Any = None
 
     def emit(self, bases: Any, first: Any, last: Any) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nnefc.kernels.reduce.mean_variance_formula import Group, Normalisation, Terms, splat_lane
+from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, select, shuffle
@@ -39,8 +40,8 @@ class Rows(Normalisation):
         return splat_lane(convert(x, self._item), v)
 
     def _sums(self, group: Group, terms: Terms, count: int) -> list[Lanes]:
-        b, v, width = self._b, self._v, self._word("width")
-        size = BLOCK * self._wide.lanes
+        b, v, width = self._b, self._sum, self._word("width")
+        size = BLOCK * IN_FLIGHT * v.lanes
         with v.loop(0, self._word("volume"), 1, [v.of("float64").zero()] * count) as part:
             places = self._places("reduced", part.index, group.starts[:1])
             with v.loop(0, width, size, part.values) as block:
@@ -52,8 +53,12 @@ class Rows(Normalisation):
         return [self._single.of("float64").splat(total) for total in totals]
 
     def _block(self, start: Any, count: Any, terms: Terms, sums: int) -> list[Lanes]:
-        """`sums` vectors whose lanes are partial sums over `count` items."""
-        b, v, wide = self._b, self._v, self._wide
+        """`sums` vectors whose lanes are partial sums over `count` items.
+
+        The order of the terms is the same on all machines: items are added to `IN_FLIGHT` of the
+        longest vectors, as many at a time as there are registers for.
+        """
+        b, v, wide = self._b, self._sum, self._wide
 
         def added(v: Vector, place: Any, mask: Lanes | None, held: list[Lanes]) -> list[Lanes]:
             after = terms(v.load(place, mask=mask), held)
@@ -61,17 +66,21 @@ class Rows(Normalisation):
                 after = [select(mask, x, y) for x, y in zip(after, held, strict=True)]
             return after
 
-        whole = b.and_(count, I64(-wide.lanes))
-        with v.loop(0, whole, wide.lanes, [wide.zero()] * sums) as turn:
-            (place,) = self._along([start], turn.index)
-            turn.next = added(wide, place, None, turn.values)
-        values = [_folded(value, v) for value in turn.values]
+        step = IN_FLIGHT * v.lanes
+        whole = b.and_(count, I64(-step))
+        pieces: list[list[Lanes]] = [[] for _ in range(sums)]
+        for first in range(0, step, wide.lanes):
+            with v.loop(0, whole, step, [wide.zero()] * sums) as turn:
+                (place,) = self._along([start], b.add(turn.index, I64(first)))
+                turn.next = added(wide, place, None, turn.values)
+            for of_sum, value in zip(pieces, turn.values, strict=True):
+                of_sum += _pieces(value, v)
         tail = self._along([start], whole)
 
         def body(index: Any, mask: Lanes | None, held: list[Lanes]) -> list[Lanes]:
             return added(v, self._along(tail, index)[0], mask, held)
 
-        return along(v, b.sub(count, whole), values, body)
+        return along(v, b.sub(count, whole), [_total(of_sum) for of_sum in pieces], body)
 
     def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
         b, v, wide, width = self._b, self._v, self._wide, self._word("width")
@@ -160,9 +169,9 @@ class Columns(Normalisation):
                 self._write(v, places, group.mask, result)
 
 
-def _folded(x: Lanes, v: Vector) -> Lanes:
-    """The sum of the pieces of x that are as long as v."""
-    return _total([shuffle(x, v, range(i, i + v.lanes)) for i in range(0, x.v.lanes, v.lanes)])
+def _pieces(x: Lanes, v: Vector) -> list[Lanes]:
+    """The pieces of x that are as long as v."""
+    return [shuffle(x, v, range(i, i + v.lanes)) for i in range(0, x.v.lanes, v.lanes)]
 
 
 def _total(parts: list[Lanes]) -> Lanes:

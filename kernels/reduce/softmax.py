@@ -34,7 +34,7 @@ from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.lane_builder import lanes_of
+from nnefc.kernels.vector.lane_builder import lanes_of, longest_lanes
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.math import exp_nonpositive
@@ -95,9 +95,12 @@ def row_largest(item: str) -> Any:
 
 @cache
 def row_powers(item: str) -> Any:
-    """Intrinsic `powers(x, y, n, state, libm)`: y = exp(x - largest), added to the sum."""
+    """Intrinsic `powers(x, y, n, state, libm)`: y = exp(x - largest), added to the sum.
 
-    @vector_intrinsic(item, lanes_of(item), 5)
+    The order of the terms is the same on all machines.
+    """
+
+    @vector_intrinsic(item, longest_lanes(item), 5)
     def powers(v: Vector, x, y, n, state, libm):
         x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)
         wide, top = v.of("float64"), v.load_splat(state)
@@ -326,7 +329,7 @@ def columns(item: str) -> KernelFunction:
     find_largest, add_powers, divide = column_passes(item)
     fold_largest, fold_total = fold(item)
     put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
-    size, folded = ITEMSIZE[item], FOLDED * lanes_of(item)
+    size, folded = ITEMSIZE[item], FOLDED * longest_lanes(item)
     largest_items, sums_of_items = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
 
     def columns(bases, params, first, last):

@@ -16,13 +16,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.llvm_types import I8, I32, I64, POINTER, VOID
 from nnefc.support.alignment import CACHE_LINE
+
+LONGEST_BITS: Final = 512
+"""Bits of the longest vector of any machine."""
 
 
 @dataclass
@@ -136,3 +139,12 @@ class LaneBuilder:
 def lanes_of(item: str) -> int:
     """Number of items of a type in one vector of this machine."""
     return host().vector_bits // BITS[item]
+
+
+def longest_lanes(item: str) -> int:
+    """Number of items of a type in the longest vector of any machine.
+
+    Sums over such vectors have one order, and thus the same bits, on all machines; LLVM splits them
+    where vectors are shorter.
+    """
+    return LONGEST_BITS // BITS[item]
