@@ -34,8 +34,8 @@ NETWORKS: Final = {
         ),
         (Method.STATIC,),
     ),
-    "vit": (Method.PRODUCTS,),
-    "bert": (Method.PRODUCTS, Method.DYNAMIC),
+    "vit": (Method.PRODUCTS, Method.STATIC),
+    "bert": (Method.PRODUCTS, Method.STATIC, Method.DYNAMIC),
     "lstm": (Method.DYNAMIC,),
 }
 """Networks of the zoo, and how they are quantized."""
