@@ -1,7 +1,7 @@
 """The build backend: setuptools, and wheels that ship compiled kernels.
 
     python -m build --wheel -C kernels=release      # all kernels that common networks need
-    python -m build --wheel -C kernels=small        # those of one network, for tests
+    python -m build --wheel -C kernels=small        # those of one network for this machine (tests)
 
 Without the setting, wheels contain no compiled kernels.  With it, setuptools builds a wheel, whose
 own modules then compile the kernels, so that code and sources belong together.  Nothing is written

@@ -1,4 +1,4 @@
-"""Writes a pack for each row of the ISA table into a new folder.
+"""Writes a pack for each row of the ISA table, or for that of the machine, into a new folder.
 
     python -P -m kernel_packs small|release FOLDER
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from kernel_packs.compile import compile_pack
 from kernel_packs.networks import SETS
 from nnefc.cli.support.printing import progress
-from nnefc.kernels.target.isa import TABLE
 from nnefc.runtime.shipped.pack_file import SUFFIX, Pack
 
 
@@ -22,7 +21,7 @@ def main() -> None:
     """Compile and write the packs; progress is shown on standard error."""
     selection, folder = SETS[sys.argv[1]], Path(sys.argv[2])
     folder.mkdir(parents=True)
-    for row in TABLE.values():
+    for row in selection.rows:
         start = time.monotonic()
         with progress("compiling") as advance:
             data = compile_pack(row, selection, advance)

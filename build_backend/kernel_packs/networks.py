@@ -23,6 +23,7 @@ from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.kernels.family import Kernel
+from nnefc.kernels.target.isa import TABLE, Isa, host
 from nnefc.options.compile_config import Accuracy, CompileConfig
 from nnefc.options.import_config import import_config
 
@@ -33,7 +34,13 @@ class Selection(NamedTuple):
     networks: Sequence[str]
     """Names of `NETWORKS`."""
     complete: bool
-    """Whether to add kernels for other shapes and item types: `similar` and `usual_kernels`."""
+    """Whether to add kernels for other shapes and item types: `similar` and `usual_kernels`; and
+    whether to compile for all rows of the ISA table, not only for that of the machine."""
+
+    @property
+    def rows(self) -> Sequence[Isa]:
+        """The rows to compile for."""
+        return tuple(TABLE.values()) if self.complete else (TABLE[host().name],)
 
 
 class Machine(NamedTuple):
