@@ -46,6 +46,7 @@ from nnefc.passes.machine.choose_code_types import ChooseCodeTypes
 from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
 from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
+from nnefc.passes.machine.lower_precision import LowerPrecision
 from nnefc.passes.machine.shuffle_channels import ShuffleChannels
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.op_queries import WITH_BODIES
@@ -135,11 +136,12 @@ def for_machine(
     block: int,
     choose: ChooseConvolutionAlgorithms | None = None,
     codes: DType = DType.UINT8,
+    halves: DType | None = None,
 ) -> tuple[Phase, ...]:
     """The phase after `DEFAULT`, whose passes depend on the machine.
 
     `block`: channels in a block, the float32 items of a vector.  `codes`: the type of codes that
-    kernels multiply.
+    kernels multiply.  `halves`: the type to which operands of products are rounded, if any.
     """
     return (
         Phase(
@@ -148,7 +150,8 @@ def for_machine(
                 ChooseCodeTypes(codes),
                 FuseConvolutionEpilogue(block=block),
                 ShuffleChannels(),
-                choose or ChooseConvolutionAlgorithms(block),
+                choose or ChooseConvolutionAlgorithms(block, halves=halves is not None),
+                LowerPrecision(halves, block),
                 AssignLayouts(block),
                 EliminateDeadCode(),
             ),

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from nnefc.kernels.convolution import depthwise
 from nnefc.kernels.executor import chain
@@ -110,7 +111,14 @@ def convolution(
     run = cover(item, accumulator, vectors, channels, half)
     width = panel_width(accumulator, vectors, half)
     step = channels * width * ITEMSIZE[item]
-    bias_bytes = width * ITEMSIZE[accumulator]
+    return tiles_of_units(run, vectors, step, width * ITEMSIZE[accumulator])
+
+
+def tiles_of_units(run: Any, vectors: int, step: int, bias_bytes: int) -> KernelFunction:
+    """The kernel whose tiles `run` computes, an intrinsic with the arguments of `cover`.
+
+    `step`: bytes of the weights of an entry; `bias_bytes`: of the bias of a tile.
+    """
 
     def convolution(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

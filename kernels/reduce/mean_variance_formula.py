@@ -188,7 +188,8 @@ class Normalisation(ABC):
 
     def _along(self, places: Sequence[Any], index: Any) -> list[Any]:
         """Pointers advanced by `index` items along the innermost dimension."""
-        types = (self._item, self._item, *self._expression.inputs[1:])
+        (result,) = self._expression.results
+        types = (self._item, self._expression.types[result], *self._expression.inputs[1:])
         steps = (False, False, *self._repeated)
         return [
             place if repeated else self._v.at(place, self._b.mul(index, I64(BITS[dtype] // 8)))

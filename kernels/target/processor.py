@@ -43,18 +43,26 @@ def model_name() -> str:
 def x86_features() -> set[str]:
     """LLVM names of the features of an x86-64 processor that the system has enabled.
 
-    Features that Linux names differently are missing, except SSE 4, LZCNT and VNNI.
+    Features that Linux names differently are missing, except SSE 4, LZCNT, VNNI and BF16.
     """
     flags = described().get("flags")
     if flags is None:
         return {name for name, present in _llvm_features().items() if present}
-    for linux, llvm in (("sse4_", "sse4."), ("abm", "lzcnt"), ("_vnni", "vnni")):
+    for linux, llvm in (
+        ("sse4_", "sse4."),
+        ("abm", "lzcnt"),
+        ("_vnni", "vnni"),
+        ("512_bf16", "512bf16"),
+    ):
         flags = flags.replace(linux, llvm)
     return set(flags.split())
 
 
 def arm_features() -> set[str]:
-    """Linux names of the features of an aarch64 processor; only `dotprod` has LLVM's name."""
+    """Linux names of the features of an aarch64 processor.
+
+    Only `dotprod` and `bf16` have LLVM's names.
+    """
     features = described().get("Features")
     if features is None:
         return {name for name, present in _llvm_features().items() if present}

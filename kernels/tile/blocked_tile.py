@@ -65,7 +65,7 @@ In the last two cases the other half of the block belongs to another group.
 """
 
 
-class _Arguments(NamedTuple):
+class TileArguments(NamedTuple):
     """The arguments of tiles: 64-bit integers, most of them addresses.
 
     - depth: number of entries of the reduction
@@ -108,17 +108,17 @@ def panel_width(accumulator: str, vectors: int, half: Half) -> int:
 
 @cache
 def cover(item: str, accumulator: str, vectors: int, channels: int, half: Half = "") -> Any:
-    """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
+    """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `TileArguments`.
 
     `item`: type of x and of the filter; `accumulator`: type of the sums and of all other tensors.
     """
 
     def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
         shape = _Shape(v, item, pixels, vectors, half)
-        _Tile(v, shape, channels, number, tiles, _Arguments(*words)).emit()
+        _Tile(v, shape, channels, number, tiles, TileArguments(*words)).emit()
 
-    tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
-    return strips(accumulator, tile_pixels(vectors), len(_Arguments._fields), tables, emit)
+    tables = [TileArguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
+    return strips(accumulator, tile_pixels(vectors), len(TileArguments._fields), tables, emit)
 
 
 class _Shape:
@@ -163,7 +163,7 @@ class _Tile:
     """The code of one tile."""
 
     def __init__(
-        self, v: Vector, shape: _Shape, channels: int, number: Any, tiles: Any, words: _Arguments
+        self, v: Vector, shape: _Shape, channels: int, number: Any, tiles: Any, words: TileArguments
     ) -> None:
         """`number`: number of this tile among the `tiles` of a strip."""
         self.v, self.builder = v, v.builder

@@ -1,4 +1,4 @@
-"""The register tile of products of codes, whose unit of the depth is a word of four codes.
+"""The register tile of products whose unit of the depth is a word: four codes, or two bfloat16.
 
 A step broadcasts a word of a row of A and multiplies it with vectors of words of B, as a step of
 `nnefc.kernels.tile.register_tile` does with items.  The whole depth is summed in registers, so a
@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.tile.register_tile import TileEmitter, each_size
-from nnefc.kernels.vector.dot_words import WordDot, word_dot
+from nnefc.kernels.vector.dot_words import WordDot
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.vector_builder import Vector, vector_function
@@ -26,22 +26,23 @@ WORD_TILE_ARGUMENTS = 10
 
 
 @cache
-def word_tile(heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
+def word_tile(dot: WordDot, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
     """Function `tile(m, n, words, a, a_row, b, b_row, start, sums, sums_row)`.
 
     Sums of m rows and n columns over `words` words: m is one of `heights`, n items fit into the
     largest of `widths` (vectors).  Rows of A are `a_row` bytes apart, planes of B `b_row`.  Sums of
-    a column begin at its item of `start`.  B, `start` and `sums` have whole vectors.
+    a column begin at its item of `start`.  B, `start` and `sums` have whole vectors; the last two
+    have the type of sums of `dot`.
     """
 
     @vector_function("int32", lanes_of("int32"), WORD_TILE_ARGUMENTS)
     def tile(v: Vector, m, n, words, a, a_row, b, b_row, start, sums, sums_row):
-        builder, dot = v.builder, word_dot()
+        builder, of_sums = v.builder, v.of(dot.sums)
         a, b, start, sums = (v.pointer(p) for p in (a, b, start, sums))
         step = builder.mul(b_row, v.word(dot.planes))
         for height, width in each_size(v, m, n, heights, widths):
             code = _WordTile(v, height, width, dot, b_row)
-            starts = [v.load(start, v.nbytes * j) for j in range(width)] * height
+            starts = [of_sums.load(start, v.nbytes * j) for j in range(width)] * height
             values = code.products(words, a, a_row, v.word(v.itemsize), b, step, starts)
             code.store(values, sums, sums_row)
 

@@ -18,6 +18,7 @@ Words may also be pairs of int16, multiplied with pairs of int16: `pair_dot`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from nnefc.kernels.codegen.llvm_ir import ir
@@ -32,24 +33,39 @@ WORD_PAIR: Final = 2
 """Numbers of 16 bits of a word."""
 WordKind = Literal["codes", "pairs"]
 """Four codes, or two numbers of 16 bits."""
+WORD_BYTES: Final = 4
+"""Bytes of a word, of codes or of other items."""
 
 
 class WordDot(Protocol):
     """How an instruction set multiplies words."""
 
-    weights: str
-    """Item type of packed weights."""
-    planes: int
-    """Vectors of packed weights per vector of words."""
-    instructions: int
-    """Instructions of `add` for one vector of sums."""
+    @property
+    def sums(self) -> str:
+        """Item type of sums."""
+        ...
+
+    @property
+    def weights(self) -> str:
+        """Item type of packed weights."""
+        ...
+
+    @property
+    def planes(self) -> int:
+        """Vectors of packed weights per vector of words."""
+        ...
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of `add` for one vector of sums."""
+        ...
 
     def codes(self, words: Lanes) -> Sequence[Lanes]:
         """Words of codes (int32) as operands of `add`; many products share them."""
         ...
 
     def add(self, sums: Lanes, codes: Sequence[Lanes], weights: Sequence[Lanes]) -> Lanes:
-        """The sums (int32), with the products added; `weights`: one int32 vector per plane."""
+        """The sums, with the products added; `weights`: one int32 vector per plane."""
         ...
 
     def planes_of(self, words: Lanes) -> Sequence[Lanes]:
@@ -75,41 +91,41 @@ def dot_of(kind: WordKind) -> WordDot:
     return word_dot() if kind == "codes" else pair_dot()
 
 
+@dataclass(frozen=True)
 class DotInstruction:
     """One instruction that adds four products of bytes."""
 
+    name: str
+    sums: str = "int32"
     weights: str = "int8"
     planes: int = 1
     instructions: int = 1
-
-    def __init__(self, name: str) -> None:
-        self._name = name
 
     def codes(self, words: Lanes) -> Sequence[Lanes]:
         return [words]
 
     def add(self, sums: Lanes, codes: Sequence[Lanes], weights: Sequence[Lanes]) -> Lanes:
         v, operands = sums.v, [x.value for x in (*codes, *weights)]
-        if "aarch64" in self._name:
+        if "aarch64" in self.name:
             operands = [vector_items(v, x, 8) for x in operands]
-        return sums.same(v.call(self._name, sums.value.type, sums.value, *operands))
+        return sums.same(v.call(self.name, sums.value.type, sums.value, *operands))
 
     def planes_of(self, words: Lanes) -> Sequence[Lanes]:
         return [words]
 
 
+@dataclass(frozen=True)
 class _Pairs:
     """An instruction that adds two products of 16 bits in 32 bits, for unsigned codes.
 
     Products of pairs of bytes added in 16 bits could saturate.
     """
 
+    name: str
+    sums: str = "int32"
     weights: str = "int16"
     planes: int = 2
     instructions: int = 4
-
-    def __init__(self, name: str) -> None:
-        self._name = name
 
     def codes(self, words: Lanes) -> Sequence[Lanes]:
         v, b = words.v, words.v.builder
@@ -118,7 +134,7 @@ class _Pairs:
 
     def add(self, sums: Lanes, codes: Sequence[Lanes], weights: Sequence[Lanes]) -> Lanes:
         for x, y in zip(codes, weights, strict=True):
-            sums = sums + _pair_products(self._name, x, y)
+            sums = sums + _pair_products(self.name, x, y)
         return sums
 
     def planes_of(self, words: Lanes) -> Sequence[Lanes]:
@@ -128,24 +144,24 @@ class _Pairs:
         return [words.same(vector_items(v, plane, 32)) for plane in planes]
 
 
+@dataclass(frozen=True)
 class PairDot:
     """Two products of int16, added in 32 bits."""
 
+    name: str
+    """Of the intrinsic, or empty for multiplications of halves of vectors."""
+    sums: str = "int32"
     weights: str = "int16"
     planes: int = 1
     instructions: int = 2
-
-    def __init__(self, name: str) -> None:
-        """`name`: of the intrinsic, or empty for multiplications of halves of vectors."""
-        self._name = name
 
     def codes(self, words: Lanes) -> Sequence[Lanes]:
         return [words]
 
     def add(self, sums: Lanes, codes: Sequence[Lanes], weights: Sequence[Lanes]) -> Lanes:
         (x,), (y,) = codes, weights
-        if self._name:
-            return sums + _pair_products(self._name, x, y)
+        if self.name:
+            return sums + _pair_products(self.name, x, y)
         v, b = sums.v, sums.v.builder
         halves = [vector_items(v, z.value, 16) for z in (x, y)]
         total = sums.value
@@ -155,10 +171,15 @@ class PairDot:
             total = b.add(total, b.mul(*factors))
         return sums.same(total)
 
+    def planes_of(self, words: Lanes) -> Sequence[Lanes]:
+        return [words]
 
+
+@dataclass(frozen=True)
 class _Products:
     """Products of signed bytes in 16 bits, added pairwise in 32 bits, as NEON does."""
 
+    sums: str = "int32"
     weights: str = "int8"
     planes: int = 1
     instructions: int = 6

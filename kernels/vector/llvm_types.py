@@ -14,6 +14,22 @@ from nnefc.kernels.vector.item_types import ITEM_TYPES
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 VOID: Final = ir.VoidType()
+
+
+class _BFloat(ir.Type):
+    """The type `bfloat`, which llvmlite lacks."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
+BFLOAT: Final = _BFloat()
 POINTER: Final = ir.PointerType()
 
 _FLOATS: Final[dict[str, Any]] = {"float32": FLOAT, "float64": DOUBLE}

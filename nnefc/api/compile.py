@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, cast
 
 from nnefc.driver.compile import check_environment, compile_graph
 from nnefc.driver.lower_graph import with_tuned_algorithms
+from nnefc.driver.precision import warn_of_precision
 from nnefc.options.arguments import check_flags, check_names, check_progress
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import (
@@ -34,6 +35,7 @@ def compile(
     accuracy: Literal["fast", "strict"] = "fast",
     tuned: bool = True,
     check_indices: bool = True,
+    precision: Literal["float32", "bfloat16"] = "float32",
     keep: bool = True,
     **options: Unpack[ImportOptions],
 ) -> Model:
@@ -55,6 +57,8 @@ def compile(
         check_indices: A call with an index out of range, such as a token that the embedding does
             not have, raises NnefError `input/index`; False: it uses the nearest item.  Indices that
             are known now are always checked.
+        precision: "bfloat16" rounds the operands of products to 16 bits where that is faster; sums
+            are float32.  On other processors the model is float32, with a warning.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.
         options: `shapes`, `symbols`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
@@ -69,20 +73,18 @@ def compile(
         NnefError: With all errors.
     """
     check_names(compile, options, IMPORT_OPTIONS)
-    config = CompileConfig.of(threads, accuracy, check_indices=check_indices, tuned=tuned)
+    flags = {"check_indices": check_indices, "tuned": tuned, "precision": precision}
+    config = CompileConfig.of(threads, accuracy, **flags)
     check_environment()
+    warn_of_precision(config)
     check_progress(progress)
     check_flags(strict=strict, keep=keep)
     if not _is_graph(source):
         importing = import_config(source, options, strict=strict)
         return _compile_document(cast(Path, source), importing, config, progress, keep=keep)
     from nnefc.api.importing import graph_from
-    from nnefc.artifacts.graph_origin import FromGraph
 
-    graph = graph_from(source, strict=strict, **options)
-    _require_stateless(graph)
-    config = with_tuned_algorithms(config)
-    return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
+    return _compile_graph(graph_from(source, strict=strict, **options), config, progress)
 
 
 def _is_graph(source: object) -> bool:
@@ -92,6 +94,15 @@ def _is_graph(source: object) -> bool:
     from nnefc.ir import Graph
 
     return isinstance(source, Graph)
+
+
+def _compile_graph(graph: Graph, config: CompileConfig, progress: Progress | None) -> Model:
+    """The model of a graph, which has no states."""
+    from nnefc.artifacts.graph_origin import FromGraph
+
+    _require_stateless(graph)
+    config = with_tuned_algorithms(config)
+    return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
 
 
 def _compile_document(

@@ -83,6 +83,7 @@ def lower_prepared(
     `keep_sources`, `dynamic_shapes`: see `nnefc.lower.lower`.  `cache_bytes`: size of the largest
     cache; None: of this machine.
     """
+    from nnefc.driver.precision import rounded_type
     from nnefc.formats.files import release_pages
     from nnefc.ir.convolution_algorithm import parse_algorithms
     from nnefc.ir.types import DType
@@ -106,10 +107,12 @@ def lower_prepared(
         warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
         tuned=parse_algorithms(_algorithms(config)),
         codes=_code_rates(),
+        halves=rounded_type(config) is not None,
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     codes = DType(host().codes)
-    phases = (*for_machine(block, choose, codes), *for_batch(split, choose))
+    machine = for_machine(block, choose, codes, rounded_type(config))
+    phases = (*machine, *for_batch(split, choose))
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages refer to the data they need
     release_pages()

@@ -66,7 +66,7 @@ def _operands_read_with_padding(op: Op, values: Container[Value]) -> tuple[Value
     if op.name == "layout" and op.output.type.layout is None:
         return ()
     summed = any(v.type.layout is None or v in values for v in op.outputs)
-    return tuple(v for v in op.inputs if v.type.dtype is DType.FLOAT32) if summed else ()
+    return tuple(v for v in op.inputs if v.type.dtype.is_float) if summed else ()
 
 
 def _has_padding(value: Value) -> bool:
@@ -91,7 +91,7 @@ def maps_zeros_to_zeros(expression: Expression) -> bool:
 
     False for operands that are codes: their padding is not zero.
     """
-    if any(dtype is not DType.FLOAT32 for dtype in expression.inputs):
+    if not all(dtype.is_float for dtype in expression.inputs):
         return False
     first = len(expression.inputs)
     every = replace(expression, results=tuple(range(first + len(expression.steps))))

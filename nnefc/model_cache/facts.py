@@ -50,6 +50,7 @@ def facts_of(source: FilePath, importing: ImportConfig, config: CompileConfig) -
         "symbols": repr(importing.symbols or None),
         "threads": str(config.threads),
         "accuracy": config.accuracy,
+        "precision": config.precision,
         "check indices": str(config.check_indices),
         "tuned algorithms": (
             _short(sorted((config.algorithms or {}).items())) if config.tuned else "off"

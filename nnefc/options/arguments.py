@@ -49,6 +49,15 @@ def check_accuracy(accuracy: object) -> Literal["fast", "strict"]:
     return accuracy
 
 
+def check_precision(precision: object) -> Literal["float32", "bfloat16"]:
+    """`precision`; raises NnefError `input/argument` unless it is "float32" or "bfloat16"."""
+    if precision not in ("float32", "bfloat16"):
+        raise NnefError.of(
+            "input/argument", f"precision = {precision!r}: must be 'float32' or 'bfloat16'"
+        )
+    return precision
+
+
 def check_dialect(dialect: object) -> Dialect:
     """`dialect`; raises NnefError `input/argument` unless it is one of `Dialect`."""
     if dialect not in ("auto", "nnef", "tract"):

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from nnefc.options.arguments import check_accuracy, check_flags, check_threads
+from nnefc.options.arguments import (
+    check_accuracy,
+    check_flags,
+    check_precision,
+    check_threads,
+)
 
 Accuracy = Literal["fast", "strict"]
+Precision = Literal["float32", "bfloat16"]
 
 
 class CompileConfig(NamedTuple):
@@ -24,6 +30,8 @@ class CompileConfig(NamedTuple):
     """A call with an index out of range fails; False: the nearest item is used."""
     tuned: bool = True
     """Algorithms that are None are looked up, also where a saved model is compiled again."""
+    precision: Precision = "float32"
+    """"bfloat16": products round their operands, if the processor multiplies such numbers."""
 
     @property
     def stored(self) -> dict[str, Any]:
@@ -32,6 +40,7 @@ class CompileConfig(NamedTuple):
             "accuracy": self.accuracy,
             "check_indices": self.check_indices,
             "tuned": self.tuned,
+            "precision": self.precision,
         }
 
     @classmethod
@@ -42,6 +51,7 @@ class CompileConfig(NamedTuple):
             options["accuracy"],
             check_indices=options.get("check_indices", True),
             tuned=options.get("tuned", True),
+            precision=options.get("precision", "float32"),
         )
 
     @classmethod
@@ -52,11 +62,14 @@ class CompileConfig(NamedTuple):
         *,
         check_indices: object = True,
         tuned: object = True,
+        precision: object = "float32",
     ) -> CompileConfig:
         """A checked configuration; raises NnefError `input/threads` or `input/argument`."""
         count, checked = check_threads(threads), check_accuracy(accuracy)
         check_flags(check_indices=check_indices, tuned=tuned)
-        return cls(count, checked, None if tuned else {}, bool(check_indices), bool(tuned))
+        algorithms: Mapping[str, str] | None = None if tuned else {}
+        items = check_precision(precision)
+        return cls(count, checked, algorithms, bool(check_indices), bool(tuned), items)
 
     @property
     def is_strict(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from nnefc.ir import Blocked, Op, Shape, TensorType, Value
+from nnefc.ir import Blocked, DType, Op, Shape, TensorType, Value
 from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
@@ -18,7 +18,7 @@ from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.op_queries import is_elementwise
+from nnefc.passes.op_queries import is_elementwise, is_elementwise_or_fused
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest
 
 MAX_PLANE: Final = 1 << 24
@@ -40,10 +40,16 @@ def can_be_blocked(type_: TensorType) -> bool:
 
 def can_use_blocks(op: Op, known: KnownValues) -> bool:
     """Whether `op`, which is not a convolution, can compute on blocked tensors."""
-    if not all(can_be_blocked(v.type) for v in op.outputs):
+    if not all(can_be_blocked(v.type) or _is_rounded(op, v) for v in op.outputs):
         return False
     values = (*op.inputs, *op.outputs)
     return _has_rule(op, known) and all(_plane(v.type.dims) <= MAX_PLANE for v in values)
+
+
+def _is_rounded(op: Op, value: Value) -> bool:
+    """Whether element-wise `op` rounds its result for convolutions, the only readers on blocks."""
+    rounds = value.type.dtype is DType.BFLOAT16 and is_elementwise_or_fused(op)
+    return rounds and 3 <= value.type.rank <= MAX_RANK
 
 
 def _has_rule(op: Op, known: KnownValues) -> bool:

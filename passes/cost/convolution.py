@@ -57,8 +57,11 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
     return (Direct(), *winograd_algorithms(op))
 
 
-def operation_key(op: Op) -> str:
-    """A text with everything that the time of a convolution depends on."""
+def operation_key(op: Op, *, halves: bool = False) -> str:
+    """A text with everything that the time of a convolution depends on.
+
+    `halves`: whether direct convolution multiplies bfloat16.
+    """
     x, filter_, attributes = op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes
     window = window_of(op)
     steps = ",".join(step.op for step in attributes["expression"].steps)
@@ -73,20 +76,22 @@ def operation_key(op: Op) -> str:
         *(("operand", value.type.dims) for value in op.inputs[3:]),
     ]
     texts = [f"{what} {'x'.join(map(str, numbers))}" for what, numbers in fields]
-    return "; ".join([*texts, *([f"then {steps}"] if steps else [])])
+    texts += [f"then {steps}"] if steps else []
+    return "; ".join([*texts, *(["bfloat16"] if halves else [])])
 
 
-def fastest(op: Op, *, warm: bool = False) -> Winograd | None:
+def fastest(op: Op, *, warm: bool = False, halves: bool = False) -> Winograd | None:
     """The fastest Winograd algorithm for a `fused_conv`; None if direct convolution is faster.
 
-    `warm`: whether weights are in the last cache when they are read.
+    `warm`: whether weights are in the last cache when they are read.  `halves`: whether direct
+    convolution multiplies bfloat16.
     """
     candidates = winograd_algorithms(op)
     if not candidates:
         return None
     costs = {algorithm: nanoseconds(op, algorithm, warm=warm) for algorithm in candidates}
     best = min(candidates, key=lambda algorithm: costs[algorithm])
-    sums = nanoseconds(op, Direct(), warm=warm)
+    sums = nanoseconds(op, Direct(), warm=warm, halves=halves)
     return best if sums / costs[best] > LEAST_SPEEDUP else None
 
 
@@ -133,15 +138,19 @@ def _has_halo(op: Op, window: Window) -> bool:
     )
 
 
-def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) -> float:
+def nanoseconds(
+    op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False, halves: bool = False
+) -> float:
     """Time of a convolution by an algorithm that can compute it.
 
-    `warm`: whether weights are in the last cache when they are read.
+    `warm`: whether weights are in the last cache when they are read.  `halves`: whether direct
+    convolution multiplies bfloat16, which takes half the time.
     """
     filter_, window = op.inputs[1].type.dims, window_of(op)
     if isinstance(algorithm, Direct):
         computed, weights = direct_products(op, window)
-        return products_nanoseconds(hint(computed), hint(weights), warm=warm)
+        halved = 0.5 if halves or op.inputs[0].type.dtype.is_half else 1.0
+        return halved * products_nanoseconds(hint(computed), hint(weights), warm=warm)
     if not isinstance(algorithm, Winograd):
         return products_nanoseconds(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
     return winograd_nanoseconds(op, algorithm, warm=warm)

@@ -188,6 +188,9 @@ class _Converter:
         if is_code_convolution(op) and index == 0:
             one_group = convolution_groups(op.inputs[index].type.dims, op.attributes) == 1
             return WORD_CODES if channels <= WORD_CODES and one_group else self._block
+        halves = is_blocked_convolution(op) and index == 0 and op.inputs[0].type.dtype.is_half
+        if halves:
+            return FEW_CHANNELS if channels <= FEW_CHANNELS else self._block
         is_first = index == 0 and op.attributes.get("algorithm") == Direct()
         few = is_first and channels <= FEW_CHANNELS and op.attributes["groups"] == 1
         return 1 if few else self._block

@@ -9,6 +9,7 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution
+from nnefc.passes.analysis.half_support import convolves_halves
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
 from nnefc.passes.cost.code_convolution import CodeRates, fastest_of_codes
@@ -46,6 +47,8 @@ class ChooseConvolutionAlgorithms:
 
     An algorithm that cannot compute the convolution is ignored; with `strict` all are."""
     codes: CodeRates = CodeRates()
+    halves: bool = False
+    """Whether direct convolution multiplies bfloat16 where it can."""
 
     def run(self, graph: Graph) -> bool:
         changed, known = False, KnownValues(graph)
@@ -65,7 +68,12 @@ class ChooseConvolutionAlgorithms:
     def choose(self, op: Op) -> ConvolutionAlgorithm:
         """The algorithm for one convolution."""
         sums, *others = algorithms(op, self.block)
+        if op.inputs[0].type.dtype.is_half:
+            return sums
         if self.strict or not others or sums_whole_numbers(op):
             return sums
-        tuned = self.tuned.get(operation_key(op))
-        return tuned if tuned in (sums, *others) else fastest(op, warm=self.warm) or sums
+        halves = self.halves and convolves_halves(op, self.block)
+        tuned = self.tuned.get(operation_key(op, halves=halves))
+        if tuned in (sums, *others):
+            return tuned
+        return fastest(op, warm=self.warm, halves=halves) or sums

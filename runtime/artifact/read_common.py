@@ -55,10 +55,12 @@ class ArtifactReader:
             self.options: Facts = content["options"]
             self.accuracy = str(self.options["accuracy"])
             self.check_indices = bool(self.options.get("check_indices", True))
+            self.precision = str(self.options.get("precision", "float32"))
             self.lowering_options: Facts = {
                 "accuracy": self.accuracy,
                 "check_indices": self.check_indices,
                 "tuned": bool(self.options.get("tuned", True)),
+                "precision": self.precision,
             }
             """The options that the model was lowered with, by name."""
             self.targets: list[Facts] = content["targets"]

@@ -47,9 +47,11 @@ _IMPORT: Final = (
 )
 """An import statement of modules of nnefc."""
 _IMPORTED: Final = rb"#.*|(\w+)(?:\s+as\s+\w+)?"
-_OPTIONAL: Final = ("halves", "byte_dot", "byte_permute")
+_OPTIONAL: Final = ("halves", "byte_dot", "byte_permute", "bfloat16_dot")
 """Fields of `Isa` that differ between processors of one row of the table of instruction sets."""
-_READS_OPTIONAL: Final = rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot|byte_permute)\b"
+_READS_OPTIONAL: Final = (
+    rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot|byte_permute|bfloat16_dot)\b"
+)
 """An expression that reads such a field, as in `host().halves`."""
 
 Facts = Mapping[str, str]

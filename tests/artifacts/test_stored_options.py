@@ -32,7 +32,13 @@ graph g(x) -> (y) {
   x = tract_core_external(shape = [1, S], datum_type = 'f32');
   y = relu(x);
 }"""
-OPTIONS = [{"tuned": False}, {"check_indices": False}, {"accuracy": "strict"}, {}]
+OPTIONS = [
+    {"tuned": False},
+    {"check_indices": False},
+    {"accuracy": "strict"},
+    {"precision": "bfloat16"},
+    {},
+]
 
 
 def config_of(model: Any) -> CompileConfig:
@@ -45,6 +51,7 @@ def config_of(model: Any) -> CompileConfig:
     return origin.config
 
 
+@pytest.mark.filterwarnings("ignore:.*products of bfloat16")
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("document", [STATIC, DYNAMIC], ids=["static", "dynamic"])
 def test_options_of_loaded_models(document: str, options: dict[str, Any], tmp_path: Path) -> None:

@@ -134,6 +134,7 @@ def test_cached_models_can_be_saved_pickled_and_rebuilt(tmp_path: Path) -> None:
         "accuracy": "fast",
         "check_indices": True,
         "tuned": True,
+        "precision": "float32",
     }
     same(results(nnefc.load(tmp_path / "net.nnefc", threads=1)), expected)
     model.save(tmp_path / "both.nnefc", targets=["native", "x86-64-v2"])

@@ -22,11 +22,13 @@ Compile = Callable[..., nnefc.Model]
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*products of bfloat16")
 @pytest.mark.parametrize(
     "options",
     [
         {"threads": 1},
         {"accuracy": "strict"},
+        {"precision": "bfloat16"},
         {"scalar": "float64"},
         {"integer": "int64"},
         {"shapes": {"x": (2, 3, 26, 24)}},

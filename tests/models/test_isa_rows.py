@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nnefc.kernels.target.isa import TABLE, executable
+from nnefc.kernels.target.isa import TABLE, executable, executable_variants
 from tests.helpers.kernels.widths import is_repeated
 
 TESTS = Path(__file__).parents[1]
@@ -37,6 +37,8 @@ WITHOUT_SHUFFLES = {
     "kernels/vector/test_math.py",
 }
 """Modules that have nothing new for a row with vectors as long as those of another."""
+HALF_FILES = {"kernels/product/test_half_matmul.py": "", "passes/test_half_convolutions.py": ""}
+"""Modules for rows that multiply bfloat16, which not every processor does by default."""
 OTHER_WIDTHS = [isa for isa in ROWS if not is_repeated(isa)]
 ONE_ROW = {"models/test_compressed.py", "kernels/vector/test_math.py"}
 """Modules that only the first of these rows has in every run."""
@@ -56,6 +58,20 @@ def test_tests_pass_for_other_instruction_sets(row: str, exhaustive: bool) -> No
     files = chosen(row)
     if not exhaustive and [TABLE[row]] != OTHER_WIDTHS[:1]:
         files = {file: names for file, names in files.items() if file not in ONE_ROW}
+    run_tests(row, files)
+
+
+HALF_ROWS = [name for name, isa in executable_variants().items() if isa.bfloat16_dot]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", HALF_ROWS)
+def test_products_of_bfloat16(row: str) -> None:
+    run_tests(row, HALF_FILES)
+
+
+def run_tests(row: str, files: dict[str, str]) -> None:
+    """Run tests of some modules in a process for a row; fail if one fails."""
     names = " or ".join(
         f"({Path(file).name} and ({names}))" if names else Path(file).name
         for file, names in files.items()
@@ -73,3 +89,4 @@ def test_tests_pass_for_other_instruction_sets(row: str, exhaustive: bool) -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout

@@ -219,6 +219,7 @@ def _cold_start(
             "threads": threads,
             "accuracy": opened.compiling.accuracy,
             "check_indices": not opened.compiling.no_check_indices,
+            "precision": opened.compiling.precision,
         },
         limits=asdict(parse_limits(document.limit)),
     )

@@ -20,7 +20,8 @@ def _print_artifact(out: Console, facts: dict[str, Any]) -> None:
     out.print(
         f"file    {size(facts['bytes'])}: weights {size(facts['weights_bytes'])}, code, graph and "
         f"tables {size(facts['head_bytes'])}; written by nnefc {facts['nnefc']}, format "
-        f"{facts['format']}, accuracy {facts['accuracy']}"
+        f"{facts['format']}, accuracy {facts['accuracy']}, precision "
+        f"{facts['precision']}"
     )
     verified = ", all checksums match" if facts["verified"] else ""
     out.print(f"digest  {facts['digest']}{verified}")

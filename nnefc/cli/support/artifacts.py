@@ -132,6 +132,7 @@ def file_facts(artifact: Artifact | DynamicArtifact) -> dict[str, Any]:
         "nnefc": artifact.version,
         "format": artifact.file.format,
         "accuracy": artifact.accuracy,
+        "precision": artifact.precision,
         **artifact.file.sizes,
         "targets": [
             {

@@ -285,7 +285,7 @@ def open_model(
 
 def _options_in(artifact: Artifact | DynamicArtifact) -> CompileOptions:
     """The options that an artifact was compiled with."""
-    return CompileOptions(artifact.accuracy, not artifact.check_indices)
+    return CompileOptions(artifact.accuracy, not artifact.check_indices, artifact.precision)
 
 
 def source_of(artifact: DynamicArtifact, options: SourceOptions) -> GraphSource:

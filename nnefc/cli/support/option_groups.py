@@ -19,6 +19,7 @@ from nnefc.cli.support.options import (
     Inputs,
     LimitOptions,
     NoCheckIndices,
+    Precision,
     RandomWeights,
     Scalar,
     Shapes,
@@ -97,14 +98,22 @@ class CompileOptions:
 
     accuracy: Accuracy = "fast"
     no_check_indices: NoCheckIndices = False
+    precision: Precision = "float32"
 
     def config(
         self, threads: int | None, algorithms: Mapping[str, str] | None = None
     ) -> CompileConfig:
         """The checked options, for `threads` threads; `algorithms`: see `CompileConfig`."""
+        from nnefc.driver.precision import warn_of_precision
         from nnefc.options.compile_config import CompileConfig
 
-        config = CompileConfig.of(threads, self.accuracy, check_indices=not self.no_check_indices)
+        config = CompileConfig.of(
+            threads,
+            self.accuracy,
+            check_indices=not self.no_check_indices,
+            precision=self.precision,
+        )
+        warn_of_precision(config)
         return config._replace(algorithms=algorithms)
 
 

@@ -112,6 +112,15 @@ Accuracy = Annotated[
         "strict: no Winograd convolutions, errors below 1e-5.",
     ),
 ]
+Precision = Annotated[
+    str,
+    choice(
+        "--precision",
+        ["float32", "bfloat16"],
+        "bfloat16: round the operands of products to 16 bits, which is faster on processors with "
+        "instructions for that (AVX512-BF16, bf16 of ARM); all else is computed in float32.",
+    ),
+]
 NoCheckIndices = Annotated[
     bool,
     typer.Option(

@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Op, Value
-from nnefc.kernels.convolution import direct
+from nnefc.kernels.convolution import direct, direct_halves
 from nnefc.kernels.convolution.direct import DIRECT
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.tile.blocked_tile import tile_pixels
+from nnefc.kernels.tile.half_tile import HalfForm
+from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
@@ -31,6 +34,7 @@ from nnefc.lower.convolution.epilogue import (
     read_register_epilogue,
     read_tile_epilogue,
 )
+from nnefc.lower.convolution.panels import Panels
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
@@ -70,12 +74,17 @@ class DirectConvolution:
         return self.register_epilogue.accumulator
 
     @property
+    def multiplies_halves(self) -> bool:
+        """Whether tiles multiply words of two bfloat16, over the whole depth."""
+        return self.x.dtype.is_half
+
+    @property
     def weight_bytes(self) -> int:
         return self.x.itemsize
 
     @property
     def macs_per_ns(self) -> float:
-        return MACS_PER_NS
+        return MACS_PER_NS * (WORD_HALVES if self.multiplies_halves else 1)
 
     def tile_pixels(self, vectors: int) -> int:
         return tile_pixels(vectors)
@@ -117,21 +126,26 @@ def lower_direct(lower: Lowering, op: Op) -> None:
 def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> None:
     """Launch the outputs of a phase, one launch per channel slice."""
     assert conv.y.layout.block == lanes_of(str(conv.accumulator))
-    taps, by_taps = tap_grid(phase), leaves_out_border(conv.window)
+    halves = conv.multiplies_halves
+    word = WORD_HALVES if halves else 1
+    taps, by_taps = tap_grid(phase), leaves_out_border(conv.window) and not halves
     tap_numbers = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = conv.x.layout.entry
     depth = ceil_div(conv.filter.shape[2], step) * len(taps) if taps else 1
     macs = hint(conv.x.batch * pixels_of(phase)) * depth * step
-    for channels in channel_slices(conv, macs):
+    # tiles of halves have whole vectors only
+    for channels in channel_slices(conv, 0 if halves else macs):
         panels = channels.panels
         groups = slice(channels.groups.start, None, channels.groups.step)
         columns = slice(channels.first, channels.first + panels.width * panels.count)
         nbytes = step * panels.width * conv.x.itemsize
-        if by_taps:
+        if halves:
+            depth_block = depth
+        elif by_taps:
             depth_block = _divisor(depth // len(taps), _depth_block(depth, nbytes))
         else:
             depth_block = _depth_block(depth, nbytes)
-        packing = (tap_numbers, step, panels.width, depth_block, by_taps, 1, 1)
+        packing = (tap_numbers, step, panels.width, depth_block, by_taps, word, 1)
         packed = lower.packed(conv.filter[groups, columns], "direct", packing, conv.x.dtype)
         used = conv.bias.reshape(conv.groups, -1)[groups, columns]
         bias = np.zeros((len(channels.groups), panels.width * panels.count), used.dtype)
@@ -195,9 +209,7 @@ def _launch_channels(
         units=units.count,
         unit_block=units.per_tile,
     )
-    kernel = direct.convolution(
-        str(x.dtype), str(conv.accumulator), panels.vectors, x.layout.entry, panels.half
-    )
+    kernel = _kernel(conv, panels)
     if conv.tile_epilogue is None:
         lower.launch(kernel, words, ceil_div(units.count, units.per_tile))
         return
@@ -206,6 +218,18 @@ def _launch_channels(
     positions = [axis.outputs.numbers for axis in phase]
     order = pixel_order(phase, x.plane)
     conv.tile_epilogue.launch(lower, kernel, words, tiles, positions, order)
+
+
+def _kernel(conv: DirectConvolution, panels: Panels) -> Kernel:
+    """The kernel of a launch."""
+    x, residual = conv.x, conv.register_epilogue.residual
+    if conv.multiplies_halves:
+        assert not panels.half, "tiles of halves have whole vectors"
+        form = HalfForm(str(conv.y.dtype), "" if residual is None else str(residual.dtype))
+        return direct_halves.convolution(form, panels.vectors, x.layout.entry)
+    return direct.convolution(
+        str(x.dtype), str(conv.accumulator), panels.vectors, x.layout.entry, panels.half
+    )
 
 
 def _output_fields(

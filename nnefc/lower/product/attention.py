@@ -19,8 +19,8 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div, partition_threads
-from nnefc.lower.product.matmul import read_epilogue, zero_item
-from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands
+from nnefc.lower.product.matmul import zero_item
+from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands, read_epilogue
 from nnefc.lower.product.pack import Matrix, pack
 from nnefc.lower.product.tiling import (
     UNIT_NS,

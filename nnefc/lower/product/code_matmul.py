@@ -7,21 +7,17 @@ from typing import Final
 
 from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
 from nnefc.kernels.product import code_matmul as kernels
-from nnefc.kernels.product.code_matmul import code_layout
-from nnefc.kernels.vector.dot_words import WORD_CODES
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
-from nnefc.lower.partition import ceil_div
 from nnefc.lower.product.code_panels import panels, row_terms
 from nnefc.lower.product.code_rows import code_rows
-from nnefc.lower.product.matmul import read_epilogue
 from nnefc.lower.product.operands import (
     broadcast_matrix,
     epilogue_operands,
     read_product,
 )
 from nnefc.lower.product.pack import Matrix
-from nnefc.lower.product.tiling import tile_product
+from nnefc.lower.product.words import launch_words, tile_words
 
 _SUMS: Final = Expression((DType.INT32,), (), (0,))
 
@@ -50,40 +46,12 @@ def _launch(lower: Lowering, op: Op, expression: Expression, operands: list[Matr
     expression, operands = epilogue_operands(lower, expression, operands, dims)
     at = lower.write(op.output)
     product = read_product(lower, op, at, expression, tuple(operands), turns=False)
-    words = ceil_div(product.depth, WORD_CODES)
     a = code_rows(lower, product)
     if terms is not None:
         terms.launch(lower, product, a)
-    tiling = tile_product(replace(product, dtype=DType.INT32, depth=words), lower)
+    tiling = tile_words(lower, product, DType.INT32)
     b = panels(lower, op, product, tiling.n_parts)
-    fields = {
-        field: value
-        for i, x in enumerate(product.operands)
-        for field, value in x.fields(f"x{i}").items()
-    }
-    parameters = code_layout(len(product.operands)).pack(
-        **a.fields("a"),
-        **product.c.fields("c"),
-        **fields,
-        b=b.at,
-        b_batch=b.batch,
-        start=b.start,
-        start_batch=b.start_batch,
-        m=product.m,
-        n=product.n,
-        words=words,
-        batch_rank=len(product.batch),
-        batch=product.batch,
-        m_block=tiling.m_block,
-        n_block=tiling.n_block,
-        m_parts=tiling.m_parts,
-        n_parts=tiling.n_parts,
-        units=tiling.units,
-        unit_block=tiling.unit_block,
-        operands=len(product.operands),
-    )
-    kernel = kernels.product(*tiling.tiles, read_epilogue(expression, product.operands))
-    lower.launch(kernel, parameters, ceil_div(tiling.units, tiling.unit_block))
+    launch_words(lower, product, tiling, kernels.product, a, b)
 
 
 def _with_term(expression: Expression) -> Expression:

@@ -24,22 +24,13 @@ from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.product.code_rows import shift_of
 from nnefc.lower.product.operands import Product
 from nnefc.lower.product.pack import Array, Matrix
+from nnefc.lower.product.words import Panels
 from nnefc.ops.internal.code_matmul import weights_less_zero
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 
 HIGHEST_BIT: Final = 0x80
 """The bit that differs between a code of uint8 and that code less 128, of int8."""
-
-
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """The second matrix and what sums of its columns begin with, with bytes along the batch."""
-
-    at: Ref
-    batch: Shape
-    start: Ref
-    start_batch: Shape
 
 
 def panels(lower: Lowering, op: Op, product: Product, parts: int) -> Panels:

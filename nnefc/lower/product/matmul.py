@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
+from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.kernels.product import matmul as kernels
 from nnefc.kernels.product.matmul import COMPRESSED, DOT_ROWS, DOTS, PANELS, gemm_layout
-from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.tile.panels import BATCH
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
-from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.partition import ceil_div, steps_per_unit, units_per_tile
 from nnefc.lower.product import integer_matmul
 from nnefc.lower.product.compressed_weights import compressed_weights, is_direct
+from nnefc.lower.product.half_matmul import fused_half_matmul
 from nnefc.lower.product.operands import (
     Factor,
     Product,
     broadcast_matrix,
     dense_matrix,
     epilogue_operands,
+    read_epilogue,
     read_product,
 )
 from nnefc.lower.product.pack import Array, Matrix, pack, packed_bytes
@@ -47,6 +46,9 @@ def matmul(lower: Lowering, op: Op) -> None:
 @lowering("fused_matmul")
 def fused_matmul(lower: Lowering, op: Op) -> None:
     """A product with an expression as epilogue, applied to tiles that are still in the cache."""
+    if op.inputs[0].type.dtype.is_half:
+        fused_half_matmul(lower, op)
+        return
     result = Value(TensorType(op.inputs[0].type.dtype, op.output.type.shape))
     values = [result, *op.inputs[2:]]
     product = read_product(lower, op, lower.scratch(result.type.nbytes))
@@ -162,12 +164,6 @@ def gemm(lower: Lowering, product: Product) -> None:
     stored = None if weights is None else weights.stored
     kernel = kernels.gemm(str(product.dtype), *tiling.tiles, epilogue, stored)
     lower.launch(kernel, words, ceil_div(tiling.units, tiling.unit_block))
-
-
-def read_epilogue(expression: Expression, operands: Sequence[Matrix]) -> Epilogue:
-    """The epilogue of a product: `expression` of the result and the operands."""
-    repeated = tuple(not x.step for x in operands)
-    return Epilogue(kernel_expression(expression), repeated)
 
 
 def _packed(

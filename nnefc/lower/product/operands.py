@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
+from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.lower.context import Lowering, QuantizedBlocks
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.elementwise.canonical_operands import canonical_operands
+from nnefc.lower.elementwise.kernel_expression import kernel_expression
 from nnefc.lower.product.pack import Array, Matrix
 from nnefc.program.program import Buffer, Ref
 from nnefc.support.block_formats import BLOCK_ITEMS
@@ -125,6 +127,12 @@ def epilogue_operands(
         fixed=1,
         kind=lambda x: not x.step,
     )
+
+
+def read_epilogue(expression: Expression, operands: Sequence[Matrix]) -> Epilogue:
+    """The epilogue of a product: `expression` of the result and the operands."""
+    repeated = tuple(not x.step for x in operands)
+    return Epilogue(kernel_expression(expression), repeated)
 
 
 def reads_blocks(op: Op, value: Value) -> bool:

@@ -123,9 +123,10 @@ class Traits(NamedTuple):
     aliased: int | None
 
 
-def first_operand(op: Op) -> DType:
-    """The item type of the first operand, as accumulator."""
-    return op.inputs[0].type.dtype
+def type_of_sums(op: Op) -> DType:
+    """The accumulator for the item type of the first operand: its own, and float32 for 16 bits."""
+    dtype = op.inputs[0].type.dtype
+    return DType.FLOAT32 if dtype.is_half else dtype
 
 
 OPAQUE: Final = Traits(
@@ -206,5 +207,5 @@ POOLING: Final = WINDOW._replace(
 WINDOW_POSITIONS: Final = OPAQUE._replace(batch=batch_rules.window(batch_rules.every))
 """Operations that read or write sliding windows at run-time positions."""
 
-ACCUMULATION: Final = OPAQUE._replace(accumulator=first_operand)
-"""Operations whose sums, in the type of the first operand, an expression may be applied to."""
+ACCUMULATION: Final = OPAQUE._replace(accumulator=type_of_sums)
+"""Operations whose sums, of `type_of_sums`, an expression may be applied to."""

@@ -10,6 +10,9 @@ evaluates the expression for every item of the output.
 first computes `matmul(A, B) {...}`.  The first input of the expression is the sums, in the type of
 the accumulator; the further inputs are `others`, which broadcast.
 
+A of 16-bit floats is multiplied with B rounded to the type of A, and the sums are float32
+(`passes.machine.lower_precision`).
+
     fused_code_conv(input, filter, input_zero, filter_zero, others) {..., expression}
 
 and `fused_code_deconv` do so with int32 sums; the expression is a requantization

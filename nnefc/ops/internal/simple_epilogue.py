@@ -22,17 +22,26 @@ def simple_epilogue(expression: Expression) -> SimpleEpilogue | None:
     """`expression` over sums (input 0) as a simple epilogue; None if it has another form.
 
     The form is at most one addition of another input, then any relu, min, max and clamp with
-    numbers.
+    numbers.  The other input may be converted from a 16-bit float first, the result to one last.
     """
     if len(expression.results) != 1:
         return None
     epilogue = SimpleEpilogue()
     current = 0
     literals: dict[int, float] = {}
+    widened: dict[int, int] = {}
+    last = len(expression.inputs) + len(expression.steps) - 1
     for number, step in enumerate(expression.steps, len(expression.inputs)):
         if step.op == "literal":
             literals[number] = float(step.value or 0)
             continue
+        if step.op == "cast" and _widens(expression, step):
+            widened[number] = step.operands[0]
+            continue
+        if step.op == "cast" and step.dtype.is_half and (number, *step.operands) == (last, current):
+            current = number
+            continue
+        step = replace(step, operands=tuple(widened.get(o, o) for o in step.operands))
         extended = _extend(epilogue, step, current, literals, len(expression.inputs))
         if extended is None:
             return None
@@ -42,6 +51,13 @@ def simple_epilogue(expression: Expression) -> SimpleEpilogue | None:
     ):
         return None
     return epilogue
+
+
+def _widens(expression: Expression, step: Step) -> bool:
+    """Whether a conversion gives a further input the type of the sums."""
+    (operand,) = step.operands
+    is_input = 0 < operand < len(expression.inputs)
+    return is_input and expression.inputs[operand].is_half and step.dtype is expression.inputs[0]
 
 
 def _extend(

@@ -162,6 +162,7 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "--random-weights": (1,),
     "--scalar": ("float32",),
     "--accuracy": ("fast",),
+    "--precision": ("float32",),
     "--limit": ("recursion=10",),
 }
 """Values that would change nothing are refused too."""

@@ -71,7 +71,12 @@ def test_rows_and_extensions_of_other_machines_are_refused() -> None:
     assert [name for name in able(isa.X86_64_V4, "avx512vnni") if name not in plain] == [
         "x86-64-v4-256+avx512vnni",
         "x86-64-v4+avx512vnni",
-        "x86-64-v4+avx512vnni+halves",
+    ]
+    every = able(isa.X86_64_V4, "avx512vnni", "avx512bf16")
+    assert [name for name in every if "bf16" in name] == [
+        "x86-64-v4-256+avx512vnni+avx512bf16",
+        "x86-64-v4+avx512vnni+avx512bf16",
+        "x86-64-v4+avx512vnni+avx512bf16+halves",
     ]
     assert able(isa.AARCH64) == ["aarch64"]
     assert able(isa.AARCH64, "dotprod") == ["aarch64", "aarch64+dotprod"]
@@ -98,11 +103,14 @@ def test_variants_have_the_optional_fields_of_processors() -> None:
         "x86-64-v3+avxvnni",
         "x86-64-v4-256",
         "x86-64-v4-256+avx512vnni",
+        "x86-64-v4-256+avx512vnni+avx512bf16",
         "x86-64-v4",
         "x86-64-v4+avx512vnni",
-        "x86-64-v4+avx512vnni+halves",
+        "x86-64-v4+avx512vnni+avx512bf16",
+        "x86-64-v4+avx512vnni+avx512bf16+halves",
         "aarch64",
         "aarch64+dotprod",
+        "aarch64+dotprod+bf16",
     ]
 
 

@@ -100,6 +100,18 @@ def test_byte_dot_products_are_a_feature(told: Told, row: str, feature: str, bit
 
 
 @x86_only
+@pytest.mark.parametrize("feature", ["avx512_bf16", ""])
+def test_fast_products_of_bfloat16_are_a_feature(told: Told, feature: str) -> None:
+    """Those of Intel's processors are slower than products of float32."""
+    text = LIST.format(flags=f"{' '.join(ROWS.values())} {feature}")
+    told(text)
+    assert not host.__wrapped__().bfloat16_dot
+    told(text.replace("GenuineIntel", "AuthenticAMD"))
+    intrinsic = "llvm.x86.avx512bf16.dpbf16ps.512"
+    assert host.__wrapped__().bfloat16_dot == (intrinsic if feature else "")
+
+
+@x86_only
 def test_row_without_features_from_the_system(told: Told) -> None:
     before = host.__wrapped__()
     told(None)
@@ -146,6 +158,9 @@ def test_identity_distinguishes_arm_processors(told: Told, monkeypatch: pytest.M
     assert "dotprod" in processor.arm_features()
     monkeypatch.delenv("NNEFC_ISA", raising=False)
     assert "sdot" in host.__wrapped__().byte_dot
+    assert not host.__wrapped__().bfloat16_dot
+    told(text.replace("asimd", "asimd asimddp bf16"))
+    assert "bfdot" in host.__wrapped__().bfloat16_dot
 
 
 def test_units_for_half_vectors(told: Told) -> None:

@@ -1,0 +1,30 @@
+"""Matrix products of bfloat16: float32 sums of products, then an expression of each sum.
+
+A and B are bfloat16, B in panels of words (`nnefc.packing.panels`).  A sum is one chain over the
+depth, so all partitions give the same bits.  See `word_product`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nnefc.kernels.family import Kernel, KernelFunction, family
+from nnefc.kernels.product.word_product import word_product
+from nnefc.kernels.tile.expression_epilogue import Epilogue
+from nnefc.kernels.tile.register_tile import covering_tiles
+from nnefc.kernels.vector.dot_halves import half_dot
+
+
+def _substitutes(
+    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
+) -> Iterator[Kernel]:
+    """The kernel with all tiles that products of other sizes need."""
+    yield product(*covering_tiles(heights, widths), epilogue)
+
+
+@family(substitutes=_substitutes)
+def product(
+    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
+) -> KernelFunction:
+    """Product with tiles of the `heights` and `widths`; the epilogue's first input is the sums."""
+    return word_product(half_dot(), heights, widths, epilogue)

@@ -1,0 +1,150 @@
+"""The register tile over channel-blocked bfloat16: float32 sums of products of words.
+
+As in `blocked_tile`, a tile is some pixels x `vectors` channel blocks of the output, and its
+addresses are data.  A step broadcasts a word of two channels of a pixel and multiplies it with
+words of weights.  The whole reduction stays in registers.  Complete sums are clamped in float32,
+and may be stored as bfloat16.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from nnefc.kernels.tile.blocked_tile import (
+    BOUNDED,
+    FILLED,
+    TAP_BYTES,
+    TileArguments,
+    tile_pixels,
+)
+from nnefc.kernels.tile.next_weights import prefetch_next
+from nnefc.kernels.tile.offset_table import table_offset
+from nnefc.kernels.tile.strips import strips
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
+from nnefc.kernels.vector.dot_words import WORD_BYTES
+from nnefc.kernels.vector.lanes import Lanes, clamp, select
+from nnefc.kernels.vector.vector_builder import Vector
+
+
+class HalfForm(NamedTuple):
+    """What tiles write and add: an argument of kernels."""
+
+    result: str
+    """Item type of y."""
+    residual: str = ""
+    """Item type of the residual; empty for none."""
+
+
+@cache
+def cover_halves(form: HalfForm, vectors: int, channels: int) -> Any:
+    """Intrinsic `cover(pixels, depth, ...)`, see `blocked_tile.TileArguments`.
+
+    Of `mode`, BOUNDED and FILLED are read.  `channels`: items of an entry of the reduction, even.
+    """
+    assert channels % WORD_HALVES == 0, f"entries of {channels} items are no words"
+
+    def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
+        strip = number, tiles
+        given = TileArguments(*words)
+        _HalfTile(v, pixels, vectors, channels // WORD_HALVES, strip, given).emit(form)
+
+    tables = [TileArguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
+    return strips("float32", tile_pixels(vectors), len(TileArguments._fields), tables, emit)
+
+
+class _HalfTile:
+    """The code of one tile, with vectors of float32."""
+
+    def __init__(
+        self,
+        v: Vector,
+        height: int,
+        vectors: int,
+        words: int,
+        strip: tuple[Any, Any],
+        given: TileArguments,
+    ) -> None:
+        """`words`: words of an entry; `strip`: number of this tile in its strip, and its tiles."""
+        self.v, self.builder = v, v.builder
+        self.height, self.vectors, self.words, self.given = height, vectors, words, given
+        self.number, self.tiles = strip
+        skipped = self.builder.mul(self.number, v.word(4 * height))
+        self.x_pixels, self.y_pixels, self.residual_pixels = (
+            v.at(v.pointer(table), skipped)
+            for table in (given.x_pixels, given.y_pixels, given.residual_pixels)
+        )
+
+    def emit(self, form: HalfForm) -> None:
+        v, given = self.v, self.given
+        sums = self._sums()
+        if form.residual:
+            typed = v.of(form.residual)
+            others = self._places(given.residual, self.residual_pixels, given.residual_plane)
+            added = [convert(typed.load(at), v.dtype) for at in others]
+            sums = [x + y for x, y in zip(sums, added, strict=True)]
+        places = list(self._places(given.y, self.y_pixels, given.y_plane))
+        numbers = v.pointer(given.clamp)
+        low, high = (v.splat(v.load_item(numbers, v.itemsize * i)) for i in range(2))
+
+        def store(top: Lanes | None, mask: Lanes | None = None) -> None:
+            for k, (x, at) in enumerate(zip(sums, places, strict=True)):
+                x = clamp(x, low, top)
+                if mask is not None and (k + 1) % self.vectors == 0:
+                    x = select(mask, x, 0)
+                convert(x, form.result).store(at)
+
+        with self.builder.if_else(self._has(FILLED), likely=False) as (filled, whole):
+            with filled:
+                store(high, v.mask(given.last_channels))
+            with whole, self.builder.if_else(self._has(BOUNDED)) as (bounded, unbounded):
+                with bounded:
+                    store(high)
+                with unbounded:
+                    store(None)
+
+    def _has(self, bit: int) -> Any:
+        flag = self.builder.and_(self.given.mode, self.v.word(bit))
+        return self.builder.icmp_signed("!=", flag, self.v.word(0))
+
+    def _sums(self) -> list[Lanes]:
+        """The complete sums, with the bias; that of pixel i, vector j has index i * vectors + j."""
+        v, given, dot = self.v, self.given, half_dot()
+        words_of = v.of("int32")
+        x, taps, filter_, bias = map(v.pointer, (given.x, given.taps, given.filter, given.bias))
+        base = [v.at(x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
+        row = self.vectors * v.nbytes
+        zeros = [v.zero()] * (self.height * self.vectors)
+        with v.loop(0, given.depth, 1, zeros) as turn:
+            sums = list(turn.values)
+            tap = v.at(taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
+            offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
+            at = v.at(filter_, self.builder.mul(number, v.word(self.words * row)))
+            sources = [v.at(pointer, offset) for pointer in base]
+            prefetch_next(v, at, given.depth, self.words * row, self.number, self.tiles)
+            for c in range(self.words):
+                places = [c * row + v.nbytes * j for j in range(self.vectors)]
+                weights = [[words_of.load(at, place)] for place in places]
+                for i, source in enumerate(sources):
+                    items = dot.codes(words_of.load_splat(source, WORD_BYTES * c))
+                    for j in range(self.vectors):
+                        k = i * self.vectors + j
+                        sums[k] = dot.add(sums[k], items, weights[j])
+            turn.next = sums
+        # the bias is added last, because small sums would lose more by rounding
+        starts = [v.load(bias, v.nbytes * j) for j in range(self.vectors)] * self.height
+        return [start + y for start, y in zip(starts, turn.values, strict=True)]
+
+    def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
+        """Pointers to the vectors of the tile in a blocked tensor."""
+        v, first = self.v, self.v.pointer(tensor)
+        planes = [v.at(first, self.builder.mul(plane, v.word(j))) for j in range(self.vectors)]
+        for i in range(self.height):
+            offset = table_offset(v, pixels, i)
+            yield from (v.at(p, offset) for p in planes)

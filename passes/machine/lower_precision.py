@@ -1,0 +1,169 @@
+"""Multiply in bfloat16 where the machine has an instruction for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+from nnefc.ir import DType, Expression, Graph, Op, Step, Value
+from nnefc.ir.expression import expression_of
+from nnefc.ops.internal import mean_variance
+from nnefc.ops.tools.convolution import is_blocked_convolution
+from nnefc.passes.analysis.half_support import multiplies_halves, residual_of, tile_epilogue
+from nnefc.passes.analysis.known_data import KnownValues
+from nnefc.passes.fuse.absorb_elementwise import name_with_epilogue
+from nnefc.passes.op_queries import is_elementwise_or_fused, producer
+from nnefc.passes.op_queries import replace as replace_op
+
+_NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
+_MOVES: Final = ("transpose", "reshape", "squeeze", "unsqueeze")
+"""Operations that move items of their operand, rounded or not."""
+
+
+@dataclass(frozen=True)
+class LowerPrecision:
+    """Round the operands of products of float32 with known matrices and filters to `dtype`.
+
+        %x: float32[5,64] = fused(%a) {... return %3}
+        %y: float32[5,32] = fused_matmul(%x, %w, %b) {...}
+
+    becomes
+
+        %x: bfloat16[5,64] = fused(%a) {... %4: bfloat16 = cast(%3); return %4}
+        %y: float32[5,32] = fused_matmul(%x, %w, %b) {...}
+
+    which rounds %w, too, and sums in float32.  Convolutions whose algorithm is direct do the same,
+    and add residuals of either type.  A value that other operations read stays float32, and
+    products read a copy.  `dtype` None: the machine has no such products, and nothing changes.
+    """
+
+    dtype: DType | None = None
+    block: int = 8
+    """Channels in a block."""
+    name: ClassVar[str] = "lower_precision"
+    enters_loops: ClassVar[bool] = True
+
+    def run(self, graph: Graph) -> bool:
+        if self.dtype is None:
+            return False
+        known = KnownValues(graph)
+        products = [op for op in graph.ops if multiplies_halves(op, self.block, known)]
+        _Rounding(graph, self.dtype).run(products)
+        return bool(products)
+
+
+class _Rounding:
+    """The rewrite of one graph."""
+
+    def __init__(self, graph: Graph, dtype: DType) -> None:
+        self._graph, self._dtype = graph, dtype
+        self._products: set[Op] = set()
+        """Operations whose first operand is to be rounded."""
+        self._copies: dict[Value, Value] = {}
+        """Rounded copies of values that others read, too."""
+
+    def run(self, products: list[Op]) -> None:
+        products = [self._with_expression(op) for op in products]
+        self._products.update(products)
+        for op in products:
+            op.set_input(0, self._rounded(op.inputs[0], op))
+
+    def _with_expression(self, op: Op) -> Op:
+        """`op` as an operation whose expression can change the type of the result."""
+        if "expression" in op.attributes:
+            return op
+        if is_elementwise_or_fused(op):
+            return self._renamed(op, "fused", expression_of(op))
+        identity = Expression((op.output.type.dtype,), (), (0,))
+        return self._renamed(op, name_with_epilogue(op), identity)
+
+    def _renamed(self, op: Op, name: str, expression: Expression) -> Op:
+        """Replace `op`; if it is element-wise, the expression has its attributes."""
+        attributes = {} if name == "fused" else op.attributes
+        attributes = {**attributes, "expression": expression}
+        types, names = [v.type for v in op.outputs], [v.name for v in op.outputs]
+        made = Op(name, op.inputs, attributes, types, names, op.location)
+        self._graph.insert(made, op)
+        replace_op(self._graph, op, made.outputs)
+        return made
+
+    def _rounded(self, value: Value, before: Op) -> Value:
+        """The items of `value`, rounded; new operations are inserted before `before`."""
+        if value.type.dtype is self._dtype:
+            return value
+        copy = self._copies.get(value)
+        if copy is not None:
+            return copy
+        op = value.op
+        if op is not None and self._is_only_read_rounded(value):
+            if op.name in _MOVES:
+                op.set_input(0, self._rounded(op.inputs[0], op))
+                value.type = value.type.with_dtype(self._dtype)
+                return value
+            if self._can_round(op):
+                return self._rounding(op)
+        widened = producer(value, "cast")
+        if widened is not None and widened.inputs[0].type.dtype is self._dtype:
+            return widened.inputs[0]
+        cast = Op("cast", [value], {}, [value.type.with_dtype(self._dtype)], (), before.location)
+        copy = self._copies[value] = self._graph.insert(cast, before).output
+        return copy
+
+    def _is_only_read_rounded(self, value: Value) -> bool:
+        """Whether only products need `value`, directly or moved."""
+        return not self._graph.is_output(value) and all(
+            self._reads_rounded(op, value) for op in value.users
+        )
+
+    def _reads_rounded(self, op: Op, value: Value) -> bool:
+        """Whether `op` can read the rounded `value` wherever it reads it."""
+        if op.name in _MOVES:
+            return self._is_only_read_rounded(op.output)
+        if op not in self._products:
+            return False
+        places = {i for i, operand in enumerate(op.inputs) if operand is value}
+        return places <= {0} or (
+            is_blocked_convolution(op)
+            and (epilogue := tile_epilogue(op)) is not None
+            and residual_of(op, epilogue) is value
+            and places <= {0, op.inputs.index(value, 1)}
+        )
+
+    def _can_round(self, op: Op) -> bool:
+        """Whether the kernel of `op` can write items of another type than it computes in."""
+        if len(op.outputs) != 1:
+            return False
+        if op in self._products and is_blocked_convolution(op):
+            return tile_epilogue(op) is not None
+        return is_elementwise_or_fused(op) or op in self._products or op.name in _NORMALISATIONS
+
+    def _rounding(self, op: Op) -> Value:
+        """The rounded result of `op`, whose expression rounds it."""
+        is_product = op in self._products
+        op = self._with_expression(op)
+        assert not is_product or op in self._products
+        expression: Expression = op.attributes["expression"]
+        step = Step("cast", expression.results, self._dtype)
+        result = len(expression.inputs) + len(expression.steps)
+        op.attributes["expression"] = replace(
+            expression, steps=(*expression.steps, step), results=(result,)
+        )
+        op.output.type = op.output.type.with_dtype(self._dtype)
+        for user in op.output.users:
+            self._widen_residual(user, op.output)
+        return op.output
+
+    def _widen_residual(self, op: Op, value: Value) -> None:
+        """Let a convolution that adds `value` convert it to float32."""
+        if op not in self._products or value not in op.inputs[1:]:
+            return
+        before: Expression = op.attributes["expression"]
+        (number,) = {i - 2 for i, v in enumerate(op.inputs) if v is value and i}
+        types = list(before.inputs)
+        types[number], first = self._dtype, len(before.inputs)
+        order = [*range(first), *(first + 1 + i for i in range(len(before.steps)))]
+        order[number] = first
+        steps = [replace(s, operands=tuple(order[o] for o in s.operands)) for s in before.steps]
+        widening = Step("cast", (number,), DType.FLOAT32)
+        results = tuple(order[result] for result in before.results)
+        op.attributes["expression"] = Expression(tuple(types), (widening, *steps), results)
