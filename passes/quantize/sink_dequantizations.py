@@ -9,7 +9,7 @@ from nnefc.ir import Graph, Op
 from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters, converted
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.selections import SELECTIONS, on_codes, selected
-from nnefc.passes.op_queries import is_view, replace
+from nnefc.passes.op_queries import replace
 
 DEQUANTIZE = "dequantize"
 
@@ -27,8 +27,7 @@ class SinkDequantizations:
         %y: float32[1,8,3,3] = dequantize(%1, %s, %z)
 
     All operands must have the same known scale and zero point.  Known codes stay where they are,
-    except tables of which rows are gathered; so do views and transposes of matrices, which
-    products absorb.
+    except tables of which rows are gathered; so do transposes of matrices, which products absorb.
     """
 
     name: ClassVar[str] = "sink_dequantizations"
@@ -54,9 +53,7 @@ def common_parameters(op: Op, known: KnownValues) -> CodeParameters | None:
 
 
 def _is_absorbed(op: Op) -> bool:
-    """Whether products of codes look through an operation: a view, or a transpose of matrices."""
-    if is_view(op):
-        return True
+    """Whether products of codes look through an operation: a transpose of matrices."""
     if op.name != "transpose":
         return False
     rank, axes = op.inputs[0].type.rank, op.attributes["axes"]

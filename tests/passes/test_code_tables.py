@@ -60,20 +60,32 @@ FUNCTIONS: dict[str, tuple[list[NodeProto], Callable[[Array], Array]]] = {
         ],
         lambda x: x * rounded(sigmoid(x), T, 31),
     ),
+    "viewed": (
+        [
+            make("Reshape", ["r", "flat"], ["f"]),
+            make("Tanh", ["f"], ["flat_tanh"]),
+            make("Reshape", ["flat_tanh", "back"], ["viewed"]),
+        ],
+        np.tanh,
+    ),
     "scaled": (
         [*conversions("r", "again", "t"), make("Mul", ["again", "six"], ["scaled"])],
         lambda x: rounded(x, T, 31) * 6,
     ),
 }
 NAMES = list(FUNCTIONS)
-CONSTANTS = {"zero": np.array(0, "f4"), "six": np.array(6, "f4"), "t": T}
+SHAPE = (2, 20, 9, 12)
+CONSTANTS = {
+    **{"zero": np.array(0, "f4"), "six": np.array(6, "f4"), "t": T},
+    **{"flat": np.array([2, -1]), "back": np.array(SHAPE)},
+}
 
 
 def test_functions_of_codes() -> None:
     nodes = [node for some, _ in FUNCTIONS.values() for node in some]
     pool = make("MaxPool", ["r"], ["p"], kernel_shape=[1, 2])
     nodes += [pool, *conversions("p", "pr"), make("Tanh", ["pr"], ["blocked"])]
-    x = RANDOM.integers(0, 256, (2, 20, 9, 12)).astype("u1")
+    x = RANDOM.integers(0, 256, SHAPE).astype("u1")
     names = [*NAMES, "blocked"]
     graph = graph_for(model_of_codes(nodes, names, x, 31, CONSTANTS), [x])
     kernels = kernels_of(lower_graph(graph.clone(), ONE))
