@@ -19,6 +19,7 @@ from nnefc.ir.verify import check
 from nnefc.ops.core.spec import Lookup
 from nnefc.ops.internal import branches
 from nnefc.ops.tools.verify import rule_problems
+from nnefc.passes.analysis.half_support import HalfKernels
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.canonicalise.widen_halves import WidenHalves
@@ -136,12 +137,12 @@ def for_machine(
     block: int,
     choose: ChooseConvolutionAlgorithms | None = None,
     codes: DType = DType.UINT8,
-    halves: DType | None = None,
+    halves: HalfKernels | None = None,
 ) -> tuple[Phase, ...]:
     """The phase after `DEFAULT`, whose passes depend on the machine.
 
     `block`: channels in a block, the float32 items of a vector.  `codes`: the type of codes that
-    kernels multiply.  `halves`: the type to which operands of products are rounded, if any.
+    kernels multiply.  `halves`: those that multiply bfloat16, if any.
     """
     return (
         Phase(
@@ -150,7 +151,7 @@ def for_machine(
                 ChooseCodeTypes(codes),
                 FuseConvolutionEpilogue(block=block),
                 ShuffleChannels(),
-                choose or ChooseConvolutionAlgorithms(block, halves=halves is not None),
+                choose or ChooseConvolutionAlgorithms(block),
                 LowerPrecision(halves, block),
                 AssignLayouts(block),
                 EliminateDeadCode(),

@@ -37,6 +37,7 @@ from nnefc.support.errors import NnefError
 def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
 
 
 def emit(function: Callable[..., Any], symbol: str, isa: Isa) -> bytes:

@@ -86,7 +86,7 @@ def word_product(
     dot: WordDot, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
 ) -> KernelFunction:
     """Product with tiles of the `heights` and `widths`; the epilogue's first input is the sums."""
-    run_blocks = _loops(dot.planes)
+    run_blocks = word_loops(dot.planes)
     tile, finish = word_tile(dot, heights, widths), convert_rows(dot.sums, epilogue)
     row = widths[-1] * lanes_of(dot.sums) * WORD_BYTES
     table, sums = local_bytes(16 * max(len(epilogue.repeated), 1)), local_bytes(heights[-1] * row)
@@ -98,7 +98,7 @@ def word_product(
 
 
 @cache
-def _loops(planes: int):
+def word_loops(planes: int):
     """Helper `run_blocks(bases, params, first, last, tile, finish, table, sums, sums_row)`.
 
     The loops of a product, translated once.  Kernels differ in the addresses of `word_tile` and

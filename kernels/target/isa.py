@@ -13,7 +13,12 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from nnefc.kernels.target.processor import arm_features, has_half_units, x86_features
+from nnefc.kernels.target.processor import (
+    arm_features,
+    grants_matrices,
+    has_half_units,
+    x86_features,
+)
 from nnefc.support.errors import NnefError
 
 NATIVE: Final = "native"
@@ -71,6 +76,9 @@ class Isa(NamedTuple):
     """Intrinsic that adds pairs of products of bfloat16 to float32, or empty.  It is an optional
     extension, which `variants` sets, and `host` where it is faster than products of float32.  On
     Intel's processors `vdpbf16ps` takes two cycles: half as many products as of float32."""
+    matrix_dot: str = ""
+    """Intrinsic of LLVM, after `llvm.x86.`, that multiplies registers of 16 rows of bfloat16, or
+    empty.  It is an optional extension, which `host` and `variants` set."""
 
     @property
     def llvm_features(self) -> str:
@@ -80,7 +88,7 @@ class Isa(NamedTuple):
 
     @property
     def extensions(self) -> list[str]:
-        """LLVM's names of the features that `byte_dot` and `bfloat16_dot` need."""
+        """LLVM's names of the features that optional fields need."""
         return [
             extension.feature
             for extension in _EXTENSIONS
@@ -186,6 +194,7 @@ _EXTENSIONS: Final = (
     _Extension("x86-64-v4-256", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.256"),
     _Extension("x86-64-v4", "avx512vnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.512"),
     _Extension("x86-64-v4", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.512"),
+    _Extension("x86-64-v4", "amx-bf16", "matrix_dot", "tdpbf16ps"),
     _Extension("aarch64", "dotprod", "byte_dot", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
     _Extension("aarch64", "bf16", "bfloat16_dot", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"),
 )
@@ -209,7 +218,7 @@ def row_of(name: str) -> Isa:
 def variants(row: Isa) -> dict[str, Isa]:
     """The row, and those with the optional fields of other processors, by name.
 
-    Processors with `halves` are those of AMD since Zen 4, which have all extensions.
+    Processors with `halves` are those of AMD since Zen 4, which have `bfloat16_dot`.
     """
     rows, name, extended = {row.name: row}, row.name, row
     for extension in _EXTENSIONS:
@@ -217,8 +226,8 @@ def variants(row: Isa) -> dict[str, Isa]:
             extended = _with(extended, extension)
             name = f"{name}+{extension.feature}"
             rows[name] = extended
-    if row is X86_64_V4:
-        rows[f"{name}+halves"] = extended._replace(halves=True)
+            if row is X86_64_V4 and extension.field == "bfloat16_dot":
+                rows[f"{name}+halves"] = extended._replace(halves=True)
     return rows
 
 
@@ -265,6 +274,7 @@ def host() -> Isa:
         cpu=NATIVE,
         halves=halves,
         bfloat16_dot=extended.bfloat16_dot if halves or row is AARCH64 else "",
+        matrix_dot=extended.matrix_dot if extended.matrix_dot and grants_matrices() else "",
         byte_permute="llvm.x86.avx512.vpermi2var.qi.512" if permutes else "",
     )
 

@@ -10,6 +10,9 @@ from functools import cache
 from typing import Any, Final
 
 _LIST: Final = "/proc/cpuinfo"
+REQUEST_MATRICES: Final = (158, 0x1023, 18)
+"""The system call of x86-64 that requests matrix registers: arch_prctl, ARCH_REQ_XCOMP_PERM and
+XFEATURE_XTILEDATA."""
 _FIRST: Final = 8192
 """Bytes of the list that are read: enough for the first processor, as listing many takes long."""
 _IDENTITY: Final = {
@@ -53,6 +56,7 @@ def x86_features() -> set[str]:
         ("abm", "lzcnt"),
         ("_vnni", "vnni"),
         ("512_bf16", "512bf16"),
+        ("amx_bf16", "amx-bf16"),
     ):
         flags = flags.replace(linux, llvm)
     return set(flags.split())
@@ -76,6 +80,13 @@ def has_half_units() -> bool:
     costs nothing.
     """
     return described().get("vendor_id") == "AuthenticAMD"
+
+
+def grants_matrices() -> bool:
+    """Whether Linux lets this process use the matrix registers of a processor that has them."""
+    import ctypes
+
+    return ctypes.CDLL(None).syscall(*REQUEST_MATRICES) == 0
 
 
 @cache

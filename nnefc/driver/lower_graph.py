@@ -83,7 +83,7 @@ def lower_prepared(
     `keep_sources`, `dynamic_shapes`: see `nnefc.lower.lower`.  `cache_bytes`: size of the largest
     cache; None: of this machine.
     """
-    from nnefc.driver.precision import rounded_type
+    from nnefc.driver.precision import half_kernels
     from nnefc.formats.files import release_pages
     from nnefc.ir.convolution_algorithm import parse_algorithms
     from nnefc.ir.types import DType
@@ -99,7 +99,7 @@ def lower_prepared(
     from nnefc.runtime.machine.resources import largest_cache, usable_cpus
     from nnefc.runtime.run.team import shared_team
 
-    threads, block = config.threads, lanes_of("float32")
+    threads, block, halves = config.threads, lanes_of("float32"), half_kernels(config)
     cache = largest_cache() if cache_bytes is None else cache_bytes
     choose = ChooseConvolutionAlgorithms(
         block,
@@ -107,11 +107,11 @@ def lower_prepared(
         warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
         tuned=parse_algorithms(_algorithms(config)),
         codes=_code_rates(),
-        halves=rounded_type(config) is not None,
+        halves=halves is not None and halves.convolve,
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     codes = DType(host().codes)
-    machine = for_machine(block, choose, codes, rounded_type(config))
+    machine = for_machine(block, choose, codes, halves)
     phases = (*machine, *for_batch(split, choose))
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages refer to the data they need

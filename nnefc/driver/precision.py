@@ -7,22 +7,27 @@ from typing import TYPE_CHECKING
 from nnefc.support.errors import Diagnostic, warn
 
 if TYPE_CHECKING:
-    from nnefc.ir import DType
     from nnefc.options.compile_config import CompileConfig
+    from nnefc.passes.analysis.half_support import HalfKernels
 
 
-def rounded_type(config: CompileConfig) -> DType | None:
-    """The type to which operands of products are rounded; None if they stay float32."""
-    from nnefc.ir.types import DType
+def half_kernels(config: CompileConfig) -> HalfKernels | None:
+    """The kernels that multiply bfloat16; None if products stay float32."""
     from nnefc.kernels.target.isa import host
+    from nnefc.kernels.tile.matrix_tile import WORDS
+    from nnefc.kernels.vector.dot_halves import WORD_HALVES
+    from nnefc.passes.analysis.half_support import HalfKernels
 
-    multiplies = config.precision == "bfloat16" and host().bfloat16_dot
-    return DType.BFLOAT16 if multiplies else None
+    if config.precision == "float32":
+        return None
+    if host().matrix_dot:
+        return HalfKernels(WORDS * WORD_HALVES, convolve=bool(host().bfloat16_dot))
+    return HalfKernels() if host().bfloat16_dot else None
 
 
 def warn_of_precision(config: CompileConfig) -> None:
     """Warn if the model is float32 although `config` wants less precision."""
-    if config.precision == "float32" or rounded_type(config) is not None:
+    if config.precision == "float32" or half_kernels(config) is not None:
         return
     message = f"products of {config.precision} are not faster here: the model is float32"
     warn(Diagnostic("input/precision", message, severity="warning"))

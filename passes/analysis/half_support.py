@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from nnefc.ir import DType, Op, Value
@@ -24,19 +25,29 @@ _RESIDUALS: Final = 3
 """Operands of a convolution before those of its expression."""
 
 
-def multiplies_halves(op: Op, block: int, known: KnownValues) -> bool:
+@dataclass(frozen=True, slots=True)
+class HalfKernels:
+    """The kernels of a machine that multiply bfloat16."""
+
+    step: int = 2
+    """Depths of matrix products are multiples of this."""
+    convolve: bool = True
+    """Whether direct convolutions multiply bfloat16."""
+
+
+def multiplies_halves(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> bool:
     """Whether a kernel computes `op` with its first two operands rounded to bfloat16.
 
     `block`: channels in a block.
     """
     if op.name in _PRODUCTS:
-        return _is_product(op, known)
+        return _is_product(op, kernels.step, known)
     if not is_blocked_convolution(op) or op.attributes.get("algorithm") != Direct():
         return False
-    return convolves_halves(op, block)
+    return kernels.convolve and convolves_halves(op, block)
 
 
-def _is_product(op: Op, known: KnownValues) -> bool:
+def _is_product(op: Op, step: int, known: KnownValues) -> bool:
     a, b = op.inputs[:2]
     if not a.type.dtype is b.type.dtype is op.output.type.dtype is DType.FLOAT32:
         return False
@@ -45,8 +56,7 @@ def _is_product(op: Op, known: KnownValues) -> bool:
     depth, columns = b.type.dims[-2:]
     if op.attributes["transposeB"]:
         depth, columns = columns, depth
-    # kernels read pairs of items
-    return depth % 2 == 0 and depth >= LEAST_DEPTH and columns >= LEAST_COLUMNS
+    return depth % step == 0 and depth >= LEAST_DEPTH and columns >= LEAST_COLUMNS
 
 
 def convolves_halves(op: Op, block: int) -> bool:

@@ -9,7 +9,12 @@ from nnefc.ir import DType, Expression, Graph, Op, Step, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ops.internal import mean_variance
 from nnefc.ops.tools.convolution import is_blocked_convolution
-from nnefc.passes.analysis.half_support import multiplies_halves, residual_of, tile_epilogue
+from nnefc.passes.analysis.half_support import (
+    HalfKernels,
+    multiplies_halves,
+    residual_of,
+    tile_epilogue,
+)
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.fuse.absorb_elementwise import name_with_epilogue
 from nnefc.passes.op_queries import is_elementwise_or_fused, producer
@@ -22,7 +27,7 @@ _MOVES: Final = ("transpose", "reshape", "squeeze", "unsqueeze")
 
 @dataclass(frozen=True)
 class LowerPrecision:
-    """Round the operands of products of float32 with known matrices and filters to `dtype`.
+    """Round the operands of products of float32 with known matrices and filters to bfloat16.
 
         %x: float32[5,64] = fused(%a) {... return %3}
         %y: float32[5,32] = fused_matmul(%x, %w, %b) {...}
@@ -34,21 +39,22 @@ class LowerPrecision:
 
     which rounds %w, too, and sums in float32.  Convolutions whose algorithm is direct do the same,
     and add residuals of either type.  A value that other operations read stays float32, and
-    products read a copy.  `dtype` None: the machine has no such products, and nothing changes.
+    products read a copy.  `kernels` None: the machine has no such kernels, and nothing changes.
     """
 
-    dtype: DType | None = None
+    kernels: HalfKernels | None = None
     block: int = 8
     """Channels in a block."""
     name: ClassVar[str] = "lower_precision"
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
-        if self.dtype is None:
+        kernels = self.kernels
+        if kernels is None:
             return False
         known = KnownValues(graph)
-        products = [op for op in graph.ops if multiplies_halves(op, self.block, known)]
-        _Rounding(graph, self.dtype).run(products)
+        products = [op for op in graph.ops if multiplies_halves(op, kernels, self.block, known)]
+        _Rounding(graph, DType.BFLOAT16).run(products)
         return bool(products)
 
 

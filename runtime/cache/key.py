@@ -47,10 +47,10 @@ _IMPORT: Final = (
 )
 """An import statement of modules of nnefc."""
 _IMPORTED: Final = rb"#.*|(\w+)(?:\s+as\s+\w+)?"
-_OPTIONAL: Final = ("halves", "byte_dot", "byte_permute", "bfloat16_dot")
+_OPTIONAL: Final = ("halves", "byte_dot", "byte_permute", "bfloat16_dot", "matrix_dot")
 """Fields of `Isa` that differ between processors of one row of the table of instruction sets."""
 _READS_OPTIONAL: Final = (
-    rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot|byte_permute|bfloat16_dot)\b"
+    rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot|byte_permute|bfloat16_dot|matrix_dot)\b"
 )
 """An expression that reads such a field, as in `host().halves`."""
 

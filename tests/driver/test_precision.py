@@ -9,8 +9,8 @@ import pytest
 
 import nnefc
 from nnefc.driver import precision
-from nnefc.ir import DType
 from nnefc.options.compile_config import CompileConfig
+from nnefc.passes.analysis.half_support import HalfKernels
 from tests.helpers.command_line import Cli
 
 DOCUMENT = """\
@@ -35,10 +35,10 @@ def document(tmp_path: Path) -> Path:
 def without_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which products of bfloat16 are not faster."""
 
-    def none(config: CompileConfig) -> DType | None:
+    def none(config: CompileConfig) -> HalfKernels | None:
         del config
 
-    monkeypatch.setattr(precision, "rounded_type", none)
+    monkeypatch.setattr(precision, "half_kernels", none)
 
 
 @pytest.mark.usefixtures("without_products")

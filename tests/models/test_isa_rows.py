@@ -61,7 +61,9 @@ def test_tests_pass_for_other_instruction_sets(row: str, exhaustive: bool) -> No
     run_tests(row, files)
 
 
-HALF_ROWS = [name for name, isa in executable_variants().items() if isa.bfloat16_dot]
+HALF_ROWS = [
+    name for name, isa in executable_variants().items() if isa.bfloat16_dot or isa.matrix_dot
+]
 
 
 @pytest.mark.slow

@@ -28,8 +28,12 @@ WIDE_ONLY = {"movement.channels.lanes"}
 """Families for shuffles with many patterns, which do not occur with short vectors."""
 
 
-HALVES = {"convolution.direct_halves.convolution", "product.half_matmul.product"}
-"""Families for an extension that no row has; `test_isa_rows` covers them."""
+HALVES = {
+    "convolution.direct_halves.convolution",
+    "product.half_matmul.product",
+    "product.matrix_matmul.product",
+}
+"""Families for extensions that no row has; `test_isa_rows` covers them."""
 
 
 def families() -> set[str]:

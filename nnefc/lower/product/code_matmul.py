@@ -17,7 +17,7 @@ from nnefc.lower.product.operands import (
     read_product,
 )
 from nnefc.lower.product.pack import Matrix
-from nnefc.lower.product.words import launch_words, tile_words
+from nnefc.lower.product.words import epilogue_of, launch_words, tile_words
 
 _SUMS: Final = Expression((DType.INT32,), (), (0,))
 
@@ -51,7 +51,8 @@ def _launch(lower: Lowering, op: Op, expression: Expression, operands: list[Matr
         terms.launch(lower, product, a)
     tiling = tile_words(lower, product, DType.INT32)
     b = panels(lower, op, product, tiling.n_parts)
-    launch_words(lower, product, tiling, kernels.product, a, b)
+    kernel = kernels.product(*tiling.tiles, epilogue_of(product))
+    launch_words(lower, product, tiling, kernel, a, b)
 
 
 def _with_term(expression: Expression) -> Expression:

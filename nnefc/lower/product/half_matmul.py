@@ -6,13 +6,22 @@ import numpy as np
 
 from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.kernels.product import half_matmul as kernels
-from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
+from nnefc.kernels.product import matrix_matmul as matrices
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands, read_product
-from nnefc.lower.product.words import Panels, launch_words, tile_words, word_rows
+from nnefc.lower.product.tiling import tile_matrices
+from nnefc.lower.product.words import (
+    Panels,
+    epilogue_of,
+    launch_words,
+    tile_words,
+    word_rows,
+)
 
 SUMS = DType.FLOAT32
 
@@ -26,13 +35,18 @@ def fused_half_matmul(lower: Lowering, op: Op) -> None:
     expression, operands = epilogue_operands(lower, expression, operands, dims)
     at = lower.write(op.output)
     product = read_product(lower, op, at, expression, tuple(operands), turns=False)
-    weights, dot, lanes = product.b.data, half_dot(), lanes_of(str(SUMS))
+    weights, lanes = product.b.data, lanes_of(str(SUMS))
     assert weights is not None and not product.depth % WORD_HALVES, "`lower_precision` excludes it"
-    a, tiling = word_rows(lower, product), tile_words(lower, product, SUMS)
+    a, epilogue = word_rows(lower, product), epilogue_of(product)
+    if host().matrix_dot:
+        tiling, kernel = tile_matrices(product, lower), matrices.product(epilogue)
+    else:
+        tiling = tile_words(lower, product, SUMS)
+        kernel = kernels.product(*tiling.tiles, epilogue)
     matrix = weights.reshape(weights.shape[-2:])
-    packing = (tiling.n_parts, lanes, WORD_HALVES, dot.planes)
-    packed = lower.packed(matrix, "panels", packing, DType(dot.weights))
+    packing = (tiling.n_parts, lanes, WORD_HALVES, 1)
+    packed = lower.packed(matrix, "panels", packing, product.dtype)
     start = lower.table(np.zeros(ceil_div(product.n, lanes) * lanes, SUMS.numpy))
     none = (0,) * len(product.batch)
     b = Panels(packed, none, start, none)
-    launch_words(lower, product, tiling, kernels.product, a, b)
+    launch_words(lower, product, tiling, kernel, a, b)

@@ -14,13 +14,14 @@ from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.product.compressed_weights import IN_FIXED_POINT, compressed_rows
 from nnefc.kernels.product.fixed_point import BLOCK, MOST_BYTES
 from nnefc.kernels.product.matmul import K_BLOCK_COMPRESSED
+from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS
 from nnefc.kernels.tile.register_tile import min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, partition_threads, units_per_tile
 from nnefc.lower.product.compressed_weights import CompressedWeights
 from nnefc.lower.product.operands import Product
-from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
+from nnefc.support.machine_model import MACS_PER_NS, MATRIX_MACS_PER_NS, MEMORY_NS
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, specialized
 
 UNIT_NS = 20_000.0
@@ -89,6 +90,23 @@ def tile_product(product: Product, lower: Lowering) -> ProductTiling:
     return ProductTiling(
         m_parts, n_parts, heights, widths, tiles, m_block, n_block, units, unit_block
     )
+
+
+def tile_matrices(product: Product, lower: Lowering) -> ProductTiling:
+    """The tiling for a product in matrix registers, whose kernels take tiles of any size."""
+    lanes, threads = lanes_of("float32"), partition_threads(lower.threads)
+    vectors = ceil_div(product.n, lanes)
+    m_parts, n_parts = ceil_div(product.m, REGISTERS * ROWS), ceil_div(vectors, REGISTERS)
+    panel = REGISTERS * lanes * hint(product.depth)
+    part = smallest([REGISTERS * ROWS, hint(product.m)]) * panel / MATRIX_MACS_PER_NS
+    column = largest([m_parts * part, panel * product.dtype.itemsize * MEMORY_NS])
+    m_block = balanced_block(m_parts, max(3, UNIT_NS / part))
+    n_block = balanced_block(n_parts, UNIT_NS / (column * m_block / hint(m_parts)))
+    if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
+        n_block = ceil_div(n_parts, ceil_div(blocks, threads) * threads)
+    units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
+    unit_block = product_units_per_tile(units, UNIT_NS)
+    return ProductTiling(m_parts, n_parts, (), (), ((), ()), m_block, n_block, units, unit_block)
 
 
 def tile_direct(product: Product, weights: CompressedWeights, lower: Lowering) -> ProductTiling:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnefc.ir import DType, Shape
-from nnefc.kernels.family import Family
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.product.word_product import word_layout
 from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.vector.dot_words import WORD_BYTES
@@ -45,12 +45,11 @@ def launch_words(
     lower: Lowering,
     product: Product,
     tiling: ProductTiling,
-    family: Family[tuple[int, ...], tuple[int, ...], Epilogue],
+    kernel: Kernel,
     a: Matrix,
     b: Panels,
 ) -> None:
-    """Launch a product with an expression; `a`: rows of whole words."""
-    assert product.expression is not None
+    """Launch a kernel of a product with an expression; `a`: rows of whole words."""
     fields = {
         field: value
         for i, x in enumerate(product.operands)
@@ -77,8 +76,13 @@ def launch_words(
         unit_block=tiling.unit_block,
         operands=len(product.operands),
     )
-    kernel = family(*tiling.tiles, read_epilogue(product.expression, product.operands))
     lower.launch(kernel, parameters, ceil_div(tiling.units, tiling.unit_block))
+
+
+def epilogue_of(product: Product) -> Epilogue:
+    """The epilogue of a product with an expression."""
+    assert product.expression is not None
+    return read_epilogue(product.expression, product.operands)
 
 
 # -- the first matrix

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.driver.compile import compile_graph
+from nnefc.driver.precision import half_kernels
 from nnefc.ir import DType, Graph, TensorType, Value
-from nnefc.kernels.target.isa import host
 from nnefc.ops.tools.build import build
 from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.pipeline import PassRun
@@ -20,9 +20,13 @@ from tests.helpers.kernels.one_op import normal
 
 Array = np.ndarray[Any, Any]
 
-pytestmark = pytest.mark.skipif(
-    not host().bfloat16_dot, reason="the processor multiplies no bfloat16"
-)
+HALVES = CompileConfig(precision="bfloat16")
+KERNELS = half_kernels(HALVES)
+STEP = 2 if KERNELS is None else KERNELS.step
+"""Depths are multiples of this."""
+DEPTH = 130 // STEP * STEP
+
+pytestmark = pytest.mark.skipif(KERNELS is None, reason="products of bfloat16 are not faster")
 
 
 def rounded(x: Array) -> Array:
@@ -39,7 +43,7 @@ def run(graph: Graph, *inputs: Array, threads: int = 1, products: int = 1) -> Ar
             halves = [op for op in graph.ops if op.name == "fused_matmul"]
             found.append(sum(op.inputs[0].type.dtype is DType.BFLOAT16 for op in halves))
 
-    config = CompileConfig(threads, precision="bfloat16")
+    config = HALVES._replace(threads=threads)
     result: Any = compile_graph(graph, config, hook=count)(*inputs)
     assert found == [products]
     return result
@@ -69,8 +73,8 @@ def graph_of(*shapes: tuple[int, ...]) -> tuple[Graph, list[Value]]:
 
 
 @given(
-    rows=st.integers(1, 40),
-    depth=st.integers(8, 40).map(lambda n: 2 * n),
+    rows=st.integers(1, 70),
+    depth=st.integers(-(-16 // STEP), 160 // STEP).map(lambda n: STEP * n),
     columns=st.integers(8, 120),
     turned=st.booleans(),
     transposed=st.booleans(),
@@ -89,7 +93,7 @@ def test_sums_of_rounded_operands(
 @pytest.mark.parametrize("threads", [1, 2])
 def test_epilogues_of_a_batch(threads: int) -> None:
     """A bias, a residual and a function, over rows of several batch dimensions."""
-    x, w, bias = normal(1, 2, 3, 37, 130), normal(2, 1, 1, 130, 75), normal(3, 1, 1, 1, 75)
+    x, w, bias = normal(1, 2, 3, 37, DEPTH), normal(2, 1, 1, DEPTH, 75), normal(3, 1, 1, 1, 75)
     residual = normal(4, 2, 3, 37, 75)
     graph, (a, other) = graph_of(x.shape, residual.shape)
     y = build(graph, "add", [add_product(graph, a, w), constant(graph, bias)]).output
@@ -114,10 +118,10 @@ def test_results_do_not_depend_on_threads() -> None:
 
 def test_values_between_products_are_rounded_once() -> None:
     """The second product reads what the first one has stored as bfloat16."""
-    x, first, second = normal(1, 19, 64), normal(2, 64, 48), normal(3, 48, 40)
+    x, first, second = normal(1, 19, 64), normal(2, 64, 96), normal(3, 96, 40)
     graph, (a,) = graph_of(x.shape)
     hidden = build(graph, "relu", [add_product(graph, a, first)]).output
-    hidden = build(graph, "reshape", [hidden], {"shape": (1, 19, 48)}).output
+    hidden = build(graph, "reshape", [hidden], {"shape": (1, 19, 96)}).output
     graph.add_output(add_product(graph, hidden, second[None]), "y")
     got = run(graph, x, products=2)[0]
     before = np.maximum(rounded(x) @ rounded(first), 0)
@@ -134,14 +138,14 @@ def test_values_that_others_read_stay_float32() -> None:
     product = add_product(graph, square, w)
     graph.add_output(product, "y")
     graph.add_output(build(graph, "exp", [square]).output, "z")
-    y, z = compile_graph(graph, CompileConfig(1, precision="bfloat16"))(x)
+    y, z = compile_graph(graph, HALVES._replace(threads=1))(x)
     square = x * x
     np.testing.assert_allclose(z, np.exp(square), 1e-6)
     assert_close(y, rounded(square) @ rounded(w), np.abs(rounded(square)) @ np.abs(rounded(w)))
 
 
-@pytest.mark.parametrize(("depth", "columns"), [(17, 32), (8, 32), (64, 4)])
-def test_products_without_pairs_stay_float32(depth: int, columns: int) -> None:
+@pytest.mark.parametrize(("depth", "columns"), [(STEP + 1, 32), (8, 32), (64, 4)])
+def test_products_of_other_depths_stay_float32(depth: int, columns: int) -> None:
     x, w = normal(1, 9, depth), normal(2, depth, columns)
     graph, (a,) = graph_of(x.shape)
     graph.add_output(add_product(graph, a, w), "y")

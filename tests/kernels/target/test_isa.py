@@ -108,6 +108,7 @@ def test_variants_have_the_optional_fields_of_processors() -> None:
         "x86-64-v4+avx512vnni",
         "x86-64-v4+avx512vnni+avx512bf16",
         "x86-64-v4+avx512vnni+avx512bf16+halves",
+        "x86-64-v4+avx512vnni+avx512bf16+amx-bf16",
         "aarch64",
         "aarch64+dotprod",
         "aarch64+dotprod+bf16",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nnefc.kernels.target import processor
+from nnefc.kernels.target import isa, processor
 from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.support.errors import NnefError
 
@@ -109,6 +109,19 @@ def test_fast_products_of_bfloat16_are_a_feature(told: Told, feature: str) -> No
     told(text.replace("GenuineIntel", "AuthenticAMD"))
     intrinsic = "llvm.x86.avx512bf16.dpbf16ps.512"
     assert host.__wrapped__().bfloat16_dot == (intrinsic if feature else "")
+
+
+@x86_only
+@pytest.mark.parametrize("granted", [True, False])
+def test_matrix_registers_are_granted(
+    told: Told, granted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isa, "grants_matrices", lambda: granted)
+    flags = f"{' '.join(ROWS.values())} avx512_bf16 amx_bf16 amx_tile"
+    told(LIST.format(flags=flags))
+    assert host.__wrapped__().matrix_dot == ("tdpbf16ps" if granted else "")
+    told(LIST.format(flags=flags.replace("amx_bf16", "")))
+    assert not host.__wrapped__().matrix_dot
 
 
 @x86_only
