@@ -268,3 +268,22 @@ def test_sizes_of_a_network_share_one_symbolic_plan(rank: int, tmp_path: Path) -
     for i, length in enumerate(lengths):
         checked(dynamic, tmp_path, (length, lengths[i - 1], lengths[i - 2])[:rank], 1)
     assert dynamic._plans.symbolic_plans == 1  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize(("size", "stride"), [(3, 1), (5, 1), (5, 2)])
+@pytest.mark.parametrize("times", [0, 2])
+def test_extents_within_a_window(
+    rank: int, size: int, stride: int, times: int, tmp_path: Path
+) -> None:
+    """All taps are packed for symbols, also those that lie in the border of short extents."""
+    chain = Chain(rank)
+    convolve(chain, 8, 1, 1, 1)
+    if times:
+        grouped(chain, size, stride, times)
+    else:
+        depthwise(chain, size, stride)
+    dynamic = compiled(chain, tmp_path)
+    for extent in (1, 2, 6, 3):
+        checked(dynamic, tmp_path, (extent,) * rank, 2)
+        checked(dynamic, tmp_path, (1, extent)[2 - rank :], 1)

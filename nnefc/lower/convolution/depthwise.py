@@ -20,7 +20,7 @@ from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.tables.depthwise import RowWeights, columns_of, depthwise_pieces, tap_orders
-from nnefc.program.tables.phases import axis_taps
+from nnefc.program.tables.phases import axis_taps, whole_axes
 from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.traced_array import traced_call
 
@@ -44,7 +44,8 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     planes = (each.plane for each in (x, y, in_registers.residual or y))
     heights = tuple(depthwise_heights(row))
     rows = RowWeights(first=y.pixel_bytes, phase=0, row=row * inputs * x.pixel_bytes)
-    pieces, taps = traced_call(depthwise_pieces, window, row, heights, rows, *planes)
+    whole = whole_axes(window)
+    pieces, taps = traced_call(depthwise_pieces, window, row, heights, rows, *planes, whole)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
     # output blocks `parts` apart read the same lanes of their input blocks
     parts = outputs // inputs

@@ -24,6 +24,7 @@ from nnefc.lower.convolution.code_convolution import CodeConvolution
 from nnefc.lower.convolution.depthwise import taps_of_row
 from nnefc.lower.partition import ceil_div
 from nnefc.program.tables.depthwise import RowWeights, depthwise_pieces, tap_orders
+from nnefc.program.tables.phases import whole_axes
 from nnefc.support.machine_model import MACS_PER_NS
 
 Array = npt.NDArray[Any]
@@ -47,7 +48,8 @@ def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     weights, rows = _pack(conv, row)
     at = plane_pieces.Weights(lower.table(weights), weights.shape[1])
     planes = x.plane, y.plane, (conv.residual or y).plane
-    pieces, table = depthwise_pieces(window, taps, row.heights, rows, *planes)
+    whole = whole_axes(window)
+    pieces, table = depthwise_pieces(window, taps, row.heights, rows, *planes, whole)
     dots = window.volume // taps * ceil_div(taps, row.pixels) * row.words
     dots *= len(conv.digits)
     if window.reverse:

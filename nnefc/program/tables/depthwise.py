@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from nnefc.ops.core.window_arithmetic import Window
-from nnefc.program.tables.phases import Tap, axis_phases, axis_taps
+from nnefc.program.tables.phases import Tap, axis_phases, axis_taps, whole_axes
 from nnefc.program.tables.plane_records import Records, records, split_width
 from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.table_size import PYTHON_ITEM, check_items
 
 
-def tap_orders(window: Window) -> list[list[tuple[Tap, ...]]]:
+def tap_orders(window: Window, whole: Sequence[bool] = ()) -> list[list[tuple[Tap, ...]]]:
     """The taps of each phase; phases are ordered by their numbers along the dimensions.
 
     Taps are sorted by distance, so that those of neighbouring inputs follow each other.
+    `whole`: `whole_axes` of the window with which the code was made, by default of this one.
     """
     check_items(PYTHON_ITEM, *window.size)
     along = [
-        [sorted(taps, key=lambda tap: tap[1]) for taps in axis_taps(window, axis)]
-        for axis in range(window.rank)
+        [sorted(taps, key=lambda tap: tap[1]) for taps in axis_taps(window, axis, whole=every)]
+        for axis, every in enumerate(whole or whole_axes(window))
     ]
     return [list(itertools.product(*chosen)) for chosen in itertools.product(*along)]
 
@@ -90,10 +91,12 @@ def depthwise_pieces(
     x: Plane,
     y: Plane,
     other: Plane,
+    whole: tuple[bool, ...],
 ) -> tuple[Records, npt.NDArray[np.int32]]:
     """(pieces, row by row; the table of taps).
 
-    `heights`: of the instruction set, which may be another one than that of this machine.
+    `heights`: of the instruction set, which may be another one than that of this machine.  `whole`:
+    `whole_axes` of the window for which the weights were packed.
     """
     along = list(_rows_and_columns(window, heights))
     sources = [[each.input for each in stretches] for stretches in along]
@@ -102,7 +105,7 @@ def depthwise_pieces(
     counts = [len(axis_taps(window, axis)) for axis in range(window.rank)]
     check_items(*map(len, numbers))
     phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
-    tables = _tables(window, row, weights, x)
+    tables = _tables(window, row, weights, x, whole)
     lengths = np.array([len(table) for table in tables])
     pieces = records(
         np.tile([each.count for each in along[-1]], len(phase) // len(along[-1])),
@@ -115,11 +118,13 @@ def depthwise_pieces(
     return pieces, np.concatenate(tables).astype(np.int32)
 
 
-def _tables(window: Window, row: int, weights: RowWeights, x: Plane) -> list[list[int]]:
+def _tables(
+    window: Window, row: int, weights: RowWeights, x: Plane, whole: tuple[bool, ...]
+) -> list[list[int]]:
     """For each phase: byte offset of its weights, then offsets of its rows of taps."""
     tables: list[list[int]] = []
     at = weights.first
-    for taps in tap_orders(window):
+    for taps in tap_orders(window, whole):
         offsets = [
             sum(distance * pitch for (_, distance), pitch in zip(tap, x.pitches, strict=True))
             for tap in taps[::row]

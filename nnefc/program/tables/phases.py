@@ -71,16 +71,25 @@ def axis_phases(window: Window, axis: int) -> Iterator[AxisPhase]:
         )
 
 
-def axis_taps(window: Window, axis: int) -> list[tuple[Tap, ...]]:
+def whole_axes(window: Window) -> tuple[bool, ...]:
+    """Whether the phases of a window have all taps along each dimension: those of symbolic extents.
+
+    Code that is made for symbols has all taps, also where tables are computed for small extents.
+    """
+    return tuple(map(is_symbolic, zip(window.input, window.output, strict=True)))
+
+
+def axis_taps(window: Window, axis: int, *, whole: bool = False) -> list[tuple[Tap, ...]]:
     """The taps of each phase along a dimension; phases of deconv are numbered by remainder.
 
-    conv has no taps that read the border for every output, if all extents are plain numbers.
+    conv has no taps that read the border for every output, unless it has the `whole` kernel: see
+    `whole_axes`.
     """
     size, stride, dilation = window.size[axis], window.stride[axis], window.dilation[axis]
     check_items(PYTHON_ITEM, size, stride if window.reverse else 1)
     if not window.reverse:
-        symbolic = is_symbolic((window.input[axis], window.output[axis]))
-        taps = range(size) if symbolic else window.covering_taps(axis)
+        whole = whole or whole_axes(window)[axis]
+        taps = range(size) if whole else window.covering_taps(axis)
         return [tuple((t, t * dilation) for t in taps)]
     # output o reads input (o + before - t * dilation) / stride if that is an integer
     return [
