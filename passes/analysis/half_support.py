@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.ir import DType, Op, Value
-from nnefc.ir.convolution_algorithm import Direct
+from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.ops.tools.convolution import is_blocked_convolution
@@ -20,7 +20,7 @@ LEAST_COLUMNS: Final = 8
 """Least columns of a matrix product for which words of two items pay."""
 LEAST_CHANNELS: Final = 3
 """Least input channels of a convolution: blocks have at least 4, the others are zeros."""
-_PRODUCTS: Final = ("matmul", "fused_matmul")
+PRODUCTS: Final = ("matmul", "fused_matmul")
 _RESIDUALS: Final = 3
 """Operands of a convolution before those of its expression."""
 
@@ -40,36 +40,54 @@ def multiplies_halves(op: Op, kernels: HalfKernels, block: int, known: KnownValu
 
     `block`: channels in a block.
     """
-    if op.name in _PRODUCTS:
-        return _is_product(op, kernels.step, known)
-    if not is_blocked_convolution(op) or op.attributes.get("algorithm") != Direct():
-        return False
-    return kernels.convolve and convolves_halves(op, block)
+    is_product = op.name in PRODUCTS or is_blocked_convolution(op)
+    return is_product and float_reason(op, kernels, block, known) is None
 
 
-def _is_product(op: Op, step: int, known: KnownValues) -> bool:
+def float_reason(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> str | None:
+    """Why a matrix product or a convolution on blocked tensors multiplies float32.
+
+    None if a kernel multiplies bfloat16.
+    """
+    if op.name in PRODUCTS:
+        return _product_reason(op, kernels.step, known)
+    algorithm = op.attributes.get("algorithm")
+    if isinstance(algorithm, Winograd):
+        return f"{algorithm} is faster"
+    if not kernels.convolve:
+        return "convolutions have no kernel for this processor"
+    return convolution_reason(op, block)
+
+
+def _product_reason(op: Op, step: int, known: KnownValues) -> str | None:
     a, b = op.inputs[:2]
     if not a.type.dtype is b.type.dtype is op.output.type.dtype is DType.FLOAT32:
-        return False
-    if b not in known or math.prod(b.type.dims[:-2]) != 1 or not op.output.type.volume:
-        return False
+        return f"items are {a.type.dtype} and {b.type.dtype}"
+    if b not in known:
+        return "both matrices are computed"
+    if math.prod(b.type.dims[:-2]) != 1:
+        return "the second matrix varies along the batch"
+    if not op.output.type.volume:
+        return "there are no products"
     depth, columns = b.type.dims[-2:]
     if op.attributes["transposeB"]:
         depth, columns = columns, depth
-    return depth % step == 0 and depth >= LEAST_DEPTH and columns >= LEAST_COLUMNS
+    if depth % step or depth < LEAST_DEPTH:
+        return f"sums have {depth} products, no multiple of {max(step, LEAST_DEPTH)}"
+    return f"there are {columns} columns" if columns < LEAST_COLUMNS else None
 
 
-def convolves_halves(op: Op, block: int) -> bool:
-    """Whether direct convolution computes `op`, a convolution on blocked tensors, in bfloat16."""
+def convolution_reason(op: Op, block: int) -> str | None:
+    """Why direct convolution on blocked tensors multiplies float32; None if it does not."""
     x, filter_ = op.inputs[:2]
     types = (x.type.dtype, filter_.type.dtype, op.output.type.dtype)
     if set(types) != {DType.FLOAT32} or sums_whole_numbers(op):
-        return False
+        return "sums have to be exact"
     groups = convolution_groups(x.type.dims, op.attributes)
     inputs, outputs = x.type.dims[1] // groups, op.output.type.dims[1] // groups
-    if groups == 1:
-        return inputs >= LEAST_CHANNELS
-    return inputs % block == outputs % block == 0
+    if groups > 1 and not inputs % block == outputs % block == 0:
+        return f"groups have {inputs} and {outputs} channels, no blocks of {block}"
+    return f"there are {inputs} input channels" if inputs < LEAST_CHANNELS else None
 
 
 def tile_epilogue(op: Op) -> SimpleEpilogue | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -10,7 +11,9 @@ from nnefc.ir.expression import expression_of
 from nnefc.ops.internal import mean_variance
 from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.passes.analysis.half_support import (
+    PRODUCTS,
     HalfKernels,
+    float_reason,
     multiplies_halves,
     residual_of,
     tile_epilogue,
@@ -21,6 +24,7 @@ from nnefc.passes.op_queries import is_elementwise_or_fused, producer
 from nnefc.passes.op_queries import replace as replace_op
 
 _NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
+_ATTENTION: Final = "attention"
 _MOVES: Final = ("transpose", "reshape", "squeeze", "unsqueeze")
 """Operations that move items of their operand, rounded or not."""
 
@@ -56,6 +60,22 @@ class LowerPrecision:
         products = [op for op in graph.ops if multiplies_halves(op, kernels, self.block, known)]
         _Rounding(graph, DType.BFLOAT16).run(products)
         return bool(products)
+
+
+def precisions(graph: Graph, kernels: HalfKernels, block: int) -> Counter[tuple[str, str]]:
+    """How many products multiply bfloat16 or float32, by name and reason; "" for bfloat16.
+
+    `graph`: after `LowerPrecision`.
+    """
+    known, found = KnownValues(graph), Counter[tuple[str, str]]()
+    for op in graph.ops:
+        if op.name == _ATTENTION:
+            found[op.name, "both matrices are computed"] += 1
+        elif op.name in PRODUCTS or is_blocked_convolution(op):
+            halves = op.inputs[0].type.dtype.is_half
+            reason = None if halves else float_reason(op, kernels, block, known)
+            found[op.name, reason or ""] += 1
+    return found
 
 
 class _Rounding:

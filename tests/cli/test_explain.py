@@ -10,6 +10,7 @@ from typing import Any
 from nnefc.api.importing import import_model
 from nnefc.cli.compile.explain import PassRecord, PassRecorder, describe, kind
 from nnefc.driver.compile import compile_graph
+from nnefc.driver.precision import half_kernels
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType
 from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.ir.parse import parse_graph
@@ -72,6 +73,38 @@ def test_explain_shows_the_gain_of_an_algorithm(cli: Cli, tmp_path: Path) -> Non
     _, strict = done["strict"]
     assert strict["macs"] == before["macs"]
     assert fast["estimated_seconds"] < strict["estimated_seconds"] < before["estimated_seconds"]
+
+
+PRODUCTS = """\
+version 1.0;
+graph net( x, z ) -> ( y, d )
+{
+    x = external(shape = [1, 40, 64]);
+    z = external(shape = [1, 64, 40]);
+    w = variable(shape = [1, 64, 96], label = 'w');
+    y = relu(matmul(x, w));
+    d = matmul(x, z);
+}
+"""
+
+
+def test_explain_lists_products_in_bfloat16(cli: Cli, tmp_path: Path) -> None:
+    document = tmp_path / "graph.nnef"
+    document.write_text(PRODUCTS)
+    arguments = ("compile", document, "--random-weights", 1, "--explain")
+    assert json.loads(cli(*arguments, "--json").out)["precisions"] == []
+    facts = json.loads(cli(*arguments, "--json", "--precision", "bfloat16").out)["precisions"]
+    shown = cli(*arguments, "--precision", "bfloat16").out
+    if half_kernels(CompileConfig(precision="bfloat16")) is None:
+        assert facts == []
+        return
+    reason = "both matrices are computed"
+    assert facts == [
+        {"operation": "fused_matmul", "precision": "bfloat16", "reason": "", "number": 1},
+        {"operation": "matmul", "precision": "float32", "reason": reason, "number": 1},
+    ]
+    assert "products in bfloat16: 1 fused_matmul" in shown
+    assert f"products in float32: 1 matmul: {reason}" in shown
 
 
 def test_every_pass_is_recorded(small: Path) -> None:

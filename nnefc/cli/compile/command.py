@@ -29,6 +29,7 @@ from nnefc.cli.support.import_and_compile import compile_graph, load
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
 from nnefc.cli.support.options import Json, Model, Strict, Threads, usage
 from nnefc.cli.support.printing import print_json
+from nnefc.driver.precision import half_kernels
 
 if TYPE_CHECKING:
     from nnefc.driver.tuning import Tuning
@@ -122,7 +123,7 @@ def compile_document(
     if destination.targets:
         check_results(graph)
     tuning = run_tuning(graph, options.config.threads) if options.tune else None
-    recorder = PassRecorder() if options.explain else None
+    recorder = PassRecorder(halves=half_kernels(options.config)) if options.explain else None
     start = time.perf_counter()
     result = _generate_code(graph, options, destination, tuning, recorder)
     facts = {
@@ -137,6 +138,7 @@ def compile_document(
     if recorder is not None:
         facts["passes"] = recorder.facts()
         facts["codes_in_floats"] = recorder.float_facts()
+        facts["precisions"] = recorder.precision_facts()
     if tuning is not None:
         facts["tuning"] = tuning_facts(tuning)
     return CompileReport(facts, result.launches, recorder, tuning)

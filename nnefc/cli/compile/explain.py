@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.ir import Graph, Op
+    from nnefc.passes.analysis.half_support import HalfKernels
     from nnefc.passes.pipeline import PassRun
 
 
@@ -54,12 +55,18 @@ class PassRecorder:
     """Whether the weights fit into the last-level cache."""
     floats: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """How many operations on codes are computed in floats, by operation and reason."""
+    halves: HalfKernels | None = None
+    """The kernels that multiply bfloat16, if the model may be rounded."""
+    precisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """How many products multiply bfloat16 (no reason) or float32, by operation and reason."""
 
     def __call__(self, graph: Graph, ran: PassRun) -> None:
         """Record the graph after a pass; stages of one pass are added up."""
         from nnefc.ir.graph import walk
+        from nnefc.kernels.vector.lane_builder import lanes_of
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
         from nnefc.passes.cost.graph import executed_macs, nanoseconds
+        from nnefc.passes.machine.lower_precision import LowerPrecision, precisions
         from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
         from nnefc.passes.quantize.fuse_integers import float_products
         from nnefc.passes.quantize.operations_on_reals import operations_on_reals
@@ -69,6 +76,8 @@ class PassRecorder:
             self.warm = parameter_bytes(graph) <= largest_cache()
         if ran.name == ChooseCodeProducts.name:
             self.floats = float_products(graph) + operations_on_reals(graph)
+        if self.halves is not None and ran.name == LowerPrecision.name:
+            self.precisions = precisions(graph, self.halves, lanes_of("float32"))
         if ran.stage and not ran.changed:
             return
         if self.stages and not ran.changed:
@@ -129,6 +138,21 @@ class PassRecorder:
         )
         for (name, reason), number in self.floats.items():
             out.print(f"codes computed in floats: {number} {name}: {reason}")
+        for (name, reason), number in self.precisions.items():
+            precision, why = ("float32", f": {reason}") if reason else ("bfloat16", "")
+            out.print(f"products in {precision}: {number} {name}{why}")
+
+    def precision_facts(self) -> list[dict[str, Any]]:
+        """A record for each kind of product of a model that may be rounded to bfloat16."""
+        return [
+            {
+                "operation": name,
+                "precision": "float32" if reason else "bfloat16",
+                "reason": reason,
+                "number": number,
+            }
+            for (name, reason), number in self.precisions.items()
+        ]
 
     def float_facts(self) -> list[dict[str, Any]]:
         """A record for each operation on codes that is computed in floats, and for each reason."""
