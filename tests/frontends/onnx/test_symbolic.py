@@ -111,3 +111,27 @@ def test_standard_functions_do_not_specialize_extents() -> None:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       graph (float[N, M] x) => (float[N, M] y) { y = Gelu <approximate = "tanh"> (x) }""")
     assert traced(source_of(model), (3, 4)).function([])(5, 7) is not None
+
+
+def test_a_number_that_is_no_real_behind_one_that_is() -> None:
+    """The variance over one axis, then over both: float32 may not hold the product of extents."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+    variances (float[A, B] x) => (float[A] one, float all) <int64[1] axis = {1}, float unit = {1}> {
+      m = ReduceMean <axes = [1], keepdims = 1> (x)
+      d = Sub(x, m)
+      q = Mul(d, d)
+      v = ReduceMean <axes = [1], keepdims = 0> (q)
+      n = Shape(x)
+      b = Gather(n, axis)
+      width = ReduceProd <keepdims = 0> (b)
+      count = Cast <to = 1> (width)
+      s = Mul(v, count)
+      free = Sub(count, unit)
+      one = Div(s, free)
+      size = ReduceProd <keepdims = 0> (n)
+      total = Cast <to = 1> (size)
+      w = ReduceMean <keepdims = 0> (q)
+      all = Mul(w, total)
+    }""")
+    holds = traced(source_of(model), (4, 6)).function([])
+    assert holds(5, 7) is not None

@@ -70,7 +70,7 @@ def follow(
     attributes: Mapping[str, Any],
 ) -> SymbolicReals | None:
     """The items of an operation's result; None if they are not known or not exact."""
-    if tensors[0].type.dtype is not DType.FLOAT32:
+    if not tensors or tensors[0].type.dtype is not DType.FLOAT32:
         return None
     with suppress(Untraceable, TypeError, ValueError):
         return _result(known, spec, tensors, attributes)
