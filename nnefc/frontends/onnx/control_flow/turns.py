@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from nnefc.frontends.common.budget import Exhausted
 from nnefc.frontends.common.graph_source import TURNS_RULE
 from nnefc.frontends.common.loops import check_states, loop
 from nnefc.frontends.common.op_builder import OpBuilder
@@ -87,6 +88,8 @@ class Turns:
     """Whether the first state says if further turns count, see `masked`."""
     declared: Sequence[TensorType] | None = None
     """Types of the results of a turn, as the model declares them; None if it does not."""
+    never_stops: bool = False
+    """Whether the body never stops the loop, even if `count` is None."""
 
     def run(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
         """The final states, and the results stacked; raises OperatorError.
@@ -105,8 +108,7 @@ class Turns:
     def _no_results(self, make: OpBuilder) -> list[Operand]:
         """Results of no turn, with the types of a turn that is dropped.
 
-        Where a turn is not possible, such as one that takes an item of an empty tensor, the types
-        are the declared ones.
+        Where no turn is possible, as without items to take, the types are the declared ones.
         """
         diagnostics = Diagnostics()
         try:
@@ -227,7 +229,7 @@ class Turns:
 
     def _one_by_one(self, make: OpBuilder) -> tuple[list[Any], list[Operand]]:
         states, pieces = self.states, list[list[Operand]]()
-        number = 0
+        number, begin = 0, make.budget.steps
         while self.count is None or number < self.count:
             slices = self._slices(make, number)
             make.budget.take_steps()
@@ -236,6 +238,8 @@ class Turns:
             states = list(turn.states)
             pieces.append([make.reshape(y, (1, *y.type.dims)) for y in turn.results])
             number += 1
+            if number == 1 and (self.never_stops or (self.count and turn.goes_on is None)):
+                self._check_steps(make, make.budget.steps - begin)
             if turn.goes_on is not None and number != self.count:
                 if not isinstance(turn.goes_on, KnownTensor):
                     raise StopsAtRunTime
@@ -246,6 +250,18 @@ class Turns:
             _joined(make, column[::-1] if flag else column)
             for column, flag in zip(map(list, zip(*pieces, strict=True)), flags, strict=True)
         ]
+
+    def _check_steps(self, make: OpBuilder, steps: int) -> None:
+        """Raise Exhausted if turns of `steps` steps take several times as many as are allowed."""
+        allowed, count = make.budget.allowed_steps, self.count
+        if count is None or count * steps > 4 * allowed:
+            message = (
+                f"{'too many' if count is None else f'{count:,}'} turns of a loop are evaluated "
+            )
+            message += (
+                f"one by one, each in {steps:,} steps or more; at most {allowed:,} are allowed"
+            )
+            raise Exhausted("steps", message)
 
     def _slices(self, make: OpBuilder, number: int) -> list[Operand]:
         """The items of the scanned tensors that a turn takes."""

@@ -103,9 +103,10 @@ def _turns(
     most = _most_turns(make, M)
     if isinstance(active, KnownTensor) and not active.array.all():
         most = 0
-    turn = _turn_of(body)
+    never_stops = _never_stops(body)
+    turn = _turn_of(body, never_stops=never_stops)
     declared = _declared_types(body.proto.output[1 + len(states) :])
-    loops = Turns(turn, most, states, None, captured, declared=declared)
+    loops = Turns(turn, most, states, None, captured, declared=declared, never_stops=never_stops)
     is_known = not isinstance(M, Value) and isinstance(active, KnownTensor)
     if (is_known and not _has_many_turns(M, most)) or (most is not None and most == 0):
         with suppress(StopsAtRunTime):
@@ -174,7 +175,7 @@ def _has_many_turns(M: Operand | None, most: int | None) -> bool:
     return most is None or is_symbolic([most]) or most > LISTED_TURNS
 
 
-def _turn_of(body: Subgraph) -> Body:
+def _turn_of(body: Subgraph, *, never_stops: bool) -> Body:
     """The turn of a loop, whose only slice is the number of the turn."""
 
     def turn(make: OpBuilder, states: list[Any], slices: list[Operand], captured: Captured) -> Turn:
@@ -185,9 +186,28 @@ def _turn_of(body: Subgraph) -> Body:
             raise OperatorError("onnx/arguments", f"{message} are expected")
         goes_on, *results = found
         stacked = [operand(y) for y in results[len(states) :]]
-        return Turn(results[: len(states)], stacked, _flag(make, goes_on, "its condition"))
+        flag = _flag(make, goes_on, "its condition")
+        return Turn(results[: len(states)], stacked, None if never_stops else flag)
 
     return turn
+
+
+def _never_stops(body: Subgraph) -> bool:
+    """Whether the body of a loop passes its condition on, or a known one: it is a `for` loop."""
+    proto = body.proto
+    passed = {each.name for each in proto.input[1:2]}
+    own = {name for node in proto.node for name in node.output}
+
+    def goes_on(name: str) -> bool:
+        known = None if name in own else body.scope.find(name)
+        if isinstance(known, KnownTensor) and not known.is_symbolic:
+            return bool(known.array.all())
+        return name in passed
+
+    for node in proto.node:
+        if node.op_type in ("Identity", "Cast") and all(map(goes_on, node.input)):
+            passed.update(node.output)
+    return all(goes_on(each.name) for each in proto.output[:1])
 
 
 def _declared(body: Subgraph, index: int) -> tuple[int, ...]:

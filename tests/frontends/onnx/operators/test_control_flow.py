@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -398,3 +399,21 @@ def test_errors_of_a_body_that_a_loop_without_turns_has_no_types_for() -> None:
     model.graph.node[0].attribute[0].g.output[1].ClearField("type")
     with pytest.raises(NnefError, match="index 0 is outside an extent of 0"):
         graph_for(model, [reals(0, 2)])
+
+
+@pytest.mark.parametrize("turns", [1 << 20, 1 << 40])
+@pytest.mark.parametrize("condition", ["Identity(c)", "Cast <to = 9> (yes)"])
+def test_too_many_turns_are_refused_after_the_first(turns: int, condition: str) -> None:
+    """Turns that grow a state are evaluated one by one, which would take minutes."""
+    text = f"""(float[1] x) => (float[N] y) <int64 m = {{{turns}}}, float yes = {{1}}> {{
+      y = Loop (m, , x) <
+        body = b (int64 i, bool c, float[N] s) => (bool d, float[L] t) {{
+          d = {condition}
+          t = Concat <axis = 0> (s, x)
+        }}
+      >
+    }}"""
+    begin = time.perf_counter()
+    with pytest.raises(NnefError, match=r"turns of a loop are evaluated one by one.*limit/steps"):
+        graph_for(parsed(text), [reals(1)])
+    assert time.perf_counter() - begin < 5
