@@ -105,6 +105,7 @@ class GraphEvaluator:
 
     def add_initializers(self, graph: GraphProto, scope: Scope) -> None:
         """Define the names of the initializers that inputs do not replace; reports errors."""
+        self._begin()  # what is wrong with them does not depend on guards of the inputs
         every = [each.name for each in graph.initializer]
         every += [each.values.name for each in graph.sparse_initializer]
         for name, count in Counter(every).items():

@@ -208,7 +208,8 @@ class TensorReader:
             raise OperatorError("limit/rank", message, how_to_raise("rank"))
         nbytes = math.prod(extent or 1 for extent in dims)
         if nbytes > self._limits.tensor_bytes:
-            message = f"a tensor of shape {list(dims)}"
+            message = f"a tensor of shape {list(dims)} has {nbytes:,} items, more than "
+            message += f"{self._limits.tensor_bytes:,} bytes"
             raise OperatorError("limit/tensor", message, how_to_raise("tensor_bytes"))
 
     def _items(self, proto: TensorProto, count: int) -> Array:

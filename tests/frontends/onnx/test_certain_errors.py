@@ -48,6 +48,13 @@ WRONG: dict[str, tuple[Any, list[str]]] = {
                    node("Neg", ["c"], ["y"])),
         ["Add 'one': nothing before this node computes its input 'c'"],
     ),
+    "claimed size": (
+        with_nodes(
+            node("MatMul", ["x", "w"], ["y"]),
+            weights=[TensorProto(name="w", data_type=FLOAT, dims=[2**62, 2**62], raw_data=b"abcd")],
+        ),
+        ["initializer 'w': a tensor of shape [4611686018427387904, 4611686018427387904] has "],
+    ),
     "undefined": (
         with_nodes(node("Add", ["x", "nowhere"], ["y"])),
         ["Add with result 'y': nothing before this node computes its input 'nowhere'"],
