@@ -13,7 +13,7 @@ from nnefc.kernels.tile.blocked_tile import TAP_BYTES
 from nnefc.kernels.tile.code_results import Ending
 from nnefc.kernels.tile.code_tile import cover_codes
 from nnefc.kernels.tile.offset_table import load_offset
-from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
+from nnefc.kernels.vector.dot_words import WordKind, dot_of, word_items
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, load_word
 
@@ -67,15 +67,17 @@ RUN_BYTES = 16
 
 
 @family()
-def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
+def convolution(
+    ending: Ending, vectors: int, channels: int, kind: WordKind = "codes"
+) -> KernelFunction:
     """Tiles of `vectors` channel blocks; a table entry is `channels` codes of the reduction.
 
-    x has codes of the type `Isa.codes`.
+    x has codes of the type `Isa.codes`, or as int16 if `kind` is "pairs".
     """
-    words = channels // WORD_CODES
-    run = cover_codes(ending, vectors, words)
+    words = channels // word_items(kind)
+    run = cover_codes(ending, vectors, words, kind)
     panel_bytes = 4 * vectors * lanes_of("int32")
-    entry_bytes = words * word_dot().planes * panel_bytes
+    entry_bytes = words * dot_of(kind).planes * panel_bytes
     scale_bytes = ending.terms * panel_bytes
 
     def convolution(bases, params, first, last):
@@ -90,8 +92,7 @@ def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
         residual_plane = load_word(params + RESIDUAL_PLANE)
         groups, group_tiles = load_word(params + GROUPS), load_word(params + GROUP_TILES)
         pixels, depth = load_word(params + PIXELS), load_word(params + DEPTH)
-        pixel_block = load_word(params + PIXEL_BLOCK)
-        part_tiles = load_word(params + PART_TILES)
+        pixel_block, part_tiles = load_word(params + PIXEL_BLOCK), load_word(params + PART_TILES)
         parts = (group_tiles + part_tiles - 1) // part_tiles
         pixel_blocks = (pixels + pixel_block - 1) // pixel_block
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
@@ -99,8 +100,7 @@ def convolution(ending: Ending, vectors: int, channels: int) -> KernelFunction:
             part, rest = u % parts, u // parts
             p = rest % pixel_blocks * pixel_block
             count = min(pixel_block, pixels - p)
-            rest = rest // pixel_blocks
-            group, n = rest % groups, rest // groups
+            group, n = rest // pixel_blocks % groups, rest // pixel_blocks // groups
             source = x + n * load_word(params + X_BATCH) + group * load_word(params + X_GROUP)
             target = y + n * load_word(params + Y_BATCH) + group * load_word(params + Y_GROUP)
             other = residual + n * load_word(params + RESIDUAL_BATCH)

@@ -22,7 +22,7 @@ from nnefc.kernels.tile.code_results import Ending, Results
 from nnefc.kernels.tile.next_weights import prefetch_next
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
-from nnefc.kernels.vector.dot_words import WordDot, WordKind, dot_of
+from nnefc.kernels.vector.dot_words import WORD_BYTES, WordDot, WordKind, dot_of
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.vector_builder import Vector
 
@@ -54,7 +54,8 @@ class _Arguments(NamedTuple):
     residual_plane: Any
 
 
-_WORD_BYTES: Final = 4
+_FEW_PRODUCTS: Final = 2
+"""Products that LLVM adds to a sum in order."""
 
 
 def code_tile_pixels(vectors: int, kind: WordKind = "codes") -> int:
@@ -134,15 +135,41 @@ class _CodeTile:
             at = v.at(self.filter, self.builder.mul(number, v.word(self.words * row)))
             sources = [v.at(pointer, offset) for pointer in base]
             prefetch_next(v, at, self.depth, self.words * row, self.number, self.tiles)
-            for c in range(self.words):
-                weights = [self._weights(at, c * row, j, dot.planes) for j in range(self.vectors)]
-                for i, source in enumerate(sources):
-                    codes = dot.codes(v.load_splat(source, _WORD_BYTES * c))
-                    for j in range(self.vectors):
-                        k = i * self.vectors + j
-                        sums[k] = dot.add(sums[k], codes, weights[j])
-            turn.next = sums
+            turn.next = self._entry(dot, sums, sources, at, row)
         return turn.values
+
+    def _entry(
+        self, dot: WordDot, sums: list[Lanes], sources: Sequence[Any], at: Any, row: int
+    ) -> list[Lanes]:
+        """Add the products of an entry; `row`: bytes of the weights of a word.
+
+        Many words are a loop, unless one instruction adds products: LLVM would add the products of
+        several words to each other first, which takes more registers than there are.
+        """
+        if dot.instructions == 1 or self.words * dot.planes <= _FEW_PRODUCTS:
+            for c in range(self.words):
+                sums = self._word(dot, sums, sources, at, WORD_BYTES * c, c * row)
+            return sums
+        v = self.v
+        with v.loop(0, v.word(self.words), 1, sums) as turn:
+            place = v.at(at, self.builder.mul(turn.index, v.word(row)))
+            offset = self.builder.mul(turn.index, v.word(WORD_BYTES))
+            turn.next = self._word(dot, turn.values, sources, place, offset, 0)
+        return turn.values
+
+    def _word(
+        self, dot: WordDot, sums: Sequence[Lanes], sources: Sequence[Any], at: Any, *offsets: Any
+    ) -> list[Lanes]:
+        """Sums with the products of a word; `offsets`: from pixels in `sources`, and from `at`."""
+        offset, first = offsets
+        weights = [self._weights(at, first, j, dot.planes) for j in range(self.vectors)]
+        added = list(sums)
+        for i, source in enumerate(sources):
+            codes = dot.codes(self.v.load_splat(source, offset))
+            for j in range(self.vectors):
+                k = i * self.vectors + j
+                added[k] = dot.add(added[k], codes, weights[j])
+        return added
 
     def _weights(self, at: Any, offset: int, j: int, planes: int) -> list[Lanes]:
         """Vector j of the weights of a word, in planes."""

@@ -91,6 +91,11 @@ def dot_of(kind: WordKind) -> WordDot:
     return word_dot() if kind == "codes" else pair_dot()
 
 
+def word_items(kind: WordKind) -> int:
+    """Codes or numbers of a word."""
+    return WORD_CODES if kind == "codes" else WORD_PAIR
+
+
 @dataclass(frozen=True)
 class DotInstruction:
     """One instruction that adds four products of bytes."""

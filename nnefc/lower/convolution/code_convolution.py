@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Expression, Op, Value
+from nnefc.kernels.movement.widen import WIDE
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.code_results import BOUNDS_BYTES, RESIDUAL_BYTES, Ending, Form
 from nnefc.kernels.tile.code_tile import code_tile_pixels
-from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
+from nnefc.kernels.vector.dot_words import WORD_CODES, WordKind, dot_of, word_items
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
@@ -88,15 +89,20 @@ class CodeConvolution:
         return DType.INT32
 
     @property
+    def kind(self) -> WordKind:
+        """What the words of x are: codes of 8 bits, or in 16 bits."""
+        return "pairs" if str(self.x.dtype) == WIDE else "codes"
+
+    @property
     def weight_bytes(self) -> int:
-        return np.dtype(word_dot().weights).itemsize
+        return np.dtype(dot_of(self.kind).weights).itemsize
 
     @property
     def macs_per_ns(self) -> float:
-        return MACS_PER_NS * WORD_CODES / word_dot().instructions
+        return MACS_PER_NS * word_items(self.kind) / dot_of(self.kind).instructions
 
     def tile_pixels(self, vectors: int) -> int:
-        return code_tile_pixels(vectors)
+        return code_tile_pixels(vectors, self.kind)
 
 
 def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:

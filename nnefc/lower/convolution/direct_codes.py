@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import DType
+from nnefc.ir import DType, TensorType
 from nnefc.kernels.convolution import direct_codes
 from nnefc.kernels.convolution.direct_codes import CODES
-from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
+from nnefc.kernels.movement import widen
+from nnefc.kernels.movement.widen import WIDE, WIDEN
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.dot_words import dot_of, word_items
+from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.code_convolution import CodeConvolution
 from nnefc.lower.convolution.direct_launches import (
@@ -22,12 +28,16 @@ from nnefc.lower.convolution.direct_launches import (
     output_blocks,
 )
 from nnefc.lower.convolution.direct_tables import pixel_table
-from nnefc.lower.partition import ceil_div
+from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.program.tables.direct import tap_runs
 from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_grid
+from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 
 Array = npt.NDArray[Any]
+
+LEAST_READS: Final = 24
+"""Least times that products read a code, at which a copy in 16 bits saves time."""
 
 
 def lower_direct_codes(lower: Lowering, conv: CodeConvolution) -> None:
@@ -35,8 +45,41 @@ def lower_direct_codes(lower: Lowering, conv: CodeConvolution) -> None:
     _, outputs, inputs = conv.filter.shape[:3]
     blocks = conv.y.layout.block, conv.x.layout.block
     assert conv.groups == 1 or outputs % blocks[0] == inputs % blocks[1] == 0
+    if profits_from_pairs(conv):
+        conv = replace(conv, x=widened(lower, conv.x))
     for phase in phases(conv.window):
         _launch_phase(lower, conv, phase)
+
+
+def profits_from_pairs(conv: CodeConvolution) -> bool:
+    """Whether a copy of x in 16 bits takes less time than it saves."""
+    window, outputs = conv.window, conv.filter.shape[1]
+    reads = outputs * window.volume / math.prod(window.stride)
+    return not host().byte_dot and reads >= LEAST_READS
+
+
+def widened(lower: Lowering, x: Tensor) -> Tensor:
+    """A copy of x in 16 bits, halo included."""
+    layout = replace(x.layout, itemsize=DType(WIDE).itemsize)
+    type_ = TensorType(DType(WIDE), x.shape, layout)
+    memory = lower.scratch(layout.volume(x.shape) * layout.itemsize, "widened")
+    y = Tensor.whole(memory, type_)
+    planes, items = x.batch * x.blocks, math.prod(layout.extents(x.shape)) * layout.block
+    plane_block = units_per_tile(planes, items / VECTOR_ITEMS_PER_NS, lower.threads)
+    words = WIDEN.pack(
+        x=x.at,
+        y=memory,
+        blocks=x.blocks,
+        x_plane=x.plane_bytes,
+        y_plane=y.plane_bytes,
+        x_batch=x.batch_bytes,
+        y_batch=y.batch_bytes,
+        items=items,
+        planes=planes,
+        plane_block=plane_block,
+    )
+    lower.launch(widen.planes(str(x.dtype)), words, ceil_div(planes, plane_block))
+    return replace(y, at=Ref(memory.buffer))
 
 
 def _launch_phase(lower: Lowering, conv: CodeConvolution, phase: Phase) -> None:
@@ -53,10 +96,10 @@ def _launch_phase(lower: Lowering, conv: CodeConvolution, phase: Phase) -> None:
         taps = tuple((*tap, digit) for digit in range(digits) for tap in taps)
         depth *= digits
     tables = {"taps": lower.table(entries), "runs": lower.table(runs)}
-    dot = word_dot()
+    dot = dot_of(conv.kind)
     for channels in channel_slices(conv, 0):
         width = channels.panels.width
-        packing = (taps, step, width, depth, False, WORD_CODES, dot.planes)
+        packing = (taps, step, width, depth, False, word_items(conv.kind), dot.planes)
         part = _of_slice(conv, channels, filter_, axis=1)
         terms = [_panels(conv, channels, term) for term in conv.terms]
         scale = np.stack(terms, axis=-2) if terms else np.zeros(1, np.int32)
@@ -170,5 +213,5 @@ def _launch(
         unit_block=units.per_tile,
     )
     entry = conv.x.layout.entry
-    kernel = direct_codes.convolution(conv.ending, panels.vectors, entry)
+    kernel = direct_codes.convolution(conv.ending, panels.vectors, entry, conv.kind)
     lower.launch(kernel, words, ceil_div(units.count, units.per_tile))

@@ -23,7 +23,7 @@ from nnefc.kernels import family
 from nnefc.kernels.codegen import object_code
 from nnefc.kernels.convolution import depthwise, direct, winograd
 from nnefc.kernels.family import Kernel, KernelFunction
-from nnefc.kernels.movement import strided
+from nnefc.kernels.movement import strided, widen
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.code_results import Ending
@@ -272,6 +272,7 @@ def test_relatives_of_all_families_are_kernels() -> None:
         strided.copy(4),
         pooling.window("sum", "float32", "float32", lanes, None),
         pooling.code_sums("uint8", lanes, None),
+        widen.planes("uint8"),
         winograd.transform_input("float32", "float32", (1, 7), 4),
         winograd.transform_output("float32", (1, 7), 4),
         winograd.transform_input("uint8", "int16", (1, 3), 4),
