@@ -96,7 +96,10 @@ def identity() -> str:
     wanted = _IDENTITY.get(platform.machine(), ())
     if not wanted or not fields.keys() >= set(wanted):
         return " ".join(llvm_target())
-    return "; ".join(fields[name] for name in wanted)
+    text = "; ".join(fields[name] for name in wanted)
+    # code for this processor may use the registers
+    refused = "amx_bf16" in fields[wanted[-1]].split() and not grants_matrices()
+    return f"{text}; without matrix registers" if refused else text
 
 
 @cache

@@ -155,6 +155,20 @@ def test_identity_distinguishes_processors(told: Told) -> None:
     assert processor.identity() in seen
 
 
+@x86_only
+def test_identity_tells_whether_matrix_registers_are_granted(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code for this processor is not loaded where Linux refuses its registers."""
+    monkeypatch.setattr(processor, "grants_matrices", lambda: True)
+    told(LIST.format(flags="fpu sse2 amx_tile amx_bf16"))
+    granted = processor.identity()
+    monkeypatch.setattr(processor, "grants_matrices", lambda: False)
+    assert processor.identity() != granted
+    told(LIST.format(flags="fpu sse2"))
+    assert "without" not in processor.identity()
+
+
 def test_identity_distinguishes_arm_processors(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     text = (
