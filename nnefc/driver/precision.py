@@ -21,7 +21,8 @@ def half_kernels(config: CompileConfig) -> HalfKernels | None:
     if config.precision == "float32":
         return None
     if host().matrix_dot:
-        return HalfKernels(WORDS * WORD_HALVES, convolve=bool(host().bfloat16_dot))
+        step, convolve = WORDS * WORD_HALVES, bool(host().bfloat16_dot)
+        return HalfKernels(step, convolve, attend=True)
     return HalfKernels() if host().bfloat16_dot else None
 
 

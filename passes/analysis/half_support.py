@@ -13,6 +13,7 @@ from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
+from nnefc.symbolic.integers import is_symbolic
 
 LEAST_DEPTH: Final = 16
 """Least products of a sum of a matrix product for which words of two items pay."""
@@ -20,6 +21,10 @@ LEAST_COLUMNS: Final = 8
 """Least columns of a matrix product for which words of two items pay."""
 LEAST_CHANNELS: Final = 3
 """Least input channels of a convolution: blocks have at least 4, the others are zeros."""
+LEAST_ROWS: Final = 16
+"""Least rows of attention, and what the width of its values has to be a multiple of."""
+MOST_KEYS: Final = 1000
+"""Most keys of attention, whose scores stay in the L2 cache."""
 PRODUCTS: Final = ("matmul", "fused_matmul")
 _RESIDUALS: Final = 3
 """Operands of a convolution before those of its expression."""
@@ -33,6 +38,8 @@ class HalfKernels:
     """Depths of matrix products are multiples of this."""
     convolve: bool = True
     """Whether direct convolutions multiply bfloat16."""
+    attend: bool = False
+    """Whether attention multiplies bfloat16."""
 
 
 def multiplies_halves(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> bool:
@@ -88,6 +95,28 @@ def convolution_reason(op: Op, block: int) -> str | None:
     if groups > 1 and not inputs % block == outputs % block == 0:
         return f"groups have {inputs} and {outputs} channels, no blocks of {block}"
     return f"there are {inputs} input channels" if inputs < LEAST_CHANNELS else None
+
+
+def attention_reason(op: Op, kernels: HalfKernels) -> str | None:
+    """Why an attention multiplies float32; None if a kernel multiplies bfloat16."""
+    a = op.attributes
+    rows, keys, depth, width = *a["scores"][-2:], a["depth"], a["width"]
+    if not kernels.attend:
+        return "attention has no kernel for this processor"
+    if any(v.type.dtype is not DType.FLOAT32 for v in op.inputs[:3]):
+        return "items are not float32"
+    if is_symbolic(a["scores"]):
+        return "extents vary"
+    if len(a["keys"]) > 1:
+        return "keys come in several parts"
+    if a["diagonal"] < keys - 1:
+        return "rows attend to some of the keys"
+    if rows < LEAST_ROWS or keys > MOST_KEYS:
+        return f"there are {rows} rows and {keys} keys"
+    if depth % kernels.step or width % LEAST_ROWS:
+        return f"heads have {depth} and {width} items"
+    views = (a["q"], *a["k"], *a["v"], a["y"])
+    return "items are not contiguous" if any(view[-1] != 1 for view in views) else None
 
 
 def tile_epilogue(op: Op) -> SimpleEpilogue | None:

@@ -37,7 +37,11 @@ WITHOUT_SHUFFLES = {
     "kernels/vector/test_math.py",
 }
 """Modules that have nothing new for a row with vectors as long as those of another."""
-HALF_FILES = {"kernels/product/test_half_matmul.py": "", "passes/test_half_convolutions.py": ""}
+HALF_FILES = {
+    "kernels/product/test_half_attention.py": "",
+    "kernels/product/test_half_matmul.py": "",
+    "passes/test_half_convolutions.py": "",
+}
 """Modules for rows that multiply bfloat16, which not every processor does by default."""
 OTHER_WIDTHS = [isa for isa in ROWS if not is_repeated(isa)]
 ONE_ROW = {"models/test_compressed.py", "kernels/vector/test_math.py"}

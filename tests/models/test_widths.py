@@ -30,6 +30,7 @@ WIDE_ONLY = {"movement.channels.lanes"}
 
 HALVES = {
     "convolution.direct_halves.convolution",
+    "product.attention_matrices.rows",
     "product.half_matmul.product",
     "product.matrix_matmul.product",
 }

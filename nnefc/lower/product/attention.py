@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
+from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.product import attention as kernels
 from nnefc.kernels.product.attention import MAX_ROWS, SCORES_BYTES, attention_layout
@@ -19,6 +19,8 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div, partition_threads
+from nnefc.lower.product.attention_matrices import lower_in_matrices
+from nnefc.lower.product.attention_problem import AttentionProblem
 from nnefc.lower.product.matmul import zero_item
 from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands, read_epilogue
 from nnefc.lower.product.pack import Matrix, pack
@@ -35,49 +37,12 @@ from nnefc.support.alignment import CACHE_LINE
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest
 
-FEW_ROWS: Final = 8
-"""Up to this many rows, k and v are read in place instead of packed."""
 KEY_BLOCK: Final = 512
 """Approximate keys of a block, if the scores of all keys do not fit."""
 LONG_UNIT_NS: Final = 150_000.0
 """Most nanoseconds of a unit of several row tiles, which read panels of keys from the L1 cache."""
 UNITS_PER_THREAD: Final = 16
 """Units per thread that leave no thread waiting, before units become longer than others."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionProblem:
-    """y = softmax(expression(q k^T, operands)) v over a batch.
-
-    Batch dimensions of extent 1 are dropped.  Keys and values come in segments, e.g. a cache and
-    new items.
-    """
-
-    dtype: DType
-    rows: int
-    keys: int
-    depth: int
-    width: int
-    batch: Shape
-    q: Matrix
-    y: Matrix
-    segments: tuple[tuple[int, Matrix, Matrix], ...]
-    """(keys, k, v)"""
-    expression: Expression
-    operands: tuple[Matrix, ...]
-    diagonal: int
-    """Row r attends to keys up to r + diagonal."""
-
-    @property
-    def has_few_rows(self) -> bool:
-        return self.rows <= FEW_ROWS
-
-    @property
-    def shares_keys(self) -> bool:
-        """Whether the few items of the last batch dimension have the same keys and values."""
-        matrices = [x for _, k, v in self.segments for x in (k, v)]
-        few = bool(self.batch) and self.batch[-1] <= FEW_ROWS
-        return few and not any(x.batch[-1] for x in matrices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +79,9 @@ def attention(lower: Lowering, op: Op) -> None:
     problem = _read_problem(lower, op)
     if problem.rows == 1 and problem.diagonal >= problem.keys - 1 and problem.shares_keys:
         problem = _heads_as_rows(problem)
+    if op.attributes.get("rounded"):
+        lower_in_matrices(lower, problem, empty=op.attributes["empty"])
+        return
     tiling = _choose_tiling(lower, problem)
     segments = list(_read_segments(lower, problem, tiling))
     pitch = 0

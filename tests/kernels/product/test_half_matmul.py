@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,32 @@ def test_values_between_products_are_rounded_once() -> None:
     middle, w = rounded(before.astype(np.float32)), rounded(second)
     assert_close(got, middle @ w, np.abs(middle) @ np.abs(w), 2**-8)
     assert np.median(np.abs(got - middle @ w) / (np.abs(middle) @ np.abs(w))) < 2**-20
+
+
+def test_quotients_by_numbers_become_products_before_rounding() -> None:
+    """GELU, as PyTorch writes it, between two products."""
+    x, first, second = normal(1, 19, 64), normal(2, 64, 96) / 8, normal(3, 96, 40)
+    graph, (a,) = graph_of(x.shape)
+    hidden = add_product(graph, a, first)
+    root = constant(graph, np.array([2**0.5], np.float32))
+    erf = build(graph, "erf", [build(graph, "div", [hidden, root]).output]).output
+    one = constant(graph, np.array([1], np.float32))
+    hidden = build(graph, "mul", [hidden, build(graph, "add", [erf, one]).output]).output
+    graph.add_output(add_product(graph, hidden, second), "y")
+    steps: list[str] = []
+
+    def look(graph: Graph, ran: PassRun) -> None:
+        if ran.name == "lower_precision":
+            found = [op for op in graph.ops if op.name == "fused_matmul"]
+            steps.extend(step.op for step in found[0].attributes["expression"].steps)
+
+    got: Any = compile_graph(graph, HALVES._replace(threads=1), hook=look)(x)
+    assert "erf" in steps and "div" not in steps
+    before = rounded(x) @ rounded(first)
+    before *= 1 + np.vectorize(math.erf)(before / 2**0.5)
+    middle, w = rounded(before.astype(np.float32)), rounded(second)
+    assert_close(got, middle @ w, np.abs(middle) @ np.abs(w), 2**-8)
+    assert np.median(np.abs(got - middle @ w) / (np.abs(middle) @ np.abs(w))) < 2**-18
 
 
 def test_values_that_others_read_stay_float32() -> None:

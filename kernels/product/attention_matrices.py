@@ -1,0 +1,207 @@
+"""Attention of bfloat16 in matrix registers, softmax(expression(Q K^T)) V, as `attention`.
+
+A unit of work is at most 32 rows of one batch item.  Its scores against all keys stay in memory of
+the thread, in float32: products, the expression, exponentials.  These are rounded to bfloat16 and
+multiplied with V; sums are divided by the sum of the exponentials at the end.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.family import KernelFunction, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.product.online_softmax import divide_rows, exponentials
+from nnefc.kernels.tile.expression_epilogue import (
+    APPLY_ARGUMENTS,
+    Epilogue,
+    apply_rows,
+    operand_fields,
+    place_operands,
+)
+from nnefc.kernels.tile.matrix_tile import (
+    REGISTERS,
+    ROWS,
+    WORDS,
+    begin_matrices,
+    end_matrices,
+    matrix_tile,
+)
+from nnefc.kernels.tile.panels import BATCH, batch_offset, part_start
+from nnefc.kernels.tile.register_tile import local_bytes
+from nnefc.kernels.tile.word_tile import WORD_TILE_ARGUMENTS
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.dot_halves import WORD_HALVES
+from nnefc.kernels.vector.dot_words import WORD_BYTES
+from nnefc.kernels.vector.memory import address, helper, load_word, procedure
+from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
+
+MAX_KEYS: Final = 1000
+"""Most keys: scores of a unit are at most 128 KiB."""
+_UNIT_ROWS: Final = REGISTERS * ROWS
+_PITCH: Final = 4 * 1024
+"""Most bytes of a row of scores."""
+_STEP: Final = WORDS * WORD_HALVES
+"""Keys of a step of the product with V; exponentials beyond the last key are 0."""
+
+
+def attention_layout(operands: int) -> Layout:
+    """Parameters of `attention_matrices.rows`: q [rows, depth], k^T, v, and y [rows, width].
+
+    - q: bfloat16; rows are contiguous
+    - k: panels of words [depth / 2, keys] (`nnefc.kernels.tile.panels`), `key_parts` of them
+    - v: words [keys / 2, width] of two keys, for a multiple of 32 keys; words beyond are 0
+    - y: float32; rows are contiguous, and `width` is a multiple of 16
+    - `m_parts`: parts of at least 16 and at most 32 rows; a tile is `unit_block` of `units`
+    - `pitch`: bytes between rows of scores
+    - others: as in `attention.attention_layout`
+    """
+    fields = [
+        *operand_fields("q", "k", "v", "y"),
+        f"rows keys depth width batch_rank batch:{BATCH} m_parts key_parts pitch units unit_block",
+        "empty operands",
+        *operand_fields(*(f"x{i}" for i in range(operands))),
+    ]
+    return Layout(" ".join(fields))
+
+
+(
+    Q,
+    Q_ROW,
+    _,
+    Q_BATCH,
+    K,
+    _,
+    _,
+    K_BATCH,
+    V,
+    V_ROW,
+    _,
+    V_BATCH,
+    Y,
+    Y_ROW,
+    _,
+    Y_BATCH,
+    N_ROWS,
+    KEYS,
+    DEPTH,
+    WIDTH,
+    BATCH_RANK,
+    BATCH_EXTENTS,
+    M_PARTS,
+    KEY_PARTS,
+    PITCH,
+    UNITS,
+    UNIT_BLOCK,
+    EMPTY,
+    OPERANDS,
+) = attention_layout(0).offsets
+
+
+@family()
+def rows(epilogue: Epilogue | None) -> KernelFunction:
+    """Attention; `epilogue` is applied to the scores."""
+    attend, tile = _loops(), matrix_tile()
+    scores, powers = local_bytes(_UNIT_ROWS * _PITCH), local_bytes(_UNIT_ROWS * _PITCH // 2)
+    state = local_bytes(16 * _UNIT_ROWS)
+    if epilogue is None:
+
+        def rows(bases, params, first, last):
+            begin_matrices(ROWS)
+            attend(bases, params, first, last, tile(), 0, 0, scores(), powers(), state())
+            end_matrices()
+
+        return rows
+    finish, table = apply_rows("float32", epilogue), local_bytes(16 * len(epilogue.repeated) or 8)
+
+    def rows_with_expression(bases, params, first, last):
+        begin_matrices(ROWS)
+        attend(bases, params, first, last, tile(), finish(), table(), scores(), powers(), state())
+        end_matrices()
+
+    return rows_with_expression
+
+
+@cache
+def _round_rows() -> Any:
+    """Intrinsic `run(rows, n, count, x, x_row, y, y_row)`: rows of n float32 as bfloat16.
+
+    Rows of y have `count` items, whole vectors; those beyond n are 0.
+    """
+
+    @vector_intrinsic("float32", ROWS, 7, apart=True)
+    def run(v: Vector, rows, n, count, x, x_row, y, y_row):
+        builder = v.builder
+        x, y = v.pointer(x), v.pointer(y)
+        with v.loop(0, rows, 1) as row:
+            source = v.at(x, builder.mul(row.index, x_row))
+            target = v.at(y, builder.mul(row.index, y_row))
+            with v.loop(0, count, v.lanes) as column:
+                mask = v.mask(builder.sub(n, column.index))
+                at = builder.mul(column.index, v.word(2))
+                value = v.load(v.at(source, builder.mul(at, v.word(2))), mask=mask)
+                convert(value, "bfloat16").store(v.at(target, at))
+
+    return run
+
+
+@cache
+def _loops() -> Any:
+    """Helper `attend(bases, params, first, last, tile, finish, table, scores, powers, state)`.
+
+    `tile` and `finish` are the addresses of `matrix_tile` and `apply_rows` (or 0); the others those
+    of memory of the thread.
+    """
+    call_tile, call_finish = procedure(WORD_TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
+    power, divide, round_rows = exponentials("float32"), divide_rows("float32"), _round_rows()
+    panel, step, halves = ROWS, _STEP, WORD_HALVES
+
+    @helper
+    def attend(bases, params, first, last, tile, finish, table, scores, powers, state):
+        q0, k0 = address(bases, params + Q), address(bases, params + K)
+        v0, y0 = address(bases, params + V), address(bases, params + Y)
+        libm = load_word(bases + 8 * BASE_LIBM)
+        m, keys = load_word(params + N_ROWS), load_word(params + KEYS)
+        words, width = load_word(params + DEPTH) // halves, load_word(params + WIDTH)
+        q_row, v_row = load_word(params + Q_ROW), load_word(params + V_ROW)
+        y_row, pitch = load_word(params + Y_ROW), load_word(params + PITCH)
+        m_parts, key_parts = load_word(params + M_PARTS), load_word(params + KEY_PARTS)
+        vectors, padded = (keys + panel - 1) // panel, (keys + step - 1) // step * step
+        unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
+        for t in range(first * unit_block, min(last * unit_block, units)):
+            part, number = t % m_parts, t // m_parts
+            top = part_start(part, m, m_parts)
+            rows = part_start(part + 1, m, m_parts) - top
+            q = q0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, Q_BATCH, number) + top * q_row
+            k = k0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, K_BATCH, number)
+            v = v0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, V_BATCH, number)
+            y = y0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, Y_BATCH, number) + top * y_row
+            for j in range(key_parts):
+                start = part_start(j, vectors, key_parts) * panel
+                count = part_start(j + 1, vectors, key_parts) * panel - start
+                call_tile(
+                    *(tile, rows, count, words, q, q_row),
+                    *(k + start * words * WORD_BYTES, count * WORD_BYTES),
+                    *(0, scores + start * 4, pitch),
+                )
+            if finish != 0:
+                place_operands(bases, params, OPERANDS, BATCH_RANK, number, top, 0, table)
+                call_finish(finish, rows, keys, scores, pitch, table, libm)
+            power(rows, keys, keys, scores, pitch, state, y, y_row, width, 1, libm)
+            round_rows(rows, keys, padded, scores, pitch, powers, padded * 2)
+            for column in range(0, width, 2 * panel):
+                call_tile(
+                    *(tile, rows, min(width - column, 2 * panel), padded // halves),
+                    *(powers, padded * 2, v + column * WORD_BYTES, v_row),
+                    *(0, y + column * 4, y_row),
+                )
+            divide(rows, width, y, y_row, state, load_word(params + EMPTY))
+
+    return attend

@@ -1,0 +1,160 @@
+"""Lowering of attention in matrix registers (`nnefc.kernels.product.attention_matrices`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from nnefc.ir import DType, Expression, Shape, Step
+from nnefc.kernels.product import attention_matrices as kernels
+from nnefc.kernels.product.attention_matrices import attention_layout
+from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS, WORDS
+from nnefc.kernels.vector.dot_halves import WORD_HALVES
+from nnefc.kernels.vector.dot_words import WORD_BYTES
+from nnefc.lower.context import Lowering
+from nnefc.lower.elementwise.expression import Strided, launch_strided
+from nnefc.lower.partition import ceil_div
+from nnefc.lower.product.attention_problem import AttentionProblem
+from nnefc.lower.product.operands import read_epilogue
+from nnefc.lower.product.pack import Matrix, pack
+from nnefc.lower.product.tiling import product_units_per_tile
+from nnefc.program.program import Ref
+from nnefc.support.alignment import CACHE_LINE
+from nnefc.support.machine_model import MATRIX_MACS_PER_NS
+
+_HALF: Final = DType.BFLOAT16
+_ROUNDED: Final = (Step("cast", (0,), _HALF),)
+_WORDS: Final = DType.FLOAT32
+"""The type as which kernels move words."""
+
+
+def lower_in_matrices(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> None:
+    """Round q, k and v, pack k and v in words, and launch the kernel."""
+    ((keys, k, v),) = problem.segments
+    batch, depth, width = problem.batch, problem.depth, problem.width
+    q = _rounded(lower, problem.q, problem.rows, depth, batch)
+    vectors = ceil_div(keys, ROWS)
+    key_parts = ceil_div(vectors, REGISTERS)
+    k = replace(_rounded(lower, k, keys, depth, batch), step=WORD_BYTES).transposed
+    k = pack(lower, k, _WORDS, depth // WORD_HALVES, keys, batch, parts=key_parts, unit=ROWS)
+    v = _paired(lower, v, keys, width, batch)
+    m_parts = ceil_div(problem.rows, REGISTERS * ROWS)
+    pitch = vectors * ROWS * DType.FLOAT32.itemsize
+    if pitch % 1024 == 0:  # rows would compete for the same lines of the first-level cache
+        pitch += CACHE_LINE
+    units = math.prod(batch) * m_parts
+    macs = REGISTERS * ROWS * keys * (depth + width)
+    unit_block = product_units_per_tile(units, 2 * macs / MATRIX_MACS_PER_NS)
+    matrices = {"q": q, "k": k, "v": v, "y": problem.y}
+    matrices |= {f"x{i}": x for i, x in enumerate(problem.operands)}
+    parameters = attention_layout(len(problem.operands)).pack(
+        **{field: value for name, x in matrices.items() for field, value in x.fields(name).items()},
+        rows=problem.rows,
+        keys=keys,
+        depth=depth,
+        width=width,
+        batch_rank=len(batch),
+        batch=batch,
+        m_parts=m_parts,
+        key_parts=key_parts,
+        pitch=pitch,
+        units=units,
+        unit_block=unit_block,
+        empty=int(empty),
+        operands=len(problem.operands),
+    )
+    epilogue = None
+    if problem.expression.steps:
+        epilogue = read_epilogue(problem.expression, problem.operands)
+    lower.launch(kernels.rows(epilogue), parameters, ceil_div(units, unit_block))
+
+
+def _along(x: Matrix, batch: Shape) -> tuple[int, ...]:
+    """Items of float32 along the batch."""
+    assert len(x.batch) == len(batch)
+    return tuple(step // DType.FLOAT32.itemsize for step in x.batch)
+
+
+def _dense(lower: Lowering, rows: int, row: int, dtype: DType, batch: Shape) -> Matrix:
+    """Memory for `rows` contiguous rows of `row` items for each item of a batch."""
+    item = dtype.itemsize
+    pitches = tuple(math.prod(batch[i + 1 :]) * rows * row * item for i in range(len(batch)))
+    at = lower.scratch(math.prod(batch) * rows * row * item)
+    return Matrix(at, row * item, item, pitches)
+
+
+def _written(x: Matrix) -> Matrix:
+    return replace(x, at=Ref(x.at.buffer, x.at.offset))
+
+
+def _rounded(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) -> Matrix:
+    """The matrix in bfloat16."""
+    y = _dense(lower, rows, columns, _HALF, batch)
+    item = DType.FLOAT32.itemsize
+    launch_strided(
+        lower,
+        Expression((DType.FLOAT32,), _ROUNDED, (1,)),
+        [Strided(x.at, DType.FLOAT32, (*_along(x, batch), x.row // item, 1))],
+        [Strided(y.at, _HALF, (*(n // _HALF.itemsize for n in y.batch), columns, 1))],
+        (*batch, rows, columns),
+    )
+    return _written(y)
+
+
+def _paired(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) -> Matrix:
+    """Words of two rows each, for a multiple of 32 rows; those beyond the last row are 0."""
+    step, item = WORDS * WORD_HALVES, DType.FLOAT32.itemsize
+    words, pairs, row = ceil_div(rows, step) * WORDS, rows // WORD_HALVES, x.row // item
+    y = _dense(lower, words, columns, DType.UINT32, batch)
+    along, into = _along(x, batch), tuple(n // item for n in y.batch)
+
+    def part(first: int, count: int, sources: int) -> None:
+        """Words `first` to `first` + `count` - 1, which have items of `sources` rows."""
+        if not count:
+            return
+        places = [
+            Ref(x.at.buffer, x.at.offset + (first * WORD_HALVES + i) * x.row)
+            for i in range(sources)
+        ]
+        launch_strided(
+            lower,
+            _word(sources),
+            [Strided(at, DType.FLOAT32, (*along, WORD_HALVES * row, 1)) for at in places],
+            [
+                Strided(
+                    replace(y.at, offset=y.at.offset + first * y.row),
+                    DType.UINT32,
+                    (*into, columns, 1),
+                )
+            ],
+            (*batch, count, columns),
+        )
+
+    part(0, pairs, 2)
+    part(pairs, rows % WORD_HALVES, 1)
+    filled = ceil_div(rows, WORD_HALVES)
+    part(filled, words - filled, 0)
+    return _written(y)
+
+
+def _word(sources: int) -> Expression:
+    """A word of up to two float32, rounded to bfloat16: the first is the lower half."""
+    steps: list[Step] = []
+    given = (DType.FLOAT32,) * sources
+
+    def add(op: str, *operands: int, dtype: DType = DType.UINT32, value: int | None = None) -> int:
+        steps.append(Step(op, operands, dtype, value))
+        return sources + len(steps) - 1
+
+    if not sources:
+        result = add("literal", value=0)
+        return Expression(given, tuple(steps), (result,))
+    bits = [
+        add("bitcast", add("cast", add("cast", i, dtype=_HALF), dtype=DType.FLOAT32))
+        for i in range(sources)
+    ]
+    result = add("shift_right", bits[0], add("literal", value=16))
+    if sources > 1:
+        result = add("bitor", result, bits[1])
+    return Expression(given, tuple(steps), (result,))
