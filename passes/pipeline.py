@@ -55,6 +55,7 @@ from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.passes.quantize.fold_codes import FoldCodes
 from nnefc.passes.quantize.fuse_code_convolutions import FuseCodeConvolutions
+from nnefc.passes.quantize.fuse_code_softmax import FuseCodeSoftmax
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
 from nnefc.passes.quantize.rescale_codes import RescaleCodes
@@ -94,6 +95,7 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
                 CancelQuantizations(),
                 TabulateFunctions(),
                 SumCodes(),
+                FuseCodeSoftmax(),
                 FuseCodeConvolutions(),
                 FuseIntegers(),
                 ChooseCodeProducts(),

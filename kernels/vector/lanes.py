@@ -170,6 +170,12 @@ class Lanes(TypedValue):
 
     def total(self) -> Any:
         """The sum of the lanes by pairwise summation, an LLVM item."""
+        if not self.is_float:
+            # of several sums of shuffled integers, LLVM 22 computes one with wrong lanes
+            item = self.value.type.element
+            return self.v.call(
+                f"llvm.vector.reduce.add.{suffix(self.v, self.dtype)}", item, self.value
+            )
         b, width, x = self.v.builder, self.v.lanes, self
         while width > 1:
             width //= 2

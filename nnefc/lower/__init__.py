@@ -49,6 +49,7 @@ _MODULES = (
     "convolution.codes",
     "blocked.elementwise",
     "elementwise.code_table",
+    "elementwise.code_softmax",
     "blocked.mean_variance",
     "blocked.layout",
     "blocked.pooling",

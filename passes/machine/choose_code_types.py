@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value
 from nnefc.ir.expression import expression_of
-from nnefc.ops.internal import code_matmul, code_sums, code_table
+from nnefc.ops.internal import code_matmul, code_softmax, code_sums, code_table
 from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
     FloatScale,
@@ -104,6 +104,9 @@ class _Change:
             table = op.attributes["table"]
             op.attributes["table"] = tuple(code + self._shift for code in table)
             return True
+        if op.name == code_softmax.NAME:
+            op.attributes["result_zero"] += self._shift
+            return True
         if op.name != "fused":
             return False
         op.attributes["expression"] = self._with_last_steps(op.attributes["expression"])
@@ -189,7 +192,7 @@ class _Change:
         """Whether an operation already expects the other type."""
         if _selects(op):
             return op.output.type.dtype is self._after
-        if op.name == code_table.NAME or op.name in code_sums.PLAIN:
+        if op.name in (code_table.NAME, code_softmax.NAME) or op.name in code_sums.PLAIN:
             return True  # a table begins with the lowest code of either type
         if op.name == "fused":
             types = op.attributes["expression"].inputs

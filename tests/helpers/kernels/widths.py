@@ -132,6 +132,7 @@ def graphs() -> Iterator[tuple[str, Instance]]:
     yield "product of codes", product_of_codes()
     yield "products of computed codes", products_of_computed_codes()
     yield "functions of codes", functions_of_codes()
+    yield "softmax of codes", softmax_of_codes()
 
 
 def functions_of_codes() -> Instance:
@@ -287,6 +288,19 @@ def products_of_computed_codes() -> Instance:
         attributes = {"transposeA": False, "transposeB": turned}
         made = Op("code_matmul", operands, attributes, [TensorType(DType.INT32, shape)])
         graph.add_output(graph.insert(made).output, name)
+    return Instance(graph, inputs)
+
+
+def softmax_of_codes() -> Instance:
+    """Rows of whole vectors and a rest, of either type of codes."""
+    graph, inputs = Graph("softmax of codes"), dict[str, Array]()
+    for dtype in (DType.UINT8, DType.INT8):
+        items = np.random.default_rng(6).integers(0, 256, (5, 197)).astype(np.uint8)
+        inputs[str(dtype)] = items.view(dtype.numpy)
+        x = graph.add_input(TensorType(dtype, items.shape), str(dtype))
+        attributes = {"axes": (1,), "scale": 0.02, "result_scale": 0.0003, "result_zero": 3}
+        made = Op("code_softmax", [x], attributes, [TensorType(dtype, items.shape)])
+        graph.add_output(graph.insert(made).output, f"y {dtype}")
     return Instance(graph, inputs)
 
 

@@ -1,0 +1,68 @@
+"""Compute softmax on codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnefc.ir import Graph, Op, Value
+from nnefc.ops.internal.code_softmax import NAME
+from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters
+from nnefc.passes.analysis.known_data import KnownValues
+from nnefc.passes.op_queries import replace
+
+
+@dataclass(frozen=True)
+class FuseCodeSoftmax:
+    """Replace the softmax of codes along the last dimension that is rounded to codes.
+
+        %a: float32[5,8] = dequantize(%x, %s, %z)
+        %b: float32[5,8] = softmax(%a) {axes = [1]}
+        %y: uint8[5,8] = quantize(%b, %t, %0)
+
+    becomes
+
+        %y: uint8[5,8] = code_softmax(%x) {axes = [1], scale = 0.1, result_scale = 0.004,
+          result_zero = 0}
+
+    Scales and zero points must be known numbers, and all users must round to codes.
+    """
+
+    name: ClassVar[str] = "fuse_code_softmax"
+    enters_loops: ClassVar[bool] = True
+
+    def run(self, graph: Graph) -> bool:
+        known, changed = KnownValues(graph), False
+        for op in list(graph.ops):
+            if op.name == "softmax" and op.inputs[0] not in known:
+                changed |= _fuse(graph, op)
+        return changed
+
+
+def _fuse(graph: Graph, op: Op) -> bool:
+    x, y = op.inputs[0], op.output
+    codes = code_parameters(x.op, "dequantize")
+    results = {user: code_parameters(user, "quantize") for user in y.users}
+    if codes is None or x.op is None or graph.is_output(y) or not y.type.volume:
+        return False
+    if tuple(op.attributes["axes"]) != (y.type.rank - 1,) or None in results.values():
+        return False
+    for user, result in results.items():
+        assert result is not None
+        replace(graph, user, [_inserted(graph, user, x.op.inputs[0], codes, result)])
+    return True
+
+
+def _inserted(
+    graph: Graph, user: Op, x: Value, codes: CodeParameters, result: CodeParameters
+) -> Value:
+    """The codes of the softmax, with the parameters of a result."""
+    type_ = user.output.type
+    attributes = {
+        "axes": (type_.rank - 1,),
+        "scale": codes.scale,
+        "result_scale": result.scale,
+        "result_zero": result.zero,
+    }
+    made = Op(NAME, [x], attributes, [type_], [user.output.name], user.location)
+    return graph.insert(made, user).output
