@@ -21,6 +21,7 @@ from nnefc.frontends.common.counted_axes import (
 )
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType, Op, Value
+from nnefc.ops.tools.table import declared
 from nnefc.symbolic.counted_extent import CountedExtent
 
 
@@ -117,6 +118,47 @@ def _from_the_end(
 
 def _is_ordered(make: Builder, x: Value, attributes: Mapping[str, Any]) -> bool:
     return x in make.counted and make.counted[x][0] == attributes["axis"]
+
+
+def with_equal_rooms(
+    make: Builder, name: str, tensors: Sequence[Operand], attributes: Mapping[str, Any]
+) -> list[Operand]:
+    """Operands whose numbers of valid items along an axis must be equal, with equal extents there.
+
+    The extents are bounds, which differ where the numbers were found in different ways.
+    """
+    if name == "concat":
+        joined = attributes["axis"]
+    elif declared()[name].elementwise:
+        joined = None
+    else:
+        return list(tensors)
+    rooms: dict[int, int] = {}
+    for x in tensors:
+        if isinstance(x, Value) and x in make.counted:
+            axis = make.counted[x][0]
+            room = x.type.dims[axis]
+            if room > 1:  # one item is broadcast
+                rooms[axis] = min(rooms.get(axis, room), room)
+    rooms.pop(joined, None)
+    return [_with_room(make, x, rooms) for x in tensors]
+
+
+def _with_room(make: Builder, x: Operand, rooms: Mapping[int, int]) -> Operand:
+    """A tensor whose extent along the axis of its count is that of `rooms`."""
+    if not isinstance(x, Value) or x not in make.counted:
+        return x
+    axis, count = make.counted[x]
+    room = rooms.get(axis, 0)
+    if not 0 < room < x.type.dims[axis]:
+        return x
+    make.counted, counted = {}, make.counted
+    try:
+        y = make.value(make("slice", x, axes=(axis,), begin=(0,), end=(room,), stride=(1,)))
+    finally:
+        make.counted = counted
+    make.counted[y] = axis, count
+    return y
 
 
 def of_valid_items(

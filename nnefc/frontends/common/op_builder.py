@@ -13,6 +13,7 @@ from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.counted_tensors import (
     count_results,
     of_valid_items,
+    with_equal_rooms,
     without_invalid_items,
 )
 from nnefc.frontends.common.empty_operands import result_of_empty
@@ -103,6 +104,8 @@ class OpBuilder:
         """
         spec = declared()[name]
         tensors = self._tensors(operands)
+        if self.counted:
+            tensors = with_equal_rooms(self, name, tensors, attributes)
         types = self._types(spec, tensors, attributes, dtype)
         if any(map(counted_numbers.has_counts, tensors)):
             if (decided := counted_numbers.decided_comparison(name, tensors)) is not None:

@@ -96,9 +96,8 @@ def computed_range(make: OpBuilder, start: Operand, end: Operand, step: Operand)
     """
     dtype = start.type.dtype
     first, last, stride = (make.cast(make.reshape(x, ()), dtype) for x in (start, end, step))
-    least = 0.0 if dtype.is_float else 1.0
     low, high, size = (bounds(x, make.captured) for x in (first, last, stride))
-    most = _most_items(low, high, size, least)
+    most = _most_items(low, high, size, is_float=dtype.is_float)
     computed = [x for x in (start, end, step) if isinstance(x, Value)]
     room = _room(most, computed)
     if not room:
@@ -110,21 +109,25 @@ def computed_range(make: OpBuilder, start: Operand, end: Operand, step: Operand)
     return y
 
 
-def _most_items(start: Bounds, end: Bounds, step: Bounds, least: float) -> float:
-    """An upper bound of the number of items, in either direction; `least`: of the step's size."""
+def _most_items(start: Bounds, end: Bounds, step: Bounds, *, is_float: bool) -> float:
+    """An upper bound of the number of items, in either direction."""
+    least = 0.0 if is_float else 1.0
     most = 0.0
     if step[1] > 0:
         most = max(most, _quotient(end[1] - start[0], max(step[0], least)))
     if step[0] < 0:
         most = max(most, _quotient(start[1] - end[0], max(-step[1], least)))
-    return most
+    # The difference of floats may be rounded up.
+    return most + 1 if is_float and most else most
 
 
 def _quotient(span: float, step: float) -> float:
     """The items of a span for a least size of the step."""
     if span <= 0:
         return 0.0
-    return span / step + 1 if step > 0 else math.inf
+    if step <= 0 or math.isinf(span):
+        return math.inf
+    return math.ceil(span / step)
 
 
 def _items(make: OpBuilder, start: Operand, end: Operand, step: Operand) -> Operand:

@@ -227,6 +227,17 @@ COMPUTED: Any = {
     "filled": [ROW, node("Shape", ["row"], ["s"]), node("ConstantOfShape", ["s"], ["y"])],
     "expanded": [ROW, node("Shape", ["row"], ["s"]), node("Expand", ["two_", "s"], ["y"])],
     "range": [ROW, node("Size", ["row"], ["n"]), node("Range", ["zero", "n", "one"], ["y"])],
+    "beside a range": [
+        *(node("Slice", ["nz", "zero_", "seven_", "one_"], ["m"]), node("Transpose", ["m"], ["t"])),
+        *(ROW, node("Size", ["row"], ["n"]), node("Min", ["n", "seven"], ["least"])),
+        *(node("Range", ["zero", "least", "one"], ["r"]), node("Unsqueeze", ["r", "one_"], ["u"])),
+        node("Concat", ["t", "u"], ["y"], axis=1),
+    ],
+    "with another bound": [
+        *(ROW, node("Size", ["row"], ["n"]), node("Add", ["n", "n"], ["twice"])),
+        *(node("Sub", ["twice", "n"], ["same"]), node("Range", ["zero", "same", "one"], ["r"])),
+        *(node("Add", ["row", "r"], ["sum"]), node("Sub", ["r", "sum"], ["y"])),
+    ],
     "convolved": [
         *(ROW, REALS, node("Reshape", ["f", "column"], ["c"])),
         node("Conv", ["c", "kernel"], ["y"]),
@@ -237,8 +248,21 @@ COMPUTED: Any = {
 
 @pytest.mark.parametrize("name", COMPUTED)
 def test_results_depend_on_the_number_of_items(name: str) -> None:
-    numbers: dict[str, Any] = {"zero": 0, "one": 1, "zero_": [0], "one_": [1], "two_": [2]}
-    numbers |= {"minus_one": [-1], "minus_two": [-2], "most": [2**63 - 1], "ends": [-1, 0, -2]}
+    numbers: dict[str, Any] = {
+        "zero": 0,
+        "one": 1,
+        "zero_": [0],
+        "one_": [1],
+        "two_": [2],
+        "seven": 7,
+    }
+    numbers |= {
+        "minus_one": [-1],
+        "minus_two": [-2],
+        "seven_": [7],
+        "most": [2**63 - 1],
+        "ends": [-1, 0, -2],
+    }
     numbers |= {"ones": [[1], [1]], "pairs": [[0, -1], [1, 1], [-1, -2]], "column": [-1, 1, 1]}
     weights = [weight(each, np.array(number)) for each, number in numbers.items()]
     weights.append(weight("kernel", reals(2, 1, 1)))
