@@ -95,7 +95,7 @@ def _load_or_store(
             out.write(padding)
             write_evenly(out, packed.view(np.uint8).data, offset)
             digest.update(padding)
-            digest.update(packed.data)
+            digest.update(packed.view(np.uint8).data)
             at = offset + each.nbytes
         out.seek(0)
         out.write(MAGIC + bytes.fromhex(name) + digest.digest())

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nnefc
 from nnefc.driver import precision
+from nnefc.driver.precision import half_kernels
+from nnefc.kernels.target.isa import host
 from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.analysis.half_support import HalfKernels
 from tests.helpers.command_line import Cli
 
+HALVES = CompileConfig(1, precision="bfloat16")
+IS_X86 = host().name.startswith("x86")
 DOCUMENT = """\
 version 1.0;
 graph net( x ) -> ( y )
@@ -65,6 +71,25 @@ def test_float32_never_warns(
     del without_products
     nnefc.compile(document, random_weights=1, threads=1)
     assert not recwarn.list
+
+
+@pytest.mark.skipif(half_kernels(HALVES) is None, reason="products of bfloat16 are not faster")
+@pytest.mark.usefixtures("keep_models")
+def test_saved_models_have_weights_in_16_bits(document: Path, tmp_path: Path) -> None:
+    """Files, pickles and files for other processors, whose code multiplies float32."""
+    x = np.random.default_rng(0).standard_normal((3, 32)).astype(np.float32)
+    plain = nnefc.compile(document, random_weights=1, threads=1)(x)
+    model = nnefc.compile(document, random_weights=1, precision="bfloat16", threads=1)
+    y = model(x)
+    cached = nnefc.compile(document, random_weights=1, precision="bfloat16", threads=1)
+    np.testing.assert_array_equal(cached(x), y)
+    assert 0 < np.abs(y - plain).max() < 2**-6 * np.abs(plain).max()
+    model.save(tmp_path / "net.nnefc")
+    loaded: Any = nnefc.load(tmp_path / "net.nnefc", threads=1)
+    np.testing.assert_array_equal(loaded(x), y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded))(x), y)
+    loaded.save(tmp_path / "other.nnefc", targets=["x86-64-v3" if IS_X86 else "aarch64"])
+    np.testing.assert_allclose(nnefc.load(tmp_path / "other.nnefc")(x), plain, rtol=1e-5, atol=1e-5)
 
 
 def test_unknown_precisions_are_refused(cli: Cli, document: Path) -> None:
