@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from nnefc.api.importing import graph_from
 from nnefc.driver.tuning import Tuning, tune_graph
-from nnefc.options.arguments import check_flags, check_names, check_progress, check_threads
+from nnefc.options.arguments import (
+    check_flags,
+    check_names,
+    check_precision,
+    check_progress,
+    check_threads,
+)
 from nnefc.options.import_config import IMPORT_OPTIONS, ImportOptions, Path
 
 if TYPE_CHECKING:
@@ -20,6 +26,7 @@ def tune(
     threads: int | None = None,
     progress: Progress | None = None,
     strict: bool = False,
+    precision: Literal["float32", "bfloat16"] = "float32",
     **options: Unpack[ImportOptions],
 ) -> Tuning:
     """Measure which algorithm is fastest for each convolution of a model, and store the results.
@@ -33,13 +40,14 @@ def tune(
         threads: As for `compile`.
         progress: Called as `progress(done, total, label)` before each step and once at the end.
         strict: As for `import_model`; not with a graph.
+        precision: As for `compile`; models of another precision have choices of their own.
         options: As for `compile`.
 
     Raises:
         NnefError: As `compile` does.
     """
     check_names(tune, options, IMPORT_OPTIONS)
-    count = check_threads(threads)
+    count, items = check_threads(threads), check_precision(precision)
     check_progress(progress)
     check_flags(strict=strict)
-    return tune_graph(graph_from(source, strict=strict, **options), count, progress)
+    return tune_graph(graph_from(source, strict=strict, **options), count, progress, items)

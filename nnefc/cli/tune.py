@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnefc.cli.compile.run_tuning import print_tuning, run_tuning, tuning_facts
 from nnefc.cli.support.import_and_compile import load
-from nnefc.cli.support.option_groups import DocumentOptions
-from nnefc.cli.support.options import Json, Model, Strict, Threads
+from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
+from nnefc.cli.support.options import Json, Model, Precision, Strict, Threads
 from nnefc.cli.support.printing import console, print_json
 
 
@@ -14,6 +14,7 @@ def tune(
     threads: Threads = None,
     json: Json = False,
     strict: Strict = False,
+    precision: Precision = "float32",
     *,
     document: DocumentOptions,
 ) -> None:
@@ -35,5 +36,6 @@ def tune(
         nnefc tune graph.nnef --random-weights 1 --json
     """
     graph = load(model, document.config_of(model, strict=strict), "tuning measures known shapes")
-    tuning = run_tuning(graph, threads)
+    config = CompileOptions(precision=precision).config(threads)
+    tuning = run_tuning(graph, config)
     print_json(tuning_facts(tuning)) if json else print_tuning(console(), tuning)

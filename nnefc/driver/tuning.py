@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.driver.compile import compile_graph
-from nnefc.options.compile_config import CompileConfig
+from nnefc.options.compile_config import CompileConfig, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,7 +76,10 @@ class Tuning:
 
 
 def tune_graph(
-    graph: Graph, threads: int | None = None, progress: Progress | None = None
+    graph: Graph,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    precision: Precision = "float32",
 ) -> Tuning:
     """Measure the algorithms of each convolution, and store the fastest; see `nnefc.tune`.
 
@@ -84,7 +87,8 @@ def tune_graph(
     """
     from nnefc.runtime.cache import tuning_store
 
-    default = _Network(graph, threads, {})
+    config = CompileConfig(threads, precision=precision)
+    default = _Network(graph, config, {})
     rounds = _rounds(default.convolutions)
     number = default.model.threads
     if not rounds:
@@ -97,14 +101,14 @@ def tune_graph(
     best: dict[str, tuple[float, str]] = {}
     for done, algorithms in enumerate(rounds):
         tell(done, "algorithms")
-        other = _Network(graph, threads, algorithms)
+        other = _Network(graph, config, algorithms)
         _race(default, other)
         for key, algorithm in algorithms.items():
             ratio = other.seconds_by_key[key] / default.seconds_by_key[key]
             best[key] = min(best.get(key, (1 - MIN_GAIN, "")), (ratio, algorithm))
     tell(len(rounds), "together")
     chosen = {key: algorithm for key, (_, algorithm) in best.items() if algorithm}
-    tuned = _confirm(graph, default, chosen)
+    tuned = _confirm(graph, config, default, chosen)
     measured = {key: chosen.get(key) for key in best}
     is_stored = tuning_store.store_algorithms(number, measured)
     tell(len(rounds) + 1, "")
@@ -125,11 +129,14 @@ class _Convolution(NamedTuple):
 class _Network:
     """A compiled graph, and the best times of its convolutions in the current race."""
 
-    def __init__(self, graph: Graph, threads: int | None, algorithms: Mapping[str, str]) -> None:
+    def __init__(self, graph: Graph, config: CompileConfig, algorithms: Mapping[str, str]) -> None:
+        from nnefc.driver.precision import half_kernels
         from nnefc.runtime.memory.random_inputs import random_inputs
 
         self.convolutions: list[_Convolution] = []
-        config = CompileConfig(threads, algorithms=algorithms)
+        kernels = half_kernels(config)
+        self._halves = kernels is not None and kernels.convolve
+        config = config._replace(algorithms=algorithms)
         self.model = compile_graph(graph, config, hook=self._record_convolutions)
         types = {value.name: value.type for value in graph.inputs}
         self._inputs = random_inputs(self.model, types, 0)
@@ -142,6 +149,7 @@ class _Network:
     def _record_convolutions(self, graph: Graph, ran: PassRun) -> None:
         """Record the convolutions, and name their results so that launches can be identified."""
         from nnefc.ops.tools.convolution import is_blocked_convolution
+        from nnefc.passes.analysis.half_support import convolves_halves
         from nnefc.passes.cost.convolution import algorithms, operation_key
         from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
         from nnefc.passes.pipeline import STAGES
@@ -157,7 +165,8 @@ class _Network:
             if len(every) > 1:
                 name, op.output.name = op.output.name, f"{len(self.convolutions)}!"
                 algorithm = str(op.attributes["algorithm"])
-                self.convolutions.append(_Convolution(name, operation_key(op), algorithm, every))
+                key = operation_key(op, halves=self._halves and convolves_halves(op, layout.block))
+                self.convolutions.append(_Convolution(name, key, algorithm, every))
 
     def reset_times(self) -> None:
         """Discard all measured times."""
@@ -215,7 +224,9 @@ def _race(*networks: _Network) -> None:
             break
 
 
-def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Network:
+def _confirm(
+    graph: Graph, config: CompileConfig, default: _Network, chosen: dict[str, str]
+) -> _Network:
     """The network with all chosen algorithms, measured again.
 
     Algorithms that gain too little then are removed from `chosen`: their first gain was noise.  All
@@ -223,7 +234,7 @@ def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Networ
     """
     limit = 1 - MIN_GAIN
     while chosen:
-        tuned = _Network(graph, default.model.threads, chosen)
+        tuned = _Network(graph, config, chosen)
         _race(default, tuned)
         after, before = tuned.seconds_by_key, default.seconds_by_key
         slower = [key for key in chosen if after[key] > limit * before[key]]

@@ -84,6 +84,11 @@ def _product_reason(op: Op, step: int, known: KnownValues) -> str | None:
     return f"there are {columns} columns" if columns < LEAST_COLUMNS else None
 
 
+def convolves_halves(op: Op, block: int) -> bool:
+    """Whether `op`, a convolution on blocked tensors, multiplies bfloat16 if it is direct."""
+    return op.inputs[0].type.dtype.is_half or convolution_reason(op, block) is None
+
+
 def convolution_reason(op: Op, block: int) -> str | None:
     """Why direct convolution on blocked tensors multiplies float32; None if it does not."""
     x, filter_ = op.inputs[:2]

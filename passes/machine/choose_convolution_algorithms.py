@@ -9,7 +9,7 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution
-from nnefc.passes.analysis.half_support import convolution_reason
+from nnefc.passes.analysis.half_support import convolves_halves
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
 from nnefc.passes.cost.code_convolution import CodeRates, fastest_of_codes
@@ -72,7 +72,7 @@ class ChooseConvolutionAlgorithms:
             return sums
         if self.strict or not others or sums_whole_numbers(op):
             return sums
-        halves = self.halves and convolution_reason(op, self.block) is None
+        halves = self.halves and convolves_halves(op, self.block)
         tuned = self.tuned.get(operation_key(op, halves=halves))
         if tuned in (sums, *others):
             return tuned

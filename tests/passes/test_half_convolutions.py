@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from nnefc.driver.compile import compile_graph
 from nnefc.driver.lower_graph import lower_graph
 from nnefc.driver.small_graph_builder import Sketch
+from nnefc.driver.tuning import tune_graph
 from nnefc.ir import DType, Graph, Value
 from nnefc.ir.graph import walk
 from nnefc.kernels.target.isa import host
@@ -199,6 +201,21 @@ def test_winograd_and_depthwise_convolutions_read_float32() -> None:
     (want,) = evaluate(graph, {"x0": x0}).outputs.values()
     (y,) = got.values()
     assert np.abs(y - want).max() < 2**-6 * np.abs(want).max()
+
+
+def test_tuned_algorithms_are_those_of_the_precision(store: Path) -> None:
+    """Direct convolution and Winograd's algorithm are measured, and the choices are used."""
+    s = Sketch("tuned")
+    s.op("relu", s.conv(s.input(1, 64, 28, 28), 64, 3, 3))
+    graph = s.finish()
+    tuning = tune_graph(graph, 1, precision="bfloat16")
+    (choice,) = tuning.choices
+    assert choice.key.endswith("; bfloat16") and choice.before_seconds > 0
+    for algorithm in ("direct", "winograd4"):
+        config = CompileConfig(1, algorithms={choice.key: algorithm}, precision="bfloat16")
+        halves = any("halves" in family for family in kernels(graph, config))
+        assert halves == (algorithm == "direct")
+    assert store.exists()
 
 
 def test_convolutions_before_products() -> None:

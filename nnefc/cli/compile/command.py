@@ -122,7 +122,7 @@ def compile_document(
     import_seconds = time.perf_counter() - start
     if destination.targets:
         check_results(graph)
-    tuning = run_tuning(graph, options.config.threads) if options.tune else None
+    tuning = run_tuning(graph, options.config) if options.tune else None
     recorder = PassRecorder(halves=half_kernels(options.config)) if options.explain else None
     start = time.perf_counter()
     result = _generate_code(graph, options, destination, tuning, recorder)

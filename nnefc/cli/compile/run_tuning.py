@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
     from nnefc.driver.tuning import Tuning
     from nnefc.ir import Graph
+    from nnefc.options.compile_config import CompileConfig
 
 
-def run_tuning(graph: Graph, threads: int | None) -> Tuning:
+def run_tuning(graph: Graph, config: CompileConfig) -> Tuning:
     """Measure the algorithms of each convolution, with a progress bar on standard error."""
     from nnefc.driver.tuning import tune_graph
 
     with progress("tuning") as advance:
-        return tune_graph(graph, threads, advance)
+        return tune_graph(graph, config.threads, advance, config.precision)
 
 
 def tuning_facts(tuning: Tuning) -> dict[str, Any]:
