@@ -11,6 +11,7 @@ import pytest
 import nnefc
 from tests.helpers.command_line import Cli
 from tests.helpers.onnx.models import model, node, passing, save, tensor
+from tests.helpers.onnx.text_models import parsed
 
 
 @pytest.fixture(params=[2, "batch"], ids=["static", "symbolic"])
@@ -137,3 +138,29 @@ def test_commands_that_need_symbols_say_why(
     assert "'batch' has no value" in result.err
     assert "--shape x=EXTENTS or --symbol NAME=VALUE" in result.err
     assert "--symbol" in " ".join(cli(words[0], "--help").out.split())
+
+
+@pytest.mark.parametrize("command", ["bench", "profile", "compare"])
+def test_values_that_a_command_chose_are_named_where_they_do_not_fit(
+    cli: Cli, tmp_path: Path, command: str
+) -> None:
+    """A decoder takes a mask of all tokens, past and new ones."""
+    made = parsed("""(float[T] mask, float[P] past, float[S] x) => (float[S] y)
+    <int64 one = {1}, float nothing = {0}> {
+      p = Size(past)
+      s = Size(x)
+      end = Add(p, s)
+      range = Range(p, end, one)
+      small = Mul(x, nothing)
+      zeros = Cast <to = 7> (small)
+      positions = Add(range, zeros)
+      shown = Gather(mask, positions)
+      y = Mul(shown, x)
+    }""")
+    path = str(save(made, tmp_path / "net.onnx"))
+    quick = [] if command == "compare" else ["--duration", "0.02"]
+    result = cli(command, path, *quick)
+    assert result.status == 1
+    assert "index 4 at [0]" in result.err
+    assert "T = 4, P = 4, S = 4 were chosen; --symbol NAME=VALUE gives others" in result.err
+    assert cli(command, path, *quick, "--symbol", "T=8").status == 0

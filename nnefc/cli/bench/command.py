@@ -30,7 +30,7 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.printing import console, print_json, status
-from nnefc.cli.support.symbols import print_symbols, symbol_facts
+from nnefc.cli.support.symbols import naming_chosen, print_symbols, symbol_facts
 
 Warmup = Annotated[float, typer.Option(help="Seconds to run before measuring.")]
 Streams = Annotated[
@@ -105,7 +105,8 @@ def bench(
     pictures = inputs.pictures()
     opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)
     given = read_files(opened.inputs, inputs.input, pictures)
-    facts = _measure(opened, model, counts, Load(streams, warmup, seconds, given))
+    with naming_chosen(opened):
+        facts = _measure(opened, model, counts, Load(streams, warmup, seconds, given))
     if cold and (isinstance(opened, ArtifactModel) or not opened.needs_session):
         with status("measuring the start of a fresh process"):
             stages = _cold_start(model, document, opened, counts[0])

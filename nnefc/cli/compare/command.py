@@ -19,7 +19,7 @@ from nnefc.cli.support.inputs import no_data, read_turns
 from nnefc.cli.support.opened_model import DocumentModel, is_typed, open_model
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, InputOptions
 from nnefc.cli.support.options import Json, ModelOrArtifact, RandomInputs, Threads, usage
-from nnefc.cli.support.symbols import symbol_facts
+from nnefc.cli.support.symbols import naming_chosen, symbol_facts
 from nnefc.cli.support.turns import turn_name
 from nnefc.support.errors import NnefError
 from nnefc.support.index_message import RULE
@@ -142,7 +142,7 @@ def compare(
         with dumping(dump, tolerance, opened.graph.name) as comparison.dump:
             return comparison, _compare(comparison, opened, given, steps, threads)
 
-    comparison, calls = _with_valid_indices(compared, given)
+    comparison, calls = naming_chosen(opened)(_with_valid_indices)(compared, given)
     if not report(comparison, tolerance, all, symbol_facts(opened, calls), json):
         raise typer.Exit(1)
 

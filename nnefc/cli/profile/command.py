@@ -16,7 +16,7 @@ from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
 from nnefc.cli.support.options import Duration, Json, ModelOrArtifact, Threads
 from nnefc.cli.support.outputs import check_suffix
 from nnefc.cli.support.printing import console, count, print_json
-from nnefc.cli.support.symbols import print_symbols, symbol_facts
+from nnefc.cli.support.symbols import naming_chosen, print_symbols, symbol_facts
 
 Sort = Annotated[
     SortBy, typer.Option(help="By time, by order of execution, or by time above the limit.")
@@ -96,7 +96,8 @@ def profile(
     check_suffix("--trace", trace, ".json")
     check_suffix("--picture", picture, ".svg")
     opened = open_model(context, model, document, compiling, chooses=True)
-    measured = profile_model(opened, threads, seconds, best=best, call=call)
+    with naming_chosen(opened):
+        measured = profile_model(opened, threads, seconds, best=best, call=call)
     _write_files(measured, trace, picture)
     facts = call_facts(measured)
     rows = arrange(measured.rows, by, sort)

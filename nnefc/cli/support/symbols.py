@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from nnefc.support.errors import NnefError
+from nnefc.support.index_message import RULE
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from rich.console import Console
 
@@ -37,3 +41,22 @@ def print_symbols(out: Console, facts: Mapping[str, Any]) -> None:
     changed = [f"{name} = {value}" for name, value in later.items() if symbols[name] != value]
     then = f"; in later calls {', '.join(changed)}" if changed else ""
     out.print(f"symbols {listed}{then}")
+
+
+@contextmanager
+def naming_chosen(opened: OpenedModel) -> Generator[None]:
+    """Errors of indices out of range tell which values of symbols no option determines.
+
+    A decoder may index a mask of all tokens with positions of the past and of the new ones: it runs
+    only if one symbol is the sum of two others.
+    """
+    try:
+        yield
+    except NnefError as error:
+        if not opened.chosen or all(each.rule != RULE for each in error.errors):
+            raise
+        listed = ", ".join(f"{name} = {opened.symbols[name]}" for name in opened.chosen)
+        hint = f"{listed} were chosen; --symbol NAME=VALUE gives others, as one may have to be the "
+        raise NnefError(
+            [each._replace(hint=hint + "sum of others") for each in error.errors]
+        ) from None
