@@ -11,8 +11,10 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
-from nnefc.frontends.common.operators.axes import distinct_axes
+from nnefc.frontends.common.operators.axes import distinct_axes, slice_in_dim
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.onnx.broadcasting import constant
+from nnefc.frontends.onnx.control_flow.selection import int64_tensor
 from nnefc.frontends.onnx.operators.cubic_sampling import sample_volumes
 from nnefc.frontends.onnx.registry import MICROSOFT, Floats, Integers, operator
 from nnefc.frontends.onnx.resampling import Resampling, resample, whole_sizes
@@ -193,6 +195,40 @@ _MODES: Final = {
     "cubic": "bicubic",
     "bicubic": "bicubic",
 }
+
+
+@operator("AffineGrid", since=20)
+def affine_grid(
+    make: OpBuilder, theta: Operand, size: Integers, *, align_corners: bool = False
+) -> Any:
+    """Coordinates from -1 to 1 [N, ..., axes] of the pixels of images, transformed by `theta`.
+
+    The function of the standard fails for one image, whose batch it squeezes.  Of aligned corners,
+    the coordinate along an axis of one pixel is -1, as the standard's reference has it.
+    """
+    extents, dtype = size[2:], theta.type.dtype
+    rank = len(extents)
+    if rank not in (2, 3) or theta.type.dims != (size[0], rank, rank + 1):
+        message = f"theta has shape {list(theta.type.dims)}, size is {list(size)}"
+        raise OperatorError("onnx/shape", message, "theta is [N, 2, 3] or [N, 3, 4]")
+    matrix = make.cast(theta, DType.FLOAT32)
+
+    def column(axis: int) -> Operand:
+        part = slice_in_dim(make, matrix, 2, axis, axis + 1)
+        return make.reshape(part, (size[0], *(1,) * rank, rank))
+
+    grid = column(rank)
+    for axis, extent in enumerate(extents):
+        shape = (1, *(extent if i == axis else 1 for i in range(rank)), 1)
+        number = make.reshape(make.cast(make.iota(extent), DType.FLOAT32), shape)
+        last = extent if not align_corners else extent - 1 if extent > 1 else 1
+        width = make.reshape(make.cast(int64_tensor(last), DType.FLOAT32), (1,) * (rank + 2))
+        doubled = make("mul", number, constant(number, 2))
+        if not align_corners:
+            doubled = make("add", doubled, constant(number, 1))
+        x = make("sub", make("div", doubled, width), constant(number, 1))
+        grid = make("add", grid, make("mul", column(rank - 1 - axis), x))
+    return make.cast(grid, dtype)
 
 
 @operator("GridSample", since=16, until=19)

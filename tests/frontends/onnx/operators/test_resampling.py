@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
 from nnefc.support.errors import NnefError
-from tests.helpers.onnx.evaluate import graph_for
+from tests.helpers.onnx.evaluate import graph_for, reference_results
 from tests.helpers.onnx.onnxruntime_oracle import Array, compare, node_model, reals
 
 NONE = np.zeros(0, np.float32)
@@ -172,3 +174,23 @@ def test_there_is_a_scale_for_each_axis(op_type: str, opset: int) -> None:
     model = node_model(op_type, inputs, opset=opset, known=known, **attributes)
     with pytest.raises(NnefError, match="3 scales or sizes"):
         graph_for(model, [x])
+
+
+@given(st.lists(st.integers(2, 5), min_size=2, max_size=3), st.integers(1, 3), st.booleans())
+def test_affine_grids(extents: list[int], batch: int, aligned: bool) -> None:
+    rank = len(extents)
+    inputs = [reals(batch, rank, rank + 1), np.array([batch, 2, *extents])]
+    compare("AffineGrid", inputs, align_corners=int(aligned), opset=20, known=(1,))
+
+
+@pytest.mark.parametrize("extents", [(1, 3), (4, 1, 2)])
+def test_affine_grids_of_one_pixel(extents: tuple[int, ...]) -> None:
+    """Aligned corners of one pixel: onnxruntime returns 1, the standard's function divides by 0."""
+    rank = len(extents)
+    theta, size = np.eye(rank, rank + 1, dtype=np.float32)[None], np.array([1, 1, *extents])
+    compare("AffineGrid", [theta, size], opset=20, known=(1,))
+    model = node_model("AffineGrid", [theta, size], opset=20, known=(1,), align_corners=1)
+    (y,) = reference_results(graph_for(model, [theta]), [theta])
+    axes = [np.linspace(-1, 1, n, dtype=np.float32) for n in extents]
+    expected = np.stack(np.meshgrid(*axes, indexing="ij")[::-1], axis=-1)[None]
+    np.testing.assert_allclose(y, expected, atol=1e-6)
