@@ -128,9 +128,9 @@ def with_equal_rooms(
     The extents are bounds, which differ where the numbers were found in different ways.
     """
     if name == "concat":
-        joined = attributes["axis"]
+        joined: int = attributes["axis"]
     elif declared()[name].elementwise:
-        joined = None
+        joined = -1
     else:
         return list(tensors)
     rooms: dict[int, int] = {}
