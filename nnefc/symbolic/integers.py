@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NoReturn, cast
 
 from nnefc.symbolic.counted_extent import CountedExtent
@@ -345,6 +346,12 @@ def specialized(value: Any) -> Any:
     if isinstance(value, SymInt):
         return float(value) if isinstance(value.value, float) else int(value)
     return value
+
+
+def deciding(numbers: Iterable[Any]) -> AbstractContextManager[None]:
+    """Guards in the block are decisions of the model: see `Recording.deciding`."""
+    trace = next((x.trace for x in numbers if isinstance(x, SymInt)), None)
+    return nullcontext() if trace is None else trace.deciding()
 
 
 def is_symbolic(numbers: Iterable[Any]) -> bool:

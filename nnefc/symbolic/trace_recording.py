@@ -7,7 +7,8 @@ numbers.  `Recording.program` keeps the steps that results and guards need, as d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from nnefc.symbolic.straight_line import Function, Number, Operand, Step, StraightLine, text
@@ -36,6 +37,9 @@ class Recording:
         self._guards: set[str] = set()
         self.asked = 0
         """How often a guard was asked for, also for one that was recorded before."""
+        self._is_deciding = False
+        self._decisions: set[str] = set()
+        """The guards of what the model itself compares."""
         self._captured: list[Any] = []
         """Functions, and arguments of them that do not depend on symbols."""
         self._captured_names: dict[Any, str] = {}
@@ -56,9 +60,29 @@ class Recording:
         self.asked += 1
         step = Step("", op, tuple(map(operand, operands)))
         condition = text(step.op, step.operands)
+        if self._is_deciding:
+            self._decisions.add(condition)
         if condition not in self._guards:
             self._guards.add(condition)
             self._steps.append(step)
+
+    @contextmanager
+    def deciding(self) -> Generator[None]:
+        """Guards in the block are decisions of the model, such as the condition of a branch."""
+        outer, self._is_deciding = self._is_deciding, True
+        try:
+            yield
+        finally:
+            self._is_deciding = outer
+
+    def decisions(self) -> Function:
+        """A function of the symbols that returns None where the model decides otherwise."""
+        kept = [
+            step
+            for step in self._steps
+            if step.target or text(step.op, step.operands) in self._decisions
+        ]
+        return self._program(kept, ()).function()
 
     def capture(self, value: Any) -> str:
         """The name of a value that does not depend on symbols.
@@ -78,10 +102,13 @@ class Recording:
 
     def program(self, results: Sequence[Number | Named]) -> StraightLine:
         """The straight-line program of the symbols that computes `results`."""
-        returned = tuple(map(operand, results))
+        return self._program(self._steps, tuple(map(operand, results)))
+
+    def _program(self, every: Sequence[Step], returned: tuple[Operand, ...]) -> StraightLine:
+        """The program of the guards among some steps, and of the assignments that it needs."""
         needed = set(_names(returned))
         steps: list[Step] = []
-        for step in reversed(self._steps):
+        for step in reversed(every):
             if step.target and step.target not in needed:
                 continue
             needed.update(_names(step.operands))

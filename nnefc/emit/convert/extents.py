@@ -27,6 +27,8 @@ from nnefc.symbolic.sym_int_base import Untraceable
 
 MAX_COMPARED: Final = 4
 """Sample values of symbols for which a graph must be the same."""
+_PROBES: Final = (*range(2, 34), *(n + i for n in (64, 256, 1024, 1 << 16) for i in (-1, 0, 1)))
+"""Values of a symbol for which a model must not decide otherwise; 1 often broadcasts."""
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 _CALL = re.compile(r"\b(?:min|max|ceil|floor|round|abs)\(|%")
 """What expressions of the dialect do not have."""
@@ -172,8 +174,19 @@ def _traced(source: GraphSource, sample: SampleGraph) -> tuple[Graph, Trace]:
 
 def _decisive(trace: Trace, sample: SampleGraph, samples: Sequence[SampleGraph]) -> list[str]:
     """The symbols whose values decide about the graph of a trace."""
-    guards = trace.function([])
+    guards, decisions = trace.function([]), trace.decisions()
     names = list(sample.values)
+
+    def decides(values: Mapping[str, int]) -> bool:
+        """Whether what the model itself compares has another outcome."""
+        try:
+            return decisions(*(values[name] for name in names)) is None
+        except (ArithmeticError, ValueError):
+            return False
+
+    probed = ((name, {**sample.values, name: n}) for name in names for n in _PROBES)
+    if decided := dict.fromkeys(name for name, values in probed if decides(values)):
+        return list(decided)
 
     def holds(values: Mapping[str, int]) -> bool:
         try:

@@ -42,7 +42,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import declared
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import how_to_raise
-from nnefc.symbolic.integers import is_symbolic, statically_equal
+from nnefc.symbolic.integers import deciding, is_symbolic, statically_equal
 from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
@@ -241,7 +241,8 @@ class OpBuilder:
         """The results of a reference function, on symbolic items if it can compute with them."""
         plain = [None if x.is_symbolic else widen(x.array, x.dtype) for x in known]
         if any(array is None for array in plain):
-            with suppress(TypeError, AttributeError, Untraceable):
+            items = (item for x in known if x.is_symbolic for item in x.array.flat)
+            with suppress(TypeError, AttributeError, Untraceable), deciding(items):
                 return compute([x.array if y is None else y for x, y in zip(known, plain)])
         return compute([widen(x.array, x.dtype) for x in known])
 
@@ -276,16 +277,15 @@ class OpBuilder:
         """A tensor with symbolic items, computed when the model runs."""
         items = counted_numbers.numbers_of(self, x.array.reshape(-1))
         joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
-        return self.cast(self.reshape(joined, x.array.shape), x.dtype)  # pyright: ignore[reportReturnType]
+        return self.value(self.cast(self.reshape(joined, x.array.shape), x.dtype))
 
     def iota(
         self, count: int, start: int = 0, step: int = 1, *, is_extent: bool = False
     ) -> Operand:
         """start, start + step, ...; known if `count` is a plain, small number."""
         if isinstance(count, int) and count <= MAX_FOLDED_ITEMS and isinstance(start, int):
-            return KnownTensor(
-                start + step * np.arange(count, dtype=np.int64), DType.INT64, is_extent
-            )
+            numbers = integer_array(start + step * np.arange(count, dtype=np.int64))
+            return KnownTensor(numbers, DType.INT64, is_extent)
         items = self("iota", count=count, start=start, step=step, dtype=DType.INT64)
         self.known[items] = is_extent
         return items

@@ -223,3 +223,38 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     result = convert(net, "-o", tmp_path / "made.onnx")
     assert isinstance(result.exception, NnefError)
     assert [each.file for each in result.exception.errors] == [str(net)]
+
+
+DECISIONS = {
+    "branch": """
+  above = Greater(s, limit)
+  y = If (above) <
+    then_branch = then () => (float[B,S] a) { a = Neg(x) },
+    else_branch = other () => (float[B,S] b) { b = Abs(x) }
+  >""",
+    "bound": "least = Min(s, limit)\n  y = Slice(x, zero, least, one)",
+}
+
+
+@pytest.mark.parametrize("kind", DECISIONS)
+def test_decisions_on_symbols_need_their_values(kind: str) -> None:
+    """Also those that are the same for all samples but small ones."""
+    proto = parsed(f"""(float[B,S] x) => (float[B,T] y)
+    {{
+      zero = Constant <value_ints = [0]> ()
+      one = Constant <value_ints = [1]> ()
+      limit = Constant <value_ints = [3]> ()
+      s = Shape <start = 1> (x)
+      {DECISIONS[kind]}
+    }}""")
+    with pytest.raises(NnefError) as caught:
+        onnx_model_of(source_of(proto), {}, Diagnostics())
+    (error,) = caught.value.errors
+    assert error.rule == "flatten/symbol"
+    assert "symbols: 'S'" in error.message
+    for extent in (2, 5):
+        x = reals(2, extent)
+        made = onnx_model_of(source_of(proto, {"S": extent}), {}, Diagnostics())
+        (y,) = onnxruntime_results(made.proto, [x])
+        (expected,) = onnxruntime_results(proto, [x])
+        np.testing.assert_array_equal(y, expected)

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import nnefc
+from nnefc.onnx import InferenceSession
 from nnefc.symbolic.integers import Trace, is_symbolic
 from tests.helpers.onnx.evaluate import source_of
 from tests.helpers.onnx.models import model, node, save, tensor, weight
@@ -180,3 +181,19 @@ def test_a_product_is_rounded_to_float32(extent: int) -> None:
     x = np.zeros((2, extent, 8), np.float32)
     graph = source_of(made).graph({"x": x.shape})
     assert graph.outputs[0].type.dims == onnxruntime_results(made, [x])[0].shape
+
+
+def test_indices_of_maxima_of_one_plane() -> None:
+    """The first plane begins at index 0, whatever the symbols are."""
+    pool = node("MaxPool", ["x"], ["y", "index"], kernel_shape=[2, 3], pads=[0, 1, 0, 1])
+    made = model(
+        [pool],
+        [tensor("x", [1, 1, "H", "W"])],
+        [tensor("y", [1, 1, "P", "Q"]), tensor("index", [1, 1, "P", "Q"], onnx.TensorProto.INT64)],
+    )
+    session = InferenceSession(made.SerializeToString())
+    for shape in ((1, 1, 4, 5), (1, 1, 7, 3)):
+        x = np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+        results, expected = session.run(None, {"x": x}), onnxruntime_results(made, [x])
+        for y, want in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(y, want)
