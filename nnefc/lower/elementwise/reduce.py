@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import Final
 
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.family import Kernel
@@ -14,7 +15,12 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.integers import hint
+from nnefc.symbolic.integers import hint, is_symbolic
+
+PART_ITEMS: Final = 8192
+"""Fewest items of a part of a tensor that is reduced to one item: a microsecond."""
+MOST_PARTS: Final = 16
+"""Most parts of such a tensor."""
 
 
 @lowering("sum_reduce")
@@ -53,7 +59,25 @@ def reduce_axes(
     """
     item = str(dtype)
     kernels = reduction.rows(kind, item), reduction.columns(kind, item)
+    parts = _parts(shape, axes) if kind in ("max", "min") else 1
+    if parts > 1:
+        partial = lower.scratch(parts * dtype.itemsize)
+        volume = math.prod(shape)
+        _launch(lower, kernels, x, partial, dtype, (parts, volume // parts), [1])
+        x, shape, axes = Ref(partial.buffer), (parts,), [0]
     _launch(lower, kernels, x, y, dtype, shape, axes, divisor)
+
+
+def _parts(shape: Shape, axes: Collection[int]) -> int:
+    """Equal parts of a tensor that is reduced to one item; extremes of parts are reduced at once.
+
+    A reduction to one item has a single tile, which one thread computes.
+    """
+    if is_symbolic(shape) or any(n > 1 for i, n in enumerate(shape) if i not in axes):
+        return 1
+    volume = math.prod(shape)
+    most = min(volume // PART_ITEMS, MOST_PARTS)
+    return next((parts for parts in range(most, 1, -1) if volume % parts == 0), 1)
 
 
 @lowering("argmax_reduce", "argmin_reduce", "argmax_reduce_last", "argmin_reduce_last")

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.lower import lower
+from nnefc.ops.tools.build import build
 from tests.helpers.examples import examples
 from tests.helpers.kernels.one_op import Array, normal, run
 
@@ -106,3 +109,28 @@ def test_softmax_matches_its_formula(data: st.DataObject) -> None:
     got = run("softmax", x, axes=axes)
     tolerance = 1e-6 if dtype == "float32" else 1e-13
     np.testing.assert_allclose(got, _softmax(x, axes), rtol=10 * tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+@pytest.mark.parametrize("shape", [(3, 8191), (4, 5000), (16, 8192), (2, 83, 997)])
+def test_extremes_of_whole_tensors(kind: str, dtype: Any, shape: tuple[int, ...]) -> None:
+    """Parts are reduced at once, if there are equal ones; the extreme is at either end."""
+    x = (normal(3, *shape) * 1000).astype(dtype)
+    for at in (0, -1):
+        x.flat[at] = 9000 if kind == "max" else -9000
+        for threads in (1, 2):
+            got = run(f"{kind}_reduce", x, axes=tuple(range(x.ndim)), threads=threads)
+            np.testing.assert_array_equal(got.reshape(()), getattr(np, kind)(x))
+        x.flat[at] = 0
+    if dtype is np.float32:
+        x.flat[-2] = np.nan
+        assert np.isnan(run(f"{kind}_reduce", x, axes=tuple(range(x.ndim)))).all()
+
+
+def test_threads_share_extremes_of_whole_tensors() -> None:
+    graph = Graph("extreme")
+    x = graph.add_input(TensorType(DType.FLOAT32, (128, 768)), "x")
+    graph.add_output(build(graph, "max_reduce", [x], {"axes": (0, 1)}).output, "y")
+    tiles = [launch.tiles for launch in lower(graph).launches]
+    assert len(tiles) == 2 and tiles[0] > 1
