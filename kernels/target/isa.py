@@ -64,6 +64,9 @@ class Isa(NamedTuple):
     byte_shuffle: str = ""
     """Intrinsic that looks up bytes in a vector of 16 bytes, or in four of them (`tbl4`), or empty
     where that takes longer than byte by byte."""
+    short_shuffle: str = ""
+    """Intrinsic that looks up 16 bytes in one vector of 16 bytes, or in two of them (`tbl2`); an
+    index with its highest bit set gives 0."""
     byte_permute: str = ""
     """Intrinsic that looks up bytes in two whole vectors, or empty.  It is an optional extension,
     which `host` sets."""
@@ -117,6 +120,7 @@ X86_64_V2 = Isa(
     byte_pairs="llvm.x86.ssse3.pmadd.ub.sw.128",
     pair_products="llvm.x86.sse2.pmadd.wd",
     packs="llvm.x86.sse2.pack{}.128",
+    short_shuffle="llvm.x86.ssse3.pshuf.b.128",
 )
 """SSE4.2: the oldest x86-64 that is supported (every processor since 2009)."""
 X86_64_V3 = X86_64_V2._replace(
@@ -172,6 +176,7 @@ AARCH64 = Isa(
     pause="llvm.aarch64.hint",
     permute="llvm.aarch64.neon.tbl2.v16i8",
     byte_shuffle="llvm.aarch64.neon.tbl4.v16i8",
+    short_shuffle="llvm.aarch64.neon.tbl2.v16i8",
     codes="int8",
 )
 """NEON."""

@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.lane_builder import lanes_of
-from nnefc.kernels.vector.lanes import Lanes, vector_type
+from nnefc.kernels.vector.lanes import Lanes, shuffle, shuffle_two, vector_type
 from nnefc.kernels.vector.llvm_types import I8, I32, I64
 from nnefc.kernels.vector.vector_builder import Vector
 
+SHORT: Final = 16
+"""Bytes that `Isa.short_shuffle` looks up."""
 Permute = Callable[[Lanes, Lanes], Lanes]
 """`permute(x, y)`: lane i is item order[i] of the concatenation of x and y, 0 if order[i] < 0."""
 
@@ -23,9 +25,12 @@ Permute = Callable[[Lanes, Lanes], Lanes]
 def permute(v: Vector, order: Any) -> Permute:
     """A permutation of vectors; `order` is an LLVM vector of int32 below 2 * lanes.
 
-    Only whole vectors of items of 4 bytes are permuted in registers, others through memory.
+    Whole vectors of items of 4 bytes, and up to 16 bytes, are permuted in registers, others through
+    memory.
     """
     isa = host()
+    if v.itemsize == 1 and v.lanes <= SHORT:
+        return _of_codes(v, order, isa.short_shuffle)
     if v.itemsize != 4 or v.lanes != lanes_of(v.dtype):
         return _in_memory(v, order)
     name = isa.permute
@@ -86,6 +91,39 @@ def _of_bytes(v: Vector, order: Any, name: str) -> Permute:
         return v.value(builder.bitcast(found, v.type))
 
     return permuted
+
+
+def _of_codes(v: Vector, order: Any, name: str) -> Permute:
+    """A permutation of items of a byte by `Isa.short_shuffle`."""
+    builder, wide = v.builder, Vector(v.builder, v.dtype, SHORT)
+    bytes_ = v.value(builder.trunc(order, v.type))
+    absent = v.value(builder.ashr(bytes_.value, v.constant(7).value))
+
+    def numbers(distance: int) -> Lanes:
+        """The indices plus a distance; the highest bit marks bytes of the other vector."""
+        return _lengthened(bytes_ + distance % 256 | absent, wide)
+
+    def find(numbers: Lanes, *tables: Lanes) -> Lanes:
+        values = [_lengthened(table, wide).value for table in tables]
+        return wide.value(v.call(name, wide.type, *values, numbers.value))
+
+    def permuted(x: Lanes, y: Lanes) -> Lanes:
+        if "tbl2" in name and v.lanes == SHORT:
+            return find(numbers(0), x, y)
+        if 2 * v.lanes <= SHORT:
+            both = shuffle_two(x, y, v.resized(2 * v.lanes), range(2 * v.lanes))
+            found = find(numbers(0), *[both] * (2 if "tbl2" in name else 1))
+        else:
+            found = find(numbers(128 - v.lanes), x) | find(numbers(-v.lanes), y)
+        return shuffle(found, v, range(v.lanes))
+
+    return permuted
+
+
+def _lengthened(x: Lanes, v: Vector) -> Lanes:
+    """x with the lanes of `v`, the last of which are any."""
+    lanes = x.v.lanes
+    return x if lanes == v.lanes else shuffle(x, v, [i % lanes for i in range(v.lanes)])
 
 
 def _in_memory(v: Vector, order: Any) -> Permute:

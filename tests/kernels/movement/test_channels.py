@@ -61,8 +61,9 @@ def test_split_and_slice(data: st.DataObject) -> None:
 @pytest.mark.parametrize("block", [4, 8, 16])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("order", ["groups", "two", "any"])
-def test_shuffled_channels_match_numpy(block: int, threads: int, order: str) -> None:
-    xs = [normal(1, 2, 58, 14, 14), normal(2, 2, 58, 14, 14)]
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.UINT8], ids=str)
+def test_shuffled_channels_match_numpy(dtype: DType, block: int, threads: int, order: str) -> None:
+    xs = [(99 * normal(i, 2, 58, 14, 14)).astype(np.int32).astype(dtype.numpy) for i in (1, 2)]
     if order == "any":
         source = np.random.default_rng(3).permutation(116)
     else:
@@ -70,7 +71,9 @@ def test_shuffled_channels_match_numpy(block: int, threads: int, order: str) -> 
         source = np.arange(116).reshape(-1, 58 if order == "two" else 29).T.ravel()
     g = BlockedGraph(block)
     values = [g.input(x, halo(4, i)) for i, x in enumerate(xs)]
-    (y,) = g.op("shuffle_channels", values, (2, 116, 14, 14), source=tuple(source.tolist()))
+    type_ = TensorType(dtype, (2, 116, 14, 14), g.blocked(4, itemsize=dtype.itemsize))
+    attributes = {"source": tuple(source.tolist())}
+    y = g.graph.insert(Op("shuffle_channels", values, attributes, [type_])).output
     (got,) = g.run(y, threads=threads)
     np.testing.assert_array_equal(got, np.concatenate(xs, 1)[:, source])
 
