@@ -164,7 +164,11 @@ def _pack_rows() -> Any:
                     words = words | rows[i] << 8 * i
                 k.next = [work.put(words, k.index, column, k.values[0])]
             first = b.mul(work.whole, v.word(WORD_CODES))
-            sums = work.put_rest(lambda i: code(b.add(first, i)), column, k.values[0])
+
+            def last(i: Any) -> Lanes:
+                return code(b.add(first, i))
+
+            sums = work.put_rest(last, column, k.values[0])
             (sums * factors).store(item_pointer(v, start, column))
             return []
 

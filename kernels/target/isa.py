@@ -193,13 +193,14 @@ class _Extension(NamedTuple):
     intrinsic: str
 
 
+_MATRICES: Final = "amx-bf16"
 _EXTENSIONS: Final = (
     _Extension("x86-64-v3", "avxvnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.256"),
     _Extension("x86-64-v4-256", "avx512vnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.256"),
     _Extension("x86-64-v4-256", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.256"),
     _Extension("x86-64-v4", "avx512vnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.512"),
     _Extension("x86-64-v4", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.512"),
-    _Extension("x86-64-v4", "amx-bf16", "matrix_dot", "tdpbf16ps"),
+    _Extension("x86-64-v4", _MATRICES, "matrix_dot", "tdpbf16ps"),
     _Extension("aarch64", "dotprod", "byte_dot", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
     _Extension("aarch64", "bf16", "bfloat16_dot", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"),
 )
@@ -275,12 +276,14 @@ def host() -> Isa:
     halves = row is X86_64_V4 and has_half_units()
     permutes = row is X86_64_V4 and "avx512vbmi" in _features(row)
     extended = _extended(row)
+    slower = [] if halves or row is AARCH64 else ["bfloat16_dot"]
+    # A field that this module reads would be part of the keys of all kernels.
+    refused = ["matrix_dot"] if _MATRICES in extended.extensions and not grants_matrices() else []
     return extended._replace(
         cpu=NATIVE,
         halves=halves,
-        bfloat16_dot=extended.bfloat16_dot if halves or row is AARCH64 else "",
-        matrix_dot=extended.matrix_dot if extended.matrix_dot and grants_matrices() else "",
         byte_permute="llvm.x86.avx512.vpermi2var.qi.512" if permutes else "",
+        **dict.fromkeys((*slower, *refused), ""),
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, Unpack, cast
 
 from nnefc.driver.compile import check_environment, compile_graph
 from nnefc.driver.lower_graph import with_tuned_algorithms
-from nnefc.driver.precision import warn_of_precision
 from nnefc.options.arguments import check_flags, check_names, check_progress
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import (
@@ -76,7 +75,7 @@ def compile(
     flags = {"check_indices": check_indices, "tuned": tuned, "precision": precision}
     config = CompileConfig.of(threads, accuracy, **flags)
     check_environment()
-    warn_of_precision(config)
+    _warn_of_precision(config)
     check_progress(progress)
     check_flags(strict=strict, keep=keep)
     if not _is_graph(source):
@@ -103,6 +102,13 @@ def _compile_graph(graph: Graph, config: CompileConfig, progress: Progress | Non
     _require_stateless(graph)
     config = with_tuned_algorithms(config)
     return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
+
+
+def _warn_of_precision(config: CompileConfig) -> None:
+    if config.precision != "float32":
+        from nnefc.driver.precision import warn_of_precision
+
+        warn_of_precision(config)
 
 
 def _compile_document(

@@ -141,7 +141,7 @@ def test_the_choice_has_the_least_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(every) > 3
     costs: dict[ConvolutionAlgorithm, float] = {}
 
-    def made_up(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) -> float:
+    def made_up(op: Op, algorithm: ConvolutionAlgorithm, **_: bool) -> float:
         return costs[algorithm]
 
     monkeypatch.setattr(convolution, "nanoseconds", made_up)

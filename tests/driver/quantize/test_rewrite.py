@@ -59,9 +59,11 @@ def test_a_matrix_product_is_that_of_rounded_operands(tmp_path: Path) -> None:
     graph = nnefc.quantize(path, x, observer="min-max")
     low, high = float(x.min()), float(x.max())
     scale = float(np.float32((high - low) / 255))
-    units = scale * (np.abs(w).max(axis=1) / np.float32(127)).astype(np.float32)
+    units: Array = scale * (np.abs(w).max(axis=1) / np.float32(127)).astype(np.float32)
     codes: Array = np.round(bias / units)
-    expected = activation(x[0], scale, round(-low / scale)) @ channels(w, 0).T + codes * units
+    expected: Array = (
+        activation(x[0], scale, round(-low / scale)) @ channels(w, 0).T + codes * units
+    )
     y = evaluate(graph, {"x": x[0]}).outputs["y"]
     np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(nnefc.compile(graph)(x[0]), expected, rtol=1e-5, atol=1e-5)

@@ -295,6 +295,8 @@ def test_executable_memory_from_a_file_where_mprotect_is_forbidden() -> None:
             def mprotect(self, *arguments):
                 ctypes.set_errno(13)
                 return -1
+            def syscall(self, *arguments):
+                return -1
         executable_memory.ctypes.CDLL = lambda *a, **k: Refusing()
         mapped = compile_functions([("plus", plus)])
         word = ctypes.c_int64

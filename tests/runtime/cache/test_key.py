@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import nnefc
-from nnefc.kernels.target.isa import TABLE, Isa, host
+from nnefc.kernels.target.isa import TABLE, Isa, host, variants
 from nnefc.runtime.cache import key as cache_key
 
 PACKAGE = Path(nnefc.__file__).parent
@@ -344,6 +344,15 @@ def test_shipped_keys_depend_on_optional_fields_that_are_read() -> None:
     assert shipped(direct, isa=halves) != shipped(direct, isa=row)
     assert shipped(bytes_, isa=dots) != shipped(bytes_, isa=row)
     assert shipped(plain, isa=halves) == shipped(plain, isa=dots) == shipped(plain, isa=row)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_all_variants_of_a_row_share_kernels_that_read_no_optional_field(name: str) -> None:
+    row = TABLE[name]
+    every = [*variants(row).values(), row._replace(matrix_dot="x", bfloat16_dot="y", byte_dot="z")]
+    assert {shipped("elementwise.map.copy", isa=isa) for isa in every} == {
+        shipped("elementwise.map.copy", isa=row)
+    }
 
 
 def test_nothing_is_shipped_for_rows_outside_the_table() -> None:
