@@ -29,7 +29,6 @@ from nnefc.cli.support.import_and_compile import compile_graph, load
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions
 from nnefc.cli.support.options import Json, Model, Strict, Threads, usage
 from nnefc.cli.support.printing import print_json
-from nnefc.driver.precision import half_kernels
 
 if TYPE_CHECKING:
     from nnefc.driver.tuning import Tuning
@@ -123,7 +122,7 @@ def compile_document(
     if destination.targets:
         check_results(graph)
     tuning = run_tuning(graph, options.config) if options.tune else None
-    recorder = PassRecorder(halves=half_kernels(options.config)) if options.explain else None
+    recorder = PassRecorder.of(options.config) if options.explain else None
     start = time.perf_counter()
     result = _generate_code(graph, options, destination, tuning, recorder)
     facts = {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.ir import Graph, Op
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.passes.analysis.half_support import HalfKernels
     from nnefc.passes.pipeline import PassRun
 
@@ -59,6 +60,13 @@ class PassRecorder:
     """The kernels that multiply bfloat16, if the model may be rounded."""
     precisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """How many products multiply bfloat16 (no reason) or float32, by operation and reason."""
+
+    @classmethod
+    def of(cls, config: CompileConfig) -> PassRecorder:
+        """A recorder for a model that is compiled with `config`."""
+        from nnefc.driver.precision import half_kernels
+
+        return cls(halves=half_kernels(config))
 
     def __call__(self, graph: Graph, ran: PassRun) -> None:
         """Record the graph after a pass; stages of one pass are added up."""
