@@ -79,6 +79,15 @@ def is_view(op: Op) -> bool:
     return traits_of(op).view
 
 
+def exchanges_rows(op: Op) -> bool:
+    """Whether an operation transposes matrices, and leaves all other dimensions."""
+    if op.name != "transpose":
+        return False
+    axes: Sequence[int] = op.attributes["axes"]
+    rank = op.inputs[0].type.rank
+    return rank >= 2 and [*axes, *range(len(axes), rank)] == [*range(rank - 2), rank - 1, rank - 2]
+
+
 def is_pure(op: Op) -> bool:
     """Whether the only effect of `op` is to compute its outputs; False for unknown operations."""
     spec = operations().get(op.name)

@@ -58,6 +58,7 @@ from nnefc.passes.quantize.fuse_code_convolutions import FuseCodeConvolutions
 from nnefc.passes.quantize.fuse_code_softmax import FuseCodeSoftmax
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
+from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations
 from nnefc.passes.quantize.rescale_codes import RescaleCodes
 from nnefc.passes.quantize.sink_dequantizations import SinkDequantizations
 from nnefc.passes.quantize.sum_codes import SumCodes
@@ -84,7 +85,14 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     """
     expand = ExpandCompounds(lookup) if lookup else ExpandCompounds()
     return (
-        Phase("expand", (WidenHalves(), replace(expand, only=is_no_operation_on_codes))),
+        Phase(
+            "expand",
+            (
+                WidenHalves(),
+                RecogniseQuantizations(),
+                replace(expand, only=is_no_operation_on_codes),
+            ),
+        ),
         Phase(
             "quantization",
             (

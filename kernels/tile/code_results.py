@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.conversion import convert, truncated
 from nnefc.kernels.vector.integers import doubling_high_product, rounding_shift, shift_left
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.lanes import Lanes, clamp, floor, rint, select, shuffle, vector_type
+from nnefc.kernels.vector.lanes import Lanes, clamp, rint, shuffle, vector_type
 from nnefc.kernels.vector.llvm_types import I16, I64
 from nnefc.kernels.vector.narrow import FOUR, narrowed
 from nnefc.kernels.vector.vector_builder import Vector
 
-Form = Literal["sums", "to_float", "round_even", "round", "fixed_point"]
+Form = Literal["sums", "to_float", "round_even", "truncate", "fixed_point"]
 """What a tile stores; the forms of `nnefc.ops.internal.requantization`.
 
 - sums: int32
 - to_float: float32, the product of a sum and a factor, clamped
-- round_even, round: codes, the rounded product of a sum and a factor
+- round_even: codes, the rounded product of a sum and a factor
+- truncate: codes less the lowest one, the product of a sum and a factor without its fraction.
+  Offsets that are a half too large round halves up
 - fixed_point: codes, the product of a sum and a multiplier, shifted left before and right after it
 """
 
-TERMS: Final = {"sums": 0, "to_float": 1, "round_even": 1, "round": 1, "fixed_point": 3}
+TERMS: Final = {"sums": 0, "to_float": 1, "round_even": 1, "truncate": 1, "fixed_point": 3}
 """Numbers per channel that a form needs, of 4 bytes: a float32 factor, or the int32 multiplier,
 left shift and right shift."""
 
@@ -86,7 +88,7 @@ class Results:
         self.zero, self.low, self.high = (
             typed.splat(typed.load_item(bounds, 4 * i)) for i in range(3)
         )
-        if ending.form in ("round_even", "round"):
+        if ending.form in ("round_even", "truncate"):
             self.low, self.high = self.low - self.zero, self.high - self.zero
             self.whole_zero = self._nearest(self.zero)
         if ending.residual:
@@ -219,7 +221,9 @@ class Results:
 
     def _rounded(self, x: Lanes) -> Lanes:
         """The nearest whole number."""
-        return _halves_up(x) if self.ending.form == "round" else rint(x)
+        if self.ending.form == "truncate":
+            return convert(truncated(x, "int32"), "float32")
+        return rint(x)
 
     def _clamped(self, x: Lanes) -> Lanes:
         return clamp(x, self.low, self.high)
@@ -227,12 +231,7 @@ class Results:
     def _nearest(self, x: Lanes) -> Lanes:
         """The nearest whole number as int32; that of a whole number is itself."""
         v = x.v
-        if self.ending.form == "round":
-            x = _halves_up(x)
+        if self.ending.form == "truncate":
+            return truncated(x, "int32")
         name = f"llvm.lrint.v{v.lanes}i32.v{v.lanes}f32"
         return Lanes(v, "int32", v.call(name, vector_type(v, "int32"), x.value))
-
-
-def _halves_up(x: Lanes) -> Lanes:
-    whole = floor(x)
-    return select(x - whole >= 0.5, whole + 1, whole)

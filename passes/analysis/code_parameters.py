@@ -22,6 +22,8 @@ class CodeParameters:
     scale: float
     zero: int
     dtype: DType
+    rounding: str = "even"
+    """How quantize rounds halves."""
 
 
 def code_parameters(op: Op | None, name: str) -> CodeParameters | None:
@@ -37,7 +39,7 @@ def code_parameters(op: Op | None, name: str) -> CodeParameters | None:
     scale, zero = (_number(value) for value in op.inputs[1:])
     if scale is None or zero is None or real is not DType.FLOAT32 or codes not in BYTES:
         return None
-    return CodeParameters(float(scale), int(zero), codes)
+    return CodeParameters(float(scale), int(zero), codes, op.attributes.get("rounding", "even"))
 
 
 def _number(value: Value) -> float | int | None:
@@ -54,7 +56,8 @@ def converted(graph: Graph, name: str, x: Value, of: CodeParameters, before: Op)
     zero = constant_op(np.array(of.zero), TensorType(of.dtype, ()), before.location)
     operands = [x, graph.insert(scale, before).output, graph.insert(zero, before).output]
     type_ = x.type.with_dtype(of.dtype if name == "quantize" else DType.FLOAT32)
-    return graph.insert(Op(name, operands, {}, [type_], (), before.location), before).output
+    attributes = {"rounding": of.rounding} if name == "quantize" else {}
+    return graph.insert(Op(name, operands, attributes, [type_], (), before.location), before).output
 
 
 def scaled(graph: Graph, x: Value, factor: float, before: Op) -> Value:

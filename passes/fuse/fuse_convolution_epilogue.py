@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from nnefc.ir import Blocked, Expression, Graph, Op, Value
+from nnefc.ops.core.blocked_rules import is_slice_of_block
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.simple_epilogue import simple_epilogue
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_plain_convolution, window_of
@@ -26,9 +27,6 @@ from nnefc.passes.fuse.absorb_elementwise import (
 )
 from nnefc.passes.op_queries import is_elementwise_or_fused
 from nnefc.symbolic.integers import is_symbolic, largest, mark_degraded
-
-MOST_PARTS: Final = 4
-"""Most outputs per input of a group: kernels are specialised by the slice of a block they read."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,7 @@ class FuseConvolutionEpilogue:
         entry = Blocked(self.block, ()).entry
         if inputs >= self.block >= 2 * entry and inputs % entry == outputs % entry == 0:
             return True
-        return (
-            self.block % outputs == 0 and outputs % inputs == 0 and outputs // inputs <= MOST_PARTS
-        )
+        return is_slice_of_block(self.block, inputs, outputs)
 
     def _in_reach(self, x: Value, window: Window, channels: int) -> bool:
         """Whether int32 offsets reach all taps of `channels` channels, and the halo is small."""

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value
 from nnefc.ir.expression import expression_of
+from nnefc.ops.extended.integer_products import OPERANDS
 from nnefc.ops.internal import code_matmul, code_softmax, code_sums, code_table
 from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
@@ -23,11 +24,11 @@ from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import is_elementwise_or_fused
 from nnefc.passes.op_queries import replace as replace_op
 
-MOVES: Final = frozenset((*selections.MOVES, "slice", "concat", "max_pool", *selections.EXTREMES))
+_SELECTING: Final = frozenset(
+    (*selections.MOVES, "slice", "concat", "max_pool", *selections.EXTREMES)
+)
 """Operations that move items, or select them by their order."""
 _PRODUCTS: Final = (code_matmul.NAME, code_matmul.FUSED_NAME)
-_OPERANDS: Final = 4
-"""Operands of a convolution of codes before those of its expression."""
 _ZERO: Final = 2
 """The operand that is the zero point of operand 0 of a product."""
 
@@ -82,17 +83,30 @@ class _Change:
         return zero in self._known and zero.type.volume == 1
 
     def change(self, value: Value) -> None:
-        """Make all products that read `value` read it in the other type."""
-        if value.type.dtype is not self._before:
-            return  # changed along with a value before
-        op = value.op
-        if op is not None and self._absorbs(op):
-            value.type = value.type.with_dtype(self._after)
-            self._change_users(value, value)
-        elif op is not None and _selects(op):
-            self._change_move(op)
-        else:
-            self._change_users(value, self._converted(value, self._after, self._shift))
+        """Make all products that read `value` read it in the other type.
+
+        Operations that select codes follow their operands, which are changed before.
+        """
+        waiting, seen = [value], {value}
+        while waiting:
+            value = waiting[-1]
+            op = value.op
+            if value.type.dtype is not self._before:
+                waiting.pop()  # changed along with a value before
+                continue
+            if op is not None and _selects(op):
+                operands = [v for v in dict.fromkeys(op.inputs) if v not in seen]
+                if operands:
+                    waiting += operands
+                    seen.update(operands)
+                    continue
+                self._change_move(op)
+            elif op is not None and self._absorbs(op):
+                value.type = value.type.with_dtype(self._after)
+                self._change_users(value, value)
+            else:
+                self._change_users(value, self._converted(value, self._after, self._shift))
+            waiting.pop()
 
     # -- where codes come from
 
@@ -133,12 +147,11 @@ class _Change:
         )
 
     def _change_move(self, op: Op) -> None:
-        """Move codes of the other type."""
+        """Move codes of the other type; operands that could not be changed are converted."""
         op.output.type = op.output.type.with_dtype(self._after)
         for i, value in enumerate(op.inputs):
-            self.change(value)
-            if op.inputs[i].type.dtype is self._before:
-                op.set_input(i, self._converted(op.inputs[i], self._after, self._shift))
+            if value.type.dtype is self._before:
+                op.set_input(i, self._converted(value, self._after, self._shift))
         self._change_users(op.output, op.output)
 
     def _converted(self, value: Value, dtype: DType, shift: int) -> Value:
@@ -167,7 +180,7 @@ class _Change:
                 continue
             if self.is_product(op) and op.inputs[0] is before:
                 self._change_product(op, after)
-            if before is after and is_code_convolution(op) and before in op.inputs[_OPERANDS:]:
+            if before is after and is_code_convolution(op) and before in op.inputs[OPERANDS:]:
                 self._change_residual(op)
         if before is not after:
             return
@@ -257,7 +270,7 @@ def _selects(op: Op) -> bool:
     """Whether an operation selects items of its operands, and adds none."""
     if op.name == "max_pool":
         return op.attributes["border"] == "ignore"
-    return op.name in MOVES
+    return op.name in _SELECTING
 
 
 def _conversion(operand: int, first: int, dtype: DType, shift: int) -> tuple[Step, ...]:

@@ -11,7 +11,7 @@ from nnefc.ir import DType, Graph, Op
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.known_items import known_items
-from nnefc.ops.extended.quantized import code_limits
+from nnefc.ops.extended.quantized import code_limits, nearest
 from nnefc.passes.analysis.known_data import constant_op
 from nnefc.passes.op_queries import replace
 
@@ -52,5 +52,5 @@ def _codes(op: Op) -> Array | None:
         return None
     x, scale, zero = align(np.broadcast_to(known[0], op.output.type.dims), *known[1:])
     with np.errstate(all="ignore"):
-        codes = np.rint(x / scale) + zero
+        codes = nearest(x / scale, op.attributes["rounding"]) + zero
     return None if np.isnan(codes).any() else np.clip(codes, *code_limits(dtype))

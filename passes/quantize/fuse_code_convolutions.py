@@ -30,6 +30,9 @@ from nnefc.passes.quantize.moved_codes import Source, source_of
 from nnefc.passes.quantize.steps_after_sums import Addend, Codes, StepsAfterSums, follow
 
 _FUSED: Final = {"integer_conv": "fused_code_conv", "integer_deconv": "fused_code_deconv"}
+_LARGEST_MULTIPLE: Final = 1 << 30
+_SAME_REAL: Final = 2.0**-22
+"""Largest relative difference of two numbers that are the same but for rounding to float32."""
 SAME_SCALE: Final = 1e-6
 """Largest relative difference of two scales that are the same but for rounding to float32."""
 
@@ -116,8 +119,14 @@ def _sums_of_reals(
         return "a scale is computed, or varies along a sum"
     if not x.has_one_scale():
         return "zero points differ"
+    zero = filter_.dequantize.inputs[2]
+    along = [axis for axis, extent in enumerate(zero.type.dims) if extent != 1]
+    if not along:
+        zero = _number(graph, op, zero)
+    elif filter_.moves or along != [int(is_reversed(op))]:
+        return "zero points of the filter vary along a sum"
     operands = [x.codes(graph, op), filter_.codes(graph, op)]
-    operands += [_number(graph, op, x.dequantize.inputs[2]), filter_.dequantize.inputs[2]]
+    operands += [_number(graph, op, x.dequantize.inputs[2]), zero]
     sums = build(
         graph, f"integer_{op.name}", operands, op.attributes, before=op, location=op.location
     )
@@ -173,7 +182,23 @@ def _bias(value: Value, scale: Array, known: KnownValues) -> tuple[Array, Array]
     reals = computed_items(value, known)
     if reals is None:
         return "the bias is computed"
+    multiples = _multiples(reals.astype(np.float64).reshape(-1), scale.reshape(-1))
+    if multiples is not None:
+        return multiples, np.zeros(())
     return none, reals.astype(np.float64).reshape(-1 if reals.size > 1 else ())
+
+
+def _multiples(reals: Array, scale: Array) -> Array | None:
+    """Whole multiples of a scale, less than 2^30, that a bias in float32 stands for; else None.
+
+    NNEF 1.0.2 has no integers of 32 bits with a scale for each channel.
+    """
+    if reals.size not in (1, scale.size) and scale.size > 1:
+        return None
+    multiples = np.rint(reals / scale)
+    is_same = np.abs(multiples * scale - reals) <= _SAME_REAL * np.abs(reals)
+    is_small = np.abs(multiples) < _LARGEST_MULTIPLE
+    return multiples.astype(np.int64) if (is_same & is_small).all() else None
 
 
 # -- the fused operation
@@ -221,7 +246,7 @@ def _codes(end: StepsAfterSums, codes: Codes, terms: _Terms) -> Requantization:
     bias, factor = terms.term(end.bias, DType.INT32), terms.term(end.factor, DType.FLOAT32)
     offset = terms.term(end.offset, DType.FLOAT32)
     residual = None if end.addend is None else terms.residual(end.addend)
-    scale = FloatScale(factor, offset=offset, residual=residual)
+    scale = FloatScale(factor, codes.rounding, offset, residual)
     return Requantization(scale, codes.dtype, codes.low, codes.high, codes.zero, bias)
 
 

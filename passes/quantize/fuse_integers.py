@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -16,7 +15,7 @@ from nnefc.ops.extended import integer_products, quantized
 from nnefc.ops.tools.build import build
 from nnefc.passes.analysis.integer_support import convolution_reason, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.op_queries import is_view, replace
+from nnefc.passes.op_queries import exchanges_rows, is_view, replace
 from nnefc.passes.quantize.fuse_code_convolutions import reason_of_reals
 
 DEQUANTIZE: Final = "dequantize"
@@ -83,7 +82,7 @@ def _factor(value: Value) -> _Factor | None:
     while (op := value.op) is not None:
         if op.name == DEQUANTIZE:
             return _Factor(op, views[::-1], transposed)
-        if _exchanges_rows(op) and not views:
+        if exchanges_rows(op) and not views:
             transposed = not transposed
         elif is_view(op):
             views.append(op)
@@ -91,15 +90,6 @@ def _factor(value: Value) -> _Factor | None:
             return None
         value = op.inputs[0]
     return None
-
-
-def _exchanges_rows(op: Op) -> bool:
-    """Whether an operation transposes matrices."""
-    if op.name != "transpose":
-        return False
-    axes: Sequence[int] = op.attributes["axes"]
-    rank = op.inputs[0].type.rank
-    return rank >= 2 and [*axes, *range(len(axes), rank)] == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _multiply_codes(graph: Graph, op: Op, known: KnownValues) -> bool:
@@ -146,13 +136,13 @@ def _product_of_codes(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Arr
 # -- reasons
 
 
-def float_products(graph: Graph) -> Counter[tuple[str, str]]:
-    """How many products with operands in codes are computed in floats, by name and reason.
+def float_products(graph: Graph) -> list[tuple[Op, str]]:
+    """The products with operands in codes that are computed in floats, and reasons.
 
     `graph`: after `ChooseCodeProducts`, before what is left is expanded.
     """
     graph = graph.clone()
-    known, reasons = KnownValues(graph), Counter[tuple[str, str]]()
+    known, reasons = KnownValues(graph), list[tuple[Op, str]]()
     for op in list(graph.ops):
         reason = None
         if op.name in ON_CODES - CONVERSIONS:
@@ -160,7 +150,7 @@ def float_products(graph: Graph) -> Counter[tuple[str, str]]:
         elif op.name in ("matmul", "conv", "deconv") and any(map(_factor, op.inputs[:2])):
             reason = _reason_of_reals(graph, op, known)
         if reason is not None:
-            reasons[op.name, reason] += 1
+            reasons.append((op, reason))
     return reasons
 
 

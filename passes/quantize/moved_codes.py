@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.passes.analysis.selections import MOVES
 
-MOVES: Final = ("reshape", "squeeze", "unsqueeze", "transpose", "slice", "tile")
-"""Operations that only move items of their one operand."""
+_MOVED: Final = (*MOVES, "slice")
 
 
 class Source(NamedTuple):
@@ -36,7 +36,7 @@ def source_of(reals: Value) -> Source | None:
     """The codes that reals are moved from; None if there are none."""
     moves: list[Op] = []
     op = reals.op
-    while op is not None and op.name in MOVES:
+    while op is not None and op.name in _MOVED:
         moves.append(op)
         op = op.inputs[0].op
     if op is None or op.name != "dequantize":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from nnefc.ir import Graph, Op
 from nnefc.passes.analysis.code_parameters import code_parameters
 from nnefc.passes.analysis.known_data import KnownValues
@@ -16,12 +14,12 @@ PRODUCTS = ("matmul", "conv", "deconv")
 """Operations whose reasons are those of `passes.quantize.fuse_integers`."""
 
 
-def operations_on_reals(graph: Graph) -> Counter[tuple[str, str]]:
-    """How many operations read dequantized tensors as reals, by name and reason.
+def operations_on_reals(graph: Graph) -> list[tuple[Op, str]]:
+    """The operations that read dequantized tensors as reals, and reasons.
 
     `graph`: after the passes on codes, before what is left is expanded.
     """
-    known, reasons = KnownValues(graph), Counter[tuple[str, str]]()
+    known, reasons = KnownValues(graph), list[tuple[Op, str]]()
     for op in graph.ops:
         sources = [v.op for v in op.inputs if v.op is not None and v.op.name == DEQUANTIZE]
         # known codes become known reals
@@ -29,7 +27,7 @@ def operations_on_reals(graph: Graph) -> Counter[tuple[str, str]]:
             continue
         reason = _reason(op)
         if reason is not None:
-            reasons[op.name, reason] += 1
+            reasons.append((op, reason))
     return reasons
 
 
@@ -38,7 +36,7 @@ def _reason(op: Op) -> str | None:
     if op.name in (*PRODUCTS, "quantize") or is_view(op):
         return None
     if is_elementwise(op):
-        return None if _reaches_codes(op) else "the result is not quantized"
+        return None if is_quantized(op) else "the result is not quantized"
     if op.name not in SELECTIONS and op.name not in sum_codes.ON_CODES:
         return "there is no kernel for codes"
     found = [code_parameters(v.op, DEQUANTIZE) for v in selected(op)]
@@ -54,11 +52,12 @@ def _reason(op: Op) -> str | None:
     return attributes if isinstance(attributes, str) else None
 
 
-def _reaches_codes(op: Op) -> bool:
-    """Whether the result is quantized, perhaps behind further element-wise operations."""
+def is_quantized(op: Op) -> bool:
+    """Whether a result is quantized, perhaps behind further element-wise operations."""
     waiting, seen = [op], {op}
     while waiting:
-        for user in waiting.pop().output.users:
+        users = [user for value in waiting.pop().outputs for user in value.users]
+        for user in users:
             if user.name == "quantize":
                 return True
             if user not in seen and is_elementwise(user):

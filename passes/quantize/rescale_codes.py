@@ -15,7 +15,7 @@ from nnefc.ops.core.spec import Emit
 from nnefc.ops.internal import code_sums
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.known_data import constant_op
-from nnefc.passes.op_queries import replace
+from nnefc.passes.op_queries import only_user, replace
 
 LARGEST, SMALLEST = 1e30, 1e-30
 """Factors between these are normal numbers of float32, and so are their quotients."""
@@ -83,7 +83,8 @@ def _rescale(graph: Graph, op: Op, scale: Array) -> None:
     units = _Rescaling(graph, op, emit).units(op.inputs[0], scale)
     made = constant_op(np.ones(()), TensorType(DType.FLOAT32, ()), op.location)
     unit, zero = graph.insert(made, op).output, op.inputs[2]
-    new = Op("quantize", [units, unit, zero], {}, [op.output.type], [op.output.name], op.location)
+    types, names = [op.output.type], [op.output.name]
+    new = Op("quantize", [units, unit, zero], op.attributes, types, names, op.location)
     replace(graph, op, [graph.insert(new, op).output])
 
 
@@ -133,10 +134,10 @@ class _Rescaling:
             return None
         return _Product(self.emit(op.name, *(each.value for each in found)), factor)
 
-    def _product(self, value: Value) -> _Product | None:
-        """A dequantized tensor, or products and quotients of such and of known numbers."""
+    def _product(self, value: Value, steps: int = LONGEST) -> _Product | None:
+        """A dequantized tensor, or few products and quotients of such and of known numbers."""
         op = value.op
-        if op is None:
+        if op is None or not steps:
             return None
         if op.name == "dequantize":
             scale = _positive(op.inputs[1])
@@ -147,12 +148,12 @@ class _Rescaling:
             factor = _positive(other)
             if factor is not None:
                 inner = op.inputs[i]
-                product = self._product(inner) or _Product(inner, np.ones(()))
+                product = self._product(inner, steps - 1) or _Product(inner, np.ones(()))
                 joined = _times if op.name == "mul" else _quotient
                 return _Product(product.value, joined(product.factor, factor))
         if op.name == "div":
             return None
-        left, right = map(self._product, op.inputs)
+        left, right = (self._product(v, steps - 1) for v in op.inputs)
         if left is None or right is None:
             return None
         value = self.emit("mul", left.value, right.value)
@@ -190,7 +191,5 @@ _quotient: Final = aligned(np.divide)
 
 def _has_one_user(value: Value) -> bool:
     """Whether one operation uses a value, and it is no result of a graph."""
-    op = value.op
-    return len(value.users) == 1 and (
-        op is None or op.graph is None or not op.graph.is_output(value)
-    )
+    graph = value.op.graph if value.op is not None else None
+    return graph is not None and only_user(graph, value) is not None

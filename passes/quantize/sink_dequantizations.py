@@ -9,7 +9,7 @@ from nnefc.ir import Graph, Op
 from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters, converted
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.selections import SELECTIONS, on_codes, selected
-from nnefc.passes.op_queries import replace
+from nnefc.passes.op_queries import exchanges_rows, replace
 
 DEQUANTIZE = "dequantize"
 
@@ -36,7 +36,7 @@ class SinkDequantizations:
     def run(self, graph: Graph) -> bool:
         known, changed = KnownValues(graph), False
         for op in list(graph.ops):
-            if op.name in SELECTIONS and not _is_absorbed(op):
+            if op.name in SELECTIONS and not exchanges_rows(op):
                 codes = common_parameters(op, known)
                 changed |= codes is not None and _select_codes(graph, op, codes)
         return changed
@@ -50,15 +50,6 @@ def common_parameters(op: Op, known: KnownValues) -> CodeParameters | None:
         return None
     of_known = all(source is not None and source.inputs[0] in known for source in sources)
     return found.pop() if op.name == "gather" or not of_known else None
-
-
-def _is_absorbed(op: Op) -> bool:
-    """Whether products of codes look through an operation: a transpose of matrices."""
-    if op.name != "transpose":
-        return False
-    rank, axes = op.inputs[0].type.rank, op.attributes["axes"]
-    full = [*axes, *range(len(axes), rank)]
-    return rank >= 2 and full == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _select_codes(graph: Graph, op: Op, codes: CodeParameters) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.extended.quantized import code_limits
+from nnefc.ops.extended.quantized import code_limits, nearest
 from nnefc.passes.analysis.computed_items import computed_items
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import only_user
@@ -28,6 +29,8 @@ class Codes:
     zero: int
     low: int
     high: int
+    rounding: Literal["round_even", "round"]
+    """To even numbers, or halves up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +191,16 @@ class _Step:
         if terms is None or dtype.itemsize > 1 or not self._is_first("quantize"):
             return None
         scale, point = terms
+        rounding, first = self.op.attributes["rounding"], self.before.first
+        name: Literal["round_even", "round"] = "round" if rounding == "up" else "round_even"
+        if first is not None and (first.codes is None or first.codes.rounding != name):
+            return None
         units = _scaled(self.before, 1 / np.array(scale))
         limits = code_limits(dtype)
         # rounding keeps the order of numbers, so bounds may be rounded instead
-        low, high = (np.clip(np.rint(b) + point, *limits) for b in (units.low, units.high))
-        return replace(units, codes=Codes(dtype, point, int(low), int(high)))
+        bounds = (np.array(bound) for bound in (units.low, units.high))
+        low, high = (np.clip(nearest(b, rounding) + point, *limits) for b in bounds)
+        return replace(units, codes=Codes(dtype, point, int(low), int(high), name))
 
     def _is_first(self, name: str) -> bool:
         """Whether the steps before give the first operand, if the operation is `name`."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Graph, Op
+from nnefc.ops.extended.integer_products import EXACT
 from nnefc.ops.extended.quantized import code_limits
-from nnefc.ops.internal.code_sums import LARGEST_SUM, PLAIN
+from nnefc.ops.internal.code_sums import PLAIN
 from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters, scaled
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import replace
@@ -57,7 +58,7 @@ def float_reason(op: Op, codes: CodeParameters) -> str | None:
     reduced = math.prod(dims) // max(volume, 1)
     terms = math.prod(op.attributes["size"]) if op.name == "box" else reduced
     low, high = code_limits(codes.dtype)
-    if terms * max(high - codes.zero, codes.zero - low) > LARGEST_SUM:
+    if terms * max(high - codes.zero, codes.zero - low) > EXACT:
         return "sums are not exact in float32"
     return None if volume else "there are no results"
 

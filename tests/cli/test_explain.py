@@ -197,7 +197,7 @@ graph g(%x: uint8[1,2,4], %y: uint8[1,2,4]) -> (a = %a, b = %b, c = %c, d = %d, 
   %d: float32[1,2,4] = exp(%1)
   %3: float32[1,2,4] = add(%1, %2)
   %4: float32[1,2,4] = tanh(%3)
-  %e: uint8[1,2,4] = quantize(%4, %s, %z)
+  %e: uint8[1,2,4] = quantize(%4, %s, %z) {rounding = "even"}
 }
 """
 

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
     from nnefc.passes.analysis.half_support import HalfKernels
     from nnefc.passes.pipeline import PassRun
+    from nnefc.passes.quantize.float_layers import FloatLayers
+
+
+def _float_layers() -> FloatLayers:
+    from nnefc.passes.quantize.float_layers import FloatLayers
+
+    return FloatLayers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +61,7 @@ class PassRecorder:
     stages: list[PassRecord] = field(default_factory=list[PassRecord])
     warm: bool = False
     """Whether the weights fit into the last-level cache."""
-    floats: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How many operations on codes are computed in floats, by operation and reason."""
+    _floats: FloatLayers = field(default_factory=_float_layers)
     halves: HalfKernels | None = None
     """The kernels that multiply bfloat16, if the model may be rounded."""
     precisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
@@ -75,15 +81,11 @@ class PassRecorder:
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
         from nnefc.passes.cost.graph import executed_macs, nanoseconds
         from nnefc.passes.machine.lower_precision import LowerPrecision, precisions
-        from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
-        from nnefc.passes.quantize.fuse_integers import float_products
-        from nnefc.passes.quantize.operations_on_reals import operations_on_reals
         from nnefc.runtime.machine.resources import largest_cache
 
         if not self.stages:
             self.warm = parameter_bytes(graph) <= largest_cache()
-        if ran.name == ChooseCodeProducts.name:
-            self.floats = float_products(graph) + operations_on_reals(graph)
+        self._floats(graph, ran)
         if self.halves is not None and ran.name == LowerPrecision.name:
             self.precisions = precisions(graph, self.halves, lanes_of("float32"))
         if ran.stage and not ran.changed:
@@ -144,7 +146,7 @@ class PassRecorder:
             f"{duration(first.estimate)} to {duration(last.estimate)}; took "
             f"{duration(sum(stage.seconds for stage in self.stages))}"
         )
-        for (name, reason), number in self.floats.items():
+        for (name, reason), number in self._floats.counted().items():
             out.print(f"codes computed in floats: {number} {name}: {reason}")
         for (name, reason), number in self.precisions.items():
             precision, why = ("float32", f": {reason}") if reason else ("bfloat16", "")
@@ -166,7 +168,7 @@ class PassRecorder:
         """A record for each operation on codes that is computed in floats, and for each reason."""
         return [
             {"operation": name, "reason": reason, "number": number}
-            for (name, reason), number in self.floats.items()
+            for (name, reason), number in self._floats.counted().items()
         ]
 
 

@@ -26,6 +26,8 @@ from nnefc.lower.convolution.direct import by_groups
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.extended.integer_products import OPERANDS
+from nnefc.ops.extended.quantized import code_limits
 from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
     FixedPoint,
@@ -44,8 +46,8 @@ from nnefc.symbolic.integers import is_symbolic
 
 Array = npt.NDArray[Any]
 
-OPERANDS: Final = 4
-"""Operands of integer_conv, before those of the expression."""
+_FORMS: Final[dict[str, Form]] = {"round_even": "round_even", "round": "truncate"}
+"""The forms of roundings."""
 _MOST_CODES: Final = 255
 """The largest difference of two codes."""
 LARGEST: Final = 1 << 30
@@ -142,7 +144,12 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
         zero = channels(result.zero, item)
         assert (zero == zero[0]).all(), "one zero point"
     sums = np.abs(bias.astype(np.float64)) + _most(digits, int(x_zero))
-    residual, added, bounds = _residual(result), None, _bounds(result, zero[:1])
+    residual = _residual(result)
+    if form == "truncate":
+        assert isinstance(result, Requantization | SumOfCodes)
+        offset, zero = True, np.full_like(zero, _lowest(result.dtype))
+        terms = _halves_up(result, terms)
+    added, bounds = None, _bounds(result, zero[:1])
     if residual is not None:
         added = read_blocked(lower, op.inputs[OPERANDS - 1 + residual.codes.index])
         assert added.layout.block == y.layout.block
@@ -169,13 +176,40 @@ def _residual(result: Result | None) -> Residual | None:
     return None
 
 
+def _lowest(dtype: DType) -> int:
+    return code_limits(dtype)[0]
+
+
+def _halves_up(result: Requantization | SumOfCodes, terms: Sequence[Array]) -> list[Array]:
+    """The terms of truncated codes, the offset among them.
+
+    Codes less the lowest one are not negative, so halves are rounded up by an offset of a half.
+    """
+    first = result.first if isinstance(result, SumOfCodes) else result
+    factor, *offsets = terms
+    offset: Any = sum((each.astype(np.float64) for each in offsets), _above_lowest(first) + 0.5)
+    return [factor, np.broadcast_to(np.float32(offset), factor.shape)]
+
+
+def _above_lowest(result: Requantization | SumOfCodes) -> int:
+    """The zero point less the lowest code."""
+    assert not isinstance(result.zero, Input)
+    return int(result.zero) - _lowest(result.dtype)
+
+
 def _residual_bounds(result: Result | None, residual: Residual) -> Array:
     """What kernels read behind the bounds."""
     numbers: list[Any] = [0, 0, 0, residual.zero, residual.factor]
     if isinstance(result, SumOfCodes):
         first = result.first
-        assert not isinstance(first.zero, Input)
-        numbers[:3] = [first.low - first.zero, first.high - first.zero, result.factor]
+        zero: Any = first.zero
+        assert isinstance(first.scale, FloatScale)
+        if first.scale.rounding == "round":
+            zero = _lowest(first.dtype)
+            # an offset of the sum is a part of the zero point of the residual
+            offset = _above_lowest(result) + 0.5 - _above_lowest(first) * result.factor
+            numbers[3] -= offset / residual.factor
+        numbers[:3] = [first.low - zero, first.high - zero, result.factor]
     behind = np.array(numbers, np.float32).view(np.uint8)
     assert behind.nbytes == RESIDUAL_BYTES
     return behind
@@ -255,6 +289,6 @@ def _form(result: Requantization | ToFloat | None) -> tuple[Form, bool, list[Ter
         return "fixed_point", False, [scale.multiplier, scale.left, scale.right]
     scale = result if isinstance(result, ToFloat) else result.scale
     assert not isinstance(scale, FixedPoint)
-    form = "to_float" if isinstance(scale, ToFloat) else scale.rounding
+    form = _FORMS[scale.rounding] if isinstance(scale, FloatScale) else "to_float"
     offset = scale.offset != 0
     return form, offset, [scale.factor, *([scale.offset] if offset else [])]

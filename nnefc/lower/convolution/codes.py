@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,9 @@ from nnefc.lower.convolution.code_convolution import CodeConvolution, read_code_
 from nnefc.lower.convolution.depthwise_codes import lower_depthwise_codes
 from nnefc.lower.convolution.direct_codes import lower_direct_codes
 from nnefc.lower.convolution.winograd_codes import lower_winograd_codes
+from nnefc.ops.core.blocked_rules import is_slice_of_block
 
 Array = npt.NDArray[Any]
-
-MOST_PARTS: Final = 4
-"""Most outputs per input of a group: kernels are specialised by the slice of a block they read."""
 
 
 @blocked_lowering("fused_code_conv", "fused_code_deconv")
@@ -49,8 +47,7 @@ def _has_whole_blocks(conv: CodeConvolution) -> bool:
 def _is_within_blocks(conv: CodeConvolution) -> bool:
     """Whether groups are slices of a block, which kernels shuffle in vectors."""
     _, outputs, inputs = conv.filter.shape[:3]
-    fits = conv.y.layout.block % outputs == outputs % inputs == 0
-    return fits and outputs // inputs <= MOST_PARTS
+    return is_slice_of_block(conv.y.layout.block, inputs, outputs)
 
 
 def _merged(conv: CodeConvolution) -> Iterator[CodeConvolution]:

@@ -28,6 +28,18 @@ WORD_CODES: Final = 4
 """Fewest channels of a block of codes: kernels read words of four codes."""
 
 
+MOST_PARTS: Final = 4
+"""Most outputs per input of a group: kernels are specialised by the slice of a block they read."""
+
+
+def is_slice_of_block(block: int, inputs: int, outputs: int) -> bool:
+    """Whether groups of so many channels are small slices of a block.
+
+    Kernels shuffle these in vectors.
+    """
+    return block % outputs == outputs % inputs == 0 and outputs // inputs <= MOST_PARTS
+
+
 def has_blocked_kernels(dtype: DType) -> bool:
     """Whether kernels on channel-blocked tensors exist for this item type."""
     return dtype in BLOCKED_ITEM_TYPES

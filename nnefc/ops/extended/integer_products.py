@@ -29,6 +29,8 @@ from nnefc.ops.standard.matmul import matmul, product_shape
 from nnefc.ops.standard.window_samples import pad
 from nnefc.ops.standard.window_shape_rules import check_convolution, check_steps
 
+OPERANDS: Final = 4
+"""Operands of a sum of products: two tensors of codes, and their zero points."""
 EXACT: Final = 1 << 24
 """Whole numbers up to this one are exact in float32."""
 LARGEST_SUM: Final = (1 << 31) - 1

@@ -74,6 +74,14 @@ def is_zero(value: Value) -> bool:
 
 # -- quantize
 
+ROUNDINGS: Final = ("even", "up")
+"""Where a number between two codes goes, as far from both: to the even or to the larger one."""
+
+
+def nearest(x: Array, rounding: str) -> Array:
+    """The nearest whole numbers; `rounding` decides about halves."""
+    return np.floor(x + 0.5) if rounding == "up" else np.rint(x)
+
 
 def _quantize(call: Call) -> TensorType:
     types = attempt(lambda: (call.dtype("x"), call.dtype("scale")))
@@ -81,15 +89,18 @@ def _quantize(call: Call) -> TensorType:
         call.require(
             types[0] is types[1], f"x and scale must have one type: {types[0]}, {types[1]}"
         )
+    rounding: str | None = attempt(lambda: call["rounding"])
+    if rounding is not None:
+        call.require(rounding in ROUNDINGS, f"rounding must be 'even' or 'up': '{rounding}'")
     shape = check_parameters(call, "x", "scale", "zero_point")
     return TensorType(call.dtype("zero_point"), shape)
 
 
-def quantize(x: Array, scale: Array, zero_point: Array, *, dtype: DType) -> Array:
-    """x / scale + zero_point, rounded to nearest, ties to even, and saturated."""
+def quantize(x: Array, scale: Array, zero_point: Array, *, rounding: str, dtype: DType) -> Array:
+    """x / scale + zero_point, rounded to nearest and saturated."""
     x, scale, zero_point = align(x, scale, zero_point)
     low, high = code_limits(dtype)
-    codes = np.rint(x / scale) + zero_point
+    codes = nearest(x / scale, rounding) + zero_point
     return np.clip(codes, low, high)
 
 
@@ -99,7 +110,7 @@ def _expand_quantize(emit: Emit, op: Op) -> Value:
     low, high = code_limits(dtype)
     items = known_items(scale)
     units = x if items is not None and np.all(items == 1) else emit("div", x, scale)
-    whole = emit("round_even", units)
+    whole = emit("round" if op.attributes["rounding"] == "up" else "round_even", units)
     if not is_zero(zero_point):
         whole = emit("add", whole, emit("cast", zero_point, dtype=x.type.dtype))
     return emit("cast", emit("clamp", whole, float(low), float(high)), dtype=dtype)
@@ -167,10 +178,10 @@ SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="quantize",
         signature="fragment quantize( x: tensor<scalar>, scale: tensor<scalar>, "
-        "zero_point: tensor<integer> ) -> ( codes: tensor<integer> )",
+        "zero_point: tensor<integer>, rounding: string = 'even' ) -> ( codes: tensor<integer> )",
         section="tract",
-        summary="Codes of reals, x / scale + zero_point: rounded to nearest, ties to even, and "
-        "saturated; they have the type of zero_point.",
+        summary="Codes of reals, x / scale + zero_point: rounded to nearest, halves to even or up, "
+        "and saturated; they have the type of zero_point.",
         infer=_quantize,
         reference=quantize,
         verify=_verify,
@@ -190,6 +201,16 @@ SPECS: tuple[OpSpec, ...] = (
                     2: 128,
                 },
                 dtypes={2: DType.UINT8},
+            ),
+            Sample(
+                inputs=((9,), (), ()),
+                attributes={"rounding": "up"},
+                values={
+                    0: [-1e9, -1.25, -0.25, 0.0, 0.25, 0.75, 1.25, 63.75, 1e9],
+                    1: 0.5,
+                    2: 0,
+                },
+                dtypes={2: DType.INT8},
             ),
             _quantize_sample((), (), DType.UINT8),
         ),

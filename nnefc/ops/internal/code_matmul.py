@@ -27,7 +27,6 @@ from nnefc.ops.standard import matmul
 
 NAME: Final = "code_matmul"
 FUSED_NAME: Final = f"fused_{NAME}"
-OPERANDS: Final = 4
 
 _MATMUL: Final = next(spec for spec in matmul.SPECS if spec.name == "matmul")
 _PLAIN: Final = next(spec for spec in integer_products.SPECS if spec.name == "integer_matmul")

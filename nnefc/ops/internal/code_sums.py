@@ -4,7 +4,7 @@
     code_sum_reduce(codes) {zero, axes, normalize}
 
 compute `box` and `sum_reduce` of codes - zero, in float32.  Sums are exact integers of at most
-`LARGEST_SUM`, so results do not depend on the order of the terms.
+`integer_products.EXACT`, so results do not depend on the order of the terms.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from nnefc.ops.standard import box_and_sample, reduce
 
 BOX: Final = "code_box"
 SUM_REDUCE: Final = "code_sum_reduce"
-LARGEST_SUM: Final = 1 << 24
-"""Whole numbers up to this one are exact in float32."""
 
 PLAIN: Final = {
     f"code_{spec.name}": spec

@@ -21,7 +21,7 @@ and `fused_code_deconv` do so with int32 sums; the expression is a requantizatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -34,6 +34,7 @@ from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import ELEMENTWISE, OPAQUE, Folding
 from nnefc.ops.extended import integer_products
 from nnefc.ops.internal import code_matmul, mean_variance
+from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.standard import convolution, matmul
 
 
@@ -45,10 +46,12 @@ def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
     return Op(plain.name, op.inputs[:operands], attributes, [type_])
 
 
-def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
+def _with_expression(
+    plain: OpSpec, operands: int, problems: Callable[[Op], list[str]] | None = None
+) -> OpSpec:
     """The entry of the operation that applies an expression to the sums of `plain`.
 
-    `operands`: number of operands of `plain`.
+    `operands`: number of operands of `plain`.  `problems`: further rules.
     """
     assert plain.traits.with_expression is not None
     inner = partial(plain_op, plain, operands)
@@ -58,7 +61,7 @@ def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
         return operands
 
     def verify(op: Op) -> list[str]:
-        return check.problems(plain, inner(op))
+        return [*check.problems(plain, inner(op)), *(problems(op) if problems else [])]
 
     def evaluate(op: Op, values: list[Array], interpreter: Interpreter) -> Sequence[Array]:
         result = interpreter.apply(inner(op), values[:operands])
@@ -86,6 +89,15 @@ def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
         ),
         expression=ExpressionUse(start),
     )
+
+
+def _requantization_problems(op: Op) -> list[str]:
+    """The expression of a convolution of codes must be a requantization, or give the sums."""
+    expression = op.attributes["expression"]
+    is_sums = not expression.steps and expression.inputs == (DType.INT32,)
+    if is_sums or requantization_of(expression) is not None:
+        return []
+    return ["the expression is no requantization of the sums"]
 
 
 def _first_operand(op: Op) -> int:
@@ -143,7 +155,10 @@ SPECS: tuple[OpSpec, ...] = (
     _with_expression(_PLAIN["matmul"], 2),
     _with_expression(_PLAIN["conv"], 3),
     _with_expression(_PLAIN["deconv"], 3),
-    *(_with_expression(_of_codes(name), 4) for name in ("conv", "deconv")),
+    *(
+        _with_expression(_of_codes(name), integer_products.OPERANDS, _requantization_problems)
+        for name in ("conv", "deconv")
+    ),
     _with_expression(_PLAIN[mean_variance.NAME], 1),
-    _with_expression(_PLAIN[code_matmul.NAME], code_matmul.OPERANDS),
+    _with_expression(_PLAIN[code_matmul.NAME], integer_products.OPERANDS),
 )

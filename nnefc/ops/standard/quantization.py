@@ -70,13 +70,18 @@ def _expand_levels(emit: Emit, op: Op, steps: float) -> Value:
     return emit("add", emit("mul", emit("div", q, steps), extent), low)
 
 
+def steps_of_range(bits: int, signed: bool = False, symmetric: bool = False) -> float:
+    """The number of steps in the range of `linear_quantize` or `min_max_linear_quantize`."""
+    return 2.0**bits - 1 - (signed and symmetric)
+
+
 def linear_quantize(x: Array, min: Array, max: Array, *, bits: int) -> Array:
     """x rounded to 2 ^ bits levels from min to max (4.9.5)."""
-    return _levels(x, min, max, 2.0**bits - 1)
+    return _levels(x, min, max, steps_of_range(bits))
 
 
 def _expand_linear(emit: Emit, op: Op) -> Value:
-    return _expand_levels(emit, op, 2.0 ** op.attributes["bits"] - 1)
+    return _expand_levels(emit, op, steps_of_range(**op.attributes))
 
 
 def min_max_linear_quantize(
@@ -86,19 +91,18 @@ def min_max_linear_quantize(
 
     The offset of signed codes cancels out.
     """
-    return _levels(x, min, max, 2.0**bits - 1 - (signed and symmetric))
+    return _levels(x, min, max, steps_of_range(bits, signed, symmetric))
 
 
 def _expand_min_max(emit: Emit, op: Op) -> Value:
-    a = op.attributes
-    return _expand_levels(emit, op, 2.0 ** a["bits"] - 1 - (a["signed"] and a["symmetric"]))
+    return _expand_levels(emit, op, steps_of_range(**op.attributes))
 
 
 # -- a scale and the code of zero
 
 
-def _codes(bits: int, signed: bool, symmetric: bool) -> tuple[float, float]:
-    """(lowest code, highest code)"""
+def limits_of_codes(bits: int, signed: bool, symmetric: bool) -> tuple[float, float]:
+    """The lowest and the highest code of `zero_point_linear_quantize`."""
     if not signed:
         return 0.0, 2.0**bits - 1
     high = 2.0 ** (bits - 1) - 1
@@ -109,7 +113,7 @@ def zero_point_linear_quantize(
     x: Array, zero_point: Array, scale: Array, *, bits: int, signed: bool, symmetric: bool
 ) -> Array:
     """scale * (code - zero_point), where code = round(x / scale) + zero_point within its range."""
-    low, high = _codes(bits, signed, symmetric)
+    low, high = limits_of_codes(bits, signed, symmetric)
     x, zero_point, scale = align(x, zero_point, scale)
     z = zero_point.astype(np.float64)
     s = np.floor(x / np.where(scale == 0.0, 1.0, scale) + 0.5) + z
@@ -119,7 +123,7 @@ def zero_point_linear_quantize(
 def _expand_zero_point(emit: Emit, op: Op) -> Value:
     x, zero_point, scale = op.inputs
     a = op.attributes
-    low, high = _codes(a["bits"], a["signed"], a["symmetric"])
+    low, high = limits_of_codes(a["bits"], a["signed"], a["symmetric"])
     z = emit("cast", zero_point, dtype=x.type.dtype)
     divisor = emit("select", emit("eq", scale, 0.0), 1.0, scale)
     s = emit("add", emit("round", emit("div", x, divisor)), z)

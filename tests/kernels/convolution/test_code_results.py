@@ -89,7 +89,11 @@ def test_float_scales(
     expected = np.clip(nearest(product.astype(np.float64)) + zero, low, high)
     assert np.mean((expected > low) & (expected < high)) > 0.5
     assert (expected == high).any() or (product % 1 == 0.5).any()
-    np.testing.assert_array_equal(got, expected.astype(dtype.numpy))
+    # halves go up in the precision of float32
+    is_near = (np.abs(product % 1 - 0.5) < 2.0**-14) & (product % 1 != 0.5) & (rounding == "round")
+    assert is_near.mean() < 1e-3
+    np.testing.assert_array_equal(got[~is_near], expected.astype(dtype.numpy)[~is_near])
+    np.testing.assert_allclose(got, expected, atol=1)
 
 
 @KINDS
@@ -144,7 +148,18 @@ def test_floats_of_sums(kind: str) -> None:
 @KINDS
 @pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8], ids=str)
 @pytest.mark.parametrize("rounds", [False, True])
-def test_residuals(rounds: bool, dtype: DType, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("rounding", "nearest"),
+    [("round_even", np.rint), ("round", _halves_up)],
+    ids=["even", "up"],
+)
+def test_residuals(
+    rounding: Any,
+    nearest: Callable[[Array], Array],
+    rounds: bool,
+    dtype: DType,
+    kind: str,
+) -> None:
     """Codes of a result and of others are added as reals; ties are rounded."""
     case = _usual(kind)
     bias, factor, _ = terms(case)
@@ -153,21 +168,26 @@ def test_residuals(rounds: bool, dtype: DType, kind: str) -> None:
     other = np.random.default_rng(9).integers(codes.min, codes.max + 1, shape).astype(dtype.numpy)
     residual = Residual(Input(3), dtype, int(codes.min) + 90, 0.75)
     if rounds:
-        scale = FloatScale(Input(2))
+        scale = FloatScale(Input(2), rounding)
         first = Requantization(scale, DType.UINT8, 3, 250, 101, Input(1))
         result_ = SumOfCodes(first, 0.625, residual, DType.UINT8, 7, 249, 99)
     else:
-        scale = FloatScale(Input(2), residual=residual)
+        scale = FloatScale(Input(2), rounding, residual=residual)
         result_ = Requantization(scale, DType.UINT8, 7, 249, 99, Input(1))
     expression = requantization_expression(result_)
     got = result(case, expression, bias, factor, residual=other)
     sums = (case.sums() + per_channel(bias)).astype(np.int32)
     product = sums.astype(np.float32) * per_channel(factor)
     if rounds:
-        product = (np.clip(np.rint(product) + 101, 3, 250) - 101) * np.float32(0.625)
+        product = (np.clip(nearest(product.astype(np.float64)) + 101, 3, 250) - 101) * 0.625
     added = (other.astype(np.float32) - residual.zero) * np.float32(0.75)
     total = product + added
-    expected = np.clip(np.rint(total.astype(np.float64)) + 99, 7, 249)
+    expected = np.clip(nearest(total.astype(np.float64)) + 99, 7, 249)
     assert np.mean((expected > 7) & (expected < 249)) > 0.5
     assert not rounds or (total % 1 == 0.5).any()
-    np.testing.assert_array_equal(got, expected)
+    # halves go up in the precision of float32
+    is_exact = np.isclose(total * 8 % 1, 0) | (np.abs(total % 1 - 0.5) > 2.0**-14)
+    is_exact |= rounding == "round_even"
+    assert is_exact.mean() > 0.99
+    np.testing.assert_array_equal(got[is_exact], expected[is_exact])
+    np.testing.assert_allclose(got, expected, atol=1)

@@ -1,0 +1,56 @@
+"""Layers of codes that are computed on reals, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from nnefc.ir import Graph, Op
+from nnefc.ir.graph import walk
+from nnefc.passes.pipeline import PassRun
+from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
+from nnefc.passes.quantize.fuse_integers import float_products
+from nnefc.passes.quantize.operations_on_reals import is_quantized, operations_on_reals
+from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations, unrecognised
+from nnefc.support.errors import Diagnostic, NnefError
+
+RULE = "quantization/float"
+
+
+@dataclass(slots=True)
+class FloatLayers:
+    """A hook for `run_pipeline` that collects the operations on codes that compute on reals."""
+
+    found: list[tuple[Op, str]] = field(default_factory=list[tuple[Op, str]])
+    """Operations and reasons."""
+    layers: list[tuple[Op, str]] = field(default_factory=list[tuple[Op, str]])
+    """Those of them whose results are codes in the document, and products."""
+
+    def __call__(self, graph: Graph, ran: PassRun) -> None:
+        """Collect the operations of the graph after a pass."""
+        if ran.name == RecogniseQuantizations.name:
+            reasons = ((op, unrecognised(op)) for op in walk(graph))
+            self.found += [(op, reason) for op, reason in reasons if reason is not None]
+            self.layers += self.found
+        if ran.name == ChooseCodeProducts.name:
+            products, others = float_products(graph), operations_on_reals(graph)
+            self.found += [*products, *others]
+            self.layers += [*products, *((op, why) for op, why in others if is_quantized(op))]
+
+    def counted(self) -> Counter[tuple[str, str]]:
+        """How many operations compute on reals, by name and reason."""
+        return Counter((op.name, reason) for op, reason in self.found)
+
+    def require_none(self) -> None:
+        """Raise NnefError `quantization/float` with every layer that computes on reals."""
+        problems = [
+            Diagnostic(RULE, _message(op, reason), op.location.place if op.location else None)
+            for op, reason in self.layers
+        ]
+        if problems:
+            raise NnefError(problems)
+
+
+def _message(op: Op, reason: str) -> str:
+    name = next((f" '{value.name}'" for value in op.outputs if value.name), "")
+    return f"{op.name}{name} is computed in floats: {reason}"
