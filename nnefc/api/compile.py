@@ -35,6 +35,7 @@ def compile(
     tuned: bool = True,
     check_indices: bool = True,
     precision: Literal["float32", "bfloat16"] = "float32",
+    strict_quantization: bool = False,
     keep: bool = True,
     **options: Unpack[ImportOptions],
 ) -> Model:
@@ -58,6 +59,8 @@ def compile(
             are known now are always checked.
         precision: "bfloat16" rounds the operands of products to 16 bits where that is faster; sums
             are float32.  On other processors the model is float32, with a warning.
+        strict_quantization: A layer of a quantized model that is computed in floats is an error,
+            `quantization/float`, which lists every such layer with the reason.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.
         options: `shapes`, `symbols`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
@@ -73,7 +76,7 @@ def compile(
     """
     check_names(compile, options, IMPORT_OPTIONS)
     flags = {"check_indices": check_indices, "tuned": tuned, "precision": precision}
-    config = CompileConfig.of(threads, accuracy, **flags)
+    config = CompileConfig.of(threads, accuracy, **flags, strict_quantization=strict_quantization)
     check_environment()
     _warn_of_precision(config)
     check_progress(progress)

@@ -41,7 +41,9 @@ def content_of_graph(
     from nnefc.support.memory_errors import memory_errors
 
     with memory_errors("compile the model"):
-        return content_of_prepared(prepared_graph(graph), config, {}, targets, progress, notes)
+        return content_of_prepared(
+            prepared_graph(graph, config), config, {}, targets, progress, notes
+        )
 
 
 def content_of_prepared(
@@ -61,12 +63,12 @@ def content_of_prepared(
     return portable, build_targets(checked, graph_task(graph, portable, config), config, progress)
 
 
-def prepared_graph(graph: Graph) -> Graph:
+def prepared_graph(graph: Graph, config: CompileConfig) -> Graph:
     """The prepared copy of a graph, without variables that no operation reads."""
     from nnefc.driver.lower_graph import prepare
     from nnefc.ir.graph import walk
 
-    prepared = prepare(graph)
+    prepared = prepare(graph, config)
     read = {op.attributes["label"].lower() for op in walk(prepared) if op.name == "variable"}
     prepared.variables = {key: data for key, data in prepared.variables.items() if key in read}
     return prepared

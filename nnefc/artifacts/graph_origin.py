@@ -37,7 +37,7 @@ class FromGraph(SavedAsContent):
     ) -> Content:
         from nnefc.artifacts.content import content_of_prepared, prepared_graph, updated_values
 
-        graph, values = prepared_graph(self._compiled), updated_values(model)
+        graph, values = prepared_graph(self._compiled, self._config), updated_values(model)
         return content_of_prepared(graph, self._config, values, targets, progress)
 
     def reduce(self, model: CompiledModel) -> Any:

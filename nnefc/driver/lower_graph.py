@@ -48,24 +48,37 @@ def lower_graph(
     `hook` is called after every pass.  `dynamic_shapes`: plans for other shapes will share weights
     and kernels.
     """
-    prepared = prepare(graph, hook)
+    prepared = prepare(graph, config, hook)
     with memory_errors("compile the model"):
         return lower_prepared(
             prepared, config, hook=hook, keep_sources=dynamic_shapes, dynamic_shapes=dynamic_shapes
         )
 
 
-def prepare(graph: Graph, hook: Hook | None = None) -> Graph:
-    """A copy of a graph after the passes that are independent of the machine."""
+def prepare(graph: Graph, config: CompileConfig, hook: Hook | None = None) -> Graph:
+    """A copy of a graph after the passes that are independent of the machine.
+
+    Raises NnefError `quantization/float` for layers in floats that `config` does not allow.
+    """
     from nnefc.ops.custom import require_known
     from nnefc.ops.custom import spec as custom_spec
-    from nnefc.passes.pipeline import run_pipeline, target_independent
+    from nnefc.passes.pipeline import PassRun, run_pipeline, target_independent
+    from nnefc.passes.quantize.float_layers import FloatLayers
+
+    floats = FloatLayers() if config.strict_quantization else None
+
+    def each(graph: Graph, ran: PassRun) -> None:
+        for called in (hook, floats):
+            if called is not None:
+                called(graph, ran)
 
     require_known(graph)
     _require_fitting_data(graph)
     working = graph.clone()
     with memory_errors("compile the model"):
-        run_pipeline(working, target_independent(custom_spec), hook=hook)
+        run_pipeline(working, target_independent(custom_spec), hook=each)
+    if floats is not None:
+        floats.require_none()
     return working
 
 

@@ -52,6 +52,7 @@ def facts_of(source: FilePath, importing: ImportConfig, config: CompileConfig) -
         "accuracy": config.accuracy,
         "precision": config.precision,
         "check indices": str(config.check_indices),
+        "strict quantization": str(config.strict_quantization),
         "tuned algorithms": (
             _short(sorted((config.algorithms or {}).items())) if config.tuned else "off"
         ),

@@ -32,10 +32,12 @@ class CompileConfig(NamedTuple):
     """Algorithms that are None are looked up, also where a saved model is compiled again."""
     precision: Precision = "float32"
     """"bfloat16": products round their operands, if the processor multiplies such numbers."""
+    strict_quantization: bool = False
+    """Layers of codes that are computed in floats are errors."""
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The options that an artifact stores, see `of_stored`."""
+        """The options that an artifact stores, see `of_stored`: not those of errors."""
         return {
             "accuracy": self.accuracy,
             "check_indices": self.check_indices,
@@ -63,13 +65,16 @@ class CompileConfig(NamedTuple):
         check_indices: object = True,
         tuned: object = True,
         precision: object = "float32",
+        strict_quantization: object = False,
     ) -> CompileConfig:
         """A checked configuration; raises NnefError `input/threads` or `input/argument`."""
         count, checked = check_threads(threads), check_accuracy(accuracy)
-        check_flags(check_indices=check_indices, tuned=tuned)
+        check_flags(
+            check_indices=check_indices, tuned=tuned, strict_quantization=strict_quantization
+        )
         algorithms: Mapping[str, str] | None = None if tuned else {}
-        items = check_precision(precision)
-        return cls(count, checked, algorithms, bool(check_indices), bool(tuned), items)
+        flags = bool(check_indices), bool(tuned), check_precision(precision)
+        return cls(count, checked, algorithms, *flags, bool(strict_quantization))
 
     @property
     def is_strict(self) -> bool:

@@ -23,6 +23,7 @@ from nnefc.cli.support.options import (
     RandomWeights,
     Scalar,
     Shapes,
+    StrictQuantization,
     parse_import,
 )
 from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
@@ -99,6 +100,7 @@ class CompileOptions:
     accuracy: Accuracy = "fast"
     no_check_indices: NoCheckIndices = False
     precision: Precision = "float32"
+    strict_quantization: StrictQuantization = False
 
     def config(
         self, threads: int | None, algorithms: Mapping[str, str] | None = None
@@ -112,6 +114,7 @@ class CompileOptions:
             self.accuracy,
             check_indices=not self.no_check_indices,
             precision=self.precision,
+            strict_quantization=self.strict_quantization,
         )
         warn_of_precision(config)
         return config._replace(algorithms=algorithms)

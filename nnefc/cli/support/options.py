@@ -129,6 +129,14 @@ NoCheckIndices = Annotated[
         "the nearest item; by default the call fails.",
     ),
 ]
+StrictQuantization = Annotated[
+    bool,
+    typer.Option(
+        "--strict-quantization",
+        help="A layer of a quantized model that is computed in floats is an error; all such layers "
+        "are listed with the reason.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Strict = Annotated[
     bool,
