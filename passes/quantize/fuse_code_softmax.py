@@ -25,7 +25,7 @@ class FuseCodeSoftmax:
         %y: uint8[5,8] = code_softmax(%x) {axes = [1], scale = 0.1, result_scale = 0.004,
           result_zero = 0}
 
-    Scales and zero points must be known numbers, and all users must round to codes.
+    Scales and zero points must be known numbers, and all users must round to codes, halves to even.
     """
 
     name: ClassVar[str] = "fuse_code_softmax"
@@ -42,13 +42,13 @@ class FuseCodeSoftmax:
 def _fuse(graph: Graph, op: Op) -> bool:
     x, y = op.inputs[0], op.output
     codes = code_parameters(x.op, "dequantize")
-    results = {user: code_parameters(user, "quantize") for user in y.users}
+    found = [(user, code_parameters(user, "quantize")) for user in y.users]
+    results = {user: each for user, each in found if each is not None and each.rounding == "even"}
     if codes is None or x.op is None or graph.is_output(y) or not y.type.volume:
         return False
-    if tuple(op.attributes["axes"]) != (y.type.rank - 1,) or None in results.values():
+    if tuple(op.attributes["axes"]) != (y.type.rank - 1,) or len(results) < len(found):
         return False
     for user, result in results.items():
-        assert result is not None
         replace(graph, user, [_inserted(graph, user, x.op.inputs[0], codes, result)])
     return True
 
