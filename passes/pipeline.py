@@ -74,6 +74,28 @@ class Phase:
     passes: tuple[Pass | StagePass, ...]
 
 
+def _quantization(expand: ExpandCompounds) -> Phase:
+    """The phase that computes on codes; `expand` is for the operations that are left."""
+    return Phase(
+        "quantization",
+        (
+            FoldCodes(),
+            SinkDequantizations(),
+            HoistQuantizations(),
+            EliminateCommonSubexpressions(),
+            CancelQuantizations(),
+            TabulateFunctions(),
+            SumCodes(),
+            FuseCodeSoftmax(),
+            FuseCodeConvolutions(),
+            FuseIntegers(),
+            ChooseCodeProducts(),
+            RescaleCodes(),
+            expand,
+        ),
+    )
+
+
 def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
     """The phases that do not depend on the machine.
 
@@ -93,24 +115,7 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
                 replace(expand, only=is_no_operation_on_codes),
             ),
         ),
-        Phase(
-            "quantization",
-            (
-                FoldCodes(),
-                SinkDequantizations(),
-                HoistQuantizations(),
-                EliminateCommonSubexpressions(),
-                CancelQuantizations(),
-                TabulateFunctions(),
-                SumCodes(),
-                FuseCodeSoftmax(),
-                FuseCodeConvolutions(),
-                FuseIntegers(),
-                ChooseCodeProducts(),
-                RescaleCodes(),
-                expand,
-            ),
-        ),
+        _quantization(expand),
         Phase("canonicalise", (Canonicalise(), SinkDequantization())),
         Phase("loops", (SimplifyScans(), SimplifyIfs(), HoistFromScans(), MergeProducts())),
         Phase("fold", (FoldConstants(), SinkTransposes())),

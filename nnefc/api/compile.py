@@ -59,8 +59,7 @@ def compile(
             are known now are always checked.
         precision: "bfloat16" rounds the operands of products to 16 bits where that is faster; sums
             are float32.  On other processors the model is float32, with a warning.
-        strict_quantization: A layer of a quantized model that is computed in floats is an error,
-            `quantization/float`, which lists every such layer with the reason.
+        strict_quantization: Layers of a quantized model that are computed in floats are an error.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.
         options: `shapes`, `symbols`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
@@ -77,8 +76,7 @@ def compile(
     check_names(compile, options, IMPORT_OPTIONS)
     flags = {"check_indices": check_indices, "tuned": tuned, "precision": precision}
     config = CompileConfig.of(threads, accuracy, **flags, strict_quantization=strict_quantization)
-    check_environment()
-    _warn_of_precision(config)
+    _check_machine(config)
     check_progress(progress)
     check_flags(strict=strict, keep=keep)
     if not _is_graph(source):
@@ -107,7 +105,9 @@ def _compile_graph(graph: Graph, config: CompileConfig, progress: Progress | Non
     return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
 
 
-def _warn_of_precision(config: CompileConfig) -> None:
+def _check_machine(config: CompileConfig) -> None:
+    """Raise NnefError for settings of the environment; warn if a precision is not faster here."""
+    check_environment()
     if config.precision != "float32":
         from nnefc.driver.precision import warn_of_precision
 

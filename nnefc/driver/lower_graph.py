@@ -55,7 +55,7 @@ def lower_graph(
         )
 
 
-def prepare(graph: Graph, config: CompileConfig, hook: Hook | None = None) -> Graph:
+def prepare(graph: Graph, config: CompileConfig | None = None, hook: Hook | None = None) -> Graph:
     """A copy of a graph after the passes that are independent of the machine.
 
     Raises NnefError `quantization/float` for layers in floats that `config` does not allow.
@@ -65,7 +65,7 @@ def prepare(graph: Graph, config: CompileConfig, hook: Hook | None = None) -> Gr
     from nnefc.passes.pipeline import PassRun, run_pipeline, target_independent
     from nnefc.passes.quantize.float_layers import FloatLayers
 
-    floats = FloatLayers() if config.strict_quantization else None
+    floats = FloatLayers() if config and config.strict_quantization else None
 
     def each(graph: Graph, ran: PassRun) -> None:
         for called in (hook, floats):

@@ -85,28 +85,26 @@ class _Change:
     def change(self, value: Value) -> None:
         """Make all products that read `value` read it in the other type.
 
-        Operations that select codes follow their operands, which are changed before.
+        Operations that select codes have the other type before their operands, which thus see that
+        they read it, and follow them.
         """
-        waiting, seen = [value], {value}
+        waiting: list[tuple[Value, Op | None]] = [(value, None)]
         while waiting:
-            value = waiting[-1]
+            value, move = waiting.pop()
             op = value.op
-            if value.type.dtype is not self._before:
-                waiting.pop()  # changed along with a value before
-                continue
-            if op is not None and _selects(op):
-                operands = [v for v in dict.fromkeys(op.inputs) if v not in seen]
-                if operands:
-                    waiting += operands
-                    seen.update(operands)
-                    continue
-                self._change_move(op)
+            if move is not None:
+                self._change_move(move)
+            elif value.type.dtype is not self._before:
+                continue  # changed along with a value before
             elif op is not None and self._absorbs(op):
                 value.type = value.type.with_dtype(self._after)
                 self._change_users(value, value)
+            elif op is not None and _selects(op):
+                op.output.type = op.output.type.with_dtype(self._after)
+                waiting.append((value, op))
+                waiting += [(operand, None) for operand in reversed(op.inputs)]
             else:
                 self._change_users(value, self._converted(value, self._after, self._shift))
-            waiting.pop()
 
     # -- where codes come from
 
@@ -148,7 +146,6 @@ class _Change:
 
     def _change_move(self, op: Op) -> None:
         """Move codes of the other type; operands that could not be changed are converted."""
-        op.output.type = op.output.type.with_dtype(self._after)
         for i, value in enumerate(op.inputs):
             if value.type.dtype is self._before:
                 op.set_input(i, self._converted(value, self._after, self._shift))
