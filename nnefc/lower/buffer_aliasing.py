@@ -126,7 +126,8 @@ def _slice_offset(op: Op) -> int | None:
         items = sum(r.start * math.prod(shape[d + 1 :]) for d, r in enumerate(ranges))
         return items * type_.dtype.itemsize
     # kernels read whole entries: behind the last channel there must be padding, not channels
-    fits = last.stop % layout.entry == 0 or last.stop == shape[1]
+    end = last.start + (last.count - 1) * last.step + 1
+    fits = end % layout.entry == 0 or end == shape[1]
     if cut != [1] or last.start % layout.block or not fits:
         return None
     return type_.nbytes // layout.blocks(shape) * (last.start // layout.block)

@@ -58,6 +58,18 @@ def test_split_and_slice(data: st.DataObject) -> None:
         np.testing.assert_array_equal(chunk, want)
 
 
+@pytest.mark.parametrize("begin", [0, 1])
+def test_one_channel_by_a_long_stride(begin: int) -> None:
+    """The channel behind it is no padding."""
+    x = normal(1, 1, 2, 3, 4)
+    g = BlockedGraph(8)
+    source = g.input(x, halo(4, 0))
+    ranges = {"axes": (1,), "begin": (begin,), "end": (2,), "stride": (2,)}
+    (y,) = g.op("slice", [source], (1, 1, 3, 4), halo_=halo(4, 0), **ranges)
+    (got,) = g.run(y)
+    np.testing.assert_array_equal(got, x[:, begin::2])
+
+
 @pytest.mark.parametrize("block", [4, 8, 16])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("order", ["groups", "two", "any"])
