@@ -142,7 +142,12 @@ def evaluated_shapes(
 
 
 def linear_shapes(signature: Signature, known: Mapping[str, int]) -> LinearShapes | None:
-    """The shapes of the inputs and the assertions; None if some are not linear in the symbols."""
+    """The shapes of the inputs and the assertions; None if some are not linear in the symbols.
+
+    Also None if a known symbol is 0: its products with others do not determine these.
+    """
+    if 0 in known.values():
+        return None
     shapes = {
         each.name: tuple(_terms(extent, known) for extent in each.extents)
         for each in signature.shaped.inputs
