@@ -46,7 +46,7 @@ if way.startswith("nnefc"):
     marks.append(time.monotonic())
     model = open_(path, threads=threads)
     marks.append(time.monotonic())
-    inputs = [numpy.ones(spec.shape, spec.dtype) for spec in model.inputs]
+    inputs = [numpy.ones([abs(n) for n in spec.shape], spec.dtype) for spec in model.inputs]
     run = lambda: model(*inputs)
 elif way.startswith("Python"):
     marks += [time.monotonic()] * 2
@@ -58,7 +58,8 @@ else:
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     marks.append(time.monotonic())
-    inputs = {i.name: numpy.ones(i.shape, numpy.float32) for i in session.get_inputs()}
+    extents = lambda shape: [1 if isinstance(n, str) else n for n in shape]
+    inputs = {i.name: numpy.ones(extents(i.shape), numpy.float32) for i in session.get_inputs()}
     run = lambda: session.run(None, inputs)
 run()
 marks.append(time.monotonic())

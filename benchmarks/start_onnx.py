@@ -5,7 +5,7 @@
 measures `nnefc.compile` from the model cache and the creation of a session by onnxruntime,
 alternately, after the imports of NumPy and of the engine.  The model is a chain of matrix products,
 with weights in the message and in another file.  nnefc opens each file in two states: unchanged
-since it was opened before, and replaced by a copy.
+since it was opened before, and replaced by a copy.  With `--symbolic`, the batch is a symbol.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -45,15 +45,17 @@ def main(
     megabytes: Annotated[int, typer.Option(help="Size of the weights.", min=1)] = 100,
     threads: Annotated[int, typer.Option(help="Threads.", min=1)] = 1,
     rounds: Annotated[int, typer.Option(help="Processes of each kind.", min=1)] = 9,
+    symbolic: Annotated[bool, typer.Option("--symbolic", help="The batch is a symbol.")] = False,
     json: arguments.Json = None,
     models_dir: arguments.ModelsDir = None,
 ) -> None:
     """Measure new processes, alternately."""
     arguments.check_writable(json, "--json")
-    top = arguments.models_folder(models_dir) / f"products-{megabytes}"
+    name = f"products-{megabytes}" + ("-symbolic" if symbolic else "")
+    top = arguments.models_folder(models_dir) / name
     for where, data in FILES.items():
         for way in WAYS:
-            _write(_folder(top, where, way), megabytes, data)
+            _write(_folder(top, where, way), megabytes, data, "N" if symbolic else 1)
     _wait(top)
     kinds = list(itertools.product(FILES, WAYS))
     starts: dict[tuple[str, str], list[Start]] = {kind: [] for kind in kinds}
@@ -75,7 +77,7 @@ def _folder(top: Path, where: str, way: str) -> Path:
     return top / where.replace(" ", "-") / ("copied" if way.endswith("copied") else "unchanged")
 
 
-def _write(folder: Path, megabytes: int, data: str | None) -> None:
+def _write(folder: Path, megabytes: int, data: str | None, batch: int | str) -> None:
     """Write the model unless it exists; `data`: the name of the file of its weights."""
     if (folder / _NAME).exists():
         return
@@ -90,7 +92,7 @@ def _write(folder: Path, megabytes: int, data: str | None) -> None:
         helper.make_node("MatMul", [f"x{i}", name], [f"x{i + 1}"]) for i, name in enumerate(weights)
     ]
     ends = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, width])
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [batch, width])
         for name in ("x0", f"x{_PRODUCTS}")
     ]
     tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]

@@ -124,10 +124,8 @@ def _compile_document(
 ) -> Model:
     """The model of a document; with `keep` it is loaded from the model cache or stored there."""
     entry = _cache_entry(source, importing, config) if keep else None
-    if entry is not None and (cached := entry.find()):
-        for message in cached.warnings:
-            warn_python(message)
-        return cached.model
+    if entry is not None and (cached := _find(entry)):
+        return cached
     from nnefc.api.importing import read_with_warnings
     from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.ir import Graph
@@ -137,7 +135,12 @@ def _compile_document(
     if not isinstance(graph, Graph):
         from nnefc.dynamic.dynamic_model import DynamicModel
 
-        return DynamicModel.of(graph, importing.shapes, config, progress)
+        store = None
+        if entry is not None:
+            from nnefc.model_cache.dynamic_entry import DynamicEntry
+
+            store = DynamicEntry(entry, messages)
+        return DynamicModel.of(graph, importing.shapes, config, progress, store)
     if entry is not None and (model := entry.build(graph, messages, progress)):
         return model
     return compile_graph(graph, config, progress=progress, origin=FromGraph(graph, config))
@@ -153,6 +156,24 @@ def _cache_entry(
         return ModelCacheEntry.of(source, importing, config)
     except NotCacheable:
         return None
+
+
+def _find(entry: ModelCacheEntry) -> Model | None:
+    """The model of an entry of the model cache; the warnings of its import are issued again."""
+    artifact = entry.open()
+    if artifact is None:
+        return None
+    messages = artifact.options["warnings"]
+    if artifact.is_dynamic is True:
+        from nnefc.model_cache.dynamic_entry import DynamicEntry
+
+        model = DynamicEntry(entry, messages).found(artifact)
+    else:
+        model = entry.model(artifact)
+    if model is not None:
+        for message in messages:
+            warn_python(message)
+    return model
 
 
 def _require_stateless(graph: Graph) -> None:

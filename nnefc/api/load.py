@@ -54,14 +54,13 @@ def load(
 
 def model_in(file: ArtifactFile, threads: int | None) -> Model:
     """The model in an open file."""
-    from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
+    from nnefc.runtime.artifact.read_artifact import artifact_in
 
-    if file.format == DYNAMIC_FORMAT:
+    artifact = artifact_in(file)
+    if artifact.is_dynamic is True:
         from nnefc.dynamic.dynamic_model import DynamicModel
-        from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
 
-        return DynamicModel.of_artifact(DynamicArtifact(file), threads)
-    from nnefc.artifacts import artifact_origin as static
-    from nnefc.runtime.artifact.read_static import Artifact
+        return DynamicModel.of_artifact(artifact, threads)
+    from nnefc.artifacts.artifact_origin import model_of
 
-    return static.model_of(Artifact(file), threads)
+    return model_of(artifact, threads)

@@ -73,7 +73,7 @@ def content_of(
         portable = _portable(source, config, fixed, requests, results, for_c=for_c)
         arrays = list(portable.arrays.values())
         task = Task(
-            lambda advance: _build_native(
+            lambda advance: build_native(
                 source, config, requests, arrays, advance, programs, for_c=for_c
             ),
             lambda file: write_dynamic(file, portable, []),
@@ -83,7 +83,7 @@ def content_of(
         return portable, build_targets(checked, task, config, progress)
 
 
-def _build_native(
+def build_native(
     source: GraphSource,
     config: CompileConfig,
     requests: Sequence[Request],
@@ -93,6 +93,10 @@ def _build_native(
     *,
     for_c: bool = False,
 ) -> DynamicBuild:
+    """The patterns of the requests for this processor; see `content_of`.
+
+    `arrays`: the arrays of the document, each contiguous.
+    """
     every = [
         _program_of(request, programs) or traced_or_concrete(source, config, request)
         for request in requests
@@ -157,26 +161,35 @@ def _portable(
         "tensors": tensors,
     }
     facts = {
-        "source": _source_facts(source, fixed, results),
+        "source": facts_of_source(
+            source, fixed, output_specs(source, fixed) if results is None else results
+        ),
         "document": document,
-        "requests": [
-            [list(shapes.items()), list(states.items()), list(axes.items()), capacity]
-            for shapes, states, axes, capacity in requests
-        ],
+        "requests": facts_of_requests(requests),
         **({"for_c": True} if for_c else {}),
     }
     return PortableSource(source.name, VERSION, config.stored, arrays, files.texts, facts)
 
 
-def _source_facts(
+def facts_of_requests(requests: Sequence[Request]) -> list[Any]:
+    """Requests as JSON data."""
+    return [
+        [list(shapes.items()), list(states.items()), list(axes.items()), capacity]
+        for shapes, states, axes, capacity in requests
+    ]
+
+
+def facts_of_source(
     source: GraphSource, fixed: Shapes, results: Sequence[TensorSpec] | None
 ) -> dict[str, Any]:
+    """Facts of a source that calls need, as JSON data; `results`: None where they are unknown."""
     values = source.symbol_values(fixed)
     linear = source.linear_shapes()
     inputs = [TensorSpec.of(*each) for each in source.types(values).items()]
     return {
         "inputs": list(map(_spec, inputs)),
-        "results": list(map(_spec, output_specs(source, fixed) if results is None else results)),
+        "results": None if results is None else list(map(_spec, results)),
+        **({"outputs": list(source.outputs)} if results is None else {}),
         "free": [name for name in source.free if name not in values],
         "fixed": list(fixed.items()),
         "values": value_inputs.to_data(list(source.value_inputs.items())),
@@ -248,7 +261,7 @@ def _build(path: str, config: CompileConfig, progress: Progress) -> DynamicBuild
     artifact = DynamicArtifact(open_file(path))
     source, arrays = source_in(artifact), list(artifact.tensors().values())
     for_c = artifact.facts.get("for_c") is True
-    return _build_native(source, config, requests_in(artifact), arrays, progress, for_c=for_c)
+    return build_native(source, config, requests_in(artifact), arrays, progress, for_c=for_c)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.dynamic.named_shapes import NamedShapes
+    from nnefc.dynamic.plan_store import PlanStore
     from nnefc.dynamic.planner import SymbolicPlan
     from nnefc.dynamic.save import ModelParts
     from nnefc.frontends.common.graph_source import GraphSource, SymbolicShape
@@ -87,20 +88,23 @@ class DynamicModel(Model):
         shapes: Mapping[str, Sequence[int]],
         config: CompileConfig,
         progress: Progress | None,
+        store: PlanStore[DynamicModel] | None = None,
     ) -> DynamicModel:
         """The model of a document, with `shapes` of some inputs."""
         from nnefc.dynamic.planner import Planner
 
         values = source.symbol_values(shapes)
         inputs = tuple(TensorSpec.of(*each) for each in source.types(values).items())
-        return cls(source, shapes, Planner(source, config, progress), inputs)
+        return cls(source, shapes, Planner(source, config, progress, store), inputs)
 
     @classmethod
-    def of_artifact(cls, artifact: DynamicArtifact, threads: int | None) -> DynamicModel:
-        """The model in an open artifact."""
+    def of_artifact(
+        cls, artifact: DynamicArtifact, threads: int | None, store: PlanStore[Any] | None = None
+    ) -> DynamicModel:
+        """The model in an open artifact, which may be one of a store."""
         from nnefc.dynamic.stored_planner import StoredPlanner
 
-        planner = StoredPlanner(artifact, threads)
+        planner = StoredPlanner(artifact, threads, store)
         source = planner.source
         return cls(source, source.fixed, planner, source.specs, planner.plans)
 
@@ -135,8 +139,11 @@ class DynamicModel(Model):
 
         key = frozenset((pairs := pairs_of(states, self.input_names, self.output_names)).items())
         if key not in self._keeping:
-            source = self._planner.document.with_states(pairs)
-            self._keeping[key] = DynamicModel.of(source, self._shapes, self._planner.config, None)
+            planner = self._planner
+            store = None if planner.store is None else planner.store.with_states(pairs)
+            self._keeping[key] = (None if store is None else store.find()) or DynamicModel.of(
+                planner.document.with_states(pairs), self._shapes, planner.config, None, store
+            )
         return Session(self._keeping[key])
 
     def reset(self) -> None:
@@ -326,8 +333,7 @@ class DynamicModel(Model):
         """Pickle the document, the plans for the calls so far, and the states of the model."""
         from nnefc.dynamic.save import bytes_of
 
-        data = bytes_of(self._parts)
-        return _restored, (data, self.threads_wanted, dict(self._own.states))
+        return _restored, (bytes_of(self._parts), self.threads_wanted, dict(self._own.states))
 
     def __copy__(self) -> DynamicModel:
         """A model with the same plans and weights, whose states are independent."""

@@ -25,6 +25,7 @@ from nnefc.support.fork_safe import renew_after_fork
 from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
+    from nnefc.dynamic.plan_store import PlanStore
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.compile.compiled_program import CompiledProgram
@@ -94,6 +95,11 @@ class PlanMaker(Protocol):
     @property
     def threads(self) -> int | None:
         """The number of threads that the caller requested; None: all usable CPUs."""
+        ...
+
+    @property
+    def store(self) -> PlanStore[Any] | None:
+        """Where the plans are kept for other processes."""
         ...
 
     @property

@@ -19,14 +19,20 @@ from nnefc.support.wording import wording
 from nnefc.symbolic.sym_int_base import Untraceable
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.dynamic.plan_store import PlanStore
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
+    from nnefc.program.packed_weight import PackedWeight
     from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.plan.trace_template import TracedProgram
     from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.support.progress import Progress
+
+    Array = np.ndarray[Any, Any]
 
 PLAN_BYTES: Final = 256 << 20
 """Capacity in bytes: for the parameters of plans, and for the memory of values between launches.
@@ -63,8 +69,13 @@ class Planner:
     """Makes the plans of a model; they share weights and memory."""
 
     def __init__(
-        self, source: GraphSource, config: CompileConfig, progress: Progress | None = None
+        self,
+        source: GraphSource,
+        config: CompileConfig,
+        progress: Progress | None = None,
+        store: PlanStore[Any] | None = None,
     ) -> None:
+        """`store`: keeps the plans for other processes."""
         from nnefc.runtime.memory.weight_pool import WeightPool
 
         self.document = source
@@ -73,9 +84,12 @@ class Planner:
         self.is_ready = True
         self.programs: list[tuple[Request, TracedProgram]] = []
         """The latest traced programs with their requests: files need them again."""
+        self.traces = 0
+        """The number of symbolic plans so far."""
         self._latest: Shapes | None = None
         """The shapes of the latest plan."""
         self._progress = progress
+        self.store = store
         self._shared: WeightPool = WeightPool(PLAN_BYTES)
         for array in source.arrays():
             self._shared.keep(array)
@@ -84,6 +98,14 @@ class Planner:
     def constant_bytes(self) -> int:
         """Bytes of the packed weights that plans share."""
         return self._shared.nbytes
+
+    def packed(self, weight: PackedWeight) -> Array:
+        """The items of a packed weight, which plans share."""
+        return self._shared.packed(weight)
+
+    def adopt(self, weight: PackedWeight, items: Array) -> None:
+        """Use these items of a packed weight, which need not be packed again."""
+        self._shared.adopt(weight, items)
 
     def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
         """The results, with these shapes of some inputs; -1 for extents that vary."""
@@ -106,6 +128,9 @@ class Planner:
             template = compile_template(program, self._progress, self._shared)
         self._latest = request.shapes
         self.programs = [*self.programs, (request, program)][-MAX_PROGRAMS:]
+        self.traces += 1
+        if self.store is not None:
+            self.store.store(self)
         threads = self.config.threads
         model = SymbolicExecutable(*template, self._shared.arenas, threads=threads)
         return SymbolicPlan(model, program.conditions)

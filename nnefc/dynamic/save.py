@@ -76,7 +76,7 @@ def save(
     """Write an artifact: see `DynamicModel.save`."""
     check_progress(progress)
     planner, plans, _, _ = model
-    artifact = planner.artifact if isinstance(planner, StoredPlanner) else None
+    artifact = planner.whole if isinstance(planner, StoredPlanner) else None
     if artifact is not None and shapes is None and targets is None and not plans.requests:
         nbytes = artifact.file.sizes["bytes"]
         replace_artifact(path, lambda file: file.writelines(artifact.copied()), nbytes)
@@ -144,8 +144,9 @@ def _warn_of_exact_plans(plans: Sequence[PlanConditions]) -> None:
 def bytes_of(model: ModelParts) -> bytes:
     """The artifact with the plans so far, in memory."""
     planner, plans, _, _ = model
-    if isinstance(planner, StoredPlanner) and not plans.requests:
-        return b"".join(planner.artifact.copied())
+    artifact = planner.whole if isinstance(planner, StoredPlanner) else None
+    if artifact is not None and not plans.requests:
+        return b"".join(artifact.copied())
     file = io.BytesIO()
     write_dynamic(file, *model.content(_requests(planner, plans), native_target()))
     return file.getvalue()

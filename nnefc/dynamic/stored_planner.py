@@ -1,4 +1,4 @@
-"""`StoredPlanner`: the plans of a model from an artifact, and new ones from its document.
+"""`StoredPlanner`: the plans of a model from a file, and new ones from its document.
 
 See docs/design/artifacts.md.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnefc.dynamic.coverage import coverage
 from nnefc.dynamic.planner import PLAN_BYTES, Planner, Request, SymbolicPlan
@@ -19,6 +19,7 @@ from nnefc.support.fork_safe import Lazy
 from nnefc.support.wording import wording
 
 if TYPE_CHECKING:
+    from nnefc.dynamic.plan_store import PlanStore
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
@@ -29,13 +30,19 @@ if TYPE_CHECKING:
 
 
 class StoredPlanner:
-    """Makes plans from the document in an artifact, if none in the file fits."""
+    """Makes plans from the document in an artifact, if none in the file fits.
 
-    def __init__(self, artifact: DynamicArtifact, threads: int | None) -> None:
-        """Raises NnefError `artifact/damaged`."""
+    A warning says so, unless the file is that of a store.
+    """
+
+    def __init__(
+        self, artifact: DynamicArtifact, threads: int | None, store: PlanStore[Any] | None = None
+    ) -> None:
+        """`store`: of which this is a file.  Raises NnefError `artifact/damaged`."""
         self.artifact = artifact
         self.threads = threads
-        self.source = StoredSource(artifact)
+        self.source = StoredSource(artifact, None if store is None else store.document)
+        self.store = store
         self.plans: list[SymbolicPlan] = []
         """Those in the file for this processor."""
         self._target = artifact.best_target()
@@ -51,7 +58,12 @@ class StoredPlanner:
 
     @property
     def is_ready(self) -> bool:
-        return self._is_ready
+        return self._is_ready or self.store is not None
+
+    @property
+    def whole(self) -> DynamicArtifact | None:
+        """The artifact; None if it does not have the document."""
+        return self.artifact if self.store is None else None
 
     @property
     def document(self) -> GraphSource:
@@ -59,6 +71,8 @@ class StoredPlanner:
 
     @property
     def config(self) -> CompileConfig:
+        if self.store is not None:
+            return self.store.config
         from nnefc.options.compile_config import CompileConfig
 
         return CompileConfig.of_stored(self.artifact.lowering_options, self.threads)
@@ -74,7 +88,8 @@ class StoredPlanner:
         return self._full().programs if self._is_ready else ()
 
     def outputs(self, shapes: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
-        return self.source.results
+        results = self.source.results
+        return self._full().outputs(shapes) if results is None else results
 
     def compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         with self._without_compiler(shapes, states):
@@ -100,7 +115,9 @@ class StoredPlanner:
 
     def _ready(self, shapes: Shapes, states: Shapes) -> Planner:
         """The planner of the document; a warning tells why it is needed."""
-        if not self._is_ready:
+        if self.store is not None:
+            self._is_ready = True
+        elif not self._is_ready:
             from nnefc.runtime.compile.kernel_compiler import absent_compiler
 
             self.source.symbol_values(shapes)  # shapes that contradict each other are an error
@@ -113,7 +130,16 @@ class StoredPlanner:
         return self._full()
 
     def _full(self) -> Planner:
-        return self._planner.get(lambda: Planner(self.document, self.config))
+        return self._planner.get(self._make_planner)
+
+    def _make_planner(self) -> Planner:
+        planner = Planner(self.document, self.config, None, self.store)
+        if self._target is not None:
+            tensors = self.document.files().tensors
+            arrays = {path: stored.array for path, stored in tensors.items()}
+            for weight, items in self.artifact.packed_weights(self._target, arrays):
+                planner.adopt(weight, items)
+        return planner
 
     def _covered(self) -> list[str]:
         plans = ((plan.conditions, plan.model.holds) for plan in self.plans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnefc.runtime.memory.caller_arrays import TensorSpec
@@ -25,9 +25,15 @@ class StoredSource:
     document, `full`.
     """
 
-    def __init__(self, artifact: DynamicArtifact) -> None:
-        """Raises NnefError `artifact/damaged` for wrong facts."""
+    def __init__(
+        self, artifact: DynamicArtifact, read: Callable[[], GraphSource] | None = None
+    ) -> None:
+        """`read`: reads the document, if the artifact does not have it.
+
+        Raises NnefError `artifact/damaged` for wrong facts.
+        """
         self._artifact = artifact
+        self._read = read
         self._full: Lazy[GraphSource] = Lazy()
         with artifact.reading():
             facts: Any = artifact.facts["source"]
@@ -35,9 +41,11 @@ class StoredSource:
             self.specs = tuple(map(_spec, facts["inputs"]))
             """The inputs; -1 for symbolic extents."""
             self.inputs = [spec.name for spec in self.specs]
-            self.results = tuple(map(_spec, facts["results"]))
-            """The results; -1 for extents that vary."""
-            self.outputs = [spec.name for spec in self.results]
+            results = facts["results"]
+            self.results = None if results is None else tuple(map(_spec, results))
+            """The results; -1 for extents that vary.  None if they are not stored."""
+            names = facts["outputs"] if self.results is None else [x.name for x in self.results]
+            self.outputs = list(map(str, names))
             self.free = list(map(str, facts["free"]))
             self.fixed = {str(name): tuple(shape) for name, shape in facts["fixed"]}
             """The shapes of inputs that the model was compiled with."""
@@ -57,6 +65,8 @@ class StoredSource:
         return self._full.get(self._parse)
 
     def _parse(self) -> GraphSource:
+        if self._read is not None:
+            return self._read()
         from nnefc.dynamic.artifact_content import source_in
 
         return source_in(self._artifact)

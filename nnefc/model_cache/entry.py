@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from nnefc.formats.files import FilePath, exists, printable, release_pages
 from nnefc.formats.fingerprint import Fingerprint, Stamp, take_fingerprint
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.ir import Graph
+    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.artifact.read_static import Artifact
     from nnefc.runtime.cache.key import Facts
     from nnefc.runtime.cache.lru_folder import LruFolder
@@ -46,14 +48,6 @@ _NOT_LISTED: Final = (
 
 class NotCacheable(Exception):
     """A model cannot be in the cache; the message gives the reason."""
-
-
-class CachedModel(NamedTuple):
-    """A model from the cache."""
-
-    model: CompiledModel
-    warnings: Sequence[str]
-    """Warnings of the import of its document."""
 
 
 class ModelCacheEntry(NamedTuple):
@@ -107,16 +101,10 @@ class ModelCacheEntry(NamedTuple):
             folder, entry_name(facts), facts, document, digest, importing, actual, config.threads
         )
 
-    def find(self) -> CachedModel | None:
-        """The model; None if it is not in the cache."""
-        artifact = self._open()
-        model = artifact and self._model(artifact)
-        return CachedModel(model, artifact.options["warnings"]) if artifact and model else None
-
     @property
     def exists(self) -> bool:
         """Whether the cache has the entry; this does not count as a use of it."""
-        return self._open(use=False) is not None
+        return self.open(use=False) is not None
 
     def build(
         self, graph: Graph, messages: Sequence[str], progress: Progress | None
@@ -136,54 +124,68 @@ class ModelCacheEntry(NamedTuple):
             return None
         finally:
             release_pages()  # those of the document are no longer needed
-        artifact = self._open(verified=True)
-        return artifact and self._model(artifact)
+        artifact = self.open(verified=True)
+        return None if artifact is None or artifact.is_dynamic is True else self.model(artifact)
 
     def _write(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> None:
         """Compile the graph and write the entry; raises OSError or NotCacheable."""
         from nnefc.artifacts.content import content_of_graph
-        from nnefc.ir.graph import walk
-        from nnefc.ops import custom
-        from nnefc.runtime.artifact.artifact_file import ALWAYS_VERIFIED
         from nnefc.runtime.artifact.write_static import write_artifact
 
-        if any(custom.spec(op.name) for op in walk(graph)):
-            raise NotCacheable("custom operations may compute something else the next time")
-        notes = {"kept": self.name, "warnings": list(messages), "facts": dict(self.facts)}
+        require_known_operations(graph)
         # The file is opened before compiling, because that may fail.
-        with self.folder.writing(self._file, ALWAYS_VERIFIED) as file:
+        with self.writing() as file:
+            notes = self.notes(messages)
             portable, builds = content_of_graph(graph, self.config, [NATIVE], progress, notes)
-            if portable.nbytes > self.folder.limit // _MAX_SHARE:
-                raise NotCacheable("it is too large")
+            self.require_room(portable.nbytes)
             write_artifact(file, portable, builds)
+
+    def notes(self, messages: Sequence[str]) -> dict[str, Any]:
+        """The entry's own options; `messages`: the warnings of the import."""
+        return {"kept": self.name, "warnings": list(messages), "facts": dict(self.facts)}
+
+    @contextmanager
+    def writing(self) -> Generator[BinaryIO]:
+        """Write the file in the block; raises OSError, or NotCacheable for a changed document."""
+        from nnefc.runtime.artifact.artifact_file import ALWAYS_VERIFIED
+
+        with self.folder.writing(self._file, ALWAYS_VERIFIED) as file:
+            yield file
             if not self.document.is_unchanged:  # files may have been read until now
                 raise NotCacheable("the document has changed")
+
+    def require_room(self, nbytes: int) -> None:
+        """Raise NotCacheable for a file that takes too much of the folder."""
+        if nbytes > self.folder.limit // _MAX_SHARE:
+            raise NotCacheable("it is too large")
 
     @property
     def _file(self) -> str:
         return self.folder.file_name(self.name)
 
-    def _open(self, *, verified: bool = False, use: bool = True) -> Artifact | None:
+    def open(
+        self, *, verified: bool = False, use: bool = True
+    ) -> Artifact | DynamicArtifact | None:
         """The file of the entry; `verified`: its weights need not be compared with checksums.
 
         `use`: whether this counts as a use of the entry.
         """
         from nnefc.runtime.artifact.artifact_file import open_mapping
-        from nnefc.runtime.artifact.read_static import Artifact
+        from nnefc.runtime.artifact.read_artifact import artifact_in
 
         mapping = self.folder.map(self._file, use=use)
         if mapping is None:
             return None
         try:
             content = open_mapping(mapping, self.folder.path_of(self._file))
-            artifact = Artifact(content, verified=verified)
+            artifact = artifact_in(content, verified=verified)
         except NnefError:  # the file is damaged
             return None
         options = artifact.options
         is_found = options.get("kept") == self.name and is_current(options["facts"], self.facts)
         return artifact if is_found else None
 
-    def _model(self, artifact: Artifact) -> CompiledModel | None:
+    def model(self, artifact: Artifact) -> CompiledModel | None:
         """The model in a file; None if the file has no code for this processor."""
         from nnefc.runtime.run.compiled_model import CompiledModel
 
@@ -211,6 +213,10 @@ class ModelCacheEntry(NamedTuple):
         """The graph of the document, imported again."""
         from nnefc.frontends.read_model import read_graph
 
+        return read_graph(self.unchanged_path(), self.importing)
+
+    def unchanged_path(self) -> FilePath:
+        """The path of the document; raises NnefError if it is another one by now."""
         current = (
             self.document if self.document.is_unchanged else take_fingerprint(self.document.path)
         )
@@ -222,7 +228,16 @@ class ModelCacheEntry(NamedTuple):
                 "graph and variables of a cached model are read from its document when they are"
                 " needed: restore the document, or compile it with keep=False",
             )
-        return read_graph(self.document.path, self.importing)
+        return self.document.path
+
+
+def require_known_operations(graph: Graph) -> None:
+    """Raise NotCacheable for a graph with custom operations."""
+    from nnefc.ir.graph import walk
+    from nnefc.ops import custom
+
+    if any(custom.spec(op.name) for op in walk(graph)):
+        raise NotCacheable("custom operations may compute something else the next time")
 
 
 def _folder() -> LruFolder:

@@ -25,11 +25,12 @@ class ArrayView(NamedTuple):
     strides: tuple[int, ...]
 
     def of(self, array: Array) -> Array:
-        """The view of a contiguous array."""
-        from numpy.lib.stride_tricks import as_strided
+        """The view of a contiguous array, whose memory it keeps alive."""
+        import numpy as np
 
-        strides = tuple(array.itemsize * n for n in self.strides)
-        return as_strided(array.reshape(-1)[self.offset :], self.shape, strides)
+        memory, itemsize = array.reshape(-1).view(np.uint8), array.itemsize
+        strides = tuple(itemsize * n for n in self.strides)
+        return np.ndarray(self.shape, array.dtype, memory, itemsize * self.offset, strides)
 
     @property
     def last(self) -> int:

@@ -17,10 +17,12 @@ from nnefc.runtime.plan.launch_table import LaunchTable, Repetition
 from nnefc.runtime.plan.plan_conditions import PlanConditions, ShapeKey
 from nnefc.runtime.plan.plan_template import PlanTemplate, Sections
 from nnefc.support.fork_safe import Lazy
+from nnefc.support.item_types import numpy_type
 from nnefc.symbolic import straight_line
 from nnefc.symbolic.table_size import bounded_total
 
 if TYPE_CHECKING:
+    from nnefc.program.packed_weight import PackedWeight
     from nnefc.runtime.compile.executable_memory import ExecutableImage
     from nnefc.symbolic.straight_line import StraightLine
 
@@ -139,6 +141,33 @@ class DynamicArtifact(ArtifactReader):
         """The arrays of the document by path."""
         names = [str(facts["name"]) for facts in self._arrays]
         return dict(zip(names, self._whole.get(lambda: self.arrays), strict=True))
+
+    def packed_weights(
+        self, number: int, arrays: Mapping[str, Array]
+    ) -> list[tuple[PackedWeight, Array]]:
+        """The packed weights of a target, with their items in the file.
+
+        `arrays`: those of the document by path, of which the weights are views.
+        """
+        from nnefc.program.packed_weight import PackedWeight
+
+        found: list[tuple[PackedWeight, Array]] = []
+        with self.reading():
+            constants: list[Facts] = self.targets[number]["constants"]
+            for facts in constants:
+                if "array" not in facts or not self._is_stored(facts):
+                    continue
+                of: int = facts["array"]
+                array = arrays.get(str(self._arrays[of]["name"]))
+                if array is not None and array.flags.c_contiguous:
+                    spec = self._packed(facts)
+                    dtype: np.dtype[Any] | None = numpy_type(spec.dtype) if spec.dtype else None
+                    source = spec.view.of(array)
+                    items = self._stored(facts).view(dtype or array.dtype)
+                    if items.size == spec.size:
+                        weight = PackedWeight(source, spec.packing, spec.parameters, dtype)
+                        found.append((weight, items))
+        return found
 
     def copied(self) -> Any:
         """The bytes of the same file, in pieces."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from nnefc.runtime.artifact.artifact_file import Piece
 from nnefc.runtime.artifact.artifact_file_writer import Writer
 from nnefc.runtime.artifact.build_static import Array, ArraySlice, CodeBuild, Constant, PackedArray
 from nnefc.runtime.memory.caller_arrays import can_hold_addresses
+from nnefc.support.item_types import numpy_type
 
 _MAX_EXCESS_BYTES: Final = 1 << 20
 """Bytes by which all packings together may exceed the arrays, plus 1 / _EXCESS_SHARE of these."""
@@ -55,16 +56,32 @@ class StoredArrays:
     """Stores arrays and their packings in a file, each once."""
 
     def __init__(
-        self, writer: Writer, arrays: Sequence[Array], builds: Sequence[CodeBuild]
+        self,
+        writer: Writer,
+        arrays: Sequence[Array],
+        builds: Sequence[CodeBuild],
+        *,
+        packed: Callable[[PackedWeight], Array] = PackedWeight.array,
+        only_constants: bool = False,
     ) -> None:
-        """Arrays are stored as the packings of the first of `builds` where possible."""
+        """Arrays are stored as the packings of the first of `builds` where possible.
+
+        `packed`: returns the items of a packed weight.  `only_constants`: all packings are stored,
+        and no arrays but those that constants are slices of.
+        """
         self._writer = writer
         self._arrays = arrays
+        self._packed = packed
+        self._only_constants = only_constants
         self._whole: dict[int, dict[str, Piece]] = {}
         self._pieces: dict[PackedArray, Piece] = {}
         self._packings: dict[int, list[PackedArray]] = {}
+        if only_constants:
+            return
         for number, packings in choose_packed(arrays, builds[:1]).items():
-            self.pack(number, packings)
+            self._packings[number] = packings
+            for each in packings:
+                self._store(each)
 
     def facts(self, names: Mapping[str, Array]) -> list[dict[str, Any]]:
         """The manifest's entries for all arrays, given by name, in order."""
@@ -73,13 +90,12 @@ class StoredArrays:
             for i, (name, array) in enumerate(names.items())
         ]
 
-    def pack(self, number: int, packings: Sequence[PackedArray]) -> None:
-        """Store an array as these packings."""
-        self._packings[number] = list(packings)
-        for each in packings:
-            source = each.packed.view.of(self._arrays[number])
-            items = PackedWeight(source, each.packed.packing, each.packed.parameters).array()
-            self._pieces[each] = self._writer.weights(items)
+    def _store(self, packing: PackedArray) -> None:
+        """Store the items of a packing."""
+        view, name, parameters, dtype = packing.packed
+        source = view.of(self._arrays[packing.array])
+        weight = PackedWeight(source, name, parameters, numpy_type(dtype) if dtype else None)
+        self._pieces[packing] = self._writer.weights(self._packed(weight))
 
     def whole(self, number: int) -> dict[str, Piece]:
         """The location of an unpacked array, which is stored on the first request."""
@@ -94,7 +110,9 @@ class StoredArrays:
         return {"head": self._writer.head(np.ascontiguousarray(array))}
 
     def location(self, number: int) -> dict[str, Any]:
-        """The manifest's entry for the location of an array."""
+        """The manifest's entry for the location of an array; empty if it is not stored."""
+        if self._only_constants:
+            return self._whole.get(number, {})
         packings = self._packings.get(number)
         if packings is None:
             return self.whole(number)
@@ -116,6 +134,8 @@ class StoredArrays:
     def constant(self, constant: Constant) -> dict[str, Any]:
         """The manifest's entry for a constant."""
         if isinstance(constant, PackedArray):
+            if self._only_constants and constant not in self._pieces:
+                self._store(constant)
             return self.packing(constant)
         if isinstance(constant, ArraySlice):
             ((kind, (offset, _)),) = self.whole(constant.array).items()

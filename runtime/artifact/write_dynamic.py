@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
 from nnefc.runtime.artifact.artifact_file_writer import Writer
 from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
@@ -32,6 +33,8 @@ class PortableSource:
     """The texts of the document by path."""
     facts: Mapping[str, Any]
     """Facts about the document, as JSON data."""
+    has_document: bool = True
+    """Whether the file has the arrays and texts; False: only what the code reads of the arrays."""
 
     @property
     def nbytes(self) -> int:
@@ -39,10 +42,24 @@ class PortableSource:
         return sum(array.nbytes for array in self.arrays.values())
 
 
-def write_dynamic(file: BinaryIO, model: PortableSource, builds: Sequence[DynamicBuild]) -> None:
-    """Write an artifact; arrays are stored as the packings of the first build where possible."""
+def write_dynamic(
+    file: BinaryIO,
+    model: PortableSource,
+    builds: Sequence[DynamicBuild],
+    packed: Callable[[PackedWeight], Array] = PackedWeight.array,
+) -> None:
+    """Write an artifact; arrays are stored as the packings of the first build where possible.
+
+    `packed`: returns the items of a packed weight.
+    """
     writer = Writer(file, DYNAMIC_FORMAT)
-    stored = StoredArrays(writer, list(model.arrays.values()), builds)
+    stored = StoredArrays(
+        writer,
+        list(model.arrays.values()),
+        builds,
+        packed=packed,
+        only_constants=not model.has_document,
+    )
     content: dict[str, Any] = {
         "name": model.name,
         "nnefc": model.version,

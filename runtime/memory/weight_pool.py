@@ -40,11 +40,19 @@ class WeightPool:
 
     def packed(self, weight: PackedWeight) -> Array:
         """The items of a packed weight."""
-        source = weight.source
-        if id(owner(source)) not in self._owners:
+        if id(owner(weight.source)) not in self._owners:
             return weight.array()
-        key = (*view_key(source), weight.packing, weight.parameters, weight.dtype)
+        key = _key(weight)
         array = self._packed.get(key)
         if array is None:
             array = self._packed.setdefault(key, weight.array(release_pages))
         return array
+
+    def adopt(self, weight: PackedWeight, items: Array) -> None:
+        """Use `items`, which are those of a packed weight, unless there are some already."""
+        self.keep(weight.source)
+        self._packed.setdefault(_key(weight), items)
+
+
+def _key(weight: PackedWeight) -> Hashable:
+    return (*view_key(weight.source), weight.packing, weight.parameters, weight.dtype)

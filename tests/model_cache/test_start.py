@@ -22,7 +22,7 @@ before = set(sys.modules)
 import nnefc
 model = nnefc.compile(sys.argv[1], threads=1)
 compiled = sorted(set(sys.modules) - before)
-model(*[numpy.zeros(spec.shape, spec.dtype) for spec in model.inputs])
+model(*[numpy.zeros([abs(n) for n in spec.shape], spec.dtype) for spec in model.inputs])
 print(json.dumps([compiled, sorted(set(sys.modules) - before)]))
 """
 PACKAGES = ("symbolic", "syntax", "ir", "ops", "frontends", "program", "passes", "lower", "driver")
@@ -31,7 +31,10 @@ LIGHT = {"nnefc.driver", "nnefc.driver.compile", "nnefc.driver.lower_graph"}
 
 
 def modules(source: Path) -> tuple[set[str], set[str]]:
-    """The modules beside NumPy's that a new process imports for `compile`, and then for a call."""
+    """The modules beside NumPy's that a new process imports for `compile`, and then for a call.
+
+    Symbolic extents are 1 there.
+    """
     command = [sys.executable, "-P", "-c", PROGRAM, str(source)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

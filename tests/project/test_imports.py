@@ -33,13 +33,13 @@ ALLOWED: dict[str, set[str]] = {
         *("formats", "ir", "options", "ops", "kernels", "program", "passes", "lower", "runtime"),
     },
     "artifacts": {"formats", "ir", "options", "kernels", "runtime", "emit", "driver"},
-    "model_cache": {
-        *("formats", "ir", "options", "ops", "frontends", "kernels", "runtime", "driver"),
-        "artifacts",
-    },
     "dynamic": {
         *("symbolic", "formats", "ir", "options", "frontends", "kernels", "program", "runtime"),
         *("emit", "driver", "artifacts"),
+    },
+    "model_cache": {
+        *("formats", "ir", "options", "ops", "frontends", "kernels", "runtime", "driver"),
+        *("artifacts", "dynamic"),
     },
     "api": {
         *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),

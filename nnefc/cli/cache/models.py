@@ -48,7 +48,7 @@ def store_model(model: str, importing: ImportConfig, config: CompileConfig) -> b
         entry = ModelCacheEntry.of(model_path(model), importing, config)
     except NotCacheable:
         return False
-    if entry.find():
+    if entry.open() is not None:
         return True
     diagnostics = importing.diagnostics()
     with reading():

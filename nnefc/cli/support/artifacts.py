@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.ir import Graph
-    from nnefc.runtime.artifact.artifact_file import ArtifactFile
     from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
     from nnefc.runtime.artifact.read_static import Artifact
 
@@ -93,18 +92,10 @@ def require_suffix(option: str, path: Path) -> None:
         )
 
 
-def artifact_in(file: ArtifactFile) -> Artifact | DynamicArtifact:
-    """The model in an open file."""
-    from nnefc.runtime.artifact.artifact_file import DYNAMIC_FORMAT
-    from nnefc.runtime.artifact.read_dynamic import DynamicArtifact
-    from nnefc.runtime.artifact.read_static import Artifact
-
-    return DynamicArtifact(file) if file.format == DYNAMIC_FORMAT else Artifact(file)
-
-
 def written_facts(path: Path) -> dict[str, Any]:
     """`file_facts` of the artifact at a path."""
     from nnefc.runtime.artifact.artifact_file import open_file
+    from nnefc.runtime.artifact.read_artifact import artifact_in
 
     return file_facts(artifact_in(open_file(path)))
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from nnefc.cli.support.artifacts import artifact_in
 from nnefc.cli.support.graph_of_shapes import facts_of, graph_of, keys_of
 from nnefc.cli.support.import_and_compile import compile_graph, read
 from nnefc.cli.support.inputs import value_arrays
@@ -328,6 +327,7 @@ def open_artifact(
     `digest`: the digest that the file must have; `verify`: compare all checksums.
     """
     from nnefc.runtime.artifact.artifact_file import open_file
+    from nnefc.runtime.artifact.read_artifact import artifact_in
 
     artifact = artifact_in(open_file(path, digest=digest, verify=verify))
     allowed = _OF_SHAPES if artifact.is_dynamic else frozenset[str]()
