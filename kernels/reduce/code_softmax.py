@@ -25,6 +25,7 @@ from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.byte_table import byte_table
 from nnefc.kernels.vector.conversion import truncated
 from nnefc.kernels.vector.dot_words import word_dot
+from nnefc.kernels.vector.instructions import halves_up
 from nnefc.kernels.vector.lanes import Lanes, rint, select, shuffle
 from nnefc.kernels.vector.llvm_types import I8, I32, I64
 from nnefc.kernels.vector.memory import LOAD, READ, WRITE, address, load_word
@@ -135,13 +136,14 @@ def _sum_of_planes(v: Vector, x: Any, whole: Any, flips: Lanes, planes: Any) -> 
 
 
 @cache
-def results() -> Any:
+def results(up: bool) -> Any:
     """Intrinsic `fill(y, reals, state, scale, zero, most)`: the codes of 256 results.
 
-    `state` is the address of the sum, `scale` and `most` those of float64.  Stores are as long as
-    the loads of the table that follow: shorter ones would not be forwarded to these, which took ten
-    times as long.
+    Halves go up, or to even codes.  `state` is the address of the sum, `scale` and `most`
+    those of float64.  Stores are as long as the loads of the table that follow: shorter ones would
+    not be forwarded to these, which took ten times as long.
     """
+    nearest = halves_up if up else rint
 
     @vector_intrinsic("float32", _bytes(), 6)
     def fill(v: Vector, y, reals, state, scale, zero, most):
@@ -154,16 +156,19 @@ def results() -> Any:
         zeros = v.splat(b.sitofp(zero, v.item))
         with v.loop(0, v.word(CODES), v.lanes) as turn:
             units = v.load(v.at(reals, b.mul(turn.index, v.word(4)))) * factors
-            units = rint(select(units < limit, units, limit))
+            units = nearest(select(units < limit, units, limit))
             truncated(units + zeros, "uint8").store(v.at(y, turn.index))
 
     return fill
 
 
 @family()
-def rows(signed: bool) -> KernelFunction:
-    """Softmax of rows of codes; `signed`: whether the codes of x are int8."""
-    largest, total, fill, look_up = largest_code(), sum_of_powers(), results(), look_up_row()
+def rows(signed: bool, up: bool) -> KernelFunction:
+    """Softmax of rows of codes.
+
+    `signed`: whether the codes of x are int8; `up`: whether halves go up, not to even codes.
+    """
+    largest, total, fill, look_up = largest_code(), sum_of_powers(), results(up), look_up_row()
     local, table, turned = local_bytes(8), local_bytes(CODES), local_bytes(CODES)
     flip, half = 128 if signed else 0, CODES // 2
 

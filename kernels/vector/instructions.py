@@ -182,7 +182,8 @@ def _rsqr(x: Lanes) -> Lanes:
     return y * y
 
 
-def _round(x: Lanes) -> Lanes:
+def halves_up(x: Lanes) -> Lanes:
+    """The nearest whole number, the larger one of two."""
     # floor(x + 1/2) without the rounding of the sum
     y = floor(x)
     return select(x - y >= 0.5, y + 1, y)
@@ -263,7 +264,7 @@ INSTRUCTIONS: Final[Mapping[str, Instruction]] = {
     "rsqr": _unary(FLOATS, _rsqr),
     "floor": _unary(FLOATS, floor),
     "ceil": _unary(FLOATS, ceil),
-    "round": _unary(FLOATS, _round),
+    "round": _unary(FLOATS, halves_up),
     "round_even": _unary(FLOATS, rint),
     **{name: Instruction(FLOATS, _elementary(name)) for name in sorted(ELEMENTARY - {"pow"})},
     "shift_left": _binary(INTEGERS, shift_left),

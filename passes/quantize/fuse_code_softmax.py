@@ -23,9 +23,9 @@ class FuseCodeSoftmax:
     becomes
 
         %y: uint8[5,8] = code_softmax(%x) {axes = [1], scale = 0.1, result_scale = 0.004,
-          result_zero = 0}
+          result_zero = 0, rounding = "even"}
 
-    Scales and zero points must be known numbers, and all users must round to codes, halves to even.
+    Scales and zero points must be known numbers, and all users must round to codes.
     """
 
     name: ClassVar[str] = "fuse_code_softmax"
@@ -43,7 +43,7 @@ def _fuse(graph: Graph, op: Op) -> bool:
     x, y = op.inputs[0], op.output
     codes = code_parameters(x.op, "dequantize")
     found = [(user, code_parameters(user, "quantize")) for user in y.users]
-    results = {user: each for user, each in found if each is not None and each.rounding == "even"}
+    results = {user: each for user, each in found if each is not None}
     if codes is None or x.op is None or graph.is_output(y) or not y.type.volume:
         return False
     if tuple(op.attributes["axes"]) != (y.type.rank - 1,) or len(results) < len(found):
@@ -63,6 +63,7 @@ def _inserted(
         "scale": codes.scale,
         "result_scale": result.scale,
         "result_zero": result.zero,
+        "rounding": result.rounding,
     }
     made = Op(NAME, [x], attributes, [type_], [user.output.name], user.location)
     return graph.insert(made, user).output

@@ -42,5 +42,5 @@ def code_softmax(lower: Lowering, op: Op) -> None:
         most=float(code_limits(type_.dtype)[1] - zero),
         tile_rows=tile_rows,
     )
-    kernel = kernels.rows(x.type.dtype is DType.INT8)
+    kernel = kernels.rows(x.type.dtype is DType.INT8, attributes["rounding"] == "up")
     lower.launch(kernel, words, ceil_div(rows, tile_rows))

@@ -298,9 +298,13 @@ def softmax_of_codes() -> Instance:
         items = np.random.default_rng(6).integers(0, 256, (5, 197)).astype(np.uint8)
         inputs[str(dtype)] = items.view(dtype.numpy)
         x = graph.add_input(TensorType(dtype, items.shape), str(dtype))
-        attributes = {"axes": (1,), "scale": 0.02, "result_scale": 0.0003, "result_zero": 3}
-        made = Op("code_softmax", [x], attributes, [TensorType(dtype, items.shape)])
-        graph.add_output(graph.insert(made).output, f"y {dtype}")
+        for rounding in ("even", "up"):
+            attributes = {
+                **{"axes": (1,), "scale": 0.02, "result_scale": 0.0003, "result_zero": 3},
+                "rounding": rounding,
+            }
+            made = Op("code_softmax", [x], attributes, [TensorType(dtype, items.shape)])
+            graph.add_output(graph.insert(made).output, f"y {dtype} {rounding}")
     return Instance(graph, inputs)
 
 
