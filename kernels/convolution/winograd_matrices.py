@@ -88,10 +88,10 @@ def inverse_and_shift(largest: int, taps: tuple[int, int]) -> tuple[int, int]:
 def whole_input_matrix(outputs: int, taps: int) -> Matrix:
     """B of whole numbers: the rows of Lagrange's polynomials, without their denominators."""
     finite = POINTS[: points(outputs, taps) - 1]
-    rows = [_with_roots(finite)]
+    rows = [_whole_with_roots(finite)]
     for p, denominator in zip(finite, _denominators(outputs, taps)[1:], strict=True):
         sign = Fraction(1 if denominator > 0 else -1)
-        others = _with_roots(tuple(q for q in finite if q != p))
+        others = _whole_with_roots(tuple(q for q in finite if q != p))
         rows.append((*(sign * c for c in others), Fraction(0)))
     return tuple(rows)
 
@@ -105,7 +105,7 @@ def whole_filter_matrix(largest: int, taps: int) -> Matrix:
     finite = POINTS[: points(largest, taps) - 1]
     rows = [
         tuple(Fraction(int(k == taps - 1)) for k in range(taps)),
-        *(tuple(p**k for k in range(taps)) for p in finite),
+        *(_whole_powers(p, taps) for p in finite),
     ]
     odd = map(_odd, _shares(largest, largest, taps))
     return tuple(tuple(factor * x for x in row) for factor, row in zip(odd, rows, strict=True))
@@ -117,10 +117,11 @@ def whole_output_matrix(outputs: int, taps: int, largest: int) -> Matrix:
     odd = map(_odd, _shares(largest, largest, taps))
     factors = [Fraction(a, b) for a, b in zip(_shares(outputs, largest, taps), odd)]
     assert all(factor.denominator == 1 for factor in factors)
-    return tuple(
-        tuple(factor * x for factor, x in zip(factors, row, strict=True))
-        for row in output_matrix(outputs, taps)
-    )
+    finite = POINTS[: points(outputs, taps) - 1]
+    last = tuple(Fraction(int(i == outputs - 1)) for i in range(outputs))
+    columns = [last, *(_whole_powers(p, outputs) for p in finite)]
+    scaled = [[factor * x for x in column] for factor, column in zip(factors, columns, strict=True)]
+    return tuple(zip(*scaled, strict=True))
 
 
 def _shares(outputs: int, largest: int, taps: int) -> list[int]:
@@ -134,10 +135,31 @@ def _odd(number: int) -> int:
 
 
 def _denominators(outputs: int, taps: int) -> list[int]:
-    """By point: the denominator of Lagrange's polynomial; the points are whole numbers."""
+    """By point: the denominator of Lagrange's polynomial, for `_whole_powers` of filter and output.
+
+    With p = a / b, that of point a / b is b times the product of a b' - a' b over other points.
+    """
     finite = POINTS[: points(outputs, taps) - 1]
-    assert all(p.denominator == 1 for p in finite), "points with fractions"
-    return [1, *(int(math.prod(p - q for q in finite if q != p)) for p in finite)]
+    others = [[q for q in finite if q != p] for p in finite]
+    return [
+        math.prod(p.denominator for p in finite),
+        *(
+            p.denominator
+            * math.prod(p.numerator * q.denominator - q.numerator * p.denominator for q in rest)
+            for p, rest in zip(finite, others, strict=True)
+        ),
+    ]
+
+
+def _whole_powers(point: Fraction, count: int) -> tuple[Fraction, ...]:
+    """The powers of a point a / b from 0 on, times the last power of b."""
+    return tuple(point**k * point.denominator ** (count - 1) for k in range(count))
+
+
+def _whole_with_roots(roots: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """Coefficients of the product of b x - a for roots a / b, constant term first."""
+    lead = math.prod(root.denominator for root in roots)
+    return tuple(lead * c for c in _with_roots(roots))
 
 
 def _with_roots(roots: tuple[Fraction, ...]) -> tuple[Fraction, ...]:

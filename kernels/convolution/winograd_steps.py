@@ -41,7 +41,7 @@ WINOGRAD = Layout(
     "x:ref y:ref residual:ref bias:ref bounds:ref zeros:ref filter:ref v:ref m:ref slots:ref "
     "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref v_tiles:ref m_tiles:ref counts:ref "
     "members:ref "
-    "taps:ref x_batch x_plane x_tap x_row x_column y_batch y_plane y_row y_column "
+    "taps:ref x_pieces:ref x_batch x_plane x_row x_column y_batch y_plane y_row y_column "
     "residual_batch residual_plane residual_row residual_column "
     "in_blocks tap_blocks out_blocks columns elements depth panels last_panels run_count "
     "class_count batch items item_tiles parts capacity v_element m_element v_slot m_slot "
@@ -57,8 +57,8 @@ columns of a tile, which are a dilation apart; without a residual, zeros with st
 [out_blocks * lanes]; bounds: the lowest and the highest result; of codes, a record of `CodeResults`
 per channel block, and its bounds.  zeros: some vectors of zeros.
 
-The reduction is over `in_blocks` channel blocks: `tap_blocks` for each plane of taps, the planes
-x_tap bytes apart in x.
+The reduction is over `in_blocks` channel blocks: `tap_blocks` for each piece of the window.
+x_pieces: int32 [pieces], the bytes in x from the first pixel of the window to that of a piece.
 
 A batch item has `item_tiles` tiles; tiles of one size follow each other.  x_tiles, y_tiles,
 residual_tiles: int32, offsets of their first pixels from the start of a plane.  A block is one of
@@ -103,9 +103,9 @@ own cache line, 0 if the piece is free.
     COUNTS,
     MEMBERS,
     TAPS,
+    X_PIECES,
     X_BATCH,
     X_PLANE,
-    X_TAP,
     X_ROW,
     X_COLUMN,
     Y_BATCH,
@@ -185,10 +185,10 @@ def transform_input(item: str, element: str, taps: Taps, largest: int, dilated: 
         offsets, row = address(bases, params + X_TILES), load_word(params + X_ROW)
         x = address(bases, params + X)
         x += _first_item(params, block) * load_word(params + X_BATCH)
-        blocks = load_word(params + TAP_BLOCKS)
+        blocks, pieces = load_word(params + TAP_BLOCKS), address(bases, params + X_PIECES)
         for c in range(first, end):
             channels = c % blocks * load_word(params + X_PLANE)
-            channels += c // blocks * load_word(params + X_TAP)
+            channels += load_offset(pieces + 4 * (c // blocks))
             for n in range(_item_count(params, block)):
                 source = x + n * load_word(params + X_BATCH) + channels
                 target = v + c * load_word(params + CAPACITY) * vector + n * item_bytes

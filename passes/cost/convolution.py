@@ -16,8 +16,8 @@ from nnefc.ir.convolution_algorithm import (
 )
 from nnefc.ops.core.border_taps import computed_fraction
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
-from nnefc.ops.core.winograd_tiles import largest_tile, phase_tiles
-from nnefc.ops.tools.convolution import is_reversed, window_of
+from nnefc.ops.core.winograd_tiles import code_pieces, largest_tile, phase_tiles, piece_taps
+from nnefc.ops.tools.convolution import is_code_convolution, is_reversed, window_of
 from nnefc.ops.tools.cost import macs
 from nnefc.support.machine_model import L3_CACHE_NS, MEMORY_NS, PEAK_MACS_PER_NS
 from nnefc.symbolic.integers import hint, is_symbolic, mark_degraded
@@ -164,10 +164,9 @@ def winograd_nanoseconds(
     `rate` and `weight`: multiply-adds per time and bytes of a weight, relative to float32.
     """
     x, outputs = op.inputs[0].type.dims, op.output.type.dims[1]
-    window = window_of(op)
-    tiles, points, elements = _winograd_counts(window, algorithm.tile, hint(x[0]))
+    tiles, points, elements = _winograd_counts(op, algorithm.tile, hint(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
-    inputs = x[1] * math.prod(window.size[:-2])
+    inputs = x[1] * _winograd_pieces(op)[1]
     transforms = elements * (INPUT_TRANSFORM_NS * inputs + OUTPUT_TRANSFORM_NS * outputs)
     weights = inputs * outputs
     multiplied = products_nanoseconds(
@@ -186,11 +185,22 @@ def direct_products(op: Op, window: Window) -> tuple[int, int]:
     return int(computed * fraction), weights // window.volume * used
 
 
-def _winograd_counts(window: Window, tile: int, batch: int) -> tuple[int, int, int]:
+def _winograd_pieces(op: Op) -> tuple[tuple[int, ...], int]:
+    """(taps of a piece along the last two dimensions, pieces of the window)"""
+    window = window_of(op)
+    planes, taps = math.prod(window.size[:-2]), window.size[-2:]
+    if not is_code_convolution(op):
+        return taps, planes
+    pieces = code_pieces(taps)
+    return pieces, planes * math.prod(len(piece_taps(*each)) for each in zip(taps, pieces))
+
+
+def _winograd_counts(op: Op, tile: int, batch: int) -> tuple[int, int, int]:
     """(tiles, points of the largest tile, elements of all tiles)"""
+    window, (taps_of_piece, _) = window_of(op), _winograd_pieces(op)
     planes = batch * math.prod(window.output[:-2])
     tiles, points, elements = planes, 1, planes
-    axes = zip(window.output[-2:], window.dilation[-2:], window.size[-2:], strict=True)
+    axes = zip(window.output[-2:], window.dilation[-2:], taps_of_piece, strict=True)
     for extent, dilation, taps in axes:
         sizes = [size for _, size in phase_tiles(extent, dilation, tile if taps > 1 else 1)]
         tiles *= len(sizes)
@@ -207,8 +217,8 @@ def products(op: Op) -> tuple[int, int]:
         return direct_products(op, window)
     if not isinstance(algorithm, Winograd):
         return macs(op), math.prod(filter_)
-    _, points, elements = _winograd_counts(window, algorithm.tile, x[0])
-    channels = x[1] * math.prod(window.size[:-2]) * filter_[0]
+    _, points, elements = _winograd_counts(op, algorithm.tile, x[0])
+    channels = x[1] * _winograd_pieces(op)[1] * filter_[0]
     return elements * channels, points * channels
 
 

@@ -71,10 +71,19 @@ def test_rows_without_byte_products_transform_windows() -> None:
 
 
 @pytest.mark.parametrize(
+    ("taps", "tile"), [((5, 5), 4), ((1, 7), 5), ((7, 1), 5), ((1, 5), 6), ((5, 3), 4)]
+)
+def test_long_windows_are_cut_into_pieces(taps: tuple[int, int], tile: int) -> None:
+    extents = (3 * tile, 3 * tile)
+    assert _choice(SLOW, _graph(128, 128, extents, taps)) == Winograd(tile)
+    assert _choice(FAST, _graph(128, 128, extents, taps)) is None
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"taps": (1, 1)},
-        {"taps": (5, 5)},
+        {"taps": (2, 3)},
         {"stride": (2, 2)},
         {"inputs": 4},
         {"name": "fused_code_deconv", "output_shape": ()},
@@ -90,7 +99,7 @@ def test_sums_are_within_the_bound_of_the_tile() -> None:
     assert _exact(_graph(229, 8, weight=127)) == [2, 3, 4]
     assert _exact(_graph(231, 8, weight=-127)) == [2, 3]
     assert _exact(_graph(231, 8, weight=-27, zero=100)) == [2, 3]
-    assert _exact(_graph(231, 8, (40,), (3,), weight=127)) == [2, 3, 4]
+    assert _exact(_graph(231, 8, (40,), (3,), weight=127)) == [2, 3, 4, 5, 6]
 
 
 def test_the_pass_replaces_a_choice() -> None:

@@ -2,7 +2,8 @@
 
 The stride is 1, and filters have 3 to 7 taps along one or two dimensions.  The first of three
 dimensions is not transformed: products with the planes of the filter are summed before the inverse
-transform, as if planes were channels.  A dilated convolution is one undilated convolution per
+transform, as if planes were channels.  Windows of codes may be cut into further pieces, which are
+summed in the same way.  A dilated convolution is one undilated convolution per
 phase: rows and columns of a tile are a dilation apart.
 """
 
@@ -32,6 +33,7 @@ from nnefc.lower.convolution.winograd_parameters import (
     by_blocks,
     common_fields,
     packed_filter,
+    piece_offsets,
     planes_of,
     rows_and_columns,
 )
@@ -82,7 +84,7 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
     window = window_of(op)
     filter_ = lower.stored_data(op.inputs[1])
     assert filter_ is not None
-    taps, tiling = rows_and_columns(window.size, 1), tiling_of(window, most)
+    taps, planes = rows_and_columns(window.size, 1), planes_of(window.size)
     in_registers = read_register_epilogue(lower, op)
     bounds = np.array([in_registers.low, in_registers.high], in_registers.accumulator.numpy)
     conv = WinogradConvolution(
@@ -94,8 +96,9 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
         ending=None,
         tile_epilogue=read_tile_epilogue(lower, op, y),
         window=window,
-        tiling=tiling,
-        filter=filter_.reshape(*filter_.shape[:2], *window.size[:-2], *taps),
+        tiling=tiling_of(window, taps, most),
+        filter=filter_.reshape(*filter_.shape[:2], planes, *taps),
+        pieces=piece_offsets(x, window, [(plane, 0, 0) for plane in range(planes)]),
         bias=by_blocks(y, read_bias(lower, op.inputs[2], y.channels)),
         bounds=bounds,
         parts=1,
@@ -104,9 +107,8 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
     launch_winograd(lower, conv)
 
 
-def tiling_of(window: Window, most: int) -> Tiling:
-    """Tiles of at most `most` outputs along a dimension."""
-    taps = rows_and_columns(window.size, 1)
+def tiling_of(window: Window, taps: tuple[int, int], most: int) -> Tiling:
+    """Tiles of at most `most` outputs along a dimension; `taps`: of a piece of the window."""
     most_down, most_across = (most if t > 1 else 1 for t in taps)
     return Tiling(
         (planes_of(window.output), *rows_and_columns(window.output, 1)),
@@ -118,9 +120,9 @@ def tiling_of(window: Window, most: int) -> Tiling:
 
 def launch_winograd(lower: Lowering, conv: WinogradConvolution) -> None:
     """Launch a convolution, whose work is yet to be cut into blocks."""
-    x, y, tiling, plane_taps = conv.x, conv.y, conv.tiling, conv.plane_taps
+    x, y, tiling, pieces = conv.x, conv.y, conv.tiling, len(conv.pieces)
     element, room = conv.element, lower.scratch_budget
-    apart, capacity = block_size(tiling, plane_taps, x, y, element, lower.threads, room)
+    apart, capacity = block_size(tiling, pieces, x, y, element, lower.threads, room)
     parts = ceil_div(tiling.count, capacity)
     conv = replace(conv, parts=parts, items=min(max(capacity // tiling.count, 1), hint(x.batch)))
     fields = common_fields(lower, conv)
@@ -132,7 +134,7 @@ def launch_winograd(lower: Lowering, conv: WinogradConvolution) -> None:
 
 def block_size(
     tiling: Tiling,
-    plane_taps: int,
+    pieces: int,
     x: Tensor,
     y: Tensor,
     element: DType,
@@ -142,17 +144,17 @@ def block_size(
     """(whether a thread computes whole blocks, maximum tiles of a block): the faster choice.
 
     If every thread computes a block of its own, each reads the whole filter.  If threads share a
-    block, they access data in each other's caches.  `plane_taps`: planes of x that are summed, each
+    block, they access data in each other's caches.  `pieces`: pieces of a window, whose inputs are
     transformed separately.  `room`: scratch bytes that do not enlarge the arena.
     """
-    in_blocks = plane_taps * x.blocks
+    in_blocks = pieces * x.blocks
     batch = hint(x.batch)
     every = tiling.count * batch
     elements = math.prod(tiling.grid)
     product_bytes = y.blocks * DType(sum_type(str(element))).itemsize
     tile_bytes = elements * x.layout.block * (in_blocks * element.itemsize + product_bytes)
     tile_ns = elements * (in_blocks + y.blocks) * TRANSFORM_NS
-    tile_macs = elements * plane_taps * x.channels * y.channels
+    tile_macs = elements * pieces * x.channels * y.channels
     filter_bytes = tile_macs * element.itemsize
     read_ns = filter_bytes * (L2_CACHE_NS if filter_bytes <= L2_FILTER_BYTES else WEIGHT_NS)
 

@@ -45,7 +45,9 @@ class WinogradConvolution:
     """One to three dimensions; the first of three is the planes."""
     tiling: Tiling
     filter: Array
-    """[outputs, inputs, *taps]"""
+    """[outputs, inputs, pieces, rows, columns]: the taps of each piece of the window."""
+    pieces: Array
+    """int32: bytes in x from the first pixel of the window to that of each piece."""
     bias: Array
     bounds: Array
     """As kernels read them, see `WINOGRAD`."""
@@ -60,8 +62,9 @@ class WinogradConvolution:
 
     @property
     def taps(self) -> Taps:
-        """Along rows and columns."""
-        return rows_and_columns(self.window.size, 1)
+        """Of a piece, along rows and columns."""
+        rows, columns = self.filter.shape[-2:]
+        return rows, columns
 
     @property
     def is_dilated(self) -> bool:
@@ -69,14 +72,9 @@ class WinogradConvolution:
         return self.tiling.dilation[1] > 1
 
     @property
-    def plane_taps(self) -> int:
-        """Planes of the filter, whose products are summed."""
-        return planes_of(self.window.size)
-
-    @property
     def in_blocks(self) -> int:
-        """Channel blocks that are summed, plane by plane."""
-        return self.plane_taps * self.x.blocks
+        """Channel blocks that are summed, piece by piece."""
+        return len(self.pieces) * self.x.blocks
 
     @property
     def capacity(self) -> int:
@@ -94,7 +92,7 @@ class WinogradConvolution:
     @property
     def macs(self) -> int:
         """Approximate multiply-adds of a block."""
-        inputs = self.plane_taps * self.x.channels
+        inputs = len(self.pieces) * self.x.channels
         return self.capacity * self.elements * inputs * self.y.channels
 
     @property
@@ -104,18 +102,18 @@ class WinogradConvolution:
 
     @property
     def entries(self) -> int:
-        """Entries of the reduction per plane of the filter."""
+        """Entries of the reduction per piece of the window."""
         return -(-self.x.channels // self.channels)
 
     @property
     def depth(self) -> int:
         """Entries of the reduction."""
-        return self.plane_taps * self.entries
+        return len(self.pieces) * self.entries
 
     @property
     def panels(self) -> tuple[Panels, Panels]:
         """Panels of output channels, of one or two kinds; `count` of the second may be 0."""
-        inputs = self.plane_taps * self.x.channels
+        inputs = len(self.pieces) * self.x.channels
         macs = self.x.batch * self.tiling.count * self.elements * inputs
         macs *= str(self.element) != WHOLE  # codes have whole vectors
         panels = panels_of(self.accumulator, self.y.channels, macs)
@@ -160,6 +158,16 @@ def planes_of(values: Sequence[int], first: int = 1) -> int:
     return values[0] if len(values) > 2 else first
 
 
+def piece_offsets(x: Tensor, window: Window, pieces: Sequence[Sequence[int]]) -> Array:
+    """int32: bytes in x from the first pixel of a window to those of pieces, given by first taps.
+
+    First taps: [plane, row, column].
+    """
+    above, beside = rows_and_columns(window.dilation, 1)
+    steps = planes_of(window.dilation) * planes_of(x.pitches, 0), above * _rows(x)
+    return as_offsets(np.array(pieces) @ np.array([*steps, beside * x.pixel_bytes]))
+
+
 def common_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
     """The parameters that all launches share.
 
@@ -189,6 +197,7 @@ def _table_fields(lower: Lowering, conv: WinogradConvolution) -> dict[str, Any]:
     return {
         "bias": lower.table(conv.bias),
         "x_tiles": lower.table(_input_tiles(conv)),
+        "x_pieces": lower.table(conv.pieces),
         "y_tiles": lower.table(_output_tiles(conv, y)),
         "residual_tiles": lower.table(
             _output_tiles(conv, residual) if residual else np.zeros(conv.tiling.count, np.int32)
@@ -211,7 +220,6 @@ def _stride_fields(conv: WinogradConvolution) -> dict[str, int]:
     return {
         "x_batch": x.batch_bytes,
         "x_plane": x.plane_bytes,
-        "x_tap": planes_of(x.pitches, 0) * planes_of(conv.window.dilation),
         "x_row": below * _rows(x),
         "x_column": beside * x.pixel_bytes,
         "y_batch": y.batch_bytes,
@@ -277,7 +285,7 @@ def _entries(conv: WinogradConvolution) -> Array:
     """int32 [depth, 2]: byte offsets of the entries of the reduction in v, and their numbers."""
     inside = np.arange(conv.entries) * conv.channels
     channels = np.add.outer(
-        np.arange(conv.plane_taps) * conv.x.blocks * conv.x.layout.block, inside
+        np.arange(len(conv.pieces)) * conv.x.blocks * conv.x.layout.block, inside
     )
     blocks, items = np.divmod(channels.ravel(), conv.x.layout.block)
     offsets = blocks * conv.capacity * conv.v_vector + items * conv.element.itemsize

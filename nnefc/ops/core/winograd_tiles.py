@@ -10,11 +10,14 @@ MAX_POINTS: Final = (10, 8)
 """Most points of a tile along a dimension, with one or two transformed dimensions.  More points lie
 further from 0 and make rounding errors large."""
 
-CODE_TAPS: Final = 3
-"""Taps along a dimension whose transforms of codes and weights fit into 16 bits."""
-CODE_TILES: Final[Mapping[int, int]] = {2: 1, 3: 1, 4: 3}
-"""Most outputs of a tile of codes along a dimension, and the bits that its sums lose there: they
-are computed modulo 2^32, times a multiple of 2^bits."""
+CODE_POINTS: Final = (8, 6)
+"""Most points of a tile of codes along a dimension, with one or two transformed dimensions: the
+transforms of codes and of weights fit into 16 bits."""
+CODE_BITS: Final[Mapping[int, int]] = {4: 1, 5: 1, 6: 3, 7: 3, 8: 3}
+"""By points of the largest tile along a dimension: the bits that sums lose there, because they are
+computed modulo 2^32, times a multiple of 2^bits."""
+LEAST_CODE_TAPS: Final = 3
+"""Least taps of a dimension of codes that is transformed."""
 CODE_RANGE: Final = 255
 """The difference of the largest and the smallest code."""
 
@@ -37,14 +40,34 @@ def code_tiles(taps: Sequence[int], weights: int) -> list[int]:
 
     `taps`: as of `largest_tile`; `weights`: the largest sum of the sizes of an output's weights.
     """
-    transformed = [t for t in taps if t > 1]
-    if not 1 <= len(transformed) <= 2 or any(t != CODE_TAPS for t in transformed):
+    transformed = [t for t in code_pieces(taps) if t > 1]
+    if not 1 <= len(transformed) <= len(CODE_POINTS) or min(transformed) < LEAST_CODE_TAPS:
         return []
-    return [
-        tile
-        for tile, bits in CODE_TILES.items()
-        if CODE_RANGE * weights < 1 << 32 - bits * len(transformed)
-    ]
+    most = CODE_POINTS[len(transformed) - 1] - max(transformed) + 1
+    bits = {tile: sum(CODE_BITS[tile + t - 1] for t in transformed) for tile in range(2, most + 1)}
+    return [tile for tile, lost in bits.items() if CODE_RANGE * weights < 1 << 32 - lost]
+
+
+def code_pieces(taps: Sequence[int]) -> tuple[int, ...]:
+    """Taps along each dimension of the pieces that a window of codes is cut into.
+
+    Transforms of more taps do not fit into 16 bits.  Along one dimension, pieces of 3 or 4 taps
+    need the fewest products.
+    """
+    most = 3
+    if sum(t > 1 for t in taps) == 1:
+        products = {n: -(-max(taps) // n) / (CODE_POINTS[0] - n + 1) for n in (3, 4)}
+        most = min(products, key=lambda n: products[n])
+    return tuple(min(t, most) for t in taps)
+
+
+def piece_taps(taps: int, piece: int) -> list[tuple[int, range]]:
+    """(first tap, taps) of the pieces that cover a dimension: `piece` taps from the first one.
+
+    The last piece may overlap the one before, so that no piece exceeds the window; it has only the
+    taps that no other one has.
+    """
+    return [(min(t, taps - piece), range(t, min(t + piece, taps))) for t in range(0, taps, piece)]
 
 
 def balanced(extent: int, most: int) -> list[int]:

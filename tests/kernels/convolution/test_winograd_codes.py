@@ -15,21 +15,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc.lower.convolution.winograd as lowering
-from nnefc.kernels.convolution.winograd_matrices import inverse_and_shift
-from nnefc.ops.core.winograd_tiles import CODE_RANGE, CODE_TILES, code_tiles
+from nnefc.kernels.convolution.winograd_matrices import (
+    Matrix,
+    inverse_and_shift,
+    points,
+    whole_filter_matrix,
+    whole_input_matrix,
+    whole_output_matrix,
+    whole_scale,
+)
+from nnefc.ops.core.winograd_tiles import CODE_RANGE, code_pieces, code_tiles
 from tests.helpers.examples import examples
 from tests.helpers.kernels.code_convolutions import CODES, LANES, SUMS, Case, result
 
 LIMITS = np.iinfo(CODES)
 ONES = (1, 1)
+TILES = (2, 3, 4)
+"""Of windows of 3 x 3 taps."""
+WINDOWS = [(3, 3), (1, 3), (3, 1), (3,), (5, 5), (3, 7), (1, 7), (7, 1), (4,), (1, 5), (11, 1)]
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Windows of 3 or 1 taps over lines, planes and volumes; x and filter may be extremes."""
+    """Windows over lines, planes and volumes; x and filter may be extremes."""
     rank = draw(st.integers(1, 3))
-    taps = [draw(st.sampled_from([1, 3, 3])) for _ in range(rank)]
-    taps[draw(st.integers(max(rank - 2, 0), rank - 1))] = 3
+    taps = [draw(st.sampled_from([1, 3, 3, 4, 5, 7])) for _ in range(rank)]
+    taps[draw(st.integers(max(rank - 2, 0), rank - 1))] = draw(st.sampled_from([3, 5, 7, 9]))
     stride = [1] * rank
     if rank == 3:
         taps[0], stride[0] = draw(st.integers(1, 3)), draw(st.integers(1, 2))
@@ -55,7 +66,7 @@ def cases(draw: st.DrawFn) -> Case:
         tuple(stride),
         tuple(dilation),
         1,
-        tile=draw(st.sampled_from(sorted(CODE_TILES))),
+        tile=draw(st.sampled_from(code_tiles(taps[-2:], 0))),
     )
 
 
@@ -78,7 +89,7 @@ def test_blocks_of_tiles(apart: bool, capacity: int, monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(got, case.sums().astype(np.int32))
 
 
-@pytest.mark.parametrize("tile", CODE_TILES)
+@pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("code", [LIMITS.min, LIMITS.max])
 @pytest.mark.parametrize("weight", [-128, 127])
 def test_all_products_are_extreme(weight: int, code: int, tile: int) -> None:
@@ -87,7 +98,7 @@ def test_all_products_are_extreme(weight: int, code: int, tile: int) -> None:
     np.testing.assert_array_equal(got, case.sums().astype(np.int32))
 
 
-@pytest.mark.parametrize("tile", CODE_TILES)
+@pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_largest_sums_are_exact(sign: int, tile: int) -> None:
     """Sums of sizes of weights up to the bound; the next larger one is refused."""
@@ -102,15 +113,68 @@ def test_the_largest_sums_are_exact(sign: int, tile: int) -> None:
         result(_with_sum(case, bound + 1, sign), SUMS)
 
 
-@pytest.mark.parametrize("taps", [(3, 3), (1, 3), (3, 1), (3,)])
+@pytest.mark.parametrize("taps", WINDOWS)
 def test_tiles_are_exact_up_to_the_bound(taps: tuple[int, ...]) -> None:
-    for tile, bits in CODE_TILES.items():
-        pair = (1, *taps)[-2:]
-        assert inverse_and_shift(tile, (pair[0], pair[1]))[1] == bits * sum(t > 1 for t in taps)
-        most = ((1 << 32 - bits * sum(t > 1 for t in taps)) - 1) // CODE_RANGE
+    pair = (1, *code_pieces(taps))[-2:]
+    for tile in code_tiles(taps, 0):
+        most = ((1 << 32 - inverse_and_shift(tile, (pair[0], pair[1]))[1]) - 1) // CODE_RANGE
         assert tile in code_tiles(taps, most)
         assert tile not in code_tiles(taps, most + 1)
-    assert code_tiles((5, 3), 1) == code_tiles((1, 1), 1) == []
+    assert code_tiles((2, 3), 1) == code_tiles((1, 1), 1) == []
+
+
+def test_windows_have_large_tiles() -> None:
+    pieces = [*map(code_pieces, [(3, 3), (1, 7), (5, 5), (9, 1), (2, 4)])]
+    assert pieces == [(3, 3), (1, 4), (3, 3), (3, 1), (2, 3)]
+    largest = [max(code_tiles(taps, 0)) for taps in [(3, 3), (1, 7), (5, 5), (9, 1)]]
+    assert largest == [4, 5, 4, 6]
+
+
+@pytest.mark.parametrize("taps", WINDOWS)
+def test_transforms_fit_into_16_bits(taps: tuple[int, ...]) -> None:
+    """Of all codes, and of all weights less a zero point."""
+    pieces = [t for t in code_pieces(taps) if t > 1]
+    for largest in code_tiles(taps, 0):
+        filters = [whole_filter_matrix(largest, t) for t in pieces]
+        assert _most(filters, -CODE_RANGE, CODE_RANGE) < 1 << 15
+        for tile in range(1, largest + 1):
+            inputs = [whole_input_matrix(tile, t) for t in pieces]
+            for low, high in ((0, 255), (-128, 127)):
+                assert _most(inputs, low, high) < 1 << 15
+
+
+def _most(matrices: list[Matrix], low: int, high: int) -> int:
+    """The largest size of a sum, times the matrices, of numbers from `low` to `high`."""
+    product = np.ones((1, 1), np.int64)
+    for matrix in matrices:
+        product = np.kron(product, np.array(matrix, np.int64))
+    return max(
+        int(np.maximum(product * sign * low, product * sign * high).sum(1).max())
+        for sign in (1, -1)
+    )
+
+
+@examples(0.3)
+@given(st.data())
+def test_whole_matrices_give_a_multiple_of_the_filtered_items(data: st.DataObject) -> None:
+    taps = data.draw(st.integers(2, 7))
+    largest = data.draw(st.integers(1, 9 - taps))
+    tile = data.draw(st.integers(1, largest))
+    n = points(tile, taps)
+    a, g, b = (
+        np.array(matrix)
+        for matrix in (
+            whole_output_matrix(tile, taps, largest),
+            whole_filter_matrix(largest, taps)[:n],
+            whole_input_matrix(tile, taps),
+        )
+    )
+    assert all(x.denominator == 1 for matrix in (a, g, b) for x in matrix.ravel())
+    items = st.integers(-99, 99)
+    x = np.array(data.draw(st.lists(items, min_size=n, max_size=n)))
+    w = np.array(data.draw(st.lists(items, min_size=taps, max_size=taps)))
+    expected = whole_scale(largest, taps) * np.correlate(x, w, "valid")
+    np.testing.assert_array_equal(a @ ((g @ w) * (b @ x)), expected)
 
 
 def _constant(
@@ -130,7 +194,7 @@ def _constant(
 
 def _bound(tile: int) -> int:
     """The largest exact sum of the sizes of weights of 3 x 3 windows."""
-    return ((1 << 32 - 2 * CODE_TILES[tile]) - 1) // CODE_RANGE
+    return ((1 << 32 - inverse_and_shift(tile, (3, 3))[1]) - 1) // CODE_RANGE
 
 
 def _with_sum(case: Case, total: int, sign: int) -> Case:
