@@ -19,6 +19,7 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.online_softmax import divide_rows, exponentials
+from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
@@ -108,13 +109,13 @@ def attention_layout(operands: int) -> Layout:
 @family()
 def rows(epilogue: Epilogue | None) -> KernelFunction:
     """Attention; `epilogue` is applied to the scores."""
-    attend, tile = _loops(), matrix_tile()
+    attend, tile = _loops(), matrix_tile(host().matrix_dot)
     scores, powers = local_bytes(_UNIT_ROWS * _PITCH), local_bytes(_UNIT_ROWS * _PITCH // 2)
     state = local_bytes(16 * _UNIT_ROWS)
     if epilogue is None:
 
         def rows(bases, params, first, last):
-            begin_matrices(ROWS)
+            begin_matrices(ROWS, WORDS)
             attend(bases, params, first, last, tile(), 0, 0, scores(), powers(), state())
             end_matrices()
 
@@ -122,7 +123,7 @@ def rows(epilogue: Epilogue | None) -> KernelFunction:
     finish, table = apply_rows("float32", epilogue), local_bytes(16 * len(epilogue.repeated) or 8)
 
     def rows_with_expression(bases, params, first, last):
-        begin_matrices(ROWS)
+        begin_matrices(ROWS, WORDS)
         attend(bases, params, first, last, tile(), finish(), table(), scores(), powers(), state())
         end_matrices()
 

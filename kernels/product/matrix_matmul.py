@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.product.word_product import M, word_loops
+from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.expression_epilogue import Epilogue, convert_rows
 from nnefc.kernels.tile.matrix_tile import (
     REGISTERS,
     ROW_BYTES,
     ROWS,
+    WORDS,
     begin_matrices,
     end_matrices,
     matrix_tile,
@@ -28,13 +30,17 @@ from nnefc.kernels.vector.memory import load_word
 @family()
 def product(epilogue: Epilogue) -> KernelFunction:
     """Product; the epilogue's first input is the sums."""
-    run_blocks, tile, finish = word_loops(1), matrix_tile(), convert_rows("float32", epilogue)
+    run_blocks, tile, finish = (
+        word_loops(1),
+        matrix_tile(host().matrix_dot),
+        convert_rows("float32", epilogue),
+    )
     row = REGISTERS * ROW_BYTES
     table = local_bytes(16 * max(len(epilogue.repeated), 1))
     sums = local_bytes(REGISTERS * ROWS * row)
 
     def product(bases, params, first, last):
-        begin_matrices(min(load_word(params + M), ROWS))
+        begin_matrices(load_word(params + M), WORDS)
         run_blocks(bases, params, first, last, tile(), finish(), table(), sums(), row)
         end_matrices()
 

@@ -82,6 +82,8 @@ class Isa(NamedTuple):
     matrix_dot: str = ""
     """Intrinsic of LLVM, after `llvm.x86.`, that multiplies registers of 16 rows of bfloat16, or
     empty.  It is an optional extension, which `host` and `variants` set."""
+    matrix_byte_dot: str = ""
+    """As `matrix_dot`, for codes of the type `codes` and int8."""
 
     @property
     def llvm_features(self) -> str:
@@ -193,14 +195,16 @@ class _Extension(NamedTuple):
     intrinsic: str
 
 
-_MATRICES: Final = "amx-bf16"
+_MATRICES: Final = {"matrix_dot": "amx-bf16", "matrix_byte_dot": "amx-int8"}
+"""Fields for matrix registers, which Linux may refuse, and their features."""
 _EXTENSIONS: Final = (
     _Extension("x86-64-v3", "avxvnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.256"),
     _Extension("x86-64-v4-256", "avx512vnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.256"),
     _Extension("x86-64-v4-256", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.256"),
     _Extension("x86-64-v4", "avx512vnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.512"),
     _Extension("x86-64-v4", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.512"),
-    _Extension("x86-64-v4", _MATRICES, "matrix_dot", "tdpbf16ps"),
+    _Extension("x86-64-v4", _MATRICES["matrix_dot"], "matrix_dot", "tdpbf16ps"),
+    _Extension("x86-64-v4", _MATRICES["matrix_byte_dot"], "matrix_byte_dot", "tdpbusd"),
     _Extension("aarch64", "dotprod", "byte_dot", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
     _Extension("aarch64", "bf16", "bfloat16_dot", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"),
 )
@@ -278,7 +282,8 @@ def host() -> Isa:
     extended = _extended(row)
     slower = [] if halves or row is AARCH64 else ["bfloat16_dot"]
     # A field that this module reads would be part of the keys of all kernels.
-    refused = ["matrix_dot"] if _MATRICES in extended.extensions and not grants_matrices() else []
+    matrices = not set(_MATRICES.values()).isdisjoint(extended.extensions)
+    refused = _MATRICES if matrices and not grants_matrices() else ()
     return extended._replace(
         cpu=NATIVE,
         halves=halves,

@@ -46,7 +46,7 @@ def model_name() -> str:
 def x86_features() -> set[str]:
     """LLVM names of the features of an x86-64 processor that the system has enabled.
 
-    Features that Linux names differently are missing, except SSE 4, LZCNT, VNNI and BF16.
+    Features that Linux names differently are missing, except SSE 4, LZCNT, VNNI, BF16 and AMX.
     """
     flags = described().get("flags")
     if flags is None:
@@ -57,6 +57,7 @@ def x86_features() -> set[str]:
         ("_vnni", "vnni"),
         ("512_bf16", "512bf16"),
         ("amx_bf16", "amx-bf16"),
+        ("amx_int8", "amx-int8"),
     ):
         flags = flags.replace(linux, llvm)
     return set(flags.split())

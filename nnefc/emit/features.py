@@ -26,7 +26,7 @@ _BITS: Final[tuple[dict[str, int], ...]] = (
         **{"avx512vbmi": 1, "avx512_vbmi2": 6, "gfni": 8, "vaes": 9, "vpclmulqdq": 10},
         **{"avx512_vnni": 11, "avx512_bitalg": 12, "avx512_vpopcntdq": 14},
     },
-    {"avx512_vp2intersect": 8, "amx_bf16": 22, "avx512_fp16": 23, "amx_tile": 24},
+    {"avx512_vp2intersect": 8, "amx_bf16": 22, "avx512_fp16": 23, "amx_tile": 24, "amx_int8": 25},
     {"avx_vnni": 4, "avx512_bf16": 5, "avx_ifma": 23},
     {"lahf_lm": 0, "abm": 5, "sse4a": 6, "xop": 11, "fma4": 16, "tbm": 21},
 )

@@ -19,7 +19,7 @@ MACS_PER_NS: Final = 50.0
 PEAK_MACS_PER_NS: Final = 60.0
 """Multiply-adds without stalls, 16 per cycle, for models that add memory costs separately."""
 MATRIX_MACS_PER_NS: Final = 300.0
-"""Multiply-adds of bfloat16 in matrix registers, including stalls."""
+"""Multiply-adds of bfloat16 in matrix registers, including stalls; of codes twice as many."""
 DOT_MACS_PER_NS: Final = 32.0
 """Multiply-adds of rows that are read once, or of row-major tensors in strips."""
 

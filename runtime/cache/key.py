@@ -47,11 +47,16 @@ _IMPORT: Final = (
 )
 """An import statement of modules of nnefc."""
 _IMPORTED: Final = rb"#.*|(\w+)(?:\s+as\s+\w+)?"
-_OPTIONAL: Final = ("halves", "byte_dot", "byte_permute", "bfloat16_dot", "matrix_dot")
-"""Fields of `Isa` that differ between processors of one row of the table of instruction sets."""
-_READS_OPTIONAL: Final = (
-    rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(halves|byte_dot|byte_permute|bfloat16_dot|matrix_dot)\b"
+_OPTIONAL: Final = (
+    "halves",
+    "byte_dot",
+    "byte_permute",
+    "bfloat16_dot",
+    "matrix_dot",
+    "matrix_byte_dot",
 )
+"""Fields of `Isa` that differ between processors of one row of the table of instruction sets."""
+_READS_OPTIONAL: Final = rb"\b(?!Isa\b|self\b)\w+(?:\(\))?\.(%b)\b" % "|".join(_OPTIONAL).encode()
 """An expression that reads such a field, as in `host().halves`."""
 
 Facts = Mapping[str, str]

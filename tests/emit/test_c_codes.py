@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 import nnefc
 from tests.helpers.artifacts.c_programs import (
@@ -33,12 +35,29 @@ def residual_network() -> Any:
     return net.model(SHAPE, y=(y, "float32"))
 
 
+def attention_network() -> Any:
+    """A product with known codes, and one of two computed matrices; 33 rows and 70 items deep."""
+    net = Network()
+    weights = np.random.default_rng(1).integers(-127, 127, (70, 40), np.int8, endpoint=True)
+    x = net.rounded("x", UNIT, 120, "uint8")
+    known = net.node(
+        "DequantizeLinear", net.constant(weights), *net.parameters(UNIT / 4, 0, "int8")
+    )
+    y = net.rounded(net.node("MatMul", x, known), UNIT, 100, "uint8")
+    turned = net.node("Transpose", y, perm=[0, 2, 1])
+    return net.model((2, 33, 70), y=(net.node("MatMul", y, turned), "float32"))
+
+
 @needs_compiler
-def test_artifacts_and_programs_have_the_bits_of_the_model(tmp_path: Path) -> None:
-    onnx.save(residual_network(), tmp_path / "net.onnx")
+@pytest.mark.parametrize("network", [residual_network, attention_network])
+def test_artifacts_and_programs_have_the_bits_of_the_model(
+    network: Callable[[], Any], tmp_path: Path
+) -> None:
+    document = network()
+    onnx.save(document, tmp_path / "net.onnx")
     model = nnefc.compile(tmp_path / "net.onnx")
     assert isinstance(model, nnefc.Model)
-    x = np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)
+    x = np.random.default_rng(0).normal(0, 1, model.inputs[0].shape).astype(np.float32)
     want = np.asarray(model(x))
     assert len(np.unique(want)) > 50
     model.save(tmp_path / "net.nnefc")

@@ -77,6 +77,21 @@ def test_products_of_bfloat16(row: str) -> None:
     run_tests(row, HALF_FILES)
 
 
+CODE_FILES = {
+    "kernels/product/test_code_matmul.py": "",
+    "kernels/product/test_computed_code_matmul.py": "exact",
+    "kernels/product/test_matrix_codes.py": "",
+}
+"""Modules for rows that multiply codes by instructions of their own, in vectors or matrices."""
+CODE_ROWS = [name for name, isa in executable_variants().items() if isa.byte_dot]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", CODE_ROWS)
+def test_products_of_codes(row: str) -> None:
+    run_tests(row, CODE_FILES)
+
+
 def run_tests(row: str, files: dict[str, str]) -> None:
     """Run tests of some modules in a process for a row; fail if one fails."""
     names = " or ".join(

@@ -7,18 +7,27 @@ from typing import Final
 
 from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
 from nnefc.kernels.product import code_matmul as kernels
+from nnefc.kernels.product import matrix_code_matmul as matrices
+from nnefc.kernels.target.isa import host
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.product.code_panels import panels, row_terms
 from nnefc.lower.product.code_rows import code_rows
 from nnefc.lower.product.operands import (
+    Product,
     broadcast_matrix,
     epilogue_operands,
     read_product,
 )
 from nnefc.lower.product.pack import Matrix
+from nnefc.lower.product.tiling import tile_matrices
 from nnefc.lower.product.words import epilogue_of, launch_words, tile_words
+from nnefc.symbolic.integers import hint
 
+_MATRIX_ROWS: Final = 4
+"""Fewest rows for which products in matrix registers are as fast as those in vectors."""
+_MATRIX_DEPTH: Final = 32
+"""The least depth for which they are."""
 _SUMS: Final = Expression((DType.INT32,), (), (0,))
 
 
@@ -49,10 +58,19 @@ def _launch(lower: Lowering, op: Op, expression: Expression, operands: list[Matr
     a = code_rows(lower, product)
     if terms is not None:
         terms.launch(lower, product, a)
-    tiling = tile_words(lower, product, DType.INT32)
+    if _fits_matrices(product):
+        tiling, kernel = tile_matrices(product, lower), matrices.product(epilogue_of(product))
+    else:
+        tiling = tile_words(lower, product, DType.INT32)
+        kernel = kernels.product(*tiling.tiles, epilogue_of(product))
     b = panels(lower, op, product, tiling.n_parts)
-    kernel = kernels.product(*tiling.tiles, epilogue_of(product))
     launch_words(lower, product, tiling, kernel, a, b)
+
+
+def _fits_matrices(product: Product) -> bool:
+    """Whether matrix registers are there, and as fast as vectors or faster."""
+    large = hint(product.m) >= _MATRIX_ROWS and hint(product.depth) >= _MATRIX_DEPTH
+    return large and bool(host().matrix_byte_dot)
 
 
 def _with_term(expression: Expression) -> Expression:

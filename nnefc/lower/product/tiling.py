@@ -98,7 +98,8 @@ def tile_matrices(product: Product, lower: Lowering) -> ProductTiling:
     vectors = ceil_div(product.n, lanes)
     m_parts, n_parts = ceil_div(product.m, REGISTERS * ROWS), ceil_div(vectors, REGISTERS)
     panel = REGISTERS * lanes * hint(product.depth)
-    part = smallest([REGISTERS * ROWS, hint(product.m)]) * panel / MATRIX_MACS_PER_NS
+    rate = MATRIX_MACS_PER_NS * DType.BFLOAT16.itemsize / product.dtype.itemsize
+    part = smallest([REGISTERS * ROWS, hint(product.m)]) * panel / rate
     column = largest([m_parts * part, panel * product.dtype.itemsize * MEMORY_NS])
     m_block = balanced_block(m_parts, max(3, UNIT_NS / part))
     n_block = balanced_block(n_parts, UNIT_NS / (column * m_block / hint(m_parts)))

@@ -109,6 +109,7 @@ def test_variants_have_the_optional_fields_of_processors() -> None:
         "x86-64-v4+avx512vnni+avx512bf16",
         "x86-64-v4+avx512vnni+avx512bf16+halves",
         "x86-64-v4+avx512vnni+avx512bf16+amx-bf16",
+        "x86-64-v4+avx512vnni+avx512bf16+amx-bf16+amx-int8",
         "aarch64",
         "aarch64+dotprod",
         "aarch64+dotprod+bf16",
@@ -155,3 +156,42 @@ print(emit_assembly(kernel.function(), kernel.symbol, row))
     )
     assert done.returncode == 0, done.stderr
     assert instruction in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("feature", "kernel", "instruction"),
+    [
+        ("amx-bf16", "matrix_matmul.product(Epilogue(NONE, ()))", "tdpbf16ps"),
+        ("amx-bf16", "attention_matrices.rows(None)", "tdpbf16ps"),
+        ("amx-int8", "matrix_code_matmul.product(Epilogue(NONE, ()))", "tdpbusd"),
+    ],
+)
+def test_products_in_matrix_registers_are_compiled_on_any_machine(
+    feature: str, kernel: str, instruction: str
+) -> None:
+    program = f"""
+from nnefc.kernels.codegen.linker import link
+from nnefc.kernels.codegen.object_code import emit_assembly
+from nnefc.kernels.product import attention_matrices, matrix_code_matmul, matrix_matmul
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.expression_epilogue import Epilogue
+from nnefc.kernels.vector.expression_argument import Expression
+from nnefc.runtime.compile.compile_unit import shipped_row_of
+from nnefc.runtime.compile.kernel_compiler import object_code
+NONE = Expression(("{"int32" if feature == "amx-int8" else "float32"}",), (), (0,))
+kernel = {kernel}
+print(emit_assembly(kernel.function(), kernel.symbol, shipped_row_of(kernel, host())))
+link([object_code(kernel)])
+"""
+    names = (name for row in isa.TABLE.values() for name in isa.variants(row))
+    (name,) = (name for name in names if name.endswith(feature))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NNEFC_ISA": f"build:{name}"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert instruction in done.stdout
+    assert "ldtilecfg" in done.stdout

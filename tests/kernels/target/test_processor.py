@@ -117,11 +117,14 @@ def test_matrix_registers_are_granted(
     told: Told, granted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isa, "grants_matrices", lambda: granted)
-    flags = f"{' '.join(ROWS.values())} avx512_bf16 amx_bf16 amx_tile"
+    flags = f"{' '.join(ROWS.values())} avx512_bf16 amx_bf16 amx_tile amx_int8"
     told(LIST.format(flags=flags))
     assert host.__wrapped__().matrix_dot == ("tdpbf16ps" if granted else "")
+    assert host.__wrapped__().matrix_byte_dot == ("tdpbusd" if granted else "")
     told(LIST.format(flags=flags.replace("amx_bf16", "")))
     assert not host.__wrapped__().matrix_dot
+    told(LIST.format(flags=flags.replace("amx_int8", "")))
+    assert not host.__wrapped__().matrix_byte_dot
 
 
 @x86_only
