@@ -11,6 +11,7 @@ from nnefc.cli.support.artifacts import report_counts
 from nnefc.cli.support.import_and_compile import load
 from nnefc.cli.support.option_groups import SourceOptions
 from nnefc.cli.support.options import Model
+from nnefc.cli.support.outputs import refuse_own_input
 
 
 def flatten(
@@ -40,6 +41,8 @@ def flatten(
     from nnefc.formats.atomic import replace_file
     from nnefc.frontends.nnef.flatten import flatten as flattened
 
+    if output is not None and str(output) != "-":
+        refuse_own_input(model, output)
     graph = load(model, source.import_config(load_data=False), "a flat document has known shapes")
     text = flattened(graph)
     report_counts(graph)

@@ -110,3 +110,63 @@ def test_external_data(cli: Cli, tmp_path: Path) -> None:
     assert (tmp_path / "digits.onnx.data").stat().st_size >= 0.9 * facts["weight_bytes"]
     shown = cli("convert", DIGITS, "-o", tmp_path / "net.tgz", "--external-data")
     assert "[input/option]" in shown.err
+
+
+def _spellings(path: Path) -> dict[str, Path]:
+    """Paths that name the same file or folder, each without touching it."""
+    link = path.with_name(f"link-{path.name}")
+    link.symlink_to(path)
+    folder = path.with_name("linked")
+    folder.symlink_to(path.parent)
+    return {
+        "same": path,
+        "dots": path.parent / "." / ".." / path.parent.name / path.name,
+        "link": link,
+        "folder": folder / path.name,
+    }
+
+
+def _content(path: Path) -> dict[str, bytes]:
+    files = [each for each in path.rglob("*") if each.is_file()]
+    return {str(each): each.read_bytes() for each in files}
+
+
+@pytest.mark.parametrize("spelling", ["same", "dots", "link", "folder"])
+@pytest.mark.parametrize("kind", ["onnx", "archive", "folder", "document"])
+def test_a_model_is_not_replaced_by_its_conversion(
+    cli: Cli, tmp_path: Path, kind: str, spelling: str
+) -> None:
+    path = save(passing(), tmp_path / "net.onnx")
+    if kind != "onnx":
+        name = "net.nnef.tgz" if kind == "archive" else "net"
+        assert cli("convert", path, "-o", tmp_path / name).status == 0
+        path = tmp_path / name
+    output = _spellings(path)[spelling]
+    before = _content(tmp_path)
+    read = path / "graph.nnef" if kind == "document" else path
+    shown = cli("convert", read, "-o", output)
+    assert shown.status == 1
+    assert "[input/option]" in shown.err
+    assert "would replace" in shown.err
+    assert "another name" in shown.err
+    assert _content(tmp_path) == before
+
+
+def test_external_data_are_not_replaced_by_a_conversion(cli: Cli, tmp_path: Path) -> None:
+    path = save(passing(), tmp_path / "net.onnx", external="other.onnx.data")
+    before = _content(tmp_path)
+    shown = cli("convert", path, "-o", tmp_path / "other.onnx", "--external-data")
+    assert shown.status == 1
+    assert "other.onnx.data" in shown.err
+    assert _content(tmp_path) == before
+    assert cli("convert", path, "-o", tmp_path / "more.onnx", "--external-data").status == 0
+
+
+def test_a_document_is_not_replaced_by_its_flat_form(cli: Cli, tmp_path: Path) -> None:
+    path = save(passing(), tmp_path / "net.onnx")
+    assert cli("convert", path, "-o", tmp_path / "net").status == 0
+    before = _content(tmp_path)
+    shown = cli("flatten", tmp_path / "net", "-o", tmp_path / "net" / "graph.nnef")
+    assert shown.status == 1
+    assert "would replace" in shown.err
+    assert _content(tmp_path) == before

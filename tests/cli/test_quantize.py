@@ -173,3 +173,13 @@ def test_a_page_has_bars_for_every_layer(cli: Cli, tmp_path: Path) -> None:
     # of the values, 5 % are left out at each end; half of them are 0, the first code
     assert 0.02 < conv2["saturated"] < 0.06
     assert cli("quantize", DIGITS, *options[:-1], "report.svg").status == 1
+
+
+def test_a_model_is_not_replaced_by_its_codes(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    assert cli("convert", DIGITS, "-o", path).status == 0
+    before = path.read_bytes()
+    shown = cli("quantize", path, "--data", IMAGES, "-o", tmp_path / "." / "net.onnx")
+    assert shown.status == 1
+    assert "would replace" in shown.err
+    assert path.read_bytes() == before

@@ -22,6 +22,7 @@ from nnefc.cli.support.options import (
     parse_import,
     usage,
 )
+from nnefc.cli.support.outputs import refuse_own_input
 from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def convert(
     """
     if not tolerance >= 0:
         raise usage(f"--tolerance {tolerance:g}: must be at least 0")
-    check_target(output)
+    check_target(model, output)
     check_format(to, output)
     if external_data and not output.name.lower().endswith(ONNX):
         raise usage(f"--external-data: {output} is no ONNX file", "leave it out")
@@ -174,8 +175,8 @@ def _with_symbols(config: ImportConfig, symbols: list[str]) -> ImportConfig:
     return config._replace(symbols={**config.symbols, **parse_import(symbols=symbols).symbols})
 
 
-def check_target(output: Path) -> None:
-    """Raise NnefError for an output whose name has no known suffix."""
+def check_target(model: str, output: Path) -> None:
+    """Raise NnefError for an output whose name has no known suffix, or that is the model itself."""
     name = output.name.lower()
     if str(output) == "-":
         raise usage("--output -: a model is written to a file or a folder", "-o net.nnef.tgz")
@@ -184,6 +185,7 @@ def check_target(output: Path) -> None:
             f"--output {output}: no format has the suffix {output.suffix}",
             f"NNEF: {', '.join(ARCHIVES)}, or a folder; ONNX: {ONNX}",
         )
+    refuse_own_input(model, output)
 
 
 def check_format(to: str, output: Path) -> None:

@@ -95,7 +95,7 @@ def quantize(
     from nnefc.driver.quantize.quantize_graph import quantize_graph
     from nnefc.driver.quantize.samples import Folder
 
-    check_target(output)
+    check_target(model, output)
     check_format(to, output)
     check_suffix("--html", html, ".html")
     config, how = choices.config(threads), pictures.pictures()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ from nnefc.cli.support.options import usage
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
 
@@ -63,6 +64,43 @@ def check_suffix(option: str, path: Path | None, suffix: str) -> None:
     if path.suffix != suffix and not is_stream(path):
         raise usage(f"{option} {path}: the name should end in {suffix}")
     require_writable(path)
+
+
+def refuse_own_input(model: str, output: Path) -> None:
+    """Raise NnefError for an output that would replace a file of the model that a command reads.
+
+    Links and other spellings of a path are the file that they name.
+    """
+    from nnefc.formats.files import is_stream, printable
+
+    if is_stream(output):
+        return
+    written = [output]
+    if output.suffix.lower() == ".onnx":
+        written.append(output.with_name(f"{output.name}.data"))
+    for own in _files_of(Path(model)):
+        for path in written:
+            with suppress(OSError, ValueError):  # what does not exist is not replaced
+                if path.samefile(own):
+                    raise usage(
+                        f"--output {output}: this would replace {printable(str(own))}, which "
+                        "belongs to the model that is read",
+                        "give another name",
+                    )
+
+
+def _files_of(model: Path) -> Iterator[Path]:
+    """A model, its files, and the folder of a document."""
+    from nnefc.formats.fingerprint import take_fingerprint
+    from nnefc.formats.paths import DOCUMENT
+
+    yield model
+    fingerprint = take_fingerprint(model)
+    if fingerprint is not None:
+        folder = Path(fingerprint.folder)
+        yield from (folder / name for name, *_ in fingerprint.stamp)
+        if Path(fingerprint.path).name == DOCUMENT:
+            yield folder
 
 
 def write_outputs(path: Path, results: Mapping[str, Array]) -> list[Path]:
