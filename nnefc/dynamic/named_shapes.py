@@ -120,10 +120,13 @@ def _shapes_of(
     free = [name for name in source.free if name not in known]
     if wrong := [name for name in named if name not in free]:
         listed = f"; its symbols are {', '.join(free)}" if free else ", nor any other"
-        raise NnefError.of("input/symbol", f"the model has no symbol {wrong[0]!r}{listed}")
+        raise NnefError(
+            Diagnostic("input/symbol", f"the model has no symbol {name!r}{listed}")
+            for name in wrong
+        )
     if missing := [name for name in free if name not in named]:
         given = ", ".join(f"{name} = {value}" for name, value in numbers.items())
-        message = f"{given} gives {missing[0]!r} no value"
+        message = f"{given} gives {' and '.join(map(repr, missing))} no value"
         raise NnefError.of("input/symbol", message, hint="give the values of all symbols")
     source.with_symbols({**source.given, **numbers}).check(fixed)
     return source.determined({**known, **numbers})

@@ -233,6 +233,7 @@ def test_the_calls_of_a_decoder_are_stored_once(tmp_path: Path) -> None:
         ("S", "expected values of symbols or shapes"),
         ({"S": 4}, "gives 'B' no value"),
         ({"B": 1, "Q": 4}, "the model has no symbol 'Q'"),
+        ({"Q": 4, "B": 1, "b": 2}, r"(?s)symbol 'Q'; .*symbol 'b'; its symbols are"),
         ({"B": -1, "S": 4}, "B = -1"),
         ({"x": (1, 4, 7)}, "has to be 6"),
         ([{"B": 1, "S": 4}, {"y": (1,)}], "no input 'y'"),
