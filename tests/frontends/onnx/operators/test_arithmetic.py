@@ -133,6 +133,34 @@ def test_activation(operator: str, version: int, attributes: dict[str, Any]) -> 
     compare(operator, [X], opset=max(version, 7), **attributes)
 
 
+EXTREME = (-np.inf, np.inf, np.nan, 1.0, -1.0, 3e38, -3e38)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("attributes", [{}, {"min": 0.0}, {"max": 0.5}, {"min": -np.inf}])
+def test_clip_without_inputs_limits_infinities(attributes: dict[str, float], dtype: Any) -> None:
+    with np.errstate(over="ignore"):
+        x = np.array(EXTREME, dtype)
+    (y,) = compare("Clip", [x], opset=10, **attributes)
+    assert np.isinf(y).any() == (dtype is np.float16 or ("min" in attributes and y[0] < 0))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"min": 0.0}, {"max": 0.5}])
+def test_clip_of_doubles_limits_to_float32(attributes: dict[str, float]) -> None:
+    x = np.array([*EXTREME, 1e300])
+    largest = float(np.finfo(np.float32).max)
+    low, high = attributes.get("min", -largest), attributes.get("max", largest)
+    compare("Clip", [x], opset=10, expected=[np.minimum(np.maximum(x, low), high)], **attributes)
+
+
+def test_limits_that_are_left_out_limit_nothing() -> None:
+    """As in the function of the standard; onnxruntime limits to the largest number."""
+    x = np.array(EXTREME, np.float32)
+    low = np.array(0, np.float32)
+    compare("Clip", [x], opset=13, expected=[x])
+    compare("Clip", [x, low], opset=13, expected=[np.maximum(x, low)])
+
+
 @pytest.mark.parametrize(("low", "high"), [(-0.5, 0.5), (0.5, -0.5), (None, 0.1), (0.1, None)])
 @pytest.mark.parametrize("known", [(), (1, 2)])
 def test_clip(low: float | None, high: float | None, known: tuple[int, ...]) -> None:

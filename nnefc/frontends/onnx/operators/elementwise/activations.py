@@ -213,11 +213,11 @@ def clip_1(
 def clip_6(
     make: OpBuilder, input: Operand, *, max: float = _LARGEST, min: float = -_LARGEST
 ) -> Any:
-    limits = [
-        None if limit == default else constant(input, limit)
-        for limit, default in ((min, -_LARGEST), (max, _LARGEST))
-    ]
-    return clip(make, input, *limits)
+    """The defaults are limits, too: infinities become the largest float32.  float16 has none."""
+    largest = float(np.finfo(input.type.dtype.numpy).max)
+    low = None if min < -largest else constant(input, min)
+    high = None if max > largest else constant(input, max)
+    return clip(make, input, low, high)
 
 
 @operator("Clip", since=11)
