@@ -152,3 +152,17 @@ def test_lrn(size: int) -> None:
 def test_mean_variance_normalization() -> None:
     compare("MeanVarianceNormalization", [reals(2, 3, 4, 5)], opset=13)
     compare("MeanVarianceNormalization", [reals(2, 3, 4, 5)], opset=9, axes=[1])
+
+
+@pytest.mark.parametrize("opset", [9, 13])
+@pytest.mark.parametrize("scale", [1e-8, 1e-9, 1e-12, 0.0])
+def test_mean_variance_normalization_adds_epsilon_to_the_deviation(
+    opset: int, scale: float
+) -> None:
+    """As in the function of the standard; onnxruntime adds none."""
+    x = (scale * reals(2, 3, 4, 5)).astype(np.float32)
+    wide, axes = x.astype(np.float64), (0, 2, 3)
+    difference = wide - wide.mean(axes, keepdims=True)
+    deviation = np.sqrt((difference**2).mean(axes, keepdims=True))
+    expected = (difference / (deviation + 1e-9)).astype(np.float32)
+    compare("MeanVarianceNormalization", [x], opset=opset, expected=[expected])

@@ -285,9 +285,14 @@ def skip_group_norm(
 
 @operator("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(make: OpBuilder, X: Operand, *, axes: Integers = (0, 2, 3)) -> Any:
-    """(x - mean) / (deviation + 1e-9); 1e-18 is added to the variance here, which is as exact."""
+    """(x - mean) / (deviation + 1e-9), as in the body of the standard."""
     where = normalize_axes(axes, X.type.rank)
-    return make.cast(normalized(make, X, where, 1e-18).items, X.type.dtype)
+    wide = make.cast(X, accumulation_type(X.type.dtype))
+    mean = make("sum_reduce", wide, axes=where, normalize=True)
+    difference = make("sub", wide, mean)
+    variance = make("sum_reduce", make("sqr", difference), axes=where, normalize=True)
+    deviation = make("add", make("sqrt", variance), 1e-9)
+    return make.cast(make("div", difference, deviation), X.type.dtype)
 
 
 @operator("LRN")
