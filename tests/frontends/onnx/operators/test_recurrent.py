@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from nnefc.frontends.onnx.operators.neural.activation_functions import RECURRENT
 from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for
 from tests.helpers.onnx.onnxruntime_oracle import compare, node_model, reals
@@ -98,6 +101,9 @@ def test_activations(op_type: str, activations: Any, alphas: Any, betas: Any) ->
         {"direction": "sideways"},
         {"activations": ["Sigmoid"]},
         {"activations": ["Sigmoid", "Tanh", "Wave"]},
+        {"activations": ["Sigmoid", "Tanh", "Gelu"]},
+        {"activations": ["Sigmoid", "SiLU", "Tanh"]},
+        {"activations": ["Clip", "Tanh", "Tanh"]},
         {"hidden_size": 9},
     ],
 )
@@ -106,3 +112,9 @@ def test_errors(attributes: Any) -> None:
     with pytest.raises(NnefError) as error:
         graph_for(node_model("LSTM", inputs, opset=14, **attributes), inputs)
     assert error.value.errors[0].rule in ("argument/lstm", "argument/activation")
+
+
+def test_the_standard_names_the_activations() -> None:
+    text = onnx.defs.get_schema("LSTM", 22).doc
+    listed = text[text.index("Activation functions:") : text.index("Equations")]
+    assert sorted(re.findall(r"^\* (\w+)\(x\)", listed, re.MULTILINE)) == sorted(RECURRENT)

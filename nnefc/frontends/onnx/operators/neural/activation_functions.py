@@ -12,6 +12,34 @@ from nnefc.ops.tools.suggest import suggestion
 Activation = Callable[[OpBuilder, Operand], Operand]
 
 
+RECURRENT: Final = (
+    "Affine",
+    "Elu",
+    "HardSigmoid",
+    "LeakyRelu",
+    "Relu",
+    "ScaledTanh",
+    "Sigmoid",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "ThresholdedRelu",
+)
+"""The functions of recurrent layers, by the standard."""
+
+
+def recurrent_activation(make: OpBuilder, name: str, parameters: Sequence[float]) -> Activation:
+    """The function of a recurrent layer, of a name in any case; raises OperatorError.
+
+    `parameters`: alpha, then beta; defaults of the standard replace those that are missing.
+    """
+    if name.lower() not in map(str.lower, RECURRENT):
+        hint = suggestion(name, RECURRENT)
+        message = f"recurrent layers have no activation '{name}'; they have {', '.join(RECURRENT)}"
+        raise OperatorError("argument/activation", message, hint)
+    return activation(make, name, parameters)
+
+
 def activation(make: OpBuilder, name: str, parameters: Sequence[float] = ()) -> Activation:
     """The function of a name, in any case; raises OperatorError.
 

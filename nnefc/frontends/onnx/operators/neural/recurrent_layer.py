@@ -16,8 +16,8 @@ from nnefc.frontends.common.operators.precision import accumulation_type
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.operators.neural.activation_functions import (
     Activation,
-    activation,
     number_of_parameters,
+    recurrent_activation,
 )
 from nnefc.ir import DType
 
@@ -89,7 +89,7 @@ class Layer:
             parameters = [alphas.pop(0)] if taken > 0 and alphas else []
             if taken > 1 and parameters and betas:
                 parameters.append(betas.pop(0))
-            found.append(activation(make, name, parameters))
+            found.append(recurrent_activation(make, name, parameters))
         return [found[i * count : (i + 1) * count] for i in range(directions)]
 
 
