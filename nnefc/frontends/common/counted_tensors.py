@@ -125,8 +125,13 @@ def with_equal_rooms(
 ) -> list[Operand]:
     """Operands whose numbers of valid items along an axis must be equal, with equal extents there.
 
-    The extents are bounds, which differ where the numbers were found in different ways.
+    The extents are bounds, which differ where the numbers were found in different ways.  Raises
+    OperatorError for a tensor without items of which a run tells an extent.
     """
+    for x in tensors:
+        if isinstance(x, Value) and x in make.counted and 0 in x.type.dims:
+            message = f"{name} of a tensor without items, of which only a run tells an extent"
+            raise OperatorError("operator/empty", message)
     if name == "concat":
         joined: int = attributes["axis"]
     elif declared()[name].elementwise:

@@ -54,6 +54,6 @@ def with_count(make: OpBuilder, x: Operand, axis: int, count: Operand) -> Operan
     """A tensor of which the first `count` items along an axis are valid; cut if that is known."""
     if isinstance(count, KnownTensor):
         return slice_in_dim(make, x, axis, 0, count.array.item())
-    value = make.value(x)
+    value = make.value(x, may_be_empty=True)
     make.counted[value] = axis, make.value(count)
     return value

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
@@ -88,8 +90,9 @@ def unique(make: OpBuilder, X: Operand, *, axis: int | None = None, sorted: bool
     if count == 0:
         none = EmptyTensor(TensorType(DType.INT64, (0,)))
         return x, none, none, none
-    if math.prod(rest) == 0:
-        raise OperatorError("onnx/unsupported", "unique slices without items")
+    if math.prod(rest) == 0:  # all slices are equal
+        inverse = make.repeated(KnownTensor(np.zeros(1, np.int64), DType.INT64), (count,))
+        return slice_in_dim(make, x, at, 0, 1), _list(0), inverse, _list(count)
     first, inverse, counts, number = _groups(make, make.reshape(front, (count, math.prod(rest))))
     if not sorted:
         first, inverse, counts = _by_first(make, first, inverse, counts, number)
@@ -102,6 +105,10 @@ def unique(make: OpBuilder, X: Operand, *, axis: int | None = None, sorted: bool
         inverse,
         with_count(make, counts, 0, number),
     )
+
+
+def _list(item: int) -> KnownTensor:
+    return KnownTensor(operand(item).array.reshape(1), DType.INT64)  # pyright: ignore
 
 
 def _groups(make: OpBuilder, rows: Operand) -> tuple[Operand, Operand, Operand, Operand]:
@@ -120,7 +127,7 @@ def _groups(make: OpBuilder, rows: Operand) -> tuple[Operand, Operand, Operand, 
     group = make("sub", running_sum(make, make.cast(starts, DType.INT64), 0), 1)
     inverse = make("scatter_elements", make("mul", group, 0), order, group, axis=0)
     where, number = nonzero_first(make, starts)
-    ends: list[Operand] = [KnownTensor(operand(0).array.reshape(1), DType.INT64)]  # pyright: ignore
+    ends: list[Operand] = [_list(0)]
     if count > 1:
         ends.insert(0, slice_in_dim(make, where, 0, 1, count))
     is_inner = make("lt", make.iota(count), make("sub", number, 1))
