@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import only_user
 
 Array = np.ndarray[Any, Any]
+
+CANCELLED: Final = 2.0**-10
+"""A sum this much smaller than its terms leaves out a rounding that a model may be made for."""
+_LARGE: Final = 2.0**20
+"""Terms from this size on are compared one by one, smaller ones by their largest items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,17 @@ class Affine:
     def shifts(self) -> bool:
         """Whether any term is not 0."""
         return bool((self.shift != 0).any())
+
+
+def cancels(first: Array, second: Array) -> bool:
+    """Whether x + (first + second) leaves out the rounding of (x + first) + second.
+
+    (x + c) - c rounds x to multiples of the last bit of c: with c = 3 * 2^22 to whole numbers.
+    Single items of smaller terms may cancel, as biases and means of channels do.
+    """
+    size, total = np.maximum(np.abs(first), np.abs(second)), np.abs(first + second)
+    is_small = (total < CANCELLED * size) & (size >= _LARGE)
+    return bool(total.max() < CANCELLED * size.max() or is_small.any())
 
 
 def affine_step(op: Op, known: KnownValues) -> tuple[Value, Affine] | None:
@@ -101,18 +117,22 @@ Fits = Callable[[Shape], bool]
 
 
 def chain_after(
-    graph: Graph, value: Value, known: KnownValues, fits: Fits
+    graph: Graph, value: Value, known: KnownValues, fits: Fits, bias: Array | float = 0.0
 ) -> Iterator[tuple[Op, Affine]]:
     """The chain of affine operations that starts at `value`: (operation, map from `value` to it).
 
-    Each is the only user of the result before.
+    Each is the only user of the result before.  The chain ends before a term that cancels those
+    before, of which `bias` is the first; it is no part of the maps.
     """
-    total = Affine.identity(value.type.rank)
+    total, term = Affine.identity(value.type.rank), np.asarray(bias)
     while (op := only_user(graph, value)) is not None:
         step = affine_step(op, known)
         if step is None or step[0] is not value or not _fits(step[1], fits):
             return
+        if cancels(step[1].scale * term, step[1].shift):
+            return
         value, total = op.output, total.then(step[1])
+        term = step[1].scale * term + step[1].shift
         yield op, total
 
 
@@ -121,7 +141,8 @@ def chain_before(
 ) -> Iterator[tuple[Op, Value, Affine]]:
     """The chain of affine operations that ends in `value`, last first.
 
-    Yields (operation, its operand x, map from x to `value`).  Each result has one user.
+    Yields (operation, its operand x, map from x to `value`).  Each result has one user.  The chain
+    ends at a term that cancels those behind it.
     """
     total = Affine.identity(value.type.rank)
     while value.op is not None and only_user(graph, value) is not None:
@@ -129,6 +150,8 @@ def chain_before(
         if step is None or not _fits(step[1], fits):
             return
         op = value.op
+        if cancels(total.scale * step[1].shift, total.shift):
+            return
         value, total = step[0], step[1].then(total)
         yield op, value, total
 

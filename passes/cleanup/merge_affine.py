@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.tools.table import traits_of
-from nnefc.passes.analysis.affine_maps import Affine, step_between
+from nnefc.passes.analysis.affine_maps import CANCELLED, Affine, cancels, step_between
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import only_user, splat
 
@@ -33,7 +33,9 @@ class MergeAffine:
         %y: float32[1,8,9,9] = add(%2, %offset)
 
     Terms are not moved past factors: scale * x + (offset - scale * mean) would lose digits where x
-    is close to a large mean.  Constants are not enlarged by broadcasting.
+    is close to a large mean.  Constants are not enlarged by broadcasting.  Terms of very different
+    sizes, and terms whose sum is much smaller than they are, stay apart: (x + 12582912) - 12582912
+    rounds x to a whole number.
     """
 
     name: ClassVar[str] = "merge_affine"
@@ -95,7 +97,7 @@ def _append(runs: list[Affine], part: Affine) -> None:
     """Append a factor or a term to a list in which the two kinds alternate."""
     if part.is_identity:
         return
-    if runs and runs[-1].scales == part.scales:
+    if runs and runs[-1].scales == part.scales and not _loses_digits(runs[-1], part):
         merged = runs[-1].then(part)
         if merged.is_identity:
             runs.pop()
@@ -104,6 +106,14 @@ def _append(runs: list[Affine], part: Affine) -> None:
             runs[-1] = merged
             return
     runs.append(part)
+
+
+def _loses_digits(first: Affine, second: Affine) -> bool:
+    """Whether the sum of two terms has fewer of their digits than the two additions."""
+    if first.scales:
+        return False
+    sizes = sorted((np.abs(first.shift).max(), np.abs(second.shift).max()))
+    return sizes[0] < CANCELLED * sizes[1] or cancels(first.shift, second.shift)
 
 
 def _size(map_: Affine) -> int:

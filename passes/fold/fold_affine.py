@@ -36,7 +36,8 @@ class FoldAffine:
     Before conv, terms are folded only if no tap reads a border of zeros; before deconv, only
     factors are.  After matmul with a constant operand, factors that vary by column (by row for a
     constant first operand) are folded, and the terms become one `add`.  Values with other users,
-    and maps or weights that are not finite, are not folded.
+    and maps or weights that are not finite, are not folded; nor is a term that cancels those before
+    it, as in (x + 12582912) - 12582912, which rounds x.
     """
 
     name: ClassVar[str] = "fold_affine"
@@ -76,7 +77,8 @@ def _has_weights(op: Op, known: KnownValues) -> bool:
 
 def _fold_after(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Fold the chain after a convolution, or after a concatenation of convolutions."""
-    chain = list(chain_after(graph, op.output, known, per_channel))
+    bias = _along(_bias(op, known), 1, op.output.type.rank) if _has_weights(op, known) else 0.0
+    chain = list(chain_after(graph, op.output, known, per_channel, bias))
     if not chain or not (_has_weights(op, known) or _joins_convolutions(graph, op, known)):
         return False
     result, total = chain[-1][0].output, chain[-1][1]
