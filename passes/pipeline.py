@@ -168,7 +168,7 @@ def for_machine(
                 ShuffleChannels(),
                 choose or ChooseConvolutionAlgorithms(block),
                 LowerPrecision(halves, block),
-                AssignLayouts(block),
+                AssignLayouts(block, halves.block if halves else 0),
                 EliminateDeadCode(),
             ),
         ),

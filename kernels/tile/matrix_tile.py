@@ -40,7 +40,7 @@ WORDS: Final = 16
 """Words of the depth that a step multiplies."""
 REGISTERS: Final = 2
 """Most registers of a tile along its rows, and along its columns."""
-_SUMS, _LEFT, _RIGHT = (0, 2), (4, 5), (6, 7)
+SUMS, LEFT, RIGHT = (0, 2), (4, 5), (6, 7)
 """Numbers of registers: the first sums of each row of registers, the parts of A, those of B."""
 _ALL: Final = 8
 _CONFIG_BYTES: Final = 64
@@ -65,9 +65,9 @@ def begin_matrices(builder, rows, words):
     rows, words = (_at_most(builder, x, most) for x, most in ((rows, ROWS), (words, WORDS)))
     row_bytes = builder.trunc(builder.mul(words, v.word(WORD_BYTES)), I16)
     for register in range(_ALL):
-        columns = row_bytes if register in _LEFT else I16(ROW_BYTES)
+        columns = row_bytes if register in LEFT else I16(ROW_BYTES)
         builder.store(columns, v.at(config, 16 + 2 * register), align=1)
-        count = builder.trunc(words if register in _RIGHT else rows, I8)
+        count = builder.trunc(words if register in RIGHT else rows, I8)
         builder.store(count, v.at(config, 48 + register), align=1)
     v.call("llvm.x86.ldtilecfg", VOID, config)
 
@@ -163,10 +163,10 @@ class _Tile:
         """Let the sums of all rows begin with those at `start`, or with 0 for None."""
         for i, j in self._each:
             if start is None:
-                self._call("tilezero", _SUMS[i] + j)
+                self._call("tilezero", SUMS[i] + j)
             else:
                 at = self._v.at(start, j * ROW_BYTES)
-                self._call("tileloadd64", _SUMS[i] + j, at, self._v.word(0))
+                self._call("tileloadd64", SUMS[i] + j, at, self._v.word(0))
 
     def multiply(self, words, a, a_row, b, b_row) -> None:
         """Add the products of the first `words` words, in steps of 16."""
@@ -192,22 +192,26 @@ class _Tile:
 
     def _step(self, at_a, a_row, at_b, b_row) -> None:
         for j in range(self._columns):
-            self._call("tileloadd64", _RIGHT[j], self._v.at(at_b, j * ROW_BYTES), b_row)
+            self._call("tileloadd64", RIGHT[j], self._v.at(at_b, j * ROW_BYTES), b_row)
         for i, at in enumerate(at_a):
-            self._call("tileloadd64", _LEFT[i], at, a_row)
+            self._call("tileloadd64", LEFT[i], at, a_row)
         for i, j in self._each:
-            self._call(self._product, _SUMS[i] + j, _LEFT[i], _RIGHT[j])
+            self._call(self._product, SUMS[i] + j, LEFT[i], RIGHT[j])
 
     def store(self, sums, sums_row) -> None:
         v, builder = self._v, self._v.builder
         for i, j in self._each:
             row = v.at(sums, builder.mul(sums_row, self._rows[i]))
-            self._call("tilestored64", _SUMS[i] + j, v.at(row, j * ROW_BYTES), sums_row)
+            self._call("tilestored64", SUMS[i] + j, v.at(row, j * ROW_BYTES), sums_row)
 
     def _call(self, name: str, *operands: Any) -> None:
-        """Call an intrinsic; numbers of registers are immediate."""
-        given = [I8(x) if isinstance(x, int) else x for x in operands]
-        self._v.call(f"llvm.x86.{name}", VOID, *given)
+        call_matrices(self._v, name, *operands)
+
+
+def call_matrices(v: LaneBuilder, name: str, *operands: Any) -> None:
+    """Call an intrinsic; numbers of registers are immediate."""
+    given = [I8(x) if isinstance(x, int) else x for x in operands]
+    v.call(f"llvm.x86.{name}", VOID, *given)
 
 
 assert CACHE_LINE == ROW_BYTES

@@ -120,7 +120,7 @@ def lower_prepared(
         warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
         tuned=parse_algorithms(_algorithms(config)),
         codes=_code_rates(),
-        halves=halves is not None and halves.convolve,
+        halves=halves,
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     codes = DType(host().codes)

@@ -21,8 +21,8 @@ def half_kernels(config: CompileConfig) -> HalfKernels | None:
     if config.precision == "float32":
         return None
     if host().matrix_dot:
-        step, convolve = WORDS * WORD_HALVES, bool(host().bfloat16_dot)
-        return HalfKernels(step, convolve, attend=True)
+        step = WORDS * WORD_HALVES
+        return HalfKernels(step, attend=True, block=step)
     return HalfKernels() if host().bfloat16_dot else None
 
 

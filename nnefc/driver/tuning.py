@@ -134,8 +134,7 @@ class _Network:
         from nnefc.runtime.memory.random_inputs import random_inputs
 
         self.convolutions: list[_Convolution] = []
-        kernels = half_kernels(config)
-        self._halves = kernels is not None and kernels.convolve
+        self._halves = half_kernels(config)
         config = config._replace(algorithms=algorithms)
         self.model = compile_graph(graph, config, hook=self._record_convolutions)
         types = {value.name: value.type for value in graph.inputs}
@@ -148,6 +147,7 @@ class _Network:
 
     def _record_convolutions(self, graph: Graph, ran: PassRun) -> None:
         """Record the convolutions, and name their results so that launches can be identified."""
+        from nnefc.kernels.vector.lane_builder import lanes_of
         from nnefc.ops.tools.convolution import is_blocked_convolution
         from nnefc.passes.analysis.half_support import convolves_halves
         from nnefc.passes.cost.convolution import algorithms, operation_key
@@ -156,16 +156,16 @@ class _Network:
 
         if ran.phase != STAGES or ran.name != ChooseConvolutionAlgorithms.name:
             return
+        block = lanes_of("float32")
         for op in graph.ops:
             if not is_blocked_convolution(op):
                 continue
-            layout = op.output.type.layout
-            assert layout is not None
-            every = tuple(map(str, algorithms(op, layout.block)))
+            every = tuple(map(str, algorithms(op, block)))
             if len(every) > 1:
                 name, op.output.name = op.output.name, f"{len(self.convolutions)}!"
                 algorithm = str(op.attributes["algorithm"])
-                key = operation_key(op, halves=self._halves and convolves_halves(op, layout.block))
+                halves = self._halves is not None and convolves_halves(op, self._halves, block)
+                key = operation_key(op, halves=halves)
                 self.convolutions.append(_Convolution(name, key, algorithm, every))
 
     def reset_times(self) -> None:

@@ -70,7 +70,10 @@ def _operands_read_with_padding(op: Op, values: Container[Value]) -> tuple[Value
 
 
 def _has_padding(value: Value) -> bool:
-    return value.type.dims[1] % layout_of(value.type).entry != 0
+    layout = layout_of(value.type)
+    # matrix registers read whole blocks of bfloat16
+    step = layout.block if value.type.dtype.is_half else layout.entry
+    return value.type.dims[1] % step != 0
 
 
 def has_independent_lanes(op: Op) -> bool:

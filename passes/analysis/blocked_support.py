@@ -13,7 +13,7 @@ from nnefc.ir import Blocked, DType, Op, Shape, TensorType, Value
 from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
-from nnefc.ops.core.border_taps import leaves_out_border
+from nnefc.ops.core.border_taps import leaves_out_border, leaves_out_taps
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
@@ -99,7 +99,9 @@ def halo_needed(op: Op, index: int) -> Padding:
     if not direct or is_symbolic((*window.input, *window.output)):
         return window.reach()
     grouped = convolution_groups(op.inputs[0].type.dims, op.attributes) > 1
-    if leaves_out_border(window) and not (codes and grouped):
+    halves = op.inputs[0].type.dtype.is_half
+    leaves_out = leaves_out_taps(window) if halves else leaves_out_border(window)
+    if leaves_out and not (codes and grouped):
         return ((0, 0),) * window.rank
     return (window if window.reverse else window.clipped()).reach()
 

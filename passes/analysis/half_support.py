@@ -8,11 +8,13 @@ from typing import Final
 
 from nnefc.ir import DType, Op, Value
 from nnefc.ir.convolution_algorithm import Winograd
+from nnefc.ops.core.border_taps import leaves_out_taps
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
-from nnefc.ops.tools.convolution import is_blocked_convolution
+from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
+from nnefc.passes.cost.convolution import HALF_RATE, MATRIX_RATE
 from nnefc.symbolic.integers import is_symbolic
 
 LEAST_DEPTH: Final = 16
@@ -21,6 +23,8 @@ LEAST_COLUMNS: Final = 8
 """Least columns of a matrix product for which words of two items pay."""
 LEAST_CHANNELS: Final = 3
 """Least input channels of a convolution: blocks have at least 4, the others are zeros."""
+LEAST_MATRIX_CHANNELS: Final = 5
+"""Least input channels of a convolution in matrix registers."""
 LEAST_ROWS: Final = 16
 """Least rows of attention, and what the width of its values has to be a multiple of."""
 MOST_KEYS: Final = 1000
@@ -40,6 +44,13 @@ class HalfKernels:
     """Whether direct convolutions multiply bfloat16."""
     attend: bool = False
     """Whether attention multiplies bfloat16."""
+    block: int = 0
+    """Channels in a block of bfloat16 of convolutions in matrix registers; 0 if there are none."""
+
+    @property
+    def rate(self) -> float:
+        """Products of direct convolutions in the time of one of float32."""
+        return MATRIX_RATE if self.block else HALF_RATE
 
 
 def multiplies_halves(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> bool:
@@ -63,7 +74,7 @@ def float_reason(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -
         return f"{algorithm} is faster"
     if not kernels.convolve:
         return "convolutions have no kernel for this processor"
-    return convolution_reason(op, block)
+    return convolution_reason(op, block, kernels.block)
 
 
 def _product_reason(op: Op, step: int, known: KnownValues) -> str | None:
@@ -84,22 +95,35 @@ def _product_reason(op: Op, step: int, known: KnownValues) -> str | None:
     return f"there are {columns} columns" if columns < LEAST_COLUMNS else None
 
 
-def convolves_halves(op: Op, block: int) -> bool:
+def convolves_halves(op: Op, kernels: HalfKernels, block: int) -> bool:
     """Whether `op`, a convolution on blocked tensors, multiplies bfloat16 if it is direct."""
-    return op.inputs[0].type.dtype.is_half or convolution_reason(op, block) is None
+    if op.inputs[0].type.dtype.is_half:
+        return True
+    return kernels.convolve and convolution_reason(op, block, kernels.block) is None
 
 
-def convolution_reason(op: Op, block: int) -> str | None:
-    """Why direct convolution on blocked tensors multiplies float32; None if it does not."""
+def convolution_reason(op: Op, block: int, matrices: int = 0) -> str | None:
+    """Why direct convolution on blocked tensors multiplies float32; None if it does not.
+
+    `matrices`: `HalfKernels.block`.
+    """
     x, filter_ = op.inputs[:2]
     types = (x.type.dtype, filter_.type.dtype, op.output.type.dtype)
     if set(types) != {DType.FLOAT32} or sums_whole_numbers(op):
         return "sums have to be exact"
     groups = convolution_groups(x.type.dims, op.attributes)
     inputs, outputs = x.type.dims[1] // groups, op.output.type.dims[1] // groups
+    if matrices:
+        window = window_of(op)
+        if is_symbolic((*window.input, *window.output)):
+            return "extents vary"
+        if leaves_out_taps(window):
+            return "many taps lie in the border"
+        block = matrices
     if groups > 1 and not inputs % block == outputs % block == 0:
         return f"groups have {inputs} and {outputs} channels, no blocks of {block}"
-    return f"there are {inputs} input channels" if inputs < LEAST_CHANNELS else None
+    least = LEAST_MATRIX_CHANNELS if matrices else LEAST_CHANNELS
+    return f"there are {inputs} input channels" if inputs < least else None
 
 
 def attention_reason(op: Op, kernels: HalfKernels) -> str | None:

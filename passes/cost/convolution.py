@@ -34,6 +34,10 @@ FEW_TILES: Final = 4
 """A product over fewer tiles does not fill the registers."""
 WINOGRAD_LAUNCHES_NS: Final = 5e4 / PEAK_MACS_PER_NS
 """Time of the launches that Winograd's algorithm needs in addition to direct convolution."""
+HALF_RATE: Final = 2.0
+"""Products of bfloat16 in the time of one of float32, by instructions on vectors."""
+MATRIX_RATE: Final = 6.0
+"""The same by instructions on matrix registers."""
 LEAST_SPEEDUP: Final = 1.1
 """Least speedup over direct convolution, by this model, at which Winograd's algorithm is chosen."""
 FEW_CHANNELS: Final = 4
@@ -80,11 +84,11 @@ def operation_key(op: Op, *, halves: bool = False) -> str:
     return "; ".join([*texts, *(["bfloat16"] if halves else [])])
 
 
-def fastest(op: Op, *, warm: bool = False, halves: bool = False) -> Winograd | None:
+def fastest(op: Op, *, warm: bool = False, halves: float = 1.0) -> Winograd | None:
     """The fastest Winograd algorithm for a `fused_conv`; None if direct convolution is faster.
 
-    `warm`: whether weights are in the last cache when they are read.  `halves`: whether direct
-    convolution multiplies bfloat16.
+    `warm`: whether weights are in the last cache when they are read.  `halves`: products of
+    bfloat16 in the time of one of float32; 1 if direct convolution multiplies float32.
     """
     candidates = winograd_algorithms(op)
     if not candidates:
@@ -139,18 +143,19 @@ def _has_halo(op: Op, window: Window) -> bool:
 
 
 def nanoseconds(
-    op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False, halves: bool = False
+    op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False, halves: float = 1.0
 ) -> float:
     """Time of a convolution by an algorithm that can compute it.
 
-    `warm`: whether weights are in the last cache when they are read.  `halves`: whether direct
-    convolution multiplies bfloat16, which takes half the time.
+    `warm`: whether weights are in the last cache when they are read.  `halves`: products of
+    bfloat16 in the time of one of float32; 1 if direct convolution multiplies float32.
     """
     filter_, window = op.inputs[1].type.dims, window_of(op)
     if isinstance(algorithm, Direct):
         computed, weights = direct_products(op, window)
-        halved = 0.5 if halves or op.inputs[0].type.dtype.is_half else 1.0
-        return halved * products_nanoseconds(hint(computed), hint(weights), warm=warm)
+        rate = max(halves, HALF_RATE if op.inputs[0].type.dtype.is_half else 1.0)
+        weight = 0.5 if rate > 1 else 1.0
+        return products_nanoseconds(hint(computed) / rate, weight * hint(weights), warm=warm)
     if not isinstance(algorithm, Winograd):
         return products_nanoseconds(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
     return winograd_nanoseconds(op, algorithm, warm=warm)

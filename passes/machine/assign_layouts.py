@@ -48,6 +48,8 @@ class AssignLayouts:
     enters_loops: ClassVar[bool] = False
     block: int = 8
     """Channels in a block."""
+    half_block: int = 0
+    """Channels in a block of bfloat16 between convolutions; 0 for `block`."""
 
     def run(self, graph: Graph) -> bool:
         known = KnownValues(graph)
@@ -57,10 +59,16 @@ class AssignLayouts:
         halos, fills = _halos(chosen, known, self.block), _fills(chosen, known)
         for op in chosen:
             for value in op.outputs:
-                layout = _layout(value, self.block, halos[value], fills.get(value, 0))
+                block = self.half_block if self._has_half_blocks(op, value) else self.block
+                layout = _layout(value, block, halos[value], fills.get(value, 0))
                 value.type = value.type.with_layout(layout)
         _Converter(graph, chosen, self.block, halos, known).run()
         return True
+
+    def _has_half_blocks(self, op: Op, value: Value) -> bool:
+        """Whether a convolution of bfloat16 writes `value` for others."""
+        halves = op.inputs[0].type.dtype.is_half and value.type.dtype.is_half
+        return self.half_block > 0 and halves and is_blocked_convolution(op)
 
     def _blocked_operations(self, graph: Graph, known: KnownValues) -> dict[Op, None]:
         """The operations that compute on blocked tensors, in order."""
@@ -179,7 +187,7 @@ class _Converter:
             halo = needed
         if _union(halo, needed) != halo:
             halo = needed
-        block = self._block if before is not None else self._first_block(op, index)
+        block = before.block if before is not None else self._first_block(op, index)
         op.set_input(index, self._twin(value, _layout(value, block, halo, fill or 0), op))
 
     def _first_block(self, op: Op, index: int) -> int:

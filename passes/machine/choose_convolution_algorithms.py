@@ -9,7 +9,7 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op
 from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution
-from nnefc.passes.analysis.half_support import convolves_halves
+from nnefc.passes.analysis.half_support import HalfKernels, convolves_halves
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
 from nnefc.passes.cost.code_convolution import CodeRates, fastest_of_codes
@@ -47,8 +47,8 @@ class ChooseConvolutionAlgorithms:
 
     An algorithm that cannot compute the convolution is ignored; with `strict` all are."""
     codes: CodeRates = CodeRates()
-    halves: bool = False
-    """Whether direct convolution multiplies bfloat16 where it can."""
+    halves: HalfKernels | None = None
+    """The kernels that multiply bfloat16 in direct convolution where they can."""
 
     def run(self, graph: Graph) -> bool:
         changed, known = False, KnownValues(graph)
@@ -72,8 +72,9 @@ class ChooseConvolutionAlgorithms:
             return sums
         if self.strict or not others or sums_whole_numbers(op):
             return sums
-        halves = self.halves and convolves_halves(op, self.block)
+        halves = self.halves is not None and convolves_halves(op, self.halves, self.block)
         tuned = self.tuned.get(operation_key(op, halves=halves))
         if tuned in (sums, *others):
             return tuned
-        return fastest(op, warm=self.warm, halves=halves) or sums
+        rate = self.halves.rate if self.halves and halves else 1.0
+        return fastest(op, warm=self.warm, halves=rate) or sums

@@ -30,6 +30,7 @@ WIDE_ONLY = {"movement.channels.lanes"}
 
 EXTENSIONS = {
     "convolution.direct_halves.convolution",
+    "convolution.direct_matrices.convolution",
     "product.attention_matrices.rows",
     "product.half_matmul.product",
     "product.matrix_code_matmul.product",

@@ -8,16 +8,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import DType, Op, Value
+from nnefc.ir import Op, Value
 from nnefc.kernels.convolution import direct, direct_halves
 from nnefc.kernels.convolution.direct import DIRECT
 from nnefc.kernels.family import Kernel
-from nnefc.kernels.tile.blocked_tile import tile_pixels
 from nnefc.kernels.tile.half_tile import HalfForm
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.kernels.vector.lane_builder import lanes_of
-from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
+from nnefc.lower.blocked.tensors import read_blocked, write_blocked
 from nnefc.lower.context import Lowering
+from nnefc.lower.convolution.direct_convolution import DirectConvolution
 from nnefc.lower.convolution.direct_launches import (
     ChannelSlice,
     Units,
@@ -26,23 +26,21 @@ from nnefc.lower.convolution.direct_launches import (
     input_fields,
     output_blocks,
 )
+from nnefc.lower.convolution.direct_matrices import lower_direct_matrices
 from nnefc.lower.convolution.direct_tables import pixel_table
 from nnefc.lower.convolution.epilogue import (
     OutputUnit,
-    RegisterEpilogue,
-    TileEpilogue,
     read_register_epilogue,
     read_tile_epilogue,
 )
 from nnefc.lower.convolution.panels import Panels
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.border_taps import leaves_out_border
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
 from nnefc.program.program import Ref
 from nnefc.program.tables.direct import pixel_order, tap_runs
 from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_grid
-from nnefc.support.machine_model import MACS_PER_NS
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import length, traced_call
 
@@ -50,44 +48,6 @@ Array = npt.NDArray[Any]
 
 PANEL_BYTES: Final = 20 << 10
 """Weights of a block of the depth, which stay in the first cache for all pixels of a unit."""
-
-
-@dataclass(frozen=True, slots=True)
-class DirectConvolution:
-    """A fused convolution, with everything that is the same for all of its launches."""
-
-    x: Tensor
-    y: Tensor
-    window: Window
-    groups: int
-    filter: Array
-    """[groups, outputs, inputs, *taps]; outputs and inputs per group."""
-    bias: Array
-    """[groups * outputs]"""
-    register_epilogue: RegisterEpilogue
-    tile_epilogue: TileEpilogue | None
-    fill: bool
-    """Whether padding of the last channel block has to be zero in the operands of the epilogue."""
-
-    @property
-    def accumulator(self) -> DType:
-        return self.register_epilogue.accumulator
-
-    @property
-    def multiplies_halves(self) -> bool:
-        """Whether tiles multiply words of two bfloat16, over the whole depth."""
-        return self.x.dtype.is_half
-
-    @property
-    def weight_bytes(self) -> int:
-        return self.x.itemsize
-
-    @property
-    def macs_per_ns(self) -> float:
-        return MACS_PER_NS * (WORD_HALVES if self.multiplies_halves else 1)
-
-    def tile_pixels(self, vectors: int) -> int:
-        return tile_pixels(vectors)
 
 
 def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
@@ -119,6 +79,9 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     epilogue = read_tile_epilogue(lower, op, y)
     fill = lower.needs_zero_padding(op.output)
     conv = DirectConvolution(x, y, window, groups, filter_, bias, in_registers, epilogue, fill)
+    if conv.uses_matrices:
+        lower_direct_matrices(lower, conv)
+        return
     for phase in phases(window):
         _launch_phase(lower, conv, phase)
 

@@ -29,6 +29,8 @@ of a tile and takes as long as this many."""
 LEAST_SAVED: Final = 0.1
 """Least share of the products that runs along all dimensions must save, compared with runs of
 rows: they need permuted tables of pixels, and small tiles."""
+LEAST_INSIDE: Final = 0.6
+"""Least share of the taps inside the input at which tiles of bfloat16 read the others, too."""
 MAX_RUNS: Final = 64
 """Most runs along all dimensions: each has a list of taps."""
 MAX_ITEMS: Final = 1 << 22
@@ -80,6 +82,11 @@ def leaves_out_border(window: Window) -> bool:
     """Whether direct convolution reads nothing beyond the input."""
     insides = _insides(window)
     return insides is not None and saves_by_runs(insides)
+
+
+def leaves_out_taps(window: Window) -> bool:
+    """Whether so many taps lie in the border that tiles of bfloat16 have to leave them out."""
+    return leaves_out_border(window) and computed_fraction(window) < LEAST_INSIDE
 
 
 def computed_fraction(window: Window) -> float:

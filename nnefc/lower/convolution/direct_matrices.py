@@ -1,0 +1,169 @@
+"""Direct convolution of blocked bfloat16 in matrix registers; deconvolutions phase by phase."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.kernels.convolution import direct_matrices
+from nnefc.kernels.convolution.direct_matrices import MATRICES
+from nnefc.kernels.tile.half_tile import HalfForm
+from nnefc.kernels.tile.matrix_pixels import SUMS_ROW
+from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS
+from nnefc.kernels.vector.dot_halves import WORD_HALVES
+from nnefc.kernels.vector.lane_builder import lanes_of
+from nnefc.lower.context import Lowering
+from nnefc.lower.convolution.direct_convolution import MATRIX_PIXELS, DirectConvolution
+from nnefc.lower.convolution.direct_launches import ChannelSlice, choose_units
+from nnefc.lower.convolution.epilogue import OutputUnit
+from nnefc.lower.convolution.panels import Panels
+from nnefc.lower.partition import ceil_div
+from nnefc.program.program import Ref
+from nnefc.program.tables.matrix_tiles import MatrixTiles, entry_offsets, matrix_tiles
+from nnefc.program.tables.phases import Phase, phases, tap_grid
+
+Array = npt.NDArray[Any]
+
+
+def lower_direct_matrices(lower: Lowering, conv: DirectConvolution) -> None:
+    """A convolution of bfloat16 whose x has a halo for all taps."""
+    for phase in phases(conv.window):
+        tiles = matrix_tiles(phase, conv.x.plane, ROWS, REGISTERS)
+        for channels in _slices(conv):
+            _launch(lower, conv, phase, tiles, channels)
+
+
+def _slices(conv: DirectConvolution) -> list[ChannelSlice]:
+    """Panels of two vectors; an odd vector has a launch of its own, if y has no wider blocks."""
+    groups, outputs, accumulator = range(conv.groups), conv.filter.shape[1], conv.accumulator
+    lanes = lanes_of(str(accumulator))
+    whole = ceil_div(outputs, max(conv.y.layout.block, lanes)) * conv.y.layout.block // lanes
+    pairs, odd = divmod(whole, REGISTERS)
+    residual = conv.register_epilogue.residual
+    # the last panel adds a vector of a residual less, if that has narrower blocks
+    alone = (
+        residual is not None and pairs and residual.blocks * residual.layout.block < whole * lanes
+    )
+    parts = [(REGISTERS, pairs - 1), (REGISTERS, 1)] if alone else [(REGISTERS, pairs)]
+    first, slices = 0, list[ChannelSlice]()
+    for vectors, count in [*parts, (1, odd)]:
+        if count:
+            panels = Panels(accumulator, vectors, count)
+            slices.append(ChannelSlice(groups, panels, first))
+            first += panels.width * count
+    return slices
+
+
+def _launch(
+    lower: Lowering,
+    conv: DirectConvolution,
+    phase: Phase,
+    tiles: MatrixTiles,
+    channels: ChannelSlice,
+) -> None:
+    """Launch a channel slice of the outputs of a phase."""
+    x, panels = conv.x, channels.panels
+    _, outputs, inputs = conv.filter.shape[:3]
+    taps = tuple(tuple(number for number, _ in tap) for tap in tap_grid(phase))
+    entries = entry_offsets(phase, x.plane, ceil_div(inputs, x.layout.block))
+    width = panels.width * panels.count
+    columns = slice(channels.first, channels.first + width)
+    packing = (taps, x.layout.block, panels.width, len(entries), False, WORD_HALVES, 1)
+    packed = lower.packed(conv.filter[:, columns], "direct", packing, x.dtype)
+    used = conv.bias.reshape(conv.groups, -1)[:, columns]
+    bias = np.zeros((conv.groups, width), used.dtype)
+    bias[:, : used.shape[1]] = used
+    count = len(tiles.tiles)
+    units = choose_units(conv, count * MATRIX_PIXELS, channels, packed.buffer.nbytes, lower.threads)
+    tile_block = units.pixel_block // MATRIX_PIXELS
+    last = outputs - channels.first - panels.width * (panels.count - 1)
+    words = MATRICES.pack(
+        x=x.at,
+        filter=packed,
+        bias=lower.table(bias),
+        taps=lower.table(entries),
+        tiles=lower.table(tiles.tiles),
+        rows=lower.table(tiles.rows * SUMS_ROW),
+        **_output_fields(lower, conv, phase, channels),
+        x_row=tiles.x_row,
+        x_batch=x.batch_bytes,
+        x_group=inputs // x.layout.block * x.plane_bytes,
+        groups=conv.groups,
+        panels=panels.count,
+        tile_count=count,
+        depth=len(entries) if taps else 0,
+        words=x.layout.block // WORD_HALVES,
+        height=tiles.height,
+        clamp=conv.register_epilogue.clamp,
+        channels=max(last, 0) if conv.fill and last < panels.width else 0,
+        tile_block=tile_block,
+        panel_block=units.panel_block,
+        units=units.count,
+        unit_block=units.per_tile,
+    )
+    residual = conv.register_epilogue.residual
+    form = HalfForm(str(conv.y.dtype), "" if residual is None else str(residual.dtype))
+    kernel = direct_matrices.convolution(form, panels.vectors)
+    if conv.tile_epilogue is None:
+        lower.launch(kernel, words, ceil_div(units.count, units.per_tile))
+        return
+    each = _output_units(conv, channels, tiles, tile_block, units.panel_block)
+    of_tiles = [each[i : i + units.per_tile] for i in range(0, units.count, units.per_tile)]
+    positions = [axis.outputs.numbers for axis in phase]
+    conv.tile_epilogue.launch(lower, kernel, words, of_tiles, positions)
+
+
+def _output_fields(
+    lower: Lowering, conv: DirectConvolution, phase: Phase, channels: ChannelSlice
+) -> dict[str, Any]:
+    """Parameters for writing y and for reading the residual."""
+    numbers = [axis.outputs.numbers for axis in phase]
+    fields: dict[str, Any] = {}
+    residual = conv.register_epilogue.residual or conv.y
+    for name, tensor in (("y", conv.y), ("residual", residual)):
+        block, lanes = tensor.layout.block, lanes_of(str(conv.accumulator))
+        vectors = block // lanes
+        assert channels.panels.vectors % vectors == 0 or channels.panels.count == 1
+        skipped = channels.first // block * tensor.plane_bytes
+        vector = tensor.plane_bytes if vectors == 1 else tensor.pixel_bytes // vectors
+        if channels.first + lanes >= tensor.blocks * block:
+            vector = 0  # there is one vector
+        at = Ref(tensor.at.buffer, tensor.at.offset + skipped, writes=name == "y")
+        fields |= {
+            name: at,
+            f"{name}_pixels": lower.table(tensor.plane.offsets(*numbers)),
+            f"{name}_batch": tensor.batch_bytes,
+            f"{name}_group": conv.filter.shape[1] // block * tensor.plane_bytes,
+            f"{name}_panel": channels.panels.vectors // vectors * tensor.plane_bytes,
+            f"{name}_vector": vector,
+        }
+    return fields
+
+
+def _output_units(
+    conv: DirectConvolution,
+    channels: ChannelSlice,
+    tiles: MatrixTiles,
+    tile_block: int,
+    panel_block: int,
+) -> list[OutputUnit]:
+    """The outputs of all units of a launch, in the order of the kernel."""
+    panels, lanes, (_, outputs) = channels.panels, conv.y.layout.block, conv.filter.shape[:2]
+    ends = tiles.tiles[:, 3:].tolist()
+    count = len(ends)
+    return [
+        OutputUnit(
+            batch,
+            range(
+                start + panel * panels.vectors,
+                start + min(panel + panel_block, panels.count) * panels.vectors,
+            ),
+            range(ends[tile][0], ends[min(tile + tile_block, count) - 1][1]),
+        )
+        for batch in range(conv.x.batch)
+        for start in [(group * outputs + channels.first) // lanes for group in channels.groups]
+        for tile in range(0, count, tile_block)
+        for panel in range(0, panels.count, panel_block)
+    ]
