@@ -21,6 +21,10 @@ ENVIRONMENT = ROOT / ".venv"
 INHERITED = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 """Each of the hundreds of processes of the tests would compile all modules again."""
 
+_TESTS_FAILED = 1
+"""The exit status of pytest if tests ran and some failed."""
+_SHOWN = 10
+"""Failures that are shown with the values of their assertions."""
 YOUNG_OBJECTS = "--max-semi-space-size=256"
 """With 256 MiB for young objects, pyright spends a quarter less time, most of it on garbage."""
 
@@ -99,6 +103,22 @@ def _settings_for_uv(python: Path) -> dict[str, str]:
     return settings
 
 
+def _failed_tests(python: Path) -> list[list[str | Path]]:
+    """Run the tests; the command, if some failed, which run again and show what they compared.
+
+    Rewriting the assertions of all modules takes each worker of pytest longer than compiling them,
+    which only one does.
+    """
+    pytest: list[str | Path] = [python, "-m", "pytest"]
+    command = [*pytest, "-n", "auto", "--dist", "worksteal", "--assert=plain", *sys.argv[1:]]
+    if not (status := _run(*command)):
+        return []
+    if status == _TESTS_FAILED:
+        shown = ("--last-failed", "--last-failed-no-failures=none", f"--maxfail={_SHOWN}")
+        _run(*pytest, *shown, *sys.argv[1:])
+    return [command]
+
+
 def main() -> int:
     """Run all checks; the exit status is 0 if every one passed."""
     if sys.version_info < (3, 11):  # noqa: UP036 (this is how an older one is told)
@@ -114,12 +134,12 @@ def main() -> int:
     checks: list[list[str | Path]] = [
         [tools / "ruff", "check", "."],
         [tools / "ruff", "format", "--check", "."],
-        [python, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *sys.argv[1:]],
     ]
     with ExitStack() as stack:
         # The type checker uses one processor, and not all of it: it runs beside the tests.
         type_checker = None if "not slow" in sys.argv else stack.enter_context(_Beside(types))
         failed = [check for check in checks if _run(*check)]
+        failed += _failed_tests(python)
         if type_checker and type_checker.wait():
             failed.append(types)
     for check in failed:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nnefc.kernels.target.isa import TABLE, executable, executable_variants
+from nnefc.kernels.target.isa import TABLE, Isa, executable, executable_variants, host
 from tests.helpers.kernels.widths import is_repeated
 
 TESTS = Path(__file__).parents[1]
@@ -66,8 +66,15 @@ def test_tests_pass_for_other_instruction_sets(row: str, exhaustive: bool) -> No
     run_tests(row, files)
 
 
+def is_like_another(isa: Isa) -> bool:
+    """Whether the tests of the host, or of longer vectors, run the same loops."""
+    return (isa.matrix_dot != "" and host().matrix_dot != "") or isa.float32_lanes == 8
+
+
 HALF_ROWS = [
-    name for name, isa in executable_variants().items() if isa.bfloat16_dot or isa.matrix_dot
+    pytest.param(name, marks=[pytest.mark.exhaustive] if is_like_another(isa) else [])
+    for name, isa in executable_variants().items()
+    if isa.bfloat16_dot or isa.matrix_dot
 ]
 
 
