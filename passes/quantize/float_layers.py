@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from nnefc.ir import Graph, Op
 from nnefc.ir.graph import walk
+from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.pipeline import PassRun
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.passes.quantize.fuse_integers import float_products
@@ -33,6 +34,8 @@ class FloatLayers:
             self.found += [(op, reason) for op, reason in reasons if reason is not None]
             self.layers += self.found
         if ran.name == ChooseCodeProducts.name:
+            graph = graph.clone()  # passes on codes leave the operations that they replace
+            EliminateDeadCode().run(graph)
             products, others = float_products(graph), operations_on_reals(graph)
             self.found += [*products, *others]
             self.layers += [*products, *((op, why) for op, why in others if is_quantized(op))]

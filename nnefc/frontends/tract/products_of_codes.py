@@ -74,13 +74,16 @@ def sums_of(
     return of_reals(a.real(make), b.real(make))
 
 
+def bias_codes(bias: Any) -> Operand:
+    """A bias in units of the sums; raises OperatorError for what is no tensor."""
+    return bias.codes if isinstance(bias, QuantizedTensor) else operand(bias)
+
+
 def with_bias(make: OpBuilder, sums: Operand, bias: Operand) -> Operand:
-    """Sums plus a bias that broadcasts with them; in float32 if one of them is no integer."""
+    """Sums plus a bias that broadcasts with them and is cast to their type, as in tract."""
     if isinstance(bias, KnownTensor) and bias.array.size == 1 and not bias.array.any():
         return sums
-    whole = bias.type.dtype.is_integer and sums.type.dtype.is_integer
-    dtype = DType.INT32 if whole else DType.FLOAT32
-    return make("add", make.cast(sums, dtype), make.cast(bias, dtype))
+    return make("add", sums, make.cast(bias, sums.type.dtype))
 
 
 def requantize(

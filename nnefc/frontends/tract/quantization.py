@@ -11,7 +11,7 @@ import numpy as np
 
 from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operators.quantization import known_zero_point, to_codes
+from nnefc.frontends.common.operators.quantization import known_zero_point
 from nnefc.frontends.common.values import (
     DatumType,
     KnownTensor,
@@ -106,9 +106,9 @@ def _literal(expression: ast.Expression) -> Any:
 def quantize(make: OpBuilder, x: Operand, datum: DatumType) -> QuantizedTensor:
     """A tensor of reals quantized to `datum`: rounded to nearest, ties to even, and saturated."""
     assert datum.scale is not None
-    factor = broadcast_scale(make, _reciprocal(datum.scale), x.type.rank, 0)
-    scaled = make("mul", make.cast(x, DType.FLOAT32), factor)
-    codes = to_codes(make, scaled, known_zero_point(datum.zero_point, datum.dtype))
+    scale = broadcast_scale(make, datum.scale, x.type.rank, 0)
+    zero = known_zero_point(datum.zero_point, datum.dtype)
+    codes = make("quantize", make.cast(x, DType.FLOAT32), scale, zero)
     return QuantizedTensor(codes, datum.scale, datum.zero_point)
 
 
@@ -118,8 +118,13 @@ def as_real(make: OpBuilder, x: Any) -> Operand:
 
 
 def dequantize(make: OpBuilder, x: QuantizedTensor) -> Operand:
-    """The reals (codes - zero point) scale, in float32; raises OperatorError."""
+    """The reals (codes - zero point) scale, in float32; raises OperatorError.
+
+    Sums of products are converted by the steps of a requantization.
+    """
     scale = broadcast_scale(make, x.scale, x.type.rank, 0)
+    if x.type.dtype is DType.INT32 and not x.zero_point:
+        return make("mul", make.cast(x.codes, DType.FLOAT32), scale)
     return make("dequantize", x.codes, scale, known_zero_point(x.zero_point, x.type.dtype))
 
 
@@ -146,10 +151,6 @@ def broadcast_scale(make: OpBuilder, scale: Scale, rank: int, axis: int) -> Oper
 def multiply_scale(scale: Scale, factor: float) -> Scale:
     """A scale, or all scales of an axis, times a factor."""
     return tuple(s * factor for s in scale) if isinstance(scale, tuple) else scale * factor
-
-
-def _reciprocal(scale: Scale) -> Scale:
-    return tuple(1.0 / s for s in scale) if isinstance(scale, tuple) else 1.0 / scale
 
 
 def with_product_scale(

@@ -136,8 +136,11 @@ def _pair(
         elif n != 1:
             message = f"dimension '{letter}' has extents {n} and {extent[letter]}"
             raise OperatorError("argument/einsum", message)
-    a = _grouped(make, a_name, a, (batch, rows, summed), extent)
-    b = _grouped(make, b_name, b, (batch, summed, columns), extent)
+    outer, inner = [batch] if batch else list[list[str]](), rows
+    if not batch and summed:  # rows that stay apart need no reshape of the result
+        outer, inner = [[letter] for letter in rows[:-1]], rows[-1:]
+    a = _grouped(make, a_name, a, (*outer, inner, summed), extent)
+    b = _grouped(make, b_name, b, (*[batch] * len(outer), summed, columns), extent)
     y = multiply(a, b)
     order = [*batch, *rows, *columns]
     return "".join(order), make.reshape(y, [extent[c] for c in order])

@@ -18,6 +18,7 @@ from nnefc.frontends.tract.operators.movement import BORDERS
 from nnefc.frontends.tract.operators.products import in_unblocked_type
 from nnefc.frontends.tract.products_of_codes import (
     Factor,
+    bias_codes,
     factor,
     requantize,
     sums_of,
@@ -29,7 +30,7 @@ from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
 
 def _bias(make: OpBuilder, bias: Any, channels: int) -> Operand:
     """A bias of any shape as [1, channels], or as a scalar; raises OperatorError."""
-    x = operand(bias)
+    x = bias_codes(bias)
     if x.type.volume == 1:
         return make.reshape(x, ())
     if x.type.volume != channels:

@@ -19,6 +19,7 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.frontends.tract.products_of_codes import (
     ProductOfCodes,
+    bias_codes,
     factor,
     requantize,
     sums_of,
@@ -73,7 +74,7 @@ def linear(make: OpBuilder, input: Any, filter: Any, bias: Any = 0.0) -> Any:
         return make("integer_matmul", *codes, transposeB=True)
 
     sums = sums_of(make, a, b, of_codes, lambda x, w: matmul(make, x, w, False, True))
-    sums = with_bias(make, sums, _per_column(make, operand(bias), sums))
+    sums = with_bias(make, sums, _per_column(make, bias_codes(bias), sums))
     return with_product_scale(make, sums, input, filter, sums.type.rank - 1)
 
 
@@ -196,7 +197,7 @@ def tract_core_qmatmul(
     sums = sums_of(
         make, factor(make, A, a0), factor(make, B, b0), _of_codes(make, product), product
     )
-    sums = with_bias(make, sums, operand(bias))
+    sums = with_bias(make, sums, bias_codes(bias))
     return requantize(make, sums, a_scale, b_scale, c_scale, c0, output_type)
 
 
@@ -229,5 +230,5 @@ def tract_core_einsum_q(
         sums = sums_of(make, left, right, _of_codes(make, product), product)
     else:
         sums = product(left.real(make), right.real(make))
-    sums = with_bias(make, sums, operand(bias))
+    sums = with_bias(make, sums, bias_codes(bias))
     return requantize(make, sums, a_scale, b_scale, c_scale, c0, output)
