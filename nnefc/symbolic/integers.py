@@ -42,10 +42,14 @@ multiples of tile sizes would be equal more often.
 class Trace(Recording):
     """Records the arithmetic and the comparisons of SymInts in the order of their execution."""
 
-    def __init__(self, *, must_vary: bool = False) -> None:
-        """`must_vary`: raise Untraceable as soon as all symbols are specialized."""
+    def __init__(self, *, must_vary: bool = False, computes_limits: bool = False) -> None:
+        """`must_vary`: raise Untraceable as soon as all symbols are specialized.
+
+        `computes_limits`: `at_least` and `at_most` record no guards, but what they compute.
+        """
         super().__init__()
         self._must_vary = must_vary
+        self.computes_limits = computes_limits
         self._specialized: set[str] = set()
         """Symbols with a guard that fixes their value."""
         self._expressions: dict[str, SymInt] = {}
@@ -323,6 +327,32 @@ def smallest(numbers: Sequence[Dim]) -> Dim:
     return _extreme("min", min, numbers)
 
 
+def at_least(number: Dim, low: Dim) -> Dim:
+    """The maximum, as operators limit a bound to an extent; see `_limited`."""
+    return _limited(max, largest, number, low)
+
+
+def at_most(number: Dim, high: Dim) -> Dim:
+    """The minimum, as operators limit a bound to an extent; see `_limited`."""
+    return _limited(min, smallest, number, high)
+
+
+def _limited(
+    guarded: Callable[[Any, Any], Any],
+    computed: Callable[[Sequence[Any]], Any],
+    number: Any,
+    limit: Any,
+) -> Any:
+    """An extreme of two numbers: with a guard, or computed if the trace `computes_limits`."""
+    trace = next((x.trace for x in (number, limit) if isinstance(x, SymInt)), None)
+    if trace is None:
+        return guarded(number, limit)
+    if trace.computes_limits:
+        return computed((number, limit))
+    with trace.limiting():
+        return guarded(number, limit)
+
+
 def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequence[Any]) -> Any:
     symbolic = {x.name: x for x in numbers if isinstance(x, SymInt)}
     plain = [x for x in numbers if not isinstance(x, SymInt)]
@@ -330,7 +360,11 @@ def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequenc
     if len(several) == 1 or not symbolic:
         return several[0]
     trace = next(iter(symbolic.values())).trace
-    return trace.make(choose(map(hint, several)), name, *several)
+    probe = None
+    if trace.computes_limits:  # otherwise `statically_equal` decides by a guard
+        probes = [_probe(x) for x in several]
+        probe = None if None in probes else choose(probes)
+    return trace.make(choose(map(hint, several)), name, *several, probe=probe)
 
 
 def ceil_div(count: Dim, size: Dim) -> Dim:

@@ -37,9 +37,12 @@ class Recording:
         self._guards: set[str] = set()
         self.asked = 0
         """How often a guard was asked for, also for one that was recorded before."""
-        self._is_deciding = False
         self._decisions: set[str] = set()
         """The guards of what the model itself compares."""
+        self._limits: set[str] = set()
+        """The guards of bounds that operators limit to an extent."""
+        self._marked: set[str] | None = None
+        """The guards of these two kinds to which new ones belong."""
         self._captured: list[Any] = []
         """Functions, and arguments of them that do not depend on symbols."""
         self._captured_names: dict[Any, str] = {}
@@ -60,8 +63,8 @@ class Recording:
         self.asked += 1
         step = Step("", op, tuple(map(operand, operands)))
         condition = text(step.op, step.operands)
-        if self._is_deciding:
-            self._decisions.add(condition)
+        if self._marked is not None:
+            self._marked.add(condition)
         if condition not in self._guards:
             self._guards.add(condition)
             self._steps.append(step)
@@ -69,18 +72,34 @@ class Recording:
     @contextmanager
     def deciding(self) -> Generator[None]:
         """Guards in the block are decisions of the model, such as the condition of a branch."""
-        outer, self._is_deciding = self._is_deciding, True
+        with self._marking(self._decisions):
+            yield
+
+    @contextmanager
+    def limiting(self) -> Generator[None]:
+        """Guards in the block limit bounds to an extent, as those of a slice."""
+        with self._marking(self._limits):
+            yield
+
+    @contextmanager
+    def _marking(self, guards: set[str]) -> Generator[None]:
+        outer, self._marked = self._marked, guards
         try:
             yield
         finally:
-            self._is_deciding = outer
+            self._marked = outer
 
     def decisions(self) -> Function:
         """A function of the symbols that returns None where the model decides otherwise."""
+        return self._function_of(self._decisions)
+
+    def limits(self) -> Function:
+        """A function of the symbols that returns None where other bounds are limited."""
+        return self._function_of(self._limits)
+
+    def _function_of(self, guards: set[str]) -> Function:
         kept = [
-            step
-            for step in self._steps
-            if step.target or text(step.op, step.operands) in self._decisions
+            step for step in self._steps if step.target or text(step.op, step.operands) in guards
         ]
         return self._program(kept, ()).function()
 

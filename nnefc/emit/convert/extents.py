@@ -22,7 +22,7 @@ from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.wording import wording
 from nnefc.symbolic.expressions import expressions
 from nnefc.symbolic.integers import SymInt, Trace
-from nnefc.symbolic.straight_line import StraightLine
+from nnefc.symbolic.straight_line import Function, StraightLine
 from nnefc.symbolic.sym_int_base import Untraceable
 
 MAX_COMPARED: Final = 4
@@ -121,6 +121,9 @@ def symbolic_form(
     for sample in samples[:MAX_TRACES]:
         graph, trace = _traced(source, sample)
         wrong = _decisive(trace, sample, samples)
+        if not wrong and (wrong := _limiting(source, shapes, trace, sample)):
+            graph, trace = _traced(source, sample, computes_limits=True)
+            wrong = _decisive(trace, sample, samples)
         if not wrong:
             sample_graph(source, sample.shapes, diagnostics)  # for its warnings
             decisive = partial(_decisive, trace, sample, samples)
@@ -157,9 +160,11 @@ def _distance(values: Iterable[int]) -> float:
     return max(least / TYPICAL, TYPICAL / least)
 
 
-def _traced(source: GraphSource, sample: SampleGraph) -> tuple[Graph, Trace]:
+def _traced(
+    source: GraphSource, sample: SampleGraph, *, computes_limits: bool = False
+) -> tuple[Graph, Trace]:
     """The graph of a source for symbolic integers; raises NnefError if they have no trace."""
-    trace = Trace()
+    trace = Trace(computes_limits=computes_limits)
     lifted = {
         **source.symbol_values(sample.shapes),
         **{name: trace.symbol(value) for name, value in sample.values.items()},
@@ -174,19 +179,12 @@ def _traced(source: GraphSource, sample: SampleGraph) -> tuple[Graph, Trace]:
 
 def _decisive(trace: Trace, sample: SampleGraph, samples: Sequence[SampleGraph]) -> list[str]:
     """The symbols whose values decide about the graph of a trace."""
-    guards, decisions = trace.function([]), trace.decisions()
     names = list(sample.values)
-
-    def decides(values: Mapping[str, int]) -> bool:
-        """Whether what the model itself compares has another outcome."""
-        try:
-            return decisions(*(values[name] for name in names)) is None
-        except (ArithmeticError, ValueError):
-            return False
-
+    fails = _failing(trace.decisions(), names)
     probed = ((name, {**sample.values, name: n}) for name in names for n in _PROBES)
-    if decided := dict.fromkeys(name for name, values in probed if decides(values)):
+    if decided := dict.fromkeys(name for name, values in probed if fails(values)):
         return list(decided)
+    guards = trace.function([])
 
     def holds(values: Mapping[str, int]) -> bool:
         try:
@@ -207,6 +205,48 @@ def _decisive(trace: Trace, sample: SampleGraph, samples: Sequence[SampleGraph])
         if not any(holds({**sample.values, name: sample.values[name] * n}) for n in (2, 3))
     ]
     return alone or ([] if not others else names)
+
+
+def _failing(guards: Function, names: Sequence[str]) -> Callable[[Mapping[str, int]], bool]:
+    """Whether guards fail for values of the symbols; what cannot be computed is no failure."""
+
+    def fails(values: Mapping[str, int]) -> bool:
+        try:
+            return guards(*(values[name] for name in names)) is None
+        except (ArithmeticError, ValueError):
+            return False
+
+    return fails
+
+
+def _limiting(source: GraphSource, shapes: Shapes, trace: Trace, sample: SampleGraph) -> list[str]:
+    """The symbols that limit bounds otherwise than in the trace, such as the end of x[:, :512].
+
+    Values for which the model cannot run do not count: those of a symbol alone, of all symbols
+    that are equal in the sample, or of all.
+    """
+    names = list(sample.values)
+    fails = _failing(trace.limits(), names)
+
+    def is_possible(values: Mapping[str, int]) -> bool:
+        try:
+            narrowed = source.with_symbols({**source.given, **values})
+            narrowed.graph({**narrowed.determined(), **shapes})
+        except NnefError:
+            return False
+        return True
+
+    def limits(name: str, value: int) -> bool:
+        alone = {**sample.values, name: value}
+        if not fails(alone):
+            return False
+        own = sample.values[name]
+        equal = {each: value if n == own else n for each, n in sample.values.items()}
+        scaled = {each: max(n * value // own, 1) for each, n in sample.values.items()}
+        tried = [alone, *(each for each in (equal, scaled) if each != alone and fails(each))]
+        return any(map(is_possible, tried))
+
+    return [name for name in names if any(limits(name, n) for n in _PROBES)]
 
 
 def _identifiers(names: Mapping[str, int]) -> dict[str, str]:

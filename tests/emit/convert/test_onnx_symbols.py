@@ -258,3 +258,51 @@ def test_decisions_on_symbols_need_their_values(kind: str) -> None:
         (y,) = onnxruntime_results(made.proto, [x])
         (expected,) = onnxruntime_results(proto, [x])
         np.testing.assert_array_equal(y, expected)
+
+
+LIMITED = """(float[N,S] x) => (float[N,T] y) {{
+  b = Constant <value_ints = [{begin}]> ()
+  e = Constant <value_ints = [{end}]> ()
+  a = Constant <value_ints = [1]> ()
+  s = Slice(x, b, e, a)
+  y = Relu(s)
+}}"""
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 40), (-40, 1 << 62), (2, -40), (10, 1 << 62)])
+def test_bounds_of_slices_are_limited_as_in_the_model(begin: int, end: int, tmp_path: Path) -> None:
+    """Samples of the extent lie on one side of the limit, and calls on both."""
+    model = parsed(LIMITED.format(begin=begin, end=end), 17)
+    net, made = save(model, tmp_path / "net.onnx"), tmp_path / "made.onnx"
+    result = convert(net, "-o", made)
+    assert result.exit_code == 0, result.exception
+    written = onnx.load(str(made))
+    for extent in (2, 11, 39, 40, 41, 300):
+        x = reals(2, extent)
+        (y,), (expected,) = (onnxruntime_results(each, [x]) for each in (written, model))
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_the_dialect_names_the_limit_that_it_cannot_say(tmp_path: Path) -> None:
+    net = save(parsed(LIMITED.format(begin=0, end=40), 17), tmp_path / "net.onnx")
+    result = convert(net, "-o", tmp_path / "made")
+    assert "min(S, 40)" in str(result.exception)
+    assert not (tmp_path / "made").exists()
+    assert convert(net, "-o", tmp_path / "made", "--symbol", "S=50", "--check").exit_code == 0
+
+
+POSITIONS = """(float[N,S] x) => (float[N,S] y) <float[1,40] p = {{{}}}> {{
+  zero = Constant <value_ints = [0]> ()
+  one = Constant <value_ints = [1]> ()
+  e = Shape <start = 1, end = 2> (x)
+  s = Slice(p, zero, e, one)
+  y = Add(x, s)
+}}"""
+
+
+def test_limits_that_no_call_can_reach_do_not_count(tmp_path: Path) -> None:
+    """40 positions cannot be added to more items."""
+    positions = POSITIONS.format(", ".join(f"{i}.0" for i in range(40)))
+    net, made = save(parsed(positions, 17), tmp_path / "net.onnx"), tmp_path / "made"
+    assert convert(net, "-o", made).exit_code == 0
+    assert "min" not in (made / "graph.nnef").read_text()

@@ -8,6 +8,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError
 from nnefc.ir import TensorType
 from nnefc.ops.standard.slice_pad_tile_gather import Indices
+from nnefc.symbolic.integers import statically_equal
 
 
 def normalize_axis(axis: int, rank: int, *, extra: int = 0) -> int:
@@ -41,7 +42,7 @@ def slice_in_dim(
     With a negative stride, an end of -1 lies before the first item.
     """
     extent = x.type.dims[axis]
-    if (begin, end, stride) == (0, extent, 1):
+    if stride == 1 and statically_equal(begin, 0) and statically_equal(end, extent):
         return x
     count = Indices(begin, end, stride).count
     if isinstance(x, KnownTensor) and not isinstance(x, EmptyTensor):

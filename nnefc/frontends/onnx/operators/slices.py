@@ -21,6 +21,7 @@ from nnefc.frontends.common.values import (
 from nnefc.frontends.onnx.node import Node
 from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.ir import DType, Value
+from nnefc.symbolic.integers import at_least, at_most
 
 
 @operator("Concat", until=3)
@@ -167,7 +168,9 @@ def slice_(
         extent = data.type.dims[axis]
         first, last = (bound + extent if bound < 0 else bound for bound in (start, end))
         low, high = (0, extent) if step > 0 else (-1, extent - 1)
-        begin, stop = min(max(first, 0), high), min(max(last, low), high)
+        begin, stop = at_least(first, 0), at_most(at_least(last, low), high)
+        # a slice that begins behind the end is empty, whether or not its begin is limited
+        begin = min(begin, high) if step > 0 else at_most(begin, high)
         stop = max(begin, stop) if step > 0 else min(begin, stop)
         data = slice_in_dim(make, data, axis, begin, stop, step)
     return data
