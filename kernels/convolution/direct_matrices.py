@@ -92,7 +92,7 @@ SHARES: Final = 4
 @family()
 def convolution(form: HalfForm, vectors: int) -> KernelFunction:
     """Tiles of `vectors` channel blocks, 1 or 2; x and the filter are bfloat16."""
-    run_units, sums = _unit_loops(vectors), local_bytes(SUMS_BYTES)
+    run_units, sums = _unit_loops(vectors), local_bytes(2 * SUMS_BYTES)
     compute, finish = pixel_sums(vectors), pixel_results(form, vectors)
 
     def convolution(bases, params, first, last):
@@ -108,12 +108,13 @@ def _unit_loops(vectors: int) -> Any:
     """Helper `run_units(bases, params, first, last, compute, finish, sums)`.
 
     The loops over units, translated once; `compute` and `finish` are the addresses of `pixel_sums`
-    and `pixel_results`, `sums` that of memory for the sums of a tile.
+    and `pixel_results`, `sums` that of memory for the sums of
+    two tiles.
     """
     run_tiles, panel_row = _tile_loop(), vectors * ROW_BYTES
 
     @helper
-    def run_units(bases, params, first, last, compute, finish, sums):
+    def run_units(bases, params, first, end_tile, compute, finish, sums):
         x0, y0 = address(bases, params + X), address(bases, params + Y)
         filter0, bias0 = address(bases, params + FILTER), address(bases, params + BIAS)
         residual0 = address(bases, params + RESIDUAL)
@@ -125,7 +126,7 @@ def _unit_loops(vectors: int) -> Any:
         blocks = (tile_count + tile_block - 1) // tile_block
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         few = load_word(params + CHANNELS)
-        for u in range(first * unit_block, min(last * unit_block, units)):
+        for u in range(first * unit_block, min(end_tile * unit_block, units)):
             begin, rest = u % parts * panel_block, u // parts
             start = rest % blocks * tile_block
             end = min(start + tile_block, tile_count)
@@ -134,30 +135,48 @@ def _unit_loops(vectors: int) -> Any:
             y = y0 + n * load_word(params + Y_BATCH) + group * load_word(params + Y_GROUP)
             residual = residual0 + n * load_word(params + RESIDUAL_BATCH)
             residual += group * load_word(params + RESIDUAL_GROUP)
-            for o in range(begin, min(begin + panel_block, panels)):
-                panel = group * panels + o
-                channels = panel_row // 4
-                if few > 0 and o + 1 == panels and group + 1 == groups:
-                    channels = few
-                run_tiles(
-                    *(bases, params, compute, finish, sums, start, end, x),
-                    *(filter0 + panel * load_word(params + DEPTH) * step, step),
-                    *(bias0 + panel * panel_row, y + o * load_word(params + Y_PANEL)),
-                    *(residual + o * load_word(params + RESIDUAL_PANEL), channels),
-                )
+            last = min(begin + panel_block, panels)
+            panel = group * panels + begin
+            channels = few if last == panels and group + 1 == groups else 0
+            run_tiles(
+                *(bases, params, compute, finish, sums, start, end, last - begin, x),
+                *(filter0 + panel * load_word(params + DEPTH) * step, step),
+                *(bias0 + panel * panel_row, panel_row),
+                y + begin * load_word(params + Y_PANEL),
+                residual + begin * load_word(params + RESIDUAL_PANEL),
+                channels,
+            )
 
     return run_units
 
 
 @cache
 def _tile_loop() -> Any:
-    """Helper `run_tiles(bases, params, ...)`: the tiles of a unit for one panel."""
+    """Helper `run_tiles(bases, params, ...)`: tiles `start` to `end` of some panels.
+
+    The sums of a tile are finished while the registers sum the next one.
+    """
     call_compute = procedure(len(SumArguments._fields))
     call_finish = procedure(len(ResultArguments._fields))
 
     @helper
     def run_tiles(
-        bases, params, compute, finish, sums, start, end, x, weights, step, bias, y, residual, few
+        bases,
+        params,
+        compute,
+        finish,
+        sums,
+        start,
+        end,
+        panels,
+        x,
+        weights,
+        step,
+        bias,
+        bias_row,
+        y,
+        residual,
+        few,
     ):
         taps, tiles = address(bases, params + TAPS), address(bases, params + TILES)
         rows, y_pixels = address(bases, params + ROWS_AT), address(bases, params + Y_PIXELS)
@@ -165,20 +184,28 @@ def _tile_loop() -> Any:
         x_row, depth = load_word(params + X_ROW), load_word(params + DEPTH)
         y_vector = load_word(params + Y_VECTOR)
         residual_vector = load_word(params + RESIDUAL_VECTOR)
-        share = step // min(end - start, SHARES)
-        for t in range(start, end):
-            record = tiles + t * TILE_BYTES
-            p, stop = load_offset(record + 12), load_offset(record + 16)
-            ahead = depth * step + min((t - start) * share, step)
-            ahead_end = min(ahead + share, (depth + 1) * step)
-            call_compute(
-                *(compute, load_offset(record), x + load_offset(record + 4)),
-                *(x + load_offset(record + 8), x_row, depth, taps),
-                *(weights, step, ahead, ahead_end, sums),
-            )
-            call_finish(
-                *(finish, stop - p, sums, rows + 4 * p, y, y_pixels + 4 * p, y_vector, bias),
-                *(residual, residual_pixels + 4 * p, residual_vector, params + CLAMP, few),
-            )
+        count = end - start
+        share = step // min(count, SHARES)
+        for i in range(count * panels + 1):
+            if i < count * panels:
+                record = tiles + (start + i % count) * TILE_BYTES
+                ahead = depth * step + min(i % count * share, step)
+                call_compute(
+                    *(compute, load_offset(record), x + load_offset(record + 4)),
+                    *(x + load_offset(record + 8), x_row, depth, taps),
+                    *(weights + i // count * depth * step, step),
+                    *(ahead, min(ahead + share, (depth + 1) * step), sums + i % 2 * SUMS_BYTES),
+                )
+            if i > 0:
+                o, record = (i - 1) // count, tiles + (start + (i - 1) % count) * TILE_BYTES
+                p = load_offset(record + 12)
+                channels = few if few > 0 and o + 1 == panels else bias_row // 4
+                call_finish(
+                    *(finish, load_offset(record + 16) - p, sums + (i - 1) % 2 * SUMS_BYTES),
+                    *(rows + 4 * p, y + o * load_word(params + Y_PANEL), y_pixels + 4 * p),
+                    *(y_vector, bias + o * bias_row),
+                    residual + o * load_word(params + RESIDUAL_PANEL),
+                    *(residual_pixels + 4 * p, residual_vector, params + CLAMP, channels),
+                )
 
     return run_tiles

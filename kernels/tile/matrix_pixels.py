@@ -16,10 +16,13 @@ is added, and results are clamped and stored for each pixel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import TAP_BYTES
 from nnefc.kernels.tile.half_tile import HalfForm
@@ -36,6 +39,7 @@ from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.kernels.vector.lanes import Lanes, clamp, select
+from nnefc.kernels.vector.llvm_types import BFLOAT
 from nnefc.kernels.vector.vector_builder import Vector, vector_function
 from nnefc.support.alignment import CACHE_LINE
 
@@ -136,49 +140,80 @@ def _emit_sums(v: Vector, firsts: Sequence[Any], vectors: int, given: SumArgumen
 
 @cache
 def pixel_results(form: HalfForm, vectors: int) -> Any:
-    """Function `results(pixels, sums, ...)`, see `ResultArguments`; `vectors` is 1 or 2."""
+    """Function `results(pixels, sums, ...)`, see `ResultArguments`; `vectors` is 1 or 2.
+
+    The two vectors of bfloat16 of a panel are neighbours.
+    """
 
     @vector_function("float32", ROWS, len(ResultArguments._fields))
     def results(v: Vector, *words):
         given = ResultArguments(*words)
-        few = v.builder.icmp_signed("<", given.channels, v.word(vectors * v.lanes))
-        with v.builder.if_else(few, likely=False) as (some, all_):
+        builder = v.builder
+        bounds = v.pointer(given.clamp)
+        high = v.load_item(bounds, v.itemsize)
+        finite = builder.fcmp_ordered("!=", high, ir.Constant(v.item, math.inf))
+        few = builder.icmp_signed("<", given.channels, v.word(vectors * v.lanes))
+        with builder.if_else(builder.or_(few, finite)) as (some, all_):
             with some:
-                rest = [v.builder.sub(given.channels, v.word(v.lanes * j)) for j in range(vectors)]
-                _emit_results(v, form, given, list(map(v.mask, rest)))
+                rest = [builder.sub(given.channels, v.word(v.lanes * j)) for j in range(vectors)]
+                _Results(v, form, given, v.splat(high), list(map(v.mask, rest))).emit()
             with all_:
-                _emit_results(v, form, given, [None] * vectors)
+                _Results(v, form, given, None, [None] * vectors).emit()
 
     return results
 
 
-def _emit_results(
-    v: Vector, form: HalfForm, given: ResultArguments, masks: Sequence[Lanes | None]
-) -> None:
-    builder = v.builder
-    sums, rows, bias, bounds = map(v.pointer, (given.sums, given.rows, given.bias, given.clamp))
-    starts = [v.load(bias, v.nbytes * j) for j in range(len(masks))]
-    low, high = (v.splat(v.load_item(bounds, v.itemsize * i)) for i in range(2))
-    others = v.of(form.residual) if form.residual else None
-    with v.loop(0, given.pixels, 1) as turn:
+@dataclass(frozen=True)
+class _Results:
+    """The code that finishes the pixels of a tile."""
 
-        def at(tensor: Any, table: Any) -> Any:
-            return v.at(v.pointer(tensor), table_offset(v, v.pointer(table), turn.index))
+    v: Vector
+    form: HalfForm
+    given: ResultArguments
+    high: Lanes | None
+    """The upper bound; None if it is infinite."""
+    masks: Sequence[Lanes | None]
+    """The lanes of each vector that do not become zero; None for all."""
 
-        source = v.at(sums, table_offset(v, rows, turn.index))
-        y = at(given.y, given.y_pixels)
-        residual = at(given.residual, given.residual_pixels) if others else None
-        for j, (start, mask) in enumerate(zip(starts, masks, strict=True)):
+    def emit(self) -> None:
+        v, given = self.v, self.given
+        sums, rows, bias = map(v.pointer, (given.sums, given.rows, given.bias))
+        starts = [v.load(bias, v.nbytes * j) for j in range(len(self.masks))]
+        low = v.splat(v.load_item(v.pointer(given.clamp)))
+        with v.loop(0, given.pixels, 1) as turn:
+            source = v.at(sums, table_offset(v, rows, turn.index))
             # the bias is added last, because small sums would lose more by rounding
-            x = start + v.load(source, v.nbytes * j)
-            if others:
-                skipped = builder.mul(given.residual_vector, v.word(j))
-                x = x + convert(others.load(v.at(residual, skipped)), v.dtype)
-            x = clamp(x, low, high)
-            if mask is not None:
-                x = select(mask, x, 0)
-            place = v.at(y, builder.mul(given.y_vector, v.word(j)))
-            convert(x, form.result).store(place)
+            values = [start + v.load(source, v.nbytes * j) for j, start in enumerate(starts)]
+            if self.form.residual:
+                added = self._residual(turn.index)
+                values = [x + y for x, y in zip(values, added, strict=True)]
+            values = [clamp(x, low, self.high) for x in values]
+            for j, mask in enumerate(self.masks):
+                if mask is not None:
+                    values[j] = select(mask, values[j], 0)
+            self._store(values, self._at(given.y, given.y_pixels, turn.index))
+
+    def _at(self, tensor: Any, table: Any, pixel: Any) -> Any:
+        v = self.v
+        return v.at(v.pointer(tensor), table_offset(v, v.pointer(table), pixel))
+
+    def _residual(self, pixel: Any) -> Iterator[Lanes]:
+        v, given = self.v, self.given
+        at = self._at(given.residual, given.residual_pixels, pixel)
+        for j in range(len(self.masks)):
+            place = v.at(at, v.builder.mul(given.residual_vector, v.word(j)))
+            yield convert(v.of(self.form.residual).load(place), v.dtype)
+
+    def _store(self, values: Sequence[Lanes], at: Any) -> None:
+        v = self.v
+        if self.form.result == v.dtype:
+            for j, x in enumerate(values):
+                x.store(v.at(at, v.builder.mul(self.given.y_vector, v.word(j))))
+            return
+        kind = ir.VectorType(BFLOAT, v.lanes * len(values))
+        name = f"llvm.x86.avx512bf16.cvtne{'' if len(values) == 1 else '2'}ps2bf16.512"
+        halves = v.call(name, kind, *(x.value for x in reversed(values)))
+        v.builder.store(halves, at, align=2)
 
 
 assert SUMS_ROW == REGISTERS * ROWS * WORD_BYTES

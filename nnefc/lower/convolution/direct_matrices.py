@@ -104,6 +104,7 @@ def _launch(
         unit_block=units.per_tile,
     )
     residual = conv.register_epilogue.residual
+    assert not conv.y.dtype.is_half or conv.y.layout.block == panels.width
     form = HalfForm(str(conv.y.dtype), "" if residual is None else str(residual.dtype))
     kernel = direct_matrices.convolution(form, panels.vectors)
     if conv.tile_epilogue is None:
