@@ -9,12 +9,12 @@ from typing import Final
 from nnefc.ir import DType, Op, Value
 from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.ops.core.border_taps import leaves_out_taps
-from nnefc.ops.core.window_arithmetic import convolution_groups
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
-from nnefc.passes.cost.convolution import HALF_RATE, MATRIX_RATE
+from nnefc.passes.cost.convolution import FEW_CHANNELS, HALF_RATE, MATRIX_RATE
 from nnefc.symbolic.integers import is_symbolic
 
 LEAST_DEPTH: Final = 16
@@ -23,8 +23,8 @@ LEAST_COLUMNS: Final = 8
 """Least columns of a matrix product for which words of two items pay."""
 LEAST_CHANNELS: Final = 3
 """Least input channels of a convolution: blocks have at least 4, the others are zeros."""
-LEAST_MATRIX_CHANNELS: Final = 5
-"""Least input channels of a convolution in matrix registers."""
+LONGEST_ROW: Final = 8
+"""Most taps along a row whose few channels a row of a matrix register has room for."""
 LEAST_ROWS: Final = 16
 """Least rows of attention, and what the width of its values has to be a multiple of."""
 MOST_KEYS: Final = 1000
@@ -119,11 +119,18 @@ def convolution_reason(op: Op, block: int, matrices: int = 0) -> str | None:
             return "extents vary"
         if leaves_out_taps(window):
             return "many taps lie in the border"
+        if inputs <= FEW_CHANNELS and not _has_short_rows(window, groups):
+            return f"there are {inputs} input channels"
         block = matrices
     if groups > 1 and not inputs % block == outputs % block == 0:
         return f"groups have {inputs} and {outputs} channels, no blocks of {block}"
-    least = LEAST_MATRIX_CHANNELS if matrices else LEAST_CHANNELS
-    return f"there are {inputs} input channels" if inputs < least else None
+    return f"there are {inputs} input channels" if inputs < LEAST_CHANNELS else None
+
+
+def _has_short_rows(window: Window, groups: int) -> bool:
+    """Whether a row of a matrix register has room for few channels of all taps along a row."""
+    dense = window.dilation[-1] == 1 and not window.reverse
+    return groups == 1 and dense and window.size[-1] <= LONGEST_ROW
 
 
 def attention_reason(op: Op, kernels: HalfKernels) -> str | None:

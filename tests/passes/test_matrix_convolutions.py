@@ -40,9 +40,9 @@ def planes(draw: st.DrawFn) -> tuple[Sketch, Array]:
     rank = draw(st.integers(1, 2))
     taps = [draw(st.sampled_from([1, 2, 3, 5])) for _ in range(rank)]
     groups = draw(st.sampled_from([1, 1, 1, 2]))
-    inputs = draw(st.sampled_from([32, 64])) if groups > 1 else draw(st.integers(5, 100))
+    inputs = draw(st.sampled_from([32, 64])) if groups > 1 else draw(st.integers(3, 100))
     outputs = draw(st.sampled_from([32, 64])) if groups > 1 else draw(st.integers(1, 100))
-    dilation = [draw(st.integers(1, 2)) for _ in range(rank)]
+    dilation = [draw(st.integers(1, 2 if inputs > 4 else 1)) for _ in range(rank)]
     plane = [draw(st.integers((t - 1) * d + 9, 40)) for t, d in zip(taps, dilation, strict=True)]
     s = Sketch("planes")
     x = s.input(draw(st.integers(1, 2)), groups * inputs, *plane)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from nnefc.lower.partition import ceil_div
 from nnefc.program.program import Ref
 from nnefc.program.tables.matrix_tiles import MatrixTiles, entry_offsets, matrix_tiles
 from nnefc.program.tables.phases import Phase, phases, tap_grid
+from nnefc.program.tables.planes import Offsets
 
 Array = npt.NDArray[Any]
 
@@ -64,14 +66,13 @@ def _launch(
     channels: ChannelSlice,
 ) -> None:
     """Launch a channel slice of the outputs of a phase."""
-    x, panels = conv.x, channels.panels
-    _, outputs, inputs = conv.filter.shape[:3]
-    taps = tuple(tuple(number for number, _ in tap) for tap in tap_grid(phase))
-    entries = entry_offsets(phase, x.plane, ceil_div(inputs, x.layout.block))
+    x, panels, outputs = conv.x, channels.panels, conv.filter.shape[1]
+    depth = _read_depth(conv, phase)
     width = panels.width * panels.count
     columns = slice(channels.first, channels.first + width)
-    packing = (taps, x.layout.block, panels.width, len(entries), False, WORD_HALVES, 1)
-    packed = lower.packed(conv.filter[:, columns], "direct", packing, x.dtype)
+    entries = len(depth.offsets)
+    packing = (depth.taps, depth.items, panels.width, entries, False, WORD_HALVES, 1)
+    packed = lower.packed(depth.filter[:, columns], "direct", packing, x.dtype)
     used = conv.bias.reshape(conv.groups, -1)[:, columns]
     bias = np.zeros((conv.groups, width), used.dtype)
     bias[:, : used.shape[1]] = used
@@ -83,18 +84,18 @@ def _launch(
         x=x.at,
         filter=packed,
         bias=lower.table(bias),
-        taps=lower.table(entries),
+        taps=lower.table(depth.offsets),
         tiles=lower.table(tiles.tiles),
         rows=lower.table(tiles.rows * SUMS_ROW),
         **_output_fields(lower, conv, phase, channels),
         x_row=tiles.x_row,
         x_batch=x.batch_bytes,
-        x_group=inputs // x.layout.block * x.plane_bytes,
+        x_group=conv.filter.shape[2] // x.layout.block * x.plane_bytes,
         groups=conv.groups,
         panels=panels.count,
         tile_count=count,
-        depth=len(entries) if taps else 0,
-        words=x.layout.block // WORD_HALVES,
+        depth=entries if depth.taps else 0,
+        words=depth.items // WORD_HALVES,
         height=tiles.height,
         clamp=conv.register_epilogue.clamp,
         channels=max(last, 0) if conv.fill and last < panels.width else 0,
@@ -108,12 +109,48 @@ def _launch(
     form = HalfForm(str(conv.y.dtype), "" if residual is None else str(residual.dtype))
     kernel = direct_matrices.convolution(form, panels.vectors)
     if conv.tile_epilogue is None:
-        lower.launch(kernel, words, ceil_div(units.count, units.per_tile))
+        reused = () if residual is None or residual.layout != conv.y.layout else (residual.at,)
+        lower.launch(kernel, words, ceil_div(units.count, units.per_tile), in_place=reused)
         return
     each = _output_units(conv, channels, tiles, tile_block, units.panel_block)
     of_tiles = [each[i : i + units.per_tile] for i in range(0, units.count, units.per_tile)]
     positions = [axis.outputs.numbers for axis in phase]
     conv.tile_epilogue.launch(lower, kernel, words, of_tiles, positions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Depth:
+    """The reduction of a phase."""
+
+    filter: Array
+    """[groups, outputs, inputs, *taps]"""
+    taps: tuple[tuple[int, ...], ...]
+    items: int
+    """Items of an entry, which are neighbours in x and inputs in the filter."""
+    offsets: Offsets
+    """Of entries, see `MATRICES`."""
+
+
+def _read_depth(conv: DirectConvolution, phase: Phase) -> _Depth:
+    """An entry is a block of channels of a pixel, or few channels of all taps along a row."""
+    x, filter_ = conv.x, conv.filter
+    *outer, row = phase
+    block = x.layout.block
+    if block >= lanes_of("float32"):
+        offsets = entry_offsets(phase, x.plane, ceil_div(filter_.shape[2], block))
+        taps = tuple(tuple(number for number, _ in tap) for tap in tap_grid(phase))
+        return _Depth(filter_, taps, block, offsets)
+    numbers = [number for number, _ in row.taps]
+    assert conv.groups == 1 and row.taps[-1][1] - row.taps[0][1] == len(numbers) - 1
+    padding = [(0, 0)] * filter_.ndim
+    padding[2] = (0, block - filter_.shape[2])
+    padded = np.moveaxis(np.pad(filter_[..., numbers], padding), -1, 2)
+    items = len(numbers) * block
+    joined = padded.reshape(*padded.shape[:2], items, *padded.shape[4:])
+    first = (*outer, replace(row, taps=row.taps[:1]))
+    offsets = entry_offsets(first, x.plane, 1)
+    taps = tuple(tuple(number for number, _ in tap[:-1]) for tap in tap_grid(first))
+    return _Depth(joined, taps, items, offsets)
 
 
 def _output_fields(
