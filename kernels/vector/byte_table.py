@@ -11,11 +11,13 @@ from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.llvm_types import I8
+from nnefc.kernels.vector.llvm_types import I8, I64
 from nnefc.kernels.vector.vector_builder import Vector
 
 PART: Final = 16
 """Bytes of a part of the table that one instruction of most instruction sets permutes."""
+_PARTS: Final = 16
+_PARTS_OF_HALF: Final = 8
 LookUp = Callable[[Sequence[Any]], list[Any]]
 """`look_up(indices)`: the bytes of the table at vectors of unsigned bytes."""
 
@@ -30,7 +32,10 @@ def byte_table(v: Vector, table: Any) -> LookUp | None:
         return _of_halves(v, table, isa.byte_permute)
     if "tbl4" in isa.byte_shuffle:
         return _of_quarters(v, table, isa.byte_shuffle)
-    return _of_parts(v, table, isa.byte_shuffle) if isa.byte_shuffle else None
+    if not isa.byte_shuffle:
+        return None
+    selects = "avx512" in isa.permute  # by a mask, in one instruction
+    return (_of_parts if selects else _of_differences)(v, table, isa.byte_shuffle)
 
 
 def _of_halves(v: Vector, table: Any, name: str) -> LookUp:
@@ -95,6 +100,46 @@ def _of_parts(v: Vector, table: Any, name: str) -> LookUp:
         return [_selected(v, x, bit, *pair) for x, *pair in zip(indices, low, high, strict=True)]
 
     return lambda indices: chosen(0, 0, indices, indices)
+
+
+def _of_differences(v: Vector, table: Any, name: str) -> LookUp:
+    """By an instruction on 16 bytes, which reads four bits of an index below 128, and else gives 0.
+
+    Nothing is selected: part i of a half of the table counts for all indices from 16 i on, as its
+    difference (exclusive or) from the part before.
+    """
+    builder, few = v.builder, Vector(v.builder, v.dtype, PART)
+    with builder.goto_entry_block():
+        room = builder.alloca(ir.ArrayType(few.type, _PARTS))
+        room.align = PART
+    differences = v.pointer(builder.ptrtoint(room, I64))
+    parts = [few.load(table, i * PART).value for i in range(_PARTS)]
+    for i, part in enumerate(parts):
+        difference = builder.xor(parts[i - 1], part) if i % _PARTS_OF_HALF else part
+        few.value(difference).store(differences, i * PART)
+    repeated = ir.Constant(
+        ir.VectorType(ir.IntType(32), v.lanes), [i % PART for i in range(v.lanes)]
+    )
+
+    def look_up(indices: Sequence[Any]) -> list[Any]:
+        totals: list[Any] = [v.zero().value] * len(indices)
+        for half in range(0, _PARTS, _PARTS_OF_HALF):
+            left = [builder.xor(x, _every(v, 128)) for x in indices] if half else list(indices)
+            for i in range(half, half + _PARTS_OF_HALF):
+                loaded = few.load(differences, i * PART).value
+                bytes_ = builder.shuffle_vector(loaded, loaded, repeated)
+                for k, x in enumerate(left):
+                    # saturated: what is negative stays so, and gives 0
+                    moved = (
+                        v.call(f"llvm.ssub.sat.v{v.lanes}i8", v.type, x, _every(v, PART))
+                        if i > half
+                        else x
+                    )
+                    left[k] = moved
+                    totals[k] = builder.xor(totals[k], v.call(name, v.type, bytes_, moved))
+        return totals
+
+    return look_up
 
 
 def _selected(v: Vector, x: Any, bit: int, low: Any, high: Any) -> Any:
