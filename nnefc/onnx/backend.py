@@ -51,7 +51,7 @@ class NnefcBackendRep(BackendRep):
         self._proto = proto
         self._threads = threads
         content = proto.SerializeToString()
-        self._inputs, self._outputs = value_types(content)
+        self._inputs, self._outputs, _ = value_types(content)
         self._names = [each.name for each in proto.graph.output]
         self._model: CountingModel | SpecializedModels
         if has_sequences(self._inputs, self._outputs) or _needs_values(proto, self._inputs):

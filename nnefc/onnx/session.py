@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.formats.files import map_file, open_regular
 from nnefc.formats.onnx.metadata import ModelMetadata, model_metadata
-from nnefc.formats.onnx.value_types import ValueType, value_types
+from nnefc.formats.onnx.value_types import ValueType, ValueTypes, value_types
 from nnefc.formats.onnx.wire_format import WireError
 from nnefc.formats.paths import is_onnx
 from nnefc.onnx.call_values import given_values, has_sequences, has_strings, returned_value
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from onnx import ModelProto
 
+    from nnefc.onnx.overridden_models import OverriddenModels
     from nnefc.onnx.ranked_models import RankedModels
     from nnefc.onnx.specialized_models import SpecializedModels
     from nnefc.runtime.memory.caller_arrays import TensorSpec
@@ -104,7 +105,7 @@ class InferenceSession:
         threads: object = getattr(self._options, "intra_op_num_threads", self._options)
         count = check_threads(threads or None)
         symbols = getattr(self._options, "free_dimensions", {})
-        self._inputs, self._outputs, self._metadata = _facts_of(path_or_bytes)
+        (self._inputs, self._outputs, self._overridable), self._metadata = _facts_of(path_or_bytes)
         self._specialized: SpecializedModels | RankedModels | None = None
         if has_sequences(self._inputs, self._outputs) or has_strings(self._inputs):
             from nnefc.onnx.specialized_models import SpecializedModels, whole_model
@@ -126,6 +127,13 @@ class InferenceSession:
 
         compiled = partial(_compiled, path_or_bytes, count, symbols)
         self._model = CountingModel(compiled, whole, count, symbols)
+
+        def overridden() -> OverriddenModels:
+            from nnefc.onnx.overridden_models import OverriddenModels
+
+            return OverriddenModels(whole(), count, symbols)
+
+        self._make_overridden = cache(overridden)
 
     @property
     def model(self) -> Model:
@@ -191,8 +199,14 @@ class InferenceSession:
         return {CPU: {}}
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Empty: initializers that are inputs, too, keep their values."""
-        return []
+        """Names, shapes and types of initializers that are inputs, too: `run` takes others.
+
+        Empty where `get_inputs` has no shapes.
+        """
+        if self._specialized is not None or not self._overridable:
+            return []
+        shapes = self._make_overridden().shapes
+        return [NodeArg(name, str(t), shapes[name]) for name, t in self._overridable.items()]
 
     def disable_fallback(self) -> None:
         """Do nothing: there is no other provider."""
@@ -223,6 +237,8 @@ class InferenceSession:
             input_feed: An array for each input, or a list of numbers, which becomes one of the item
                 type of the input; a list of arrays for a sequence, None for an optional without an
                 element; arrays of `ml_dtypes` for float8 and the like; arrays or lists of strings.
+                Initializers that are inputs, too, may be given; the first call with other names of
+                these compiles a model for them.
             run_options: No effect.
 
         Returns:
@@ -240,7 +256,9 @@ class InferenceSession:
             message = f"output_names = {output_names!r}: expected a list of names, or None"
             raise NnefError.of("input/argument", message, hint=f"run([{output_names!r}], ...)")
         model = self._specialized or self._model
-        results = model.run(given_values(input_feed, self._inputs))
+        if self._specialized is None and not self._overridable.keys().isdisjoint(feed):
+            model = self._make_overridden()
+        results = model.run(given_values(input_feed, {**self._inputs, **self._overridable}))
         wanted = list(results) if not output_names else list(output_names)
         if unknown := [name for name in wanted if name not in results]:
             listed = ", ".join(results)
@@ -314,7 +332,7 @@ def _argument(
 
 def _facts_of(
     path_or_bytes: str | os.PathLike[str] | bytes,
-) -> tuple[Mapping[str, ValueType], Mapping[str, ValueType], ModelMetadata]:
+) -> tuple[ValueTypes, ModelMetadata]:
     """The types of inputs and outputs of an ONNX model, and its metadata; empty if unreadable."""
     content: mmap | bytes = b""
     try:
@@ -323,6 +341,6 @@ def _facts_of(
         elif is_onnx(path_or_bytes):
             with open_regular(path_or_bytes, "container/file") as file:
                 content = map_file(file) or file.read()
-        return *value_types(content), model_metadata(content)
+        return value_types(content), model_metadata(content)
     except (WireError, UnicodeDecodeError, OSError):
-        return {}, {}, ModelMetadata()  # the front end reports the error
+        return ValueTypes({}, {}, {}), ModelMetadata()  # the front end reports the error

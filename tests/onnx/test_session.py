@@ -293,3 +293,50 @@ def test_strings() -> None:
     with pytest.raises(NnefError, match="input 's' holds strings, and 1 is none"):
         session.run(None, {"s": [[1, 2]], "x": x})
     assert str(session.get_inputs()[0].type) == "tensor(string)"
+
+
+def overridable() -> Any:
+    """A product whose weight and bias are inputs with initializers, the bias without a shape."""
+    return model(
+        [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["y"])],
+        [tensor("x", ["N", 16]), tensor("w", [16, 8]), tensor("b", None)],
+        [tensor("y", ["N", 8])],
+        [weight("w", W), weight("b", np.arange(8, dtype=np.float32))],
+    )
+
+
+def test_initializers_that_are_inputs_can_be_overridden(tmp_path: Path) -> None:
+    ort: Any = pytest.importorskip("onnxruntime")
+    made = overridable()
+    theirs = ort.InferenceSession(made.SerializeToString())
+    sessions = [InferenceSession(made.SerializeToString())]
+    sessions += [InferenceSession(save(made, tmp_path / "net.onnx"))]
+    x = np.random.default_rng(1).standard_normal((5, 16)).astype(np.float32)
+    for ours in sessions:
+        assert facts(ours.get_inputs()) == facts(theirs.get_inputs())
+        found = facts(ours.get_overridable_initializers())
+        assert found[0] == facts(theirs.get_overridable_initializers())[0]
+        assert [name for name, _, _ in found] == ["w", "b"]
+        for more in ({}, {"w": 2 * W}, {"b": np.ones(8, np.float32)}, {"w": W, "b": [7.0] * 8}):
+            given = {name: np.asarray(value, np.float32) for name, value in more.items()}
+            (y,) = ours.run(None, {"x": x, **more})
+            (expected,) = theirs.run(None, {"x": x, **given})
+            np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+        with pytest.raises(NnefError, match="'w'"):
+            ours.run(None, {"x": x, "w": W[:3]})
+        with pytest.raises(NnefError, match="'q'"):
+            ours.run(None, {"x": x, "q": W})
+
+
+def test_overridden_values_may_decide_shapes() -> None:
+    made = model(
+        [node("Tile", ["x", "n"], ["y"])],
+        [tensor("x", [2]), tensor("n", [1], 7)],
+        [tensor("y", None)],
+        [weight("n", np.array([2], np.int64))],
+    )
+    session = InferenceSession(made.SerializeToString())
+    x = np.array([1, 2], np.float32)
+    assert session.run(None, {"x": x})[0].tolist() == [1, 2] * 2
+    for n in (3, 1):
+        assert session.run(None, {"x": x, "n": [n]})[0].tolist() == [1, 2] * n

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from mmap import mmap
-from typing import Final
+from typing import Final, NamedTuple
 
 from nnefc.formats.onnx.schema import MAX_DEPTH
 from nnefc.formats.onnx.wire_format import BYTES, VARINT, WireError, fields, varint
@@ -89,13 +89,18 @@ class ValueType:
         return f"{self.form}({self.element or name})"
 
 
-def value_types(
-    content: mmap | bytes,
-) -> tuple[Mapping[str, ValueType], Mapping[str, ValueType]]:
-    """The types of inputs without an initializer and of outputs, by name.
+class ValueTypes(NamedTuple):
+    """The types of inputs and outputs by name."""
 
-    Raises WireError or UnicodeDecodeError.
-    """
+    inputs: Mapping[str, ValueType]
+    """Those that a call must give: without an initializer."""
+    outputs: Mapping[str, ValueType]
+    overridable: Mapping[str, ValueType]
+    """Inputs with an initializer."""
+
+
+def value_types(content: mmap | bytes) -> ValueTypes:
+    """The types in a model; raises WireError or UnicodeDecodeError."""
     with memoryview(content) as view:
         inputs: dict[str, ValueType] = {}
         outputs: dict[str, ValueType] = {}
@@ -110,7 +115,11 @@ def value_types(
                     values = inputs if field.number == _INPUT else outputs
                     name = _text(view, field.begin, field.end, _NAME)
                     values[name] = _type_in(view, field.begin, field.end)
-        return {name: type_ for name, type_ in inputs.items() if name not in given}, outputs
+    return ValueTypes(
+        {name: type_ for name, type_ in inputs.items() if name not in given},
+        outputs,
+        {name: type_ for name, type_ in inputs.items() if name in given},
+    )
 
 
 def _messages(view: memoryview, begin: int, end: int, number: int) -> Iterator[tuple[int, int]]:
