@@ -138,7 +138,7 @@ EXTREME = (-np.inf, np.inf, np.nan, 1.0, -1.0, 3e38, -3e38)
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("attributes", [{}, {"min": 0.0}, {"max": 0.5}, {"min": -np.inf}])
-def test_clip_without_inputs_limits_infinities(attributes: dict[str, float], dtype: Any) -> None:
+def test_clip_without_inputs_limits_infinities(attributes: dict[str, Any], dtype: Any) -> None:
     with np.errstate(over="ignore"):
         x = np.array(EXTREME, dtype)
     (y,) = compare("Clip", [x], opset=10, **attributes)
@@ -146,7 +146,7 @@ def test_clip_without_inputs_limits_infinities(attributes: dict[str, float], dty
 
 
 @pytest.mark.parametrize("attributes", [{}, {"min": 0.0}, {"max": 0.5}])
-def test_clip_of_doubles_limits_to_float32(attributes: dict[str, float]) -> None:
+def test_clip_of_doubles_limits_to_float32(attributes: dict[str, Any]) -> None:
     x = np.array([*EXTREME, 1e300])
     largest = float(np.finfo(np.float32).max)
     low, high = attributes.get("min", -largest), attributes.get("max", largest)
