@@ -47,8 +47,9 @@ def can_use_blocks(op: Op, known: KnownValues) -> bool:
 
 
 def _is_rounded(op: Op, value: Value) -> bool:
-    """Whether element-wise `op` rounds its result for convolutions, the only readers on blocks."""
-    rounds = value.type.dtype is DType.BFLOAT16 and is_elementwise_or_fused(op)
+    """Whether `op` rounds its result for convolutions, or takes maxima of what they rounded."""
+    able = is_elementwise_or_fused(op) or op.name == "max_pool"
+    rounds = value.type.dtype is DType.BFLOAT16 and able
     return rounds and 3 <= value.type.rank <= MAX_RANK
 
 

@@ -66,9 +66,13 @@ class AssignLayouts:
         return True
 
     def _has_half_blocks(self, op: Op, value: Value) -> bool:
-        """Whether a convolution of bfloat16 writes `value` for others."""
-        halves = op.inputs[0].type.dtype.is_half and value.type.dtype.is_half
-        return self.half_block > 0 and halves and is_blocked_convolution(op)
+        """Whether a convolution of bfloat16, or maxima of one, write `value` for others."""
+        x = op.inputs[0].type
+        if not (self.half_block and x.dtype.is_half and value.type.dtype.is_half):
+            return False
+        if op.name == "max_pool":
+            return x.layout is not None and x.layout.block == self.half_block
+        return is_blocked_convolution(op)
 
     def _blocked_operations(self, graph: Graph, known: KnownValues) -> dict[Op, None]:
         """The operations that compute on blocked tensors, in order."""

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, Value
 from nnefc.ir.expression import expression_of
+from nnefc.ops.core.blocked_rules import pooling
 from nnefc.ops.internal import mean_variance
 from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.passes.analysis.half_support import (
@@ -25,6 +26,7 @@ from nnefc.passes.op_queries import is_elementwise_or_fused, producer
 from nnefc.passes.op_queries import replace as replace_op
 
 _NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
+_MAXIMA: Final = "max_pool"
 _ATTENTION: Final = "attention"
 _LEAST: Final = 2.0**-100
 """Numbers of this size and their reciprocals are normal."""
@@ -61,7 +63,7 @@ class LowerPrecision:
             return False
         known = KnownValues(graph)
         products = [op for op in graph.ops if multiplies_halves(op, kernels, self.block, known)]
-        _Rounding(graph, DType.BFLOAT16).run(products)
+        _Rounding(graph, DType.BFLOAT16, kernels).run(products)
         attentions = [op for op in graph.ops if _is_attention(op, kernels)]
         for op in attentions:
             op.attributes["rounded"] = True
@@ -93,8 +95,8 @@ def precisions(graph: Graph, kernels: HalfKernels, block: int) -> Counter[tuple[
 class _Rounding:
     """The rewrite of one graph."""
 
-    def __init__(self, graph: Graph, dtype: DType) -> None:
-        self._graph, self._dtype = graph, dtype
+    def __init__(self, graph: Graph, dtype: DType, kernels: HalfKernels) -> None:
+        self._graph, self._dtype, self._kernels = graph, dtype, kernels
         self._products: set[Op] = set()
         """Operations whose first operand is to be rounded."""
         self._copies: dict[Value, Value] = {}
@@ -105,6 +107,19 @@ class _Rounding:
         self._products.update(products)
         for op in products:
             op.set_input(0, self._rounded(op.inputs[0], op))
+            if self._kernels.block and is_blocked_convolution(op):
+                self._round_residual(op)
+
+    def _round_residual(self, op: Op) -> None:
+        """Round the residual of a convolution that another convolution computes for it."""
+        epilogue = tile_epilogue(op)
+        residual = None if epilogue is None else residual_of(op, epilogue)
+        other = None if residual is None else residual.op
+        if residual is None or other is None or residual.type.dtype is self._dtype:
+            return
+        convolves = other in self._products and is_blocked_convolution(other)
+        if convolves and self._can_round(other) and self._is_only_read_rounded(residual):
+            self._rounding(other)
 
     def _with_expression(self, op: Op) -> Op:
         """`op` as an operation whose expression can change the type of the result."""
@@ -134,7 +149,7 @@ class _Rounding:
             return copy
         op = value.op
         if op is not None and self._is_only_read_rounded(value):
-            if op.name in _MOVES:
+            if self._moves(op):
                 op.set_input(0, self._rounded(op.inputs[0], op))
                 value.type = value.type.with_dtype(self._dtype)
                 return value
@@ -155,7 +170,7 @@ class _Rounding:
 
     def _reads_rounded(self, op: Op, value: Value) -> bool:
         """Whether `op` can read the rounded `value` wherever it reads it."""
-        if op.name in _MOVES:
+        if self._moves(op):
             return self._is_only_read_rounded(op.output)
         if op not in self._products:
             return False
@@ -165,6 +180,15 @@ class _Rounding:
             and (epilogue := tile_epilogue(op)) is not None
             and residual_of(op, epilogue) is value
             and places <= {0, op.inputs.index(value, 1)}
+        )
+
+    def _moves(self, op: Op) -> bool:
+        """Whether `op` selects items of its operand, so that these may be rounded before it."""
+        if op.name in _MOVES:
+            return True
+        before = op.inputs[0].op if op.name == _MAXIMA and self._kernels.block else None
+        return before is not None and (
+            before in self._products and is_blocked_convolution(before) and pooling(op)
         )
 
     def _can_round(self, op: Op) -> bool:

@@ -25,6 +25,7 @@ from tests.passes.test_half_convolutions import (
     kernels,
     round_weights,
     rounded,
+    types,
 )
 
 Array = np.ndarray[Any, Any]
@@ -138,6 +139,26 @@ def test_values_between_convolutions_have_wide_blocks() -> None:
 
     compile_graph(s.finish(), HALVES, hook=record)
     assert blocks == [(DType.BFLOAT16, 32), (DType.BFLOAT16, 32), (DType.FLOAT32, 16)]
+
+
+def test_maxima_and_shortcuts_are_stored_as_bfloat16() -> None:
+    s = Sketch("maxima")
+    padding = ((0, 0), (0, 0), (1, 1), (1, 1))
+    ones = {"dilation": (1,) * 4, "border": "ignore"}
+    x = s.op("relu", s.conv(s.input(1, 3, 40, 44), 64, 7, 7, stride=2))
+    x = s.op("max_pool", x, size=(1, 1, 3, 3), padding=padding, stride=(1, 1, 2, 2), **ones)
+    y = s.conv(s.op("relu", s.conv(x, 32, 3, 3)), 96, 1, 1)
+    y = s.op("relu", s.op("add", y, s.conv(x, 96, 1, 1)))
+    s.conv(y, 16, 1, 1)
+    graph = s.finish()
+    round_weights(graph)
+    found = types(graph, ["fused_conv", "max_pool"])
+    half = DType.BFLOAT16
+    assert found == {"fused_conv": [half] * 4 + [DType.FLOAT32], "max_pool": [half]}
+    x0 = rounded(normal(6, 1, 3, 40, 44))
+    (got,) = compile_graph(graph, HALVES).run({"x0": x0}).values()
+    (want,) = evaluate(graph, {"x0": x0}).outputs.values()
+    assert np.abs(got - want).max() < 2**-6 * np.abs(want).max()
 
 
 def test_infinities_reach_only_the_sums_that_read_them() -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnefc.ir import Op, TensorType
+from nnefc.ir import DType, Op, TensorType
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.window import plane_reduction, pooling
 from nnefc.kernels.window.plane_reduction import PLANES
@@ -24,7 +24,8 @@ from nnefc.symbolic.traced_array import length, traced_call
 
 @blocked_lowering("max_pool")
 def max_pool(lower: Lowering, op: Op) -> None:
-    accumulator = op.inputs[0].type.dtype
+    dtype = op.inputs[0].type.dtype
+    accumulator = DType.FLOAT32 if dtype.is_half else dtype
     _pool(lower, op, Pool("max", accumulator, zeros=op.attributes["border"] != "ignore"))
 
 
