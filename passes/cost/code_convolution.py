@@ -37,25 +37,22 @@ class CodeRates:
     """Bytes of a weight of direct convolution, relative to float32."""
 
 
-def fastest_of_codes(
-    op: Op, known: KnownValues, rates: CodeRates, *, warm: bool = False
-) -> Winograd | None:
+def fastest_of_codes(op: Op, known: KnownValues, rates: CodeRates) -> Winograd | None:
     """The fastest Winograd algorithm for a convolution of codes; None if direct sums are faster.
 
-    `warm`: whether weights are in the last cache when they are read.
+    Weights are read from memory, even where the last cache holds them all: a cache so large is
+    hardly faster, and filters of small tiles take less memory.
     """
     candidates = exact_algorithms(op, known)
     if not candidates:
         return None
 
     def time(algorithm: Winograd) -> float:
-        return winograd_nanoseconds(
-            op, algorithm, rate=rates.pairs, weight=WINOGRAD_WEIGHT, warm=warm
-        )
+        return winograd_nanoseconds(op, algorithm, rate=rates.pairs, weight=WINOGRAD_WEIGHT)
 
     best = min(candidates, key=time)
     computed, weights = map(hint, direct_products(op, window_of(op)))
-    direct = products_nanoseconds(computed / rates.words, weights * rates.weight, warm=warm)
+    direct = products_nanoseconds(computed / rates.words, weights * rates.weight)
     return best if direct / time(best) > LEAST_SPEEDUP else None
 
 

@@ -56,7 +56,7 @@ class ChooseConvolutionAlgorithms:
             if is_blocked_convolution(op):
                 algorithm = self.choose(op)
             elif is_code_convolution(op):
-                algorithm = fastest_of_codes(op, known, self.codes, warm=self.warm)
+                algorithm = fastest_of_codes(op, known, self.codes)
             else:
                 continue
             changed |= op.attributes.get("algorithm") != algorithm

@@ -70,6 +70,12 @@ def test_rows_without_byte_products_transform_windows() -> None:
     assert _choice(FAST, _graph()) is None
 
 
+def test_small_planes_have_small_tiles() -> None:
+    """Filters of tiles of 4 outputs would take longer to read than to multiply."""
+    assert _choice(SLOW, _graph(512, 512, (7, 7), weight=1)) == Winograd(3)
+    assert _choice(SLOW, _graph(256, 256, (14, 14), weight=1)) == Winograd(4)
+
+
 @pytest.mark.parametrize(
     ("taps", "tile"), [((5, 5), 4), ((1, 7), 5), ((7, 1), 5), ((1, 5), 6), ((5, 3), 4)]
 )
