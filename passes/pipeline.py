@@ -37,6 +37,7 @@ from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
 from nnefc.passes.fuse.fuse_views import FuseViews
+from nnefc.passes.fuse.sink_reshapes import SinkReshapes
 from nnefc.passes.interface import Pass, StagePass
 from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
@@ -134,6 +135,7 @@ def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
         Phase(
             "fuse",
             (
+                SinkReshapes(),
                 FuseElementwise(),
                 FuseViews(),
                 FuseMatmulEpilogue(),

@@ -53,7 +53,7 @@ def _between_views(op: Op) -> Result:
     source = x.op.inputs[0]
     if source.type != op.output.type or x.type != inner.output.type:
         return None
-    dims = _reshaped(other.type.dims, x.type.dims, source.type.dims)
+    dims = reshaped_operand(other.type.dims, x.type.dims, source.type.dims)
     if dims is None:
         return None
     return NewOp(inner.name, [source, NewOp("reshape", [other], {"shape": dims})])
@@ -89,7 +89,7 @@ def _around_transpose(op: Op) -> Result:
     return NewOp("transpose", [before], {"axes": tuple(taken.index(i) for i in range(len(dims)))})
 
 
-def _reshaped(
+def reshaped_operand(
     dims: Sequence[int], old: Sequence[int], new: Sequence[int]
 ) -> tuple[int, ...] | None:
     """The shape of an operand that broadcasts to `new` as `dims` broadcasts to `old`.
