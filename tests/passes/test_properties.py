@@ -28,6 +28,7 @@ from nnefc.passes.fuse.fuse_attention import FuseAttention
 from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
+from nnefc.passes.fuse.sink_reshapes import SinkReshapes
 from nnefc.passes.interface import Pass
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
@@ -48,6 +49,7 @@ EXACT: list[Pass] = [
     FuseElementwise(),
     FuseElementwise(steps=3, inputs=2, copies=1),
     FuseMatmulEpilogue(),
+    SinkReshapes(),
     FuseAttention(),
     FoldCodes(),
     CancelQuantizations(),
