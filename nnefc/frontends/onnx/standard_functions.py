@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import onnx
 from onnx import FunctionProto, NodeProto, TypeProto, helper
 
-from nnefc.frontends.common.values import KnownTensor
-from nnefc.frontends.onnx.model import opsets_of
+from nnefc.frontends.common.values import KnownTensor, OperatorError
+from nnefc.frontends.onnx.model import nodes_within, opsets_of
 from nnefc.frontends.onnx.node import Node
 from nnefc.ir import Value
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_standard_function(domain: str, name: str, version: int) -> bool:
@@ -94,10 +97,37 @@ def _without_references(proto: NodeProto, attributes: Mapping[str, Any]) -> Node
 
 
 def _body_for(schema: Any, version: int, proto: NodeProto, types: Sequence[TypeProto]) -> bytes:
-    """The body for inputs of some types; empty if there is none."""
-    return schema.get_context_dependent_function_with_opset_version(
-        version, proto.SerializeToString(), [each.SerializeToString() for each in types]
-    )
+    """The body for inputs of some types; empty if there is none.
+
+    The package writes the names of initializers in graphs of the node as text.  Raises
+    OperatorError for what it cannot read again.
+    """
+    named = _with_identifiers(proto)
+    try:
+        return schema.get_context_dependent_function_with_opset_version(
+            version, named.SerializeToString(), [each.SerializeToString() for each in types]
+        )
+    except RuntimeError as error:
+        why = " ".join(str(error).split())
+        message = f"the package onnx makes no function of this node: {why}"
+        raise OperatorError("onnx/operator", message) from None
+
+
+def _with_identifiers(proto: NodeProto) -> NodeProto:
+    """A node whose graphs have initializers with identifiers as names."""
+    named = NodeProto()
+    named.CopyFrom(proto)
+    for graph in (each.g for each in named.attribute if each.HasField("g")):
+        names = {
+            each.name: f"nnefc_initializer_{number}"
+            for number, each in enumerate(graph.initializer)
+            if not _IDENTIFIER.fullmatch(each.name)
+        }
+        for each in graph.initializer:
+            each.name = names.get(each.name, each.name)
+        for node in nodes_within(graph):
+            node.input[:] = [names.get(name, name) for name in node.input]
+    return named
 
 
 def _type_of(value: Any, *, numbers: bool = False) -> TypeProto:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nnefc.support.errors import NnefError
-from tests.helpers.onnx.evaluate import graph_for
+from tests.helpers.onnx.backend_cases import backend_cases
+from tests.helpers.onnx.evaluate import graph_for, reference_results
 from tests.helpers.onnx.onnxruntime_oracle import compare, node_model, reals
 
 MICROSOFT = "com.microsoft"
@@ -150,3 +151,32 @@ def test_keys_and_values_have_the_rank_of_queries(wrong: int) -> None:
     name = "QKV"[wrong]
     with pytest.raises(NnefError, match=rf"{name} has shape \[3, 8\]; a tensor of rank 4"):
         graph_for(node_model("Attention", inputs, opset=24), inputs)
+
+
+def test_integer_masks_hide_the_keys_that_they_lack() -> None:
+    """Integers are added to the scores, as reals are; further keys are hidden."""
+    q, k, v = reals(1, 1, 2, 4), reals(1, 1, 5, 4, seed=1), reals(1, 1, 5, 4, seed=2)
+    mask = np.array([[0, 2, -1], [1, 0, 3]], np.int64)
+    scores = q[0, 0].astype(np.float64) @ k[0, 0, :3].T / 2 + mask
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    expected = (weights @ v[0, 0, :3])[None, None].astype(np.float32)
+    compare("Attention", [q, k, v, mask], opset=24, types=[1], expected=[expected])
+
+
+@pytest.mark.parametrize("name", ["/score.0/shape-1", "", "shape"])
+def test_initializers_in_graphs_of_functions_may_have_any_name(name: str) -> None:
+    case = backend_cases().get("test_flexattention_relative_positional")
+    if case is None:
+        pytest.skip("the package has no such case")
+    model = type(case.proto)()
+    model.CopyFrom(case.proto)
+    node = model.graph.node[0]
+    node.name = name
+    (graph,) = [each.g for each in node.attribute if each.name == "score_mod"]
+    for each in graph.initializer:
+        old, each.name = each.name, f"{name}{each.name}"
+        for inner in graph.node:
+            inner.input[:] = [each.name if x == old else x for x in inner.input]
+    for inputs, (expected,) in case.data_sets:
+        (y,) = reference_results(graph_for(model, inputs), inputs)
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
