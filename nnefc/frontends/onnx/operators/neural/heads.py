@@ -81,6 +81,8 @@ def padded_mask(make: OpBuilder, mask: Operand, keys: int) -> Operand:
     """A mask with its last dimension extended to all keys; further keys are hidden."""
     if not mask.type.rank or mask.type.dims[-1] >= keys:
         return mask
+    if not mask.type.dtype.is_float and mask.type.dtype is not DType.BOOL:
+        mask = make.cast(mask, DType.FLOAT32)  # integers have no infinity
     *outer, have = mask.type.dims
     hidden = False if mask.type.dtype is DType.BOOL else -np.inf
     one = np.full((1,) * (len(outer) + 1), hidden).astype(mask.type.dtype.numpy)
