@@ -90,7 +90,10 @@ def split(
     """By default in chunks of equal extent, but for the last ones."""
     at = normalize_axis(axis, input.type.rank)
     if split is None:
-        extent, count = input.type.dims[at], num_outputs or len(node.outputs)
+        extent, count = input.type.dims[at], len(node.outputs)
+        if num_outputs not in (None, count):
+            message = f"num_outputs = {num_outputs}, but the node has {count} outputs"
+            raise OperatorError("argument/split", message)
         chunk = -(-extent // count)
         bounds = [min(i * chunk, extent) for i in range(count + 1)]
         split = tuple(end - begin for begin, end in pairwise(bounds))

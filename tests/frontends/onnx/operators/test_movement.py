@@ -91,6 +91,14 @@ def test_split_in_uneven_chunks(extent: int) -> None:
     compare("Split", [x], opset=18, axis=1, num_outputs=4, outputs=outputs, expected=expected)
 
 
+@pytest.mark.parametrize("number", [0, 1, 3, 1 << 62])
+def test_num_outputs_of_split_is_the_number_of_outputs(number: int) -> None:
+    x = reals(6)
+    model = node_model("Split", [x], opset=18, num_outputs=number, outputs=[True, True])
+    with pytest.raises(NnefError, match=rf"num_outputs = {number}, but the node has 2 outputs"):
+        graph_for(model, [x])
+
+
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 @pytest.mark.parametrize("pads", [(0, 1, 2, 2, 0, 1), (1, 2, 1, 0, 1, 0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, np.uint8])
