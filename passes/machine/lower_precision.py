@@ -149,7 +149,9 @@ class _Rounding:
             return copy
         op = value.op
         if op is not None and self._is_only_read_rounded(value):
-            if self._moves(op):
+            # a value that others read would be copied, which is larger than its maxima
+            copied = op.name == _MAXIMA and not self._is_only_read_rounded(op.inputs[0])
+            if self._moves(op) and not copied:
                 op.set_input(0, self._rounded(op.inputs[0], op))
                 value.type = value.type.with_dtype(self._dtype)
                 return value

@@ -78,6 +78,23 @@ def test_convolutions_of_all_shapes(case: tuple[Sketch, Array]) -> None:
     check_one(s, x)
 
 
+@pytest.mark.parametrize(
+    ("plane", "window", "stride", "groups"),
+    [((14, 14), 3, 2, 1), ((14, 14), 1, 2, 1), ((17, 13), 3, 3, 1), ((13, 15), 5, 2, 2)],
+)
+def test_strides_on_small_planes(
+    plane: tuple[int, int], window: int, stride: int, groups: int
+) -> None:
+    """The pixels of each remainder are copied, so that they fill registers."""
+    s = Sketch("strides")
+    x = s.input(2, 64, *plane)
+    s.op("relu", s.conv(x, 128, window, window, stride=stride, groups=groups))
+    families = kernels(s.finish())
+    remainders = 1 if window == 1 else stride**2
+    assert families.count("movement.strided.copy") == remainders
+    check_one(s, normal(2, *x.type.dims))
+
+
 def residuals(channels: int, size: int, stride: int) -> Sketch:
     """Residuals in blocks of both sizes, and of both types."""
     s = Sketch("residuals")
@@ -159,6 +176,18 @@ def test_maxima_and_shortcuts_are_stored_as_bfloat16() -> None:
     (got,) = compile_graph(graph, HALVES).run({"x0": x0}).values()
     (want,) = evaluate(graph, {"x0": x0}).outputs.values()
     assert np.abs(got - want).max() < 2**-6 * np.abs(want).max()
+
+
+def test_maxima_of_values_that_others_read_are_copied() -> None:
+    s = Sketch("skip")
+    ones = {"dilation": (1,) * 4, "border": "ignore"}
+    x = s.op("relu", s.conv(s.input(1, 16, 32, 32), 32, 3, 3))
+    padding = ((0, 0),) * 4
+    y = s.op("max_pool", x, size=(1, 1, 2, 2), padding=padding, stride=(1, 1, 2, 2), **ones)
+    s.conv(y, 32, 3, 3)
+    s.op("tanh", x)
+    found = types(s.finish(), ["max_pool", "cast"])
+    assert found == {"max_pool": [DType.FLOAT32], "cast": [DType.BFLOAT16] * 2}
 
 
 def test_infinities_reach_only_the_sums_that_read_them() -> None:

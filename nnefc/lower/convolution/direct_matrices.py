@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,26 +15,33 @@ from nnefc.kernels.tile.matrix_pixels import SUMS_ROW
 from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.kernels.vector.lane_builder import lanes_of
+from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct_convolution import MATRIX_PIXELS, DirectConvolution
 from nnefc.lower.convolution.direct_launches import ChannelSlice, choose_units
 from nnefc.lower.convolution.epilogue import OutputUnit
 from nnefc.lower.convolution.panels import Panels
+from nnefc.lower.convolution.strided_pixels import StridedPixels
 from nnefc.lower.partition import ceil_div
 from nnefc.program.program import Ref
-from nnefc.program.tables.matrix_tiles import MatrixTiles, entry_offsets, matrix_tiles
+from nnefc.program.tables.matrix_tiles import MatrixTiles, entry_offsets, matrix_tiles, tap_offsets
 from nnefc.program.tables.phases import Phase, phases, tap_grid
 from nnefc.program.tables.planes import Offsets
 
 Array = npt.NDArray[Any]
 
+LEAST_OUTPUTS: Final = 128
+"""Least output channels at which a copy of x by strides takes much less time than products."""
+MOST_REGISTERS: Final = 0.75
+"""Largest share of the registers of pixels with which a copy pays."""
+
 
 def lower_direct_matrices(lower: Lowering, conv: DirectConvolution) -> None:
     """A convolution of bfloat16 whose x has a halo for all taps."""
     for phase in phases(conv.window):
-        tiles = matrix_tiles(phase, conv.x.plane, ROWS, REGISTERS)
+        source = _read_source(lower, conv, phase)
         for channels in _slices(conv):
-            _launch(lower, conv, phase, tiles, channels)
+            _launch(lower, conv, phase, source, channels)
 
 
 def _slices(conv: DirectConvolution) -> list[ChannelSlice]:
@@ -62,12 +69,12 @@ def _launch(
     lower: Lowering,
     conv: DirectConvolution,
     phase: Phase,
-    tiles: MatrixTiles,
+    source: _Source,
     channels: ChannelSlice,
 ) -> None:
     """Launch a channel slice of the outputs of a phase."""
-    x, panels, outputs = conv.x, channels.panels, conv.filter.shape[1]
-    depth = _read_depth(conv, phase)
+    x, tiles, depth = source.x, source.tiles, source.depth
+    panels, outputs = channels.panels, conv.filter.shape[1]
     width = panels.width * panels.count
     columns = slice(channels.first, channels.first + width)
     entries = len(depth.offsets)
@@ -127,8 +134,33 @@ class _Depth:
     taps: tuple[tuple[int, ...], ...]
     items: int
     """Items of an entry, which are neighbours in x and inputs in the filter."""
+    blocks: int
+    """Channel blocks that taps read."""
     offsets: Offsets
     """Of entries, see `MATRICES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What the launches of a phase read."""
+
+    x: Tensor
+    tiles: MatrixTiles
+    depth: _Depth
+
+
+def _read_source(lower: Lowering, conv: DirectConvolution, phase: Phase) -> _Source:
+    """x, or a copy by strides if its pixels fill registers better."""
+    x, window = conv.x, conv.window
+    tiles, depth = matrix_tiles(phase, x.plane, ROWS, REGISTERS), _read_depth(conv, phase)
+    strided = window.stride[-1] > 1 and not window.reverse
+    if strided and x.layout.block >= lanes_of("float32") and len(conv.bias) >= LEAST_OUTPUTS:
+        pixels = StridedPixels.of(x, window.stride, phase)
+        fewer = matrix_tiles(pixels.phase, pixels.plane, ROWS, REGISTERS)
+        if fewer.registers <= MOST_REGISTERS * tiles.registers:
+            offsets = entry_offsets(pixels.plane, pixels.tap_offsets(), depth.blocks)
+            return _Source(pixels.copy(lower), fewer, replace(depth, offsets=offsets))
+    return _Source(x, tiles, depth)
 
 
 def _read_depth(conv: DirectConvolution, phase: Phase) -> _Depth:
@@ -137,9 +169,10 @@ def _read_depth(conv: DirectConvolution, phase: Phase) -> _Depth:
     *outer, row = phase
     block = x.layout.block
     if block >= lanes_of("float32"):
-        offsets = entry_offsets(phase, x.plane, ceil_div(filter_.shape[2], block))
+        blocks = ceil_div(filter_.shape[2], block)
+        offsets = entry_offsets(x.plane, tap_offsets(phase, x.plane), blocks)
         taps = tuple(tuple(number for number, _ in tap) for tap in tap_grid(phase))
-        return _Depth(filter_, taps, block, offsets)
+        return _Depth(filter_, taps, block, blocks, offsets)
     numbers = [number for number, _ in row.taps]
     assert conv.groups == 1 and row.taps[-1][1] - row.taps[0][1] == len(numbers) - 1
     padding = [(0, 0)] * filter_.ndim
@@ -148,9 +181,9 @@ def _read_depth(conv: DirectConvolution, phase: Phase) -> _Depth:
     items = len(numbers) * block
     joined = padded.reshape(*padded.shape[:2], items, *padded.shape[4:])
     first = (*outer, replace(row, taps=row.taps[:1]))
-    offsets = entry_offsets(first, x.plane, 1)
+    offsets = entry_offsets(x.plane, tap_offsets(first, x.plane), 1)
     taps = tuple(tuple(number for number, _ in tap[:-1]) for tap in tap_grid(first))
-    return _Depth(joined, taps, items, offsets)
+    return _Depth(joined, taps, items, 1, offsets)
 
 
 def _output_fields(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,11 @@ class MatrixTiles:
     """Rows of a register."""
     x_row: int
     """Bytes from row to row."""
+
+    @property
+    def registers(self) -> int:
+        """Registers of pixels of all tiles."""
+        return int(self.tiles[:, 0].sum())
 
 
 def matrix_tiles(phase: Phase, x: Plane, most: int, registers: int) -> MatrixTiles:
@@ -91,17 +97,21 @@ def _registers(
     return firsts, np.array(starts)
 
 
-def entry_offsets(phase: Phase, x: Plane, blocks: int) -> Offsets:
-    """int32 [blocks * taps, 2]: byte offset of an entry relative to a pixel, and its number.
-
-    Without taps, an entry that is not read.
-    """
+def tap_offsets(phase: Phase, x: Plane) -> list[int]:
+    """Bytes from the pixel of a tap at distance 0 to that of each tap."""
     pitches = x.pitches
-    distances = [
+    return [
         sum(pitch * distance for pitch, (_, distance) in zip(pitches, tap, strict=True))
         for tap in tap_grid(phase)
     ]
-    if not distances:
+
+
+def entry_offsets(x: Plane, taps: Sequence[int], blocks: int) -> Offsets:
+    """int32 [blocks * taps, 2]: byte offset of an entry relative to a pixel, and its number.
+
+    `taps`: offsets within a channel block.  Without taps, an entry that is not read.
+    """
+    if not taps:
         return np.zeros((1, 2), np.int32)
-    offsets = np.add.outer(np.arange(blocks) * x.nbytes, distances).ravel()
+    offsets = np.add.outer(np.arange(blocks) * x.nbytes, taps).ravel()
     return as_offsets(np.stack([offsets, np.arange(len(offsets))], 1))
