@@ -28,6 +28,7 @@ def save_archive(path: Path, model: Model | Graph, *, overwrite: bool = False) -
     from nnefc.formats.container import write_container
     from nnefc.formats.files import require_path, require_unchanged
     from nnefc.frontends.nnef.flatten import flatten
+    from nnefc.frontends.nnef.real_weights import with_real_weights
 
     require_path("the archive", path)
     if not hasattr(model, "graph") and not isinstance(model, Graph):
@@ -35,12 +36,13 @@ def save_archive(path: Path, model: Model | Graph, *, overwrite: bool = False) -
             "input/argument",
             f"the model is given as {type(model).__name__}, expected a graph or a compiled model",
         )
-    graph = model if isinstance(model, Graph) else model.graph
-    stored = (
-        {variable.label: variable.data for variable in graph.variables.values()}
-        if isinstance(model, Graph)
-        else dict(model.variables)
-    )
+    source = model if isinstance(model, Graph) else model.graph
+    graph = with_real_weights(source)
+    stored = {variable.label: variable.data for variable in graph.variables.values()}
+    if not isinstance(model, Graph):
+        for label, data in model.variables.items():
+            if graph.variables[label.lower()] is source.variables[label.lower()]:
+                stored[label] = data
     tensors = {label: data for label, data in stored.items() if data is not None}
     require_unchanged(tensors.values())
     missing = [label for label in stored if label not in tensors]

@@ -12,7 +12,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended.quantized import code_limits, nearest
-from nnefc.ops.standard.quantization import limits_of_codes, steps_of_range
+from nnefc.ops.standard.quantization import WHOLE, limits_of_codes, steps_of_range
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.known_data import constant_op
 from nnefc.passes.op_queries import only_user, replace
@@ -21,8 +21,6 @@ RANGES: Final = ("linear_quantize", "min_max_linear_quantize")
 NAMES: Final = (*RANGES, "zero_point_linear_quantize", "logarithmic_quantize")
 """Operations that round reals to a number of bits."""
 MOST_BITS: Final = 8
-WHOLE: Final = 2.0**-12
-"""Largest distance of a zero point from a whole number: ranges are stored in float32."""
 _MIDDLE: Final = 128
 
 
@@ -39,7 +37,7 @@ class RecogniseQuantizations:
 
     where %scale is (%high - %low) / 255 and %zero is -%low / %scale.  Fewer than 256 codes are a
     clamp in front.  If %x is known, so are its codes.  If only a product with known positive
-    numbers reads %y then, as with scales of channels that NNEF 1.0.2 cannot store, the scale is
+    numbers reads known codes, as with scales of channels that NNEF 1.0.2 cannot store, the scale is
     their product with %scale.
     """
 
@@ -53,6 +51,8 @@ class RecogniseQuantizations:
             if not isinstance(codes, str):
                 _convert(graph, op, codes)
                 changed = True
+            elif op.name == "dequantize":
+                changed |= _multiply_scale(graph, op)
         return changed
 
 
@@ -148,6 +148,21 @@ def _convert(graph: Graph, op: Op, codes: _Codes) -> None:
     replace(graph, last, [real])
     if last is not op:
         graph.erase(op)
+
+
+def _multiply_scale(graph: Graph, op: Op) -> bool:
+    """Replace known codes times known positive numbers by codes with other scales."""
+    codes, scale = (known_items(value) for value in op.inputs[:2])
+    if codes is None or scale is None or op.output.type.dtype is not DType.FLOAT32:
+        return False
+    last, factors = _product(graph, op)
+    if last is op:
+        return False
+    scales = np.multiply(*align(scale.astype(np.float64), factors))
+    op.set_input(1, _constant(graph, op, scales, DType.FLOAT32))
+    op.output.name = last.output.name
+    replace(graph, last, [op.output])
+    return True
 
 
 def _product(graph: Graph, op: Op) -> tuple[Op, Array]:

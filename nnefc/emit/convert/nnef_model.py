@@ -18,6 +18,7 @@ from nnefc.formats.container_writer import write_container
 from nnefc.formats.files import FilePath, require_unchanged
 from nnefc.formats.tensor_writer import Encoding
 from nnefc.frontends.nnef.flatten import flattened
+from nnefc.frontends.nnef.real_weights import with_real_weights
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.progress import Progress
@@ -68,7 +69,7 @@ def nnef_model(graph: Graph) -> NnefModel:
     """
     require_inputs(graph)
     require_fixed_results(graph)
-    standard = with_standard_operations(graph)
+    standard = with_standard_operations(with_real_weights(graph))
     store_arrays(standard)
     document = flattened(standard)
     require_one_width(standard)

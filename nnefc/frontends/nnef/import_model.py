@@ -109,7 +109,7 @@ def _attach(
             diagnostics,
             random_weights=config.random_weights,
             require=config.require_data,
-            dequantize=quantization.decoders(elaboration, entries),
+            codes=quantization.stored_codes(elaboration, entries, may_stay=config.quantize),
         )
     if config.quantize and entries:
         quantization.apply_quantization(elaboration, entries, diagnostics)

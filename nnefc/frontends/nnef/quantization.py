@@ -8,11 +8,9 @@ variable and dimension 1 of other tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import typed_tree as tree
@@ -22,6 +20,7 @@ from nnefc.frontends.nnef.check_types import TypeChecker
 from nnefc.frontends.nnef.evaluate import CallFrame, Evaluator
 from nnefc.frontends.nnef.invoke import bind_arguments
 from nnefc.frontends.nnef.operation_declarations import Declaration, DeclaredOperations, standard
+from nnefc.frontends.nnef.stored_codes import StoredCodes, dequantized, flat, single_variables
 from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.tools.build import build
@@ -194,6 +193,7 @@ def apply_quantization(
     values = [elaboration.names[entry.tensor] for entry in entries]
     following = _following(graph, values)
     taken = set(elaboration.names)
+    replaced: list[Op] = []
     for entry, value in zip(entries, values):
         try:
             quantized = _insert(graph, entry, value, following.get(value.op))
@@ -203,16 +203,27 @@ def apply_quantization(
             continue
         _redirect(graph, value, quantized)
         other = _fresh(entry.tensor, taken)
+        if quantized.op is not None and quantized.op.name == "dequantize" and value.op is not None:
+            replaced.append(value.op)
+            value = quantized.op.inputs[0]
         if value.op is None:
             quantized.name = other  # inputs keep their names
         else:
             quantized.name, value.name = entry.tensor, other
+    for op in replaced:
+        graph.erase(op)
 
 
 def _insert(graph: Graph, entry: Quantization, value: Value, before: Op | None) -> Value:
     callee = standard(entry.algorithm)
     assert callee is not None and callee.spec is not None
-    axis = 0 if value.op is not None and value.op.name == "variable" else 1
+    axis = 1
+    if value.op is not None and value.op.name == "variable":
+        codes = StoredCodes(entry.algorithm, entry.arguments, may_stay=True)
+        stored = dequantized(graph, value, codes, before, entry.location)
+        if stored is not None:
+            return stored
+        axis = 0
     inputs = [value]
     attributes: dict[str, Any] = {}
     for parameter in callee.parameters[1:]:
@@ -236,7 +247,7 @@ def _constant(
     before: Op | None,
 ) -> Value:
     """A constant of rank 0, or one with an item per channel."""
-    items = _flat(argument)
+    items = flat(argument)
     shape: tuple[int, ...] = ()
     if isinstance(argument, tuple):
         extents = value.type.shape
@@ -251,15 +262,6 @@ def _constant(
     attributes = {"shape": shape, "value": items}
     op = Op("constant", (), attributes, [TensorType(dtype, shape)], (), entry.location)
     return graph.insert(op, before).output
-
-
-def _flat(argument: Any) -> tuple[Any, ...]:
-    if not isinstance(argument, tuple):
-        return (argument,)
-    items: list[Any] = []
-    for item in argument:  # pyright: ignore[reportUnknownVariableType]
-        items += _flat(item)
-    return tuple(items)
 
 
 def _following(graph: Graph, values: list[Value]) -> dict[Op | None, Op | None]:
@@ -293,44 +295,19 @@ def _fresh(name: str, taken: set[str]) -> str:
     return candidate
 
 
-def decoders(
-    elaboration: Elaboration, entries: list[Quantization]
-) -> dict[str, Callable[[Any], Any]]:
-    """Functions that decode the integers stored for variables, by key of `graph.variables`.
+def stored_codes(
+    elaboration: Elaboration, entries: list[Quantization], *, may_stay: bool
+) -> dict[str, StoredCodes]:
+    """The codes that may be stored for variables, by key of `graph.variables`.
 
-    Tensor files may hold codes whose quantization is only in the quantization file.
+    `may_stay`: whether variables may be codes, which `apply_quantization` dequantizes.
     """
-    by_key: dict[str, Callable[[Any], Any]] = {}
+    by_key: dict[str, StoredCodes] = {}
+    single = single_variables(elaboration.graph) if may_stay else set[Op]()
     for entry in entries:
         op = elaboration.names[entry.tensor].op
         if op is not None and op.name == "variable":
-            by_key[op.attributes["label"].lower()] = _decoder(entry)
+            stays = op in single
+            codes = StoredCodes(entry.algorithm, entry.arguments, stays)
+            by_key[op.attributes["label"].lower()] = codes
     return by_key
-
-
-def _decoder(entry: Quantization) -> Callable[[Any], Any]:
-    arguments = entry.arguments
-
-    def decode_codes(codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        def per_channel(name: str) -> Any:
-            items = np.asarray(_flat(arguments[name]), np.float64)
-            if items.size == 1 or codes.ndim == 0:
-                return items[0]
-            return items.reshape(-1, *[1] * (codes.ndim - 1))
-
-        q = codes.astype(np.float64)
-        if entry.algorithm == "zero_point_linear_quantize":
-            x = (q - per_channel("zero_point")) * per_channel("scale")
-        elif entry.algorithm == "logarithmic_quantize":
-            top = np.ceil(np.log2(per_channel("max")))
-            x = 2.0 ** (q + top - (2.0 ** arguments["bits"] - 1))
-        else:
-            bits, low, high = arguments["bits"], per_channel("min"), per_channel("max")
-            narrow = arguments.get("signed", False) and arguments.get("symmetric", False)
-            levels = 2.0**bits - (2 if narrow else 1)
-            if codes.dtype.kind == "i":
-                q = q + (2.0 ** (bits - 1) - (1 if narrow else 0))
-            x = q / levels * (high - low) + low
-        return x.astype(np.float32)
-
-    return decode_codes

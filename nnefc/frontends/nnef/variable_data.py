@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from nnefc.formats.container import Container
 from nnefc.frontends.common.random_data import random_data
+from nnefc.frontends.nnef.stored_codes import StoredCodes
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.ir.graph import Variable
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place, collecting
@@ -26,13 +27,13 @@ def load_data(
     *,
     random_weights: int | None = None,
     require: bool = True,
-    dequantize: Mapping[str, Callable[[Array], Array]] | None = None,
+    codes: Mapping[str, StoredCodes] | None = None,
 ) -> None:
     """Read the data of all variables; errors go to `diagnostics`.
 
     `random_weights`: seed for variables that have no file; None: missing files are errors.
     `require`: whether it is an error that no variable has a file; it always is one if only some
-    have.  `dequantize`: functions from stored codes to numbers, by key of `graph.variables`.
+    have.  `codes`: what stored codes mean, by key of `graph.variables`.
     """
     missing: list[Variable] = []
     places = _places(graph)
@@ -52,8 +53,7 @@ def load_data(
         assert container is not None
         file = container.tensor_file(variable.label)
         place = places.get(key) if file is None else Place(file)
-        decode = (dequantize or {}).get(key)
-        problem = _store(variable, stored, decode)
+        problem = _store(variable, stored, (codes or {}).get(key))
         if problem:
             diagnostics.error("data/" + problem[0], problem[1], place, hint=problem[2])
     if missing and random_weights is not None:
@@ -105,10 +105,11 @@ def _check_spellings(graph: Graph, container: Container, diagnostics: Diagnostic
 Problem = tuple[str, str, str]  # rule, message, hint
 
 
-def _store(
-    variable: Variable, stored: Array, decode: Callable[[Array], Array] | None
-) -> Problem | None:
-    """Store the data of a variable, converted to its type; a problem if that is not possible."""
+def _store(variable: Variable, stored: Array, codes: StoredCodes | None) -> Problem | None:
+    """Store the data of a variable, converted to its type; a problem if that is not possible.
+
+    Codes that stay give the variable their type.
+    """
     type_ = variable.type
     if stored.shape != type_.dims:
         return (
@@ -117,8 +118,11 @@ def _store(
             f"{_listed(stored.shape)}",
             "correct the shape in the document, or write the file again with the variable's shape",
         )
-    if type_.dtype.is_float and stored.dtype.kind in "iub" and decode is not None:
-        stored = decode(stored)
+    if type_.dtype.is_float and stored.dtype.kind in "iub" and codes is not None:
+        if codes.kept(stored, type_.dtype) is None:
+            stored = codes.decoded(stored)
+        else:
+            variable.type = type_ = type_.with_dtype(DType(stored.dtype.name))
     converted = convert_items(stored, type_)
     if isinstance(converted, str):
         hint = ""

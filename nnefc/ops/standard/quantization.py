@@ -7,6 +7,7 @@ range has one level: all items become min (or 0).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from nnefc.ops.standard.activation import clamp
 
 MAX_BITS = 64
 """Most bits of a code; float64 cannot represent more levels of a range."""
+WHOLE: Final = 2.0**-12
+"""Largest distance of a zero point from a whole number: ranges are stored in float32."""
 
 
 def _rule(*operands: str) -> Callable[[Call], TensorType]:

@@ -82,7 +82,7 @@ def test_matrix_products(tmp_path: Path, left: str, right: str, bias: bool) -> N
     call = "tract_core_qmatmul(x, w, {}axes = [0,1,0,1,0,1], a0 = {}, b0 = {}, c0 = 7, {}, {}, {})"
     zeros = [3 if name == "i8" else 125 for name in (left, right)]
     parts = "b, " if bias else "", *zeros, SCALES, "c_scale = 0.3", f"output_type = '{left}'"
-    graph = model(tmp_path, f"{external(x)}y = {call.format(*parts)};", **weights)
+    graph = model(tmp_path, f"{external(x)}y = {call.format(*parts)};", "", **weights)
     sums = (x.astype(np.int64) - zeros[0]) @ (w.astype(np.int64) - zeros[1]) + b
     want = requantized(sums, FACTOR / 0.3, 7, NAMES[left])
     assert len(np.unique(want)) > 50
