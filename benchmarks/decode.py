@@ -5,10 +5,11 @@
 
 measures one step of a decoder like Llama (`benchmarks/language`), or all tokens of a prompt at
 once: nnefc and tract on NNEF with stored weight types, onnxruntime on ONNX with the same weights in
-float32.  Keys and values of earlier tokens are states of nnefc's session, or with `--caches inputs`
-input arrays, as for the other engines; none copies them.  Engines alternate, and must agree on the
-scores.  A read of as many bytes as the weights, keys and values have alternates with them: the
-share of the memory bandwidth is relative to that read, measured in the same minutes.
+float32, llama.cpp on GGUF.  Keys and values of earlier tokens are states of nnefc's session, or
+with `--caches inputs` input arrays, as for the other engines; none copies them.  Engines alternate,
+and must agree on the scores.  A read of as many bytes as the weights, keys and values have
+alternates with them: the share of the memory bandwidth is relative to that read, measured in the
+same minutes.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -49,6 +50,8 @@ Step = Callable[[], Array]
 SMALL: Final = Sizes(layers=2, width=64, heads=4, hidden=96, vocabulary=160)
 TOLERANCE: Final = 2e-3
 """Largest allowed difference, relative to the largest score."""
+EIGHT_BITS: Final = 5e-2
+"""`TOLERANCE` of an engine that rounds the rows of products to 8 bits."""
 REWIND: Final = 8
 """Steps after which the states of a session are reset, so that they do not grow."""
 
@@ -61,7 +64,7 @@ def main(
     weights: Annotated[
         str, typer.Option(help=f"Types of weights: {', '.join(STORED)}.")
     ] = ",".join(STORED),
-    engines: arguments.Engines = "nnefc,tract,onnxruntime",
+    engines: arguments.Engines = "nnefc,tract,onnxruntime,llama_cpp",
     threads: arguments.ThreadCounts = "1",
     rounds: arguments.Rounds = 7,
     caches: Annotated[
@@ -89,7 +92,7 @@ def main(
     for count in arguments.counts_of(threads, "--threads"):
         for call in calls:
             steps, scores = _load(names, sizes, call, stored_as, count, folder, caches == "states")
-            _compare(scores)
+            _compare(scores, call)
             cache_bytes = 8 * sizes.layers * call.past * sizes.width
             sizes_of = {
                 stored: round(sizes.weight_bytes(stored)) + cache_bytes for _, stored in steps
@@ -186,15 +189,34 @@ def _onnxruntime(folder: Path, sizes: Sizes, call: Call, _stored: str, threads: 
     return lambda: session.run(None, inputs)[0]
 
 
-LOADERS: Final = {"nnefc": _nnefc, "tract": _tract, "onnxruntime": _onnxruntime}
+def _llama_cpp(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) -> Step:
+    from benchmarks.language import gguf_file, llama_cpp_cpu
+
+    path = folder / f"{stored}.gguf"
+    gguf_file.write(path, sizes, stored)
+    return llama_cpp_cpu.step(path, call, decoder.inputs(sizes, call)["token"], threads)
 
 
-def _compare(results: dict[Key, Array]) -> None:
-    """Raise an error unless all engines agree on the scores."""
-    expected = next(reversed(results.values()))
+LOADERS: Final = {
+    "nnefc": _nnefc,
+    "tract": _tract,
+    "onnxruntime": _onnxruntime,
+    "llama_cpp": _llama_cpp,
+}
+
+
+def _compare(results: dict[Key, Array], call: Call) -> None:
+    """Raise an error unless all engines agree on the scores.
+
+    llama.cpp computes the keys and values of earlier tokens itself, and rounds rows to 8 bits.
+    """
+    results = {key: x for key, x in results.items() if key[0] != "llama_cpp" or not call.past}
+    expected = next((x for (engine, _), x in results.items() if engine != "llama_cpp"), None)
     for (engine, stored), scores in results.items():
+        if expected is None:
+            break
         error = np.abs(scores - expected).max() / np.abs(expected).max()
-        if not error <= TOLERANCE:
+        if not error <= (EIGHT_BITS if engine == "llama_cpp" else TOLERANCE):
             raise arguments.fail(f"{engine}, {stored}: scores differ by {error:.2g}")
 
 

@@ -25,8 +25,9 @@ Array = np.ndarray[Any, Any]
 
 EPSILON: Final = 1e-5
 BLOCK: Final = 32
-Q4_0_CODE: Final = 0x3040
-STORED: Final = {"float32": 4.0, "float16": 2.0, "q4_0": 18 / 32}
+BLOCKS: Final = {"q4_0": 0x3040, "q8_1": 0x3081}
+"""Codes of tract's types of blocks."""
+STORED: Final = {"float32": 4.0, "float16": 2.0, "q4_0": 18 / 32, "q8_1": 36 / 32}
 """Bytes of a weight, by storage type."""
 
 
@@ -141,7 +142,7 @@ def _lines(sizes: Sizes, call: Call, stored: str) -> Iterator[str]:
     for name, x in inputs(sizes, call).items():
         yield f"{name} = {external(list(x.shape), 'i64' if name == 'token' else 'f32')}"
     for label, shape in sizes.matrices().items():
-        name, kind = _identifier(label), "" if stored == "q4_0" else "<scalar>"
+        name, kind = _identifier(label), "" if stored in BLOCKS else "<scalar>"
         weight = f"variable{kind}(label = '{label}', shape = {list(shape)})"
         if stored == "float16":
             weight = f"tract_core_cast({weight}, to = 'f32')"
@@ -212,17 +213,31 @@ def write(folder: Path, sizes: Sizes, call: Call, stored: str) -> None:
 
 def _tensor(label: str, shape: tuple[int, int], stored: str) -> bytes:
     """The content of a tensor file."""
-    if stored != "q4_0":
+    if stored not in BLOCKS:
         return _floats(matrix(label, shape).astype(stored))
-    items, scales = codes(label, shape)
-    items = items.reshape(shape[0], -1, BLOCK)
-    blocks = np.empty((*items.shape[:2], 2 + BLOCK // 2), np.uint8)
-    blocks[..., :2] = scales.astype("<f2")[..., None].view(np.uint8)
-    blocks[..., 2:] = items[..., : BLOCK // 2] | items[..., BLOCK // 2 :] << 4
+    data, code = blocks(label, shape, stored), BLOCKS[stored]
     header = TensorHeader(
-        data_length=blocks.nbytes, shape=shape, bits=NO_WIDTH, code=Q4_0_CODE, vendor=VENDOR
+        data_length=data.nbytes, shape=shape, bits=NO_WIDTH, code=code, vendor=VENDOR
     )
-    return header.pack() + blocks.tobytes()
+    return header.pack() + data.tobytes()
+
+
+def blocks(label: str, shape: tuple[int, int], stored: str) -> Array:
+    """The bytes of the blocks of a matrix, [rows, blocks of a row, bytes of a block].
+
+    Codes of 8 bits use their whole range, as those of quantizers do.
+    """
+    items, scales = codes(label, shape)
+    if stored == "q8_1":
+        items, scales = (items - np.uint8(8)) * np.uint8(16), scales / np.float16(16)
+    items = items.reshape(shape[0], -1, BLOCK)
+    data = np.zeros((*items.shape[:2], round(STORED[stored] * BLOCK)), np.uint8)
+    data[..., :2] = scales.astype("<f2")[..., None].view(np.uint8)
+    if stored == "q4_0":
+        data[..., 2:] = items[..., : BLOCK // 2] | items[..., BLOCK // 2 :] << 4
+    else:
+        data[..., 4:] = items
+    return data
 
 
 def _floats(array: Array) -> bytes:

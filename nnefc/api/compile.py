@@ -49,9 +49,9 @@ def compile(
         progress: Called as `progress(done, total, label)` while kernels are compiled, and before
             that while large files are read.
         strict: As for `import_model`; not with a graph.
-        accuracy: "fast" may compute convolutions by Winograd's algorithm, whose rounding errors are
-            larger: below 2e-4 of the largest result of a convolution; a NaN or an infinity spreads
-            over some pixels more.  "strict" uses sums of products only, with errors below 1e-5.
+        accuracy: "fast" may compute convolutions by Winograd's algorithm, with errors below 2e-4 of
+            the largest result; a NaN or an infinity spreads.  More than 8 rows are rounded to 12 or
+            16 bits before weights in blocks.  "strict" sums products, with errors below 1e-5.
         tuned: Use the algorithms that `tune` measured to be fastest for convolutions on this
             machine; False: use estimates only.
         check_indices: A call with an index out of range, such as a token that the embedding does

@@ -138,6 +138,7 @@ def lower_prepared(
         keep_sources=keep_sources,
         dynamic_shapes=dynamic_shapes,
         check_indices=config.check_indices,
+        strict=config.is_strict,
     )
     release_pages()
     return program

@@ -78,6 +78,7 @@ def lower(
     keep_sources: bool = False,
     dynamic_shapes: bool = False,
     check_indices: bool = True,
+    strict: bool = False,
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
@@ -95,6 +96,7 @@ def lower(
     `keep_sources`: packed weights stay `PackedWeight` descriptions, to be written to a file.
     `dynamic_shapes`: programs for other shapes follow, and should use the same kernels.
     `check_indices`: the program fails for indices out of range.
+    `strict`: sums are as accurate as those of float32.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
@@ -113,6 +115,7 @@ def lower(
         live_bytes,
         dynamic_shapes,
         check_indices,
+        strict,
         release,
     )
     for stage in stages:

@@ -100,6 +100,8 @@ class ProgramContext:
     """Shapes change from call to call, so kernels must suit many shapes."""
     check_indices: bool = True
     """Launches record indices out of range, so that the call fails."""
+    strict: bool = False
+    """Sums are as accurate as those of float32."""
     release: Callable[[], None] | None = None
     """Called after reading much data whose pages need not stay in memory."""
 
@@ -119,6 +121,7 @@ class Lowering:
         self.cache_bytes = program_context.cache_bytes
         self.dynamic_shapes = program_context.dynamic_shapes
         self.check_indices = program_context.check_indices
+        self.strict = program_context.strict
         self.release = program_context.release
         self._program_context = program_context
         self._constants = program_context.constants

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from benchmarks.decode import LOADERS, REWIND, SMALL
+from benchmarks.decode import EIGHT_BITS, LOADERS, REWIND, SMALL
 from benchmarks.language import decoder
 from benchmarks.language.decoder import Call
 
@@ -25,7 +25,7 @@ def test_all_types_of_weights_are_the_same_model(call: Call, tmp_path: Path) -> 
     wanted = ort.InferenceSession(str(path)).run(decoder.outputs(SMALL), given)
     for stored in decoder.STORED:
         decoder.write(tmp_path / stored, SMALL, call, stored)
-        got = nnefc.compile(tmp_path / stored).run(given)
+        got = nnefc.compile(tmp_path / stored, accuracy="strict").run(given)
         for name, want in zip(decoder.outputs(SMALL), wanted, strict=True):
             np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-4, err_msg=name)
 
@@ -78,3 +78,14 @@ def test_keys_and_values_as_states_give_the_same_scores(tmp_path: Path) -> None:
 def test_a_call_returns_a_score_for_each_token(call: Call, tmp_path: Path) -> None:
     step = LOADERS["nnefc"](tmp_path, SMALL, call, "q4_0", 1)
     assert step().shape == (1, SMALL.vocabulary)
+
+
+@pytest.mark.parametrize("stored", decoder.STORED)
+def test_llama_cpp_runs_the_same_model(stored: str, tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp")
+    pytest.importorskip("gguf")
+    scores, others = (
+        LOADERS[engine](tmp_path, SMALL, Call(0, 9), stored, 1)()
+        for engine in ("nnefc", "llama_cpp")
+    )
+    assert np.abs(scores - others).max() <= EIGHT_BITS * np.abs(scores).max()

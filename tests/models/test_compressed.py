@@ -61,10 +61,13 @@ def add_input(graph: Graph, x: Array, name: str) -> Value:
     return graph.add_input(TensorType(DType(x.dtype.name), x.shape), name)
 
 
-def compiled(graph: Graph, *inputs: Array, threads: int = 1, at_end: bool = True) -> Array:
+def compiled(
+    graph: Graph, *inputs: Array, threads: int = 1, at_end: bool = True, strict: bool = True
+) -> Array:
+    """The result; without `strict`, many rows are rounded (`test_block_products`)."""
     run_pipeline(graph)
     check(graph, rule_problems)
-    (result,) = run_graph(graph, *inputs, threads=threads, at_end=at_end)
+    (result,) = run_graph(graph, *inputs, threads=threads, at_end=at_end, strict=strict)
     return result
 
 

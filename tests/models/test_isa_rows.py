@@ -88,6 +88,7 @@ CODE_FILES = {
     "kernels/product/test_code_matmul.py": "",
     "kernels/product/test_computed_code_matmul.py": "exact",
     "kernels/product/test_matrix_codes.py": "",
+    "models/test_block_products.py": "",
 }
 """Modules for rows that multiply codes by instructions of their own, in vectors or matrices."""
 CODE_ROWS = [name for name, isa in executable_variants().items() if isa.byte_dot]

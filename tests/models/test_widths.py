@@ -32,6 +32,8 @@ EXTENSIONS = {
     "convolution.direct_halves.convolution",
     "convolution.direct_matrices.convolution",
     "product.attention_matrices.rows",
+    "product.block_matmul.product",
+    "product.block_rows.convert",
     "product.half_matmul.product",
     "product.matrix_code_matmul.product",
     "product.matrix_matmul.product",

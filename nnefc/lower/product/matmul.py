@@ -16,6 +16,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div, steps_per_unit, units_per_tile
 from nnefc.lower.product import integer_matmul
+from nnefc.lower.product.block_matmul import block_product, multiplies_blocks
 from nnefc.lower.product.compressed_weights import compressed_weights, is_direct
 from nnefc.lower.product.half_matmul import fused_half_matmul
 from nnefc.lower.product.operands import (
@@ -118,6 +119,9 @@ def zero_item(dtype: DType) -> Array:
 def gemm(lower: Lowering, product: Product) -> None:
     """Launch a product by register tiles, and the packing of its factors."""
     weights = compressed_weights(lower, product)
+    if weights is not None and multiplies_blocks(lower, product):
+        block_product(lower, product, weights)
+        return
     direct = weights is not None and is_direct(product, weights)
     if weights is None:
         tiling = tile_product(product, lower)

@@ -66,9 +66,11 @@ def run_graph(
     threads: int = 1,
     at_end: bool = True,
     check_indices: bool = True,
+    strict: bool = False,
 ) -> tuple[Array, ...]:
     """All results of an unoptimised graph; inputs and outputs end (or start) at a guard page."""
-    model = CompiledModel.of(lower(graph, check_indices=check_indices), graph, threads=threads)
+    program = lower(graph, check_indices=check_indices, strict=strict)
+    model = CompiledModel.of(program, graph, threads=threads)
     inputs: list[Array] = []
     for x in arrays:
         inputs.append(guarded(x.shape, x.dtype, at_end=at_end))
