@@ -215,6 +215,7 @@ def test_winograd_inputs_match_numpy(item: str, accumulator: str) -> None:
         "x": x,
         "v": v,
         "x_tiles": np.arange(tiles, dtype=np.int32) * outputs * x[0, 0].nbytes,
+        "x_pieces": np.zeros(1, np.int32),
         "runs": np.array([[[0, tiles, 1, outputs]]], np.int32),
         "x_plane": x[0].nbytes,
         "x_column": x[0, 0].nbytes,
