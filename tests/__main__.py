@@ -114,7 +114,14 @@ def _failed_tests(python: Path) -> list[list[str | Path]]:
     if not (status := _run(*command)):
         return []
     if status == _TESTS_FAILED:
-        shown = ("--last-failed", "--last-failed-no-failures=none", f"--maxfail={_SHOWN}")
+        # in a worker, because a test that ends its process would end pytest
+        shown = (
+            "-n",
+            "1",
+            "--last-failed",
+            "--last-failed-no-failures=none",
+            f"--maxfail={_SHOWN}",
+        )
         _run(*pytest, *shown, *sys.argv[1:])
     return [command]
 

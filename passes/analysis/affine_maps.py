@@ -138,22 +138,24 @@ def chain_after(
 
 def chain_before(
     graph: Graph, value: Value, known: KnownValues, fits: Fits
-) -> Iterator[tuple[Op, Value, Affine]]:
+) -> list[tuple[Op, Value, Affine]]:
     """The chain of affine operations that ends in `value`, last first.
 
-    Yields (operation, its operand x, map from x to `value`).  Each result has one user.  The chain
-    ends at a term that cancels those behind it.
+    Each is (operation, its operand x, map from x to `value`), and each result has one user.  The
+    chain is empty if one of its terms cancels those behind it.
     """
     total = Affine.identity(value.type.rank)
+    chain: list[tuple[Op, Value, Affine]] = []
     while value.op is not None and only_user(graph, value) is not None:
         step = affine_step(value.op, known)
         if step is None or not _fits(step[1], fits):
-            return
+            break
         op = value.op
         if cancels(total.scale * step[1].shift, total.shift):
-            return
+            return []
         value, total = step[0], step[1].then(total)
-        yield op, value, total
+        chain.append((op, value, total))
+    return chain
 
 
 def step_between(value: Value, op: Op, known: KnownValues) -> Affine | None:

@@ -77,9 +77,11 @@ def _has_weights(op: Op, known: KnownValues) -> bool:
 
 def _fold_after(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Fold the chain after a convolution, or after a concatenation of convolutions."""
-    bias = _along(_bias(op, known), 1, op.output.type.rank) if _has_weights(op, known) else 0.0
+    if not (_has_weights(op, known) or _joins_convolutions(graph, op, known)):
+        return False
+    bias = _along(_joined_bias(op, known), 1, op.output.type.rank)
     chain = list(chain_after(graph, op.output, known, per_channel, bias))
-    if not chain or not (_has_weights(op, known) or _joins_convolutions(graph, op, known)):
+    if not chain:
         return False
     result, total = chain[-1][0].output, chain[-1][1]
     convolutions = _distribute(op, total)
@@ -108,6 +110,13 @@ def _joins_convolutions(graph: Graph, op: Op, known: KnownValues) -> bool:
         if not (_has_weights(inner, known) or _joins_convolutions(graph, inner, known)):
             return False
     return True
+
+
+def _joined_bias(op: Op, known: KnownValues) -> Array:
+    """The bias of a convolution, or of those that `op` concatenates; an item for each channel."""
+    if op.name != "concat":
+        return np.broadcast_to(_bias(op, known), (op.output.type.dims[1],))
+    return np.concatenate([_joined_bias(x.op, known) for x in op.inputs if x.op is not None])
 
 
 def _distribute(op: Op, map_: Affine) -> list[tuple[Op, Affine]]:
@@ -147,7 +156,7 @@ def _scaled_outputs(op: Op, map_: Affine, known: KnownValues) -> _Weights:
 
 def _fold_before(graph: Graph, op: Op, known: KnownValues) -> Op:
     """Fold the chain before a convolution; returns the convolution that replaces it, or `op`."""
-    chain = list(chain_before(graph, op.inputs[0], known, per_channel))
+    chain = chain_before(graph, op.inputs[0], known, per_channel)
     while chain and chain[-1][2].shifts and _reads_zeros(op):
         chain.pop()
     if not chain:

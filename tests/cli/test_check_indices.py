@@ -81,7 +81,7 @@ def test_artifacts_for_other_processors_keep_the_option(cli: Cli, model: Path) -
     path = model.parent / "net.nnefc"
     arguments = (*UNCHECKED, "--shape", "ids=2,3", "--target", "aarch64", "-o", path)
     assert cli("compile", model, *arguments).status == 0
-    from nnefc.cli.support.artifacts import artifact_in
+    from nnefc.runtime.artifact.read_artifact import artifact_in
 
     assert not artifact_in(open_file(path)).check_indices
 

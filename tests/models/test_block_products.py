@@ -101,7 +101,7 @@ def test_products_match_float64(
 @examples(0.4)
 @given(
     st.sampled_from(FORMATS),
-    st.lists(st.integers(-95, 95), min_size=1, max_size=4),
+    st.lists(st.integers(-95, 95), min_size=4, max_size=7),
     st.integers(0, 9),
 )
 def test_rounding_is_relative_to_the_largest_item_of_a_block(
@@ -140,9 +140,9 @@ def test_small_codes_of_8_bits_have_the_errors_of_rows_of_8_bits() -> None:
 @pytest.mark.parametrize("code", [0x00, 0x7F, 0x80, 0xFF])
 @pytest.mark.parametrize("strict", [False, True])
 def test_the_largest_sums_do_not_overflow(name: str, sign: int, code: int, strict: bool) -> None:
-    x = np.full((FEW_ROWS + 1, 96), sign * (2.0**24 - 1), np.float32)
-    case = Case(name, x, random_blocks(name, 3, 3, 1))
-    case.blocks.reshape(3, 3, -1)[:, :, 4 if name == "q8_1" else 2 :] = code
+    x = np.full((FEW_ROWS + 1, 128), sign * (2.0**24 - 1), np.float32)
+    case = Case(name, x, random_blocks(name, 3, 4, 1))
+    case.blocks.reshape(3, 4, -1)[:, :, 4 if name == "q8_1" else 2 :] = code
     got = compiled(case.graph(), case.x, strict=strict)
     assert (np.abs(got - case.want()) <= case.bound(strict=strict)).all()
 
@@ -193,22 +193,22 @@ def test_zeros_are_exact(name: str) -> None:
 
 @each_format
 def test_batches_of_strided_rows_and_an_epilogue(name: str) -> None:
-    x, other = normal(1, 2, 3, 150, 64), normal(2, 3, 2, 135, 40)
-    blocks = random_blocks(name, 40, 2, 2)
+    x, other = normal(1, 2, 3, 150, 160), normal(2, 3, 2, 135, 40)
+    blocks = random_blocks(name, 40, 5, 2)
     graph = Graph("batches")
     turned = build(graph, "transpose", [add_input(graph, x, "x")], {"axes": (1, 0, 2, 3)}).output
     part = {"axes": (2,), "begin": (7,), "end": (142,), "stride": (1,)}
     rows = build(graph, "slice", [turned], part).output
-    options = {"format": name, "shape": (40, 64)}
+    options = {"format": name, "shape": (40, 160)}
     w = build(graph, "dequantize_blocks", [constant(graph, "w", blocks)], options).output
     w = build(graph, "unsqueeze", [w], {"axes": (0, 1)}).output
     y = build(graph, "matmul", [rows, w], {"transposeB": True}).output
     total = build(graph, "add", [y, add_input(graph, other, "other")]).output
     graph.add_output(build(graph, "relu", [total]).output, "y")
-    wide = decoded(blocks, name).astype(np.float64).reshape(40, 64)
+    wide = decoded(blocks, name).astype(np.float64).reshape(40, 160)
     want = x[:, :, 7:142].swapaxes(0, 1).astype(np.float64) @ wide.T + other
     got = compiled(graph, x, other, threads=2, strict=False)
-    products = Case(name, x.swapaxes(0, 1)[:, :, 7:142].reshape(-1, 64), blocks)
+    products = Case(name, x.swapaxes(0, 1)[:, :, 7:142].reshape(-1, 160), blocks)
     bound = products.bound(strict=False).reshape(want.shape) + 1e-6 * np.abs(want).max()
     assert (np.abs(got - np.maximum(want, 0)) <= bound).all()
 
@@ -219,10 +219,13 @@ def test_many_rows_are_converted_once(name: str) -> None:
     """A launch converts rows, another one multiplies them; few rows take one launch."""
 
     def families(m: int) -> list[str]:
-        graph = random_case(name, m, 64, 2).graph()
+        graph = random_case(name, m, 64, 4).graph()
         run_pipeline(graph)
         return [launch.kernel.family for launch in lower(graph).launches]
 
     many = ["product.block_rows.convert", "product.block_matmul.product"]
     assert families(FEW_ROWS + 1) == many
     assert families(FEW_ROWS) == ["product.matmul.gemm"]
+    graph = random_case(name, 2 * FEW_ROWS, 64, 3).graph()
+    run_pipeline(graph)
+    assert "product.block_rows.convert" not in {x.kernel.family for x in lower(graph).launches}

@@ -91,7 +91,15 @@ CODE_FILES = {
     "models/test_block_products.py": "",
 }
 """Modules for rows that multiply codes by instructions of their own, in vectors or matrices."""
-CODE_ROWS = [name for name, isa in executable_variants().items() if isa.byte_dot]
+CODE_ROWS = [
+    pytest.param(
+        name,
+        marks=[pytest.mark.exhaustive] if isa.bfloat16_dot or isa.name == "x86-64-v4-256" else [],
+    )
+    for name, isa in executable_variants().items()
+    if isa.byte_dot
+]
+"""Rows with products of bfloat16, too, and v4 with short vectors multiply codes as others do."""
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.zoo import ZOO
@@ -140,6 +140,7 @@ def _graph(seed: int) -> Graph:
 
 @given(st.integers(0, 2**32 - 1))
 @examples(2)
+@example(985818)
 def test_folding_preserves_values(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)

@@ -24,6 +24,8 @@ from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 
 FEW_ROWS: Final = 8
 """Up to this many rows, weights are read as they are stored, without a rounding of the rows."""
+_LEAST_DEPTH: Final = 128
+"""In sums of fewer products, roundings of rows cancel less, and their conversion does not pay."""
 _MACS_PER_NS: Final = {"bytes": 400.0, "bfloat16": 150.0, "int16": 80.0}
 """Multiply-adds of a tile."""
 _IDENTITY: Final = Expression((DType.FLOAT32,), (), (0,))
@@ -32,7 +34,7 @@ _IDENTITY: Final = Expression((DType.FLOAT32,), (), (0,))
 def multiplies_blocks(lower: Lowering, product: Product) -> bool:
     """Whether `block_product` is for this product."""
     contiguous = product.a.data is None and product.a.at.step == DType.FLOAT32.itemsize
-    blocks = product.b.blocks is not None and contiguous
+    blocks = product.b.blocks is not None and contiguous and product.depth >= _LEAST_DEPTH
     return blocks and product.m > FEW_ROWS and row_kind(strict=lower.strict) is not None
 
 

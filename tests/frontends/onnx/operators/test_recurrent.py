@@ -115,6 +115,6 @@ def test_errors(attributes: Any) -> None:
 
 
 def test_the_standard_names_the_activations() -> None:
-    text = onnx.defs.get_schema("LSTM", 22).doc
+    text = str(onnx.defs.get_schema("LSTM", 22).doc)
     listed = text[text.index("Activation functions:") : text.index("Equations")]
     assert sorted(re.findall(r"^\* (\w+)\(x\)", listed, re.MULTILINE)) == sorted(RECURRENT)
