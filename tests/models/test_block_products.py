@@ -173,7 +173,7 @@ def test_units_of_some_of_the_rows(name: str) -> None:
 def test_infinities_and_nan_do_not_affect_other_rows(
     name: str, number: float, strict: bool
 ) -> None:
-    case = random_case(name, 40, 20, 3)
+    case = random_case(name, 40, 20, 4)
     case.x[33, 40] = number
     got = compiled(case.graph(), case.x, strict=strict)
     assert not np.isfinite(got[33]).any()
@@ -184,7 +184,7 @@ def test_infinities_and_nan_do_not_affect_other_rows(
 
 @each_format
 def test_zeros_are_exact(name: str) -> None:
-    case = random_case(name, 20, 20, 3)
+    case = random_case(name, 20, 20, 4)
     case.x[:, :64] = 0
     case.x[:, 64:] = 1e-42  # less than any normal number
     got = compiled(case.graph(), case.x, strict=False)
