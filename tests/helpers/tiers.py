@@ -22,7 +22,7 @@ SLOW = (
     "models/test_exported_spellings.py",
     "emit/convert/test_onnx.py",
     "models/test_networks.py",
-    "passes/test_blocked.py",
+    "passes/machine/test_blocked.py",
     "pytorch/test_export.py",
     "pytorch/test_guide.py",
     # all samples of all operations, compiled; the same of single operations

@@ -27,7 +27,7 @@ FILES = {
     "kernels/movement/test_strided.py": "transpose",
     "kernels/product/test_code_matmul.py": "reals or (requantized and 2-uint8)",
     "kernels/product/test_computed_code_matmul.py": "exact",
-    "passes/test_code_softmax.py": "halves or (rows_of and 1-197)",
+    "passes/quantize/test_code_softmax.py": "halves or (rows_of and 1-197)",
     "kernels/vector/test_expression_argument.py": "",
     "kernels/vector/test_math.py": "",
     "kernels/vector/test_requantization.py": "",
@@ -41,7 +41,7 @@ WITHOUT_SHUFFLES = {
 HALF_FILES = {
     "kernels/product/test_half_attention.py": "",
     "kernels/product/test_half_matmul.py": "",
-    "passes/test_half_convolutions.py": "",
+    "passes/machine/test_half_convolutions.py": "",
 }
 """Modules for rows that multiply bfloat16, which not every processor does by default."""
 OTHER_WIDTHS = [isa for isa in ROWS if not is_repeated(isa)]

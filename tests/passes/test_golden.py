@@ -22,7 +22,7 @@ from nnefc.passes.interface import Pass, StagePass
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.pipeline import DEFAULT, for_machine, passes_of
 from tests.helpers.graphs.random_graphs import fill_variables, sample_inputs
-from tests.passes.test_split_batch import same
+from tests.passes.machine.test_split_batch import same
 
 GOLDEN = Path(__file__).parent / "golden"
 STAGES = f"{SplitBatch.name}_*"

@@ -18,7 +18,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.pipeline import PassRun
 from tests.helpers.kernels.one_op import normal
-from tests.passes.test_half_convolutions import (
+from tests.passes.machine.test_half_convolutions import (
     HALVES,
     check_one,
     is_half,
