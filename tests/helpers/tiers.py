@@ -45,6 +45,7 @@ SLOW = (
     "frontends/onnx/operators/test_contributed.py",
     "frontends/onnx/operators/test_convolution_and_pooling.py",
     "frontends/onnx/operators/test_control_flow.py",
+    "frontends/onnx/operators/test_control_flow_errors.py",
     "frontends/onnx/operators/test_group_query_attention.py",
     "frontends/onnx/test_hostile.py",
     "frontends/onnx/operators/test_linear_attention.py",
@@ -58,6 +59,7 @@ SLOW = (
     "frontends/onnx/operators/test_selections.py",
     # kernels in many shapes and types
     "models/test_blocked_convolution.py",
+    "models/test_blocked_groups.py",
     "models/test_casts.py",
     "models/test_compressed.py",
     "models/test_fixed_point.py",

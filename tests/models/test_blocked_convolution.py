@@ -6,49 +6,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value, Variable
-from nnefc.ir.convolution_algorithm import Direct
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
-from nnefc.ops.tools.build import build
 from tests.helpers.examples import examples
-from tests.helpers.kernels import blocked_op
-from tests.helpers.kernels.blocked_op import BlockedGraph, halo, halves
+from tests.helpers.kernels.blocked_convolutions import Case, cases, compare
+from tests.helpers.kernels.blocked_op import halves
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A convolution, its residual sum and its activation."""
-
-    inputs: int
-    outputs: int
-    spatial: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    groups: int = 1
-    batch: int = 1
-    deconv: bool = False
-    residual: bool = False
-    activation: str = ""
-
-    @property
-    def rank(self) -> int:
-        return len(self.spatial)
 
 
 def square(
@@ -60,96 +33,6 @@ def square(
         "dilation": (1, 1),
     }
     return Case(inputs, outputs, (size, size), (kernel, kernel), **{**two, **rest})
-
-
-def expected(case: Case, x: Array, w: Array, b: Array, r: Array | None) -> Array:
-    """The result of PyTorch in float64."""
-    tx, tw = (torch.from_numpy(a).double() for a in (x, w))
-    if case.deconv:
-        function = getattr(torch.nn.functional, f"conv_transpose{case.rank}d")
-        y = function(tx, tw, None, case.stride, 0, 0, case.groups, case.dilation)
-        for axis, (before, after) in enumerate(case.padding, 2):
-            y = y.narrow(axis, before, y.shape[axis] - before - after)
-    else:
-        pads = [n for pair in reversed(case.padding) for n in pair]
-        tx = torch.nn.functional.pad(tx, pads)
-        function = getattr(torch.nn.functional, f"conv{case.rank}d")
-        y = function(tx, tw, None, case.stride, 0, case.dilation, case.groups)
-    y = y.numpy() + b.astype(np.float64).reshape(1, -1, *[1] * case.rank)
-    if r is not None:
-        y = y + r
-    match case.activation:
-        case "relu":
-            return np.maximum(y, 0)
-        case "relu6":
-            return np.clip(y, 0, 6)
-        case "silu":
-            return y / (1 + np.exp(-y))
-        case _:
-            return y
-
-
-def random(seed: int, *shape: int) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def variable(graph: Graph, label: str, data: Array) -> Value:
-    type_ = TensorType(DType.FLOAT32, data.shape)
-    graph.variables[label] = Variable(label, type_, data)
-    return graph.insert(Op("variable", (), {"shape": data.shape, "label": label}, [type_])).output
-
-
-def compare(case: Case, **options: Any) -> nnefc.Model:
-    inside = case.inputs // case.groups, case.outputs // case.groups
-    shape = (case.inputs, inside[1]) if case.deconv else (case.outputs, inside[0])
-    x = random(1, case.batch, case.inputs, *case.spatial)
-    w, b = random(2, *shape, *case.kernel), random(3, 1, case.outputs)
-    sums = expected(replace(case, activation=""), x, w, b, None)
-    r = random(4, *sums.shape) if case.residual else None
-    wanted = expected(case, x, w, b, r)
-    graph = Graph("convolution")
-    arrays = [x] if r is None else [x, r]
-    values = [
-        graph.add_input(TensorType(DType.FLOAT32, a.shape), f"x{i}") for i, a in enumerate(arrays)
-    ]
-    attributes: dict[str, Any] = {
-        "border": "constant",
-        "padding": case.padding,
-        "stride": case.stride,
-        "dilation": case.dilation,
-        "groups": case.groups,
-    }
-    operands = [values[0], variable(graph, "w", w), variable(graph, "b", b)]
-    y = build(graph, "deconv" if case.deconv else "conv", operands, attributes).output
-    if r is not None:
-        y = build(graph, "add", [values[1], y], {}).output
-    if case.activation == "relu":
-        y = build(graph, "relu", [y], {}).output
-    elif case.activation == "relu6":
-        bounds = [constant(graph, bound) for bound in (0.0, 6.0)]
-        y = build(graph, "clamp", [y, *bounds], {}).output
-    elif case.activation == "silu":
-        y = build(graph, "mul", [y, build(graph, "sigmoid", [y], {}).output], {}).output
-    graph.add_output(y, "y")
-    model = nnefc.compile(graph, **options)
-    methods = (
-        ("convolution_depthwise",)
-        if case.groups > 1 and inside[0] < host().float32_lanes
-        else ("convolution_direct",)
-    )
-    if sums[0, 0].size == 1:  # a filter over the whole image becomes a matrix product
-        methods = (*methods, "product_matmul")
-    assert any(launch.kernel.startswith(methods) for launch in model.launches)
-    for _ in range(2):  # the second run starts with the memory of the first
-        got = model(*arrays)
-        # the tolerance is relative to the sums, which are rounded before they are clamped
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-6 * np.abs(sums).max())
-    return model
-
-
-def constant(graph: Graph, number: float) -> Value:
-    type_ = TensorType(DType.FLOAT32, ())
-    return graph.insert(Op("constant", (), {"shape": (), "value": (number,)}, [type_])).output
 
 
 CASES = {
@@ -235,31 +118,6 @@ def test_half_vectors_are_used_for_few_channels_in_the_last_block(outputs: int) 
     assert bool(found) == (0 < outputs % lanes <= lanes // 2)
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    rank = draw(st.integers(1, 3))
-    each = st.tuples(*[st.integers(1, 3)] * rank)
-    kernel, dilation = draw(each), draw(st.tuples(*[st.integers(1, 2)] * rank))
-    stride = draw(each)
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    deconv = draw(st.booleans())
-    spatial = tuple(draw(st.integers(max(r, 2), 11)) for r in reach)
-    pads = [draw(st.integers(0, (r - 1) // (2 if deconv else 1))) for r in reach]
-    return Case(
-        draw(st.integers(1, 40)),
-        draw(st.integers(1, 40)),
-        spatial,
-        kernel,
-        stride,
-        dilation,
-        tuple((p, p) for p in pads),
-        batch=draw(st.integers(1, 2)),
-        deconv=deconv,
-        residual=draw(st.booleans()),
-        activation=draw(st.sampled_from(["", "relu", "relu6", "silu"])),
-    )
-
-
 @examples(0.6)
 @given(case=cases())
 def test_random_convolutions(case: Case) -> None:
@@ -296,102 +154,6 @@ def wide_cases(draw: st.DrawFn) -> Case:
 @given(case=wide_cases(), threads=st.integers(1, 2))
 def test_taps_in_the_border_are_left_out(case: Case, threads: int) -> None:
     compare(case, threads=threads, accuracy="strict")
-
-
-@examples(0.6)
-@given(case=cases(), data=st.data())
-def test_random_groups_of_half_blocks(case: Case, data: st.DataObject) -> None:
-    some = min(host().float32_lanes, 8)  # vectors of 16 have half blocks
-    inputs = some * data.draw(st.integers(2, 7))
-    outputs = some * data.draw(st.integers(1, 7))
-    groups = data.draw(st.integers(2, 4))
-    case = replace(case, inputs=inputs * groups, outputs=outputs * groups, groups=groups)
-    compare(case, threads=data.draw(st.integers(1, 2)), accuracy="strict")
-
-
-def test_groups_in_one_block_do_not_mix() -> None:
-    """An infinity in one group does not reach groups in adjacent lanes of a block."""
-    x, w = random(1, 1, 72, 5, 5), random(2, 72, 24, 3, 3)
-    x[0, 30] = np.inf
-    graph = Graph("groups")
-    value = graph.add_input(TensorType(DType.FLOAT32, x.shape), "x")
-    operands = [value, variable(graph, "w", w), variable(graph, "b", random(3, 1, 72))]
-    graph.add_output(build(graph, "conv", operands, {"groups": 3}).output, "y")
-    y = nnefc.compile(graph, threads=1)(x)
-    found = np.isfinite(y).all((0, 2, 3))
-    np.testing.assert_array_equal(found, [*[True] * 24, *[False] * 24, *[True] * 24])
-
-
-def test_lanes_beyond_the_last_group_are_not_read() -> None:
-    """The last block of 120 channels is not full; the graph puts NaN into its padding."""
-    x, w, v = random(1, 1, 120, 5, 5), random(2, 120, 24, 3, 3), random(3, 20, 120, 3, 3)
-    g = BlockedGraph(host().float32_lanes)
-    last = g.input(x, halo(4, 1))
-    for filter_, groups in ((w, 5), (v, 1)):
-        outputs = len(filter_)
-        (last,) = g.op(
-            "fused_conv",
-            [last, *(blocked_op.constant(g.graph, a) for a in (filter_, random(4, 1, outputs)))],
-            (1, outputs, 5, 5),
-            halo_=halo(4, 1),
-            border="constant",
-            padding=((1, 1), (1, 1)),
-            stride=(1, 1),
-            dilation=(1, 1),
-            groups=groups,
-            expression=Expression((DType.FLOAT32,), (), (0,)),
-            algorithm=Direct(),
-        )
-    (found,) = g.run(last)
-    wide = [torch.from_numpy(a).double() for a in (x, w, v, random(4, 120), random(4, 20))]
-    x_, w_, v_, b, c = wide
-    between = torch.conv2d(x_, w_, b, padding=1, groups=5)
-    expected = torch.conv2d(between, v_, c, padding=1).numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
-
-
-@examples(0.4)
-@given(case=cases(), data=st.data())
-def test_random_small_groups(case: Case, data: st.DataObject) -> None:
-    """Transposed convolutions also get longer filters; padding leaves every dimension an extent."""
-    lanes = host().float32_lanes
-    inputs = data.draw(st.sampled_from([n for n in (1, 1, 2, 4, 8) if n < lanes]))
-    outputs = data.draw(st.sampled_from([n * inputs for n in (1, 2, 4) if n * inputs <= lanes]))
-    groups = data.draw(st.integers(2, 40 // inputs))
-    case = replace(case, inputs=inputs * groups, outputs=outputs * groups, groups=groups)
-    if case.deconv:
-        sizes = st.tuples(*[st.integers(1, 6)] * case.rank)
-        padding = tuple((data.draw(st.integers(0, 1)), 0) for _ in case.spatial)
-        case = replace(case, kernel=data.draw(sizes), padding=padding)
-    compare(case, threads=data.draw(st.integers(1, 2)), accuracy="strict")
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])
-@pytest.mark.parametrize(("size", "stride"), [(4, 2), (3, 2), (2, 3), (3, 1)])
-def test_transposed_groups_write_only_their_window_and_group(
-    number: float, inputs: int, outputs: int, size: int, stride: int
-) -> None:
-    """A special value reaches only its group, and only pixels that the filter covers."""
-    graph = Graph("convolution")
-    x = random(1, 1, 10 * inputs, 5, 5)
-    x[0, 3 * inputs, 2, 3] = number
-    w, b = np.abs(random(2, 10 * inputs, outputs, size, size)) + 1, random(3, 1, 10 * outputs)
-    value = graph.add_input(TensorType(DType.FLOAT32, x.shape), "x")
-    attributes = {
-        "border": "constant",
-        "padding": ((0, 0),) * 2,
-        "stride": (stride,) * 2,
-        "dilation": (1, 1),
-        "groups": 10,
-    }
-    operands = [value, variable(graph, "w", w), variable(graph, "b", b)]
-    graph.add_output(build(graph, "deconv", operands, attributes).output, "y")
-    got = nnefc.compile(graph, threads=1)(x)
-    met = np.zeros(got.shape, np.bool_)
-    rows, columns = (slice(stride * i, stride * i + size) for i in (2, 3))
-    met[0, 3 * outputs : 4 * outputs, rows, columns] = True
-    assert np.array_equal(~np.isfinite(got), met)
 
 
 @pytest.mark.parametrize("ending", ["clamp(h, -1e39, 1e39)", "min(h, 1e39)", "max(h, -1e39)"])
