@@ -212,10 +212,37 @@ def use_onnx(content: bytes) -> None:
         import_or_refuse(path)
 
 
+@cache
+def _tflite_models() -> list[bytes]:
+    """A model with most kinds of tables, and the conformance cases."""
+    from tests.helpers.nnef.conformance import tflite_cases
+    from tests.helpers.tflite.hostile import rich_model
+
+    return [rich_model(), *((each / "model.tflite").read_bytes() for each in tflite_cases())]
+
+
+def tflite(random: Random) -> bytes:
+    """A TensorFlow Lite file with damaged bytes, or with fields that have other values."""
+    from tests.helpers.tflite.hostile import alterations, mutations, rich_tables
+
+    seed = random.randrange(1 << 30)
+    if random.random() < 0.5:
+        return next(alterations(rich_tables(), seed, 1))
+    return next(mutations(random.choice(_tflite_models()), seed, 1))
+
+
+def use_tflite(content: bytes) -> None:
+    from nnefc.formats.tflite.model_file import read_model_bytes
+    from nnefc.support.errors import Diagnostics
+
+    read_model_bytes(memoryview(content), "fuzz", LIMITS, Diagnostics())
+
+
 KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {
     "document": (document, use_document),
     "onnx": (onnx, use_onnx),
     "tensor": (tensor, use_tensor),
+    "tflite": (tflite, use_tflite),
     "archive": (archive, use_archive),
     "quantization": (quantization, use_quantization),
     "tract": (tract, use_tract),

@@ -24,10 +24,12 @@ def _needs(collection: Path | None) -> pytest.MarkDecorator:
 CONFORMANCE: Path | None = _find("nnef")
 TRACT: Path | None = _find("tract")
 ONNX: Path | None = _find("onnx")
+TFLITE: Path | None = _find("tflite")
 
 needs_conformance = _needs(CONFORMANCE)
 needs_tract = _needs(TRACT)
 needs_onnx = _needs(ONNX)
+needs_tflite = _needs(TFLITE)
 
 
 def cases(pattern: str) -> list[Path]:
@@ -43,3 +45,8 @@ def tract_cases(pattern: str) -> list[Path]:
 def onnx_cases() -> list[Path]:
     """The folders of the collection of ONNX models, or none."""
     return sorted(file.parent for file in ONNX.glob("*/case.json")) if ONNX else []
+
+
+def tflite_cases() -> list[Path]:
+    """The folders of the collection of TensorFlow Lite models, or none."""
+    return sorted(file.parent for file in TFLITE.glob("*/case.json")) if TFLITE else []

@@ -1,0 +1,1 @@
+"""FlatBuffers: tables read by a schema, and verified while they are read."""

@@ -1,0 +1,1 @@
+"""TensorFlow Lite files: the schema, the verified model, weights as views of the mapped file."""

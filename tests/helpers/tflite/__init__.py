@@ -1,0 +1,1 @@
+"""TensorFlow Lite models for tests."""
