@@ -69,10 +69,11 @@ def read(content: bytes, table: str = "Node", schema: Schema = SCHEMA) -> dict[s
 def plain(value: Any) -> Any:
     """A decoded table as the strategy has it: without types of unions, bytes as a tuple."""
     if isinstance(value, dict):
-        items: dict[str, Any] = value
-        return {name: plain(each) for name, each in items.items() if name != "any_type"}
+        table: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return {name: plain(each) for name, each in table.items() if name != "any_type"}
     if isinstance(value, tuple | memoryview):
-        return tuple(plain(each) for each in value)
+        items: Any = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(plain(each) for each in items)
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +267,8 @@ def check_options(google: Any, table: str, options: dict[str, Any], node: Any) -
     theirs.Init(node.BuiltinOptions().Bytes, node.BuiltinOptions().Pos)
     for name, value in options.items():
         expected = google_value(theirs, name.replace("_factor", "Factor"))
-        assert (list(value) if isinstance(value, tuple) else value) == expected
+        items: Any = value
+        assert (list(items) if isinstance(value, tuple) else value) == expected
 
 
 def test_tables_have_the_fields_of_google() -> None:
@@ -292,7 +293,10 @@ def _added(adder: Any) -> tuple[int, Any]:
 
     class Recorder:
         def __getattr__(self, method: str) -> Any:
-            return lambda slot, value, default: added.append((slot, default))
+            def prepend(slot: int, value: Any, default: Any) -> None:
+                added.append((slot, default))
+
+            return prepend
 
     adder(Recorder(), 0)
     return added[0]
@@ -304,12 +308,16 @@ def test_enumerations_are_those_of_google() -> None:
     from nnefc.formats.tflite.schema import schema
 
     unions = schema().unions
-    for names, enum, first in (
+    enums: list[tuple[Sequence[str], Any, int]] = [
         (OPERATORS, google.BuiltinOperator, 0),
         (ITEM_TYPES, google.TensorType, 0),
         (unions["BuiltinOptions"], google.BuiltinOptions, 1),
         (unions["BuiltinOptions2"], google.BuiltinOptions2, 1),
         (unions["QuantizationDetails"], google.QuantizationDetails, 1),
         (unions["SparseIndexVector"], google.SparseIndexVector, 1),
-    ):
-        assert {name: i for i, name in enumerate(names, first)}.items() <= vars(enum).items()
+    ]
+    for names, enum, first in enums:
+        numbers: dict[str, Any] = vars(enum)
+        assert {name: numbers[name] for name in names} == {
+            name: i for i, name in enumerate(names, first)
+        }

@@ -128,22 +128,30 @@ def _alter(table: dict[str, Any], rng: random.Random) -> None:
     if not table:
         return
     name = rng.choice(list(table))
-    value = table[name]
+    value: Any = table[name]
     if isinstance(value, dict):
-        _alter(value, rng)
-    elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        _alter(value[1], rng)  # a union
-    elif isinstance(value, tuple) and value and isinstance(value[0], dict) and rng.random() < 0.8:
-        _alter(rng.choice(value), rng)
+        _alter(value, rng)  # pyright: ignore[reportUnknownArgumentType]
+    elif _is_union(value):
+        _alter(value[1], rng)
+    elif isinstance(value, tuple) and _has_tables(value) and rng.random() < 0.8:
+        _alter(rng.choice(value), rng)  # pyright: ignore[reportUnknownArgumentType]
     else:
         table[name] = _other(value, rng)
+
+
+def _is_union(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)  # pyright: ignore
+
+
+def _has_tables(value: Any) -> bool:
+    return bool(value) and isinstance(value[0], dict)
 
 
 def _other(value: Any, rng: random.Random) -> Any:
     if isinstance(value, bytes):
         return value[: rng.randrange(len(value) + 1)] + bytes(rng.randrange(5))
     if isinstance(value, tuple):
-        items = list(value)
+        items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
         at = rng.randrange(len(items)) if items else 0
         match rng.randrange(4):
             case 0:
