@@ -317,7 +317,6 @@ def test_enumerations_are_those_of_google() -> None:
         (unions["SparseIndexVector"], google.SparseIndexVector, 1),
     ]
     for names, enum, first in enums:
-        numbers: dict[str, Any] = vars(enum)
-        assert {name: numbers[name] for name in names} == {
+        assert {name: getattr(enum, name) for name in names} == {
             name: i for i, name in enumerate(names, first)
         }
