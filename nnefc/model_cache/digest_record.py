@@ -2,7 +2,8 @@
 
 A record holds the status of all files of a document, and the digest of their contents, as the index
 of git does.  It is valid while every device, inode, size and time is the same.  Documents are only
-recorded if each later modification of a file will change its status (`formats.settled_files`).
+recorded if each later modification of a file will change its status
+(`formats.fingerprints.settled_files`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.formats.files import FilePath, absolute_path
-from nnefc.formats.fingerprint import Fingerprint, Stamp
+from nnefc.formats.fingerprints.fingerprint import Fingerprint, Stamp
 from nnefc.model_cache.facts import formats_digest
 from nnefc.support.digests import blake2b
 from nnefc.support.errors import NnefError
@@ -68,7 +69,7 @@ def begin_digest(
         return lambda: digest
     settled = False
     if document.nbytes > _LARGE:
-        from nnefc.formats.settled_files import is_settled
+        from nnefc.formats.fingerprints.settled_files import is_settled
 
         settled = is_settled(document)
     digesting = document.digesting()

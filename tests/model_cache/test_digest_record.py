@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.formats import fingerprint, large_digest, settled_files
-from nnefc.formats.fingerprint import Fingerprint, take_fingerprint
-from nnefc.formats.settled_files import is_settled
+from nnefc.formats.fingerprints import fingerprint, large_digest, settled_files
+from nnefc.formats.fingerprints.fingerprint import Fingerprint, take_fingerprint
+from nnefc.formats.fingerprints.settled_files import is_settled
 from nnefc.model_cache import digest_record
 from nnefc.model_cache.digest_record import DigestRecord
 from nnefc.runtime.cache.lru_folder import LruFolder

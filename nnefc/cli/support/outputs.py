@@ -91,7 +91,7 @@ def refuse_own_input(model: str, output: Path) -> None:
 
 def _files_of(model: Path) -> Iterator[Path]:
     """A model, its files, and the folder of a document."""
-    from nnefc.formats.fingerprint import take_fingerprint
+    from nnefc.formats.fingerprints.fingerprint import take_fingerprint
     from nnefc.formats.paths import DOCUMENT
 
     yield model

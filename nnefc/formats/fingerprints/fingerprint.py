@@ -26,7 +26,7 @@ from nnefc.support.errors import NnefError
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from nnefc.formats.document_labels import Labels
+    from nnefc.formats.fingerprints.document_labels import Labels
 
 _MAX_FILES: Final = 10_000
 """Files of a folder that holds a model."""
@@ -74,7 +74,7 @@ class Fingerprint(NamedTuple):
         """
         if self.nbytes <= _SMALL:
             return self.digest
-        from nnefc.formats.large_digest import in_background
+        from nnefc.formats.fingerprints.large_digest import in_background
 
         return in_background(self.digest)
 
@@ -138,7 +138,7 @@ def _external_files(path: str) -> list[str]:
 
 def _files_beside(folder: str, document: str) -> Iterable[str]:
     """The files that an import of a bare document may read; raises as `_files_in` does."""
-    from nnefc.formats.document_labels import labels_in
+    from nnefc.formats.fingerprints.document_labels import labels_in
 
     with open_regular(os.path.join(folder, document)) as stream:
         labels = labels_in(stream.read()) if size_of(stream) <= _MAX_TEXT else None
@@ -203,6 +203,6 @@ def _content_digest(stream: BinaryIO) -> bytes:
     size = size_of(stream)
     if size <= _SMALL:
         return blake2b(stream.read(), digest_size=32).digest()
-    from nnefc.formats.large_digest import digest_of_file
+    from nnefc.formats.fingerprints.large_digest import digest_of_file
 
     return digest_of_file(stream.fileno(), size)
