@@ -28,7 +28,8 @@ ROOT = Path(__file__).parent
 class Network:
     """A network whose container has been written.
 
-    `inputs` are shapes by name, `outputs` the names of the results, in order.
+    `inputs` are shapes by name, `outputs` the names of the results, in order.  `reals`: the folder
+    of the network in float32, if this is a quantized one.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Network:
     archive: Path
     inputs: dict[str, tuple[int, ...]]
     outputs: tuple[str, ...]
+    reals: Path | None = None
 
     def file(self, name: str) -> Path:
         """The path of a file that is converted from the container."""

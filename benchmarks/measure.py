@@ -38,6 +38,8 @@ class Measured:
     turns: list[list[float]] = field(default_factory=list[list[float]])
     memory_before: int = 0
     memory_peak: int = 0
+    memory_resident: int = 0
+    """After the last run."""
     tolerance: float = TOLERANCE
     """Largest `error` of a right result."""
 
@@ -118,7 +120,9 @@ def compare(
         for name, worker in workers.items():
             measured = measurements[name]
             if not measured.failure:
-                measured.memory_before, measured.memory_peak = worker.call("memory")
+                before, peak, resident = worker.call("memory")
+                measured.memory_before, measured.memory_peak = before, peak
+                measured.memory_resident = resident
     return Comparison(network, threads, measurements)
 
 

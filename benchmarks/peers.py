@@ -95,7 +95,10 @@ def about(rounds: int, turn: float) -> dict[str, Any]:
     """The date, the machine, the versions of engines and the options of a run."""
     from importlib.metadata import PackageNotFoundError, version
 
-    packages = ("nnefc", "onnxruntime", "openvino", "torch", "mnn", "ncnn", "tract", "apache-tvm")
+    packages = (
+        *("nnefc", "onnxruntime", "openvino", "torch", "mnn", "ncnn", "ai-edge-litert", "tract"),
+        "apache-tvm",
+    )
     versions: dict[str, str] = {}
     for package in packages:
         try:

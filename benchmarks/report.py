@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -28,15 +28,33 @@ def facts(comparisons: Sequence[Comparison], machines: dict[int, Any], about: Fa
     }
 
 
+def joined(reports: Sequence[Facts]) -> Facts:
+    """One report of several runs; the last measurement of a network counts."""
+    models: dict[tuple[int, int], dict[str, Facts]] = {}
+    machine: dict[str, Facts] = {}
+    for each in reports:
+        machine |= each["machine"]
+        for group in each["results"]:
+            known = models.setdefault((group["threads"], group["batch"]), {})
+            known |= {model["title"]: model for model in group["models"]}
+    results = [_summary(t, b, list(known.values())) for (t, b), known in models.items()]
+    return {**reports[-1], "machine": machine, "results": results}
+
+
 def _group(threads: int, batch: int, comparisons: Sequence[Comparison]) -> Facts:
-    pairs = [(c.best_peer.turns, c.ours.turns) for c in comparisons if c.best_peer and c.ours]
-    models = [_model(c) for c in comparisons]
+    return _summary(threads, batch, [_model(c) for c in comparisons])
+
+
+def _summary(threads: int, batch: int, models: list[Facts]) -> Facts:
     rated = [m for m in models if m["ratio"]]
+    pairs = [
+        (m["engines"][m["best_peer"]]["turns_ms"], m["engines"][OURS]["turns_ms"]) for m in rated
+    ]
     return {
         "threads": threads,
         "batch": batch,
         "geometric_mean": asdict(geometric_mean(pairs)) if pairs else None,
-        "worst": min(rated, key=lambda m: m["ratio"]["value"])["name"] if rated else None,
+        "worst": min(rated, key=lambda m: m["ratio"]["value"])["title"] if rated else None,
         "models": models,
     }
 
@@ -89,6 +107,7 @@ def _engine(measured: Measured) -> Facts:
         "arena_bytes": measured.loaded.arena,
         "memory_before_bytes": measured.memory_before,
         "memory_peak_bytes": measured.memory_peak,
+        "memory_resident_bytes": measured.memory_resident,
         "turns_ms": [[round(1e3 * s, 5) for s in turn] for turn in measured.turns],
     }
 
@@ -121,16 +140,18 @@ def line(comparison: Comparison) -> str:
 _Rows = list[list[str]]
 
 
-def _tables(report: Facts) -> Iterable[tuple[str, list[str], _Rows]]:
+def _tables(report: Facts, *, work: bool = True) -> Iterable[tuple[str, list[str], _Rows]]:
     for group in report["results"]:
         engines = list(dict.fromkeys(name for m in group["models"] for name in m["engines"]))
         title = f"{_threads(group['threads'])}, batch {group['batch']}"
         yield f"Milliseconds, median (p10–p90): {title}", *_times(group, engines)
-        yield f"Work of nnefc: {title}", *_work(report, group)
-        yield (
-            f"Peak memory in MB (more than before the network was loaded): {title}",
-            *_memory_use(group, engines),
-        )
+        if work:
+            yield f"Work of nnefc: {title}", *_work(report, group)
+            about = "Peak memory in MB (more than before the network was loaded)"
+            yield f"{about}: {title}", *_memory_use(group, engines, _memory)
+        else:
+            about = "MB more than before the network was loaded, peak and after the last run"
+            yield f"{about}: {title}", *_memory_use(group, engines, _growth)
 
 
 def _threads(count: int | str) -> str:
@@ -173,9 +194,11 @@ def _work(report: Facts, group: Facts) -> tuple[list[str], _Rows]:
     return [*heads, "seconds to load", "largest difference of engines"], rows
 
 
-def _memory_use(group: Facts, engines: list[str]) -> tuple[list[str], _Rows]:
+def _memory_use(
+    group: Facts, engines: list[str], cell: Callable[[Facts | None], str]
+) -> tuple[list[str], _Rows]:
     rows = [
-        [model["title"], *(_memory(model["engines"].get(name)) for name in engines)]
+        [model["title"], *(cell(model["engines"].get(name)) for name in engines)]
         for model in group["models"]
     ]
     return ["network", *engines], rows
@@ -199,6 +222,14 @@ def _memory(engine: Facts | None) -> str:
         return "–"
     before, peak = engine["memory_before_bytes"], engine["memory_peak_bytes"]
     return f"{peak / 1e6:.0f} (+{(peak - before) / 1e6:.0f})"
+
+
+def _growth(engine: Facts | None) -> str:
+    """Peak and resident memory, less what the process had before the network."""
+    if not engine or "memory_resident_bytes" not in engine:
+        return "–"
+    before, peak = engine["memory_before_bytes"], engine["memory_peak_bytes"]
+    return f"{(peak - before) / 1e6:.1f}, {(engine['memory_resident_bytes'] - before) / 1e6:.1f}"
 
 
 def _interval(facts: Facts | None) -> str:
@@ -231,9 +262,9 @@ def _notes(report: Facts) -> list[str]:
     return notes
 
 
-def show(console: Console, report: Facts) -> None:
-    """Print the tables and notes to the terminal."""
-    for title, heads, rows in _tables(report):
+def show(console: Console, report: Facts, *, work: bool = True) -> None:
+    """Print the tables and notes to the terminal; `work`: with that of nnefc in each network."""
+    for title, heads, rows in _tables(report, work=work):
         console.print(f"\n{title}", style="bold", highlight=False)
         table = Table()
         for i, head in enumerate(heads):
@@ -251,14 +282,19 @@ def _rich(cell: str) -> str:
     return f"[bold]{text}[/bold]" if cell.startswith("**") else text
 
 
-def markdown(report: Facts) -> str:
+def markdown(report: Facts, *, work: bool = True) -> str:
     """The tables and notes as Markdown; the best peer is bold."""
     lines: list[str] = []
-    for title, heads, rows in _tables(report):
-        lines += [f"### {title}", ""]
-        lines.append(f"| {' | '.join(heads)} |")
-        lines.append("|---" + "|---:" * (len(heads) - 1) + "|")
-        lines += [f"| {' | '.join(row)} |" for row in rows]
-        lines.append("")
+    for title, heads, rows in _tables(report, work=work):
+        lines += [f"### {title}", "", *markdown_table(heads, rows), ""]
     lines += [f"- {note}" for note in _notes(report)]
     return "\n".join(lines) + "\n"
+
+
+def markdown_table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    """The lines of a table in Markdown."""
+    return [
+        f"| {' | '.join(heads)} |",
+        "|---" + "|---:" * (len(heads) - 1) + "|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]

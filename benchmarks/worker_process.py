@@ -89,9 +89,9 @@ class Server:
         self._turns.append(1 + len(times))
         return times
 
-    def memory(self) -> tuple[int, int]:
-        """(resident bytes before the network was loaded, peak since then)"""
-        return self._before, peak_bytes()
+    def memory(self) -> tuple[int, int, int]:
+        """(resident bytes before the network was loaded, peak since then, resident bytes now)"""
+        return self._before, peak_bytes(), resident_bytes()
 
 
 def serve(engine: str, descriptor: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.engines.engine_interface import Engine
+from benchmarks.engines.litert_cpu import LiteRt
 from benchmarks.engines.mnn_cpu import Mnn
 from benchmarks.engines.ncnn_cpu import Ncnn
 from benchmarks.engines.nnefc_cpu import Nnefc
@@ -13,8 +14,10 @@ from benchmarks.engines.tract_cpu import Tract
 from benchmarks.engines.tvm_cpu import Tvm
 
 ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (Nnefc, OnnxRuntime, OpenVino, PyTorch, Mnn, Ncnn, Tract, Tvm)
+    engine.name: engine
+    for engine in (Nnefc, OnnxRuntime, OpenVino, PyTorch, Mnn, Ncnn, LiteRt, Tract, Tvm)
 }
 
-DEFAULT_ENGINES = tuple(name for name in ENGINES if name != "tvm")
-"""Engines that are measured by default; TVM is slow without tuning, which takes hours."""
+DEFAULT_ENGINES = tuple(name for name in ENGINES if name not in ("litert", "tvm"))
+"""Engines that are measured by default: LiteRT runs quantized networks only, and TVM is slow
+without tuning, which takes hours."""

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.artifacts import ONNX, Network, require
-from benchmarks.engines.engine_interface import Array, Call, Engine
+from benchmarks.engines.engine_interface import Array, Call, Engine, fastest
+from benchmarks.quantized import mnn_file
 
 _FILE = "model.mnn"
 
@@ -21,7 +22,7 @@ can break those of other engines."""
 
 
 class Mnn(Engine):
-    """The CPU back end in float32."""
+    """The CPU back end, in float32 or with weights in codes."""
 
     name = "mnn"
     title = "MNN"
@@ -29,6 +30,8 @@ class Mnn(Engine):
 
     def convert(self, network: Network) -> None:
         target = network.file(_FILE)
+        if network.reals:
+            mnn_file.convert(network, network.reals / ONNX, target)
         if target.exists():
             return
         source = require(network, ONNX)
@@ -40,7 +43,22 @@ class Mnn(Engine):
             raise RuntimeError(f"mnnconvert: {(done.stdout + done.stderr).strip()[-200:]}")
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
-        interpreter, session, pairs, outputs = self._session(network, threads, arrays)
+        if network.reals is None:
+            return self._loaded(network, threads, arrays)
+        modes = {"high": {}, "normal": {"precision": "normal"}}
+        modes["low memory"] = {"precision": "normal", "memory": "low"}
+        self.note, call = fastest(
+            {
+                name: lambda each=each: self._loaded(network, threads, arrays, **each)
+                for name, each in modes.items()
+            }
+        )
+        return call
+
+    def _loaded(
+        self, network: Network, threads: int, arrays: dict[str, Array], **options: str
+    ) -> Call:
+        interpreter, session, pairs, outputs = self._session(network, threads, arrays, **options)
 
         def call() -> dict[str, tuple[Any, Any, Array]]:
             for tensor, host in pairs:
@@ -82,12 +100,12 @@ class Mnn(Engine):
         return self._seconds
 
     def _session(
-        self, network: Network, threads: int, arrays: dict[str, Array]
+        self, network: Network, threads: int, arrays: dict[str, Array], **more: str
     ) -> tuple[Any, Any, list[tuple[Any, Any]], dict[str, tuple[Any, Any, Array]]]:
         """(interpreter, session, (tensor, data) by input, (tensor, copy, array) by output name)"""
         mnn: Any = import_module("MNN")
         interpreter = mnn.Interpreter(str(network.file(_FILE)))
-        options = {"backend": "CPU", "precision": "high", "numThread": threads}
+        options = {"backend": "CPU", "precision": "high", "numThread": threads, **more}
         session = interpreter.createSession(options)
         caffe = mnn.Tensor_DimensionType_Caffe
         pairs: list[tuple[Any, Any]] = []

@@ -3,8 +3,7 @@
     python -m benchmarks.quantized --models resnet50,bert --threads 1,2 --json run.json
     NNEFC_ISA=x86-64-v3 python -m benchmarks.quantized --engines nnefc
 
-All engines read the same file.  Codes may round otherwise, so that results are only compared
-roughly.
+Codes may round otherwise, so that results are only compared roughly.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arguments, artifacts, report
-from benchmarks.measure import OURS, Comparison, compare
+from benchmarks.measure import OURS, Comparison, Measured, compare
 from benchmarks.peers import about
 from benchmarks.progress import with_progress
 from benchmarks.quantized.files import Method, quantized
@@ -39,8 +39,8 @@ NETWORKS: Final = {
     "lstm": (Method.DYNAMIC,),
 }
 """Networks of the zoo, and how they are quantized."""
-_ENGINES: Final = "nnefc,onnxruntime,openvino"
-"""The engines that read the quantized file itself."""
+_ENGINES: Final = "nnefc,onnxruntime,openvino,mnn,litert"
+"""nnefc, onnxruntime and OpenVINO read the quantized file itself; the others have their own."""
 TOLERANCE: Final = 0.3
 """Largest allowed difference of a result, relative to the largest output: roundings add up."""
 
@@ -72,6 +72,10 @@ def main(
     turn: arguments.Turn = 0.15,
     small: Annotated[bool, typer.Option(help="Measure networks of reduced size.")] = False,
     json: arguments.Json = None,
+    table: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
+    add: Annotated[
+        str, typer.Option(help="Files of --json whose networks are reported, too; commas between.")
+    ] = "",
     models_dir: arguments.ModelsDir = None,
 ) -> None:
     """Measure engines on quantized networks alternately."""
@@ -80,7 +84,9 @@ def main(
     names = arguments.known_of(models, "--models", NETWORKS)
     chosen = arguments.known_of(engines, "--engines", _ENGINES.split(","))
     counts = arguments.counts_of(threads, "--threads")
-    arguments.check_writable(json, "--json")
+    for option, path in (("--json", json), ("--table", table)):
+        arguments.check_writable(path, option)
+    earlier = [Path(name) for name in arguments.items_of(add, "--add")] if add else []
     for package in ("onnx", "onnxruntime"):
         if find_spec(package) is None:
             raise arguments.fail(f"{package} is not installed: nnefc[bench]")
@@ -99,13 +105,26 @@ def main(
         errors.print(report.line(codes))
     facts = report.facts([each.codes for each in measured], machines, about(rounds, turn))
     facts["gains"] = [_gain(each) for each in measured]
+    if add:
+        facts = _joined([*(json_module.loads(path.read_text()) for path in earlier), facts])
     console = Console(width=None if sys.stdout.isatty() else 140)
-    report.show(console, facts)
-    _show(console, facts["gains"])
+    report.show(console, facts, work=False)
+    shown = Table(*_GAINS, title=_TITLE)
+    for row in _rows(facts):
+        shown.add_row(*row)
+    console.print(shown)
     if json:
         json.write_text(json_module.dumps(facts, indent=1) + "\n")
+    if table:
+        gains = [f"### {_TITLE}", "", *report.markdown_table(_GAINS, _rows(facts))]
+        table.write_text(report.markdown(facts, work=False) + "\n".join(["", *gains, ""]))
     if report.is_empty(facts):
         raise arguments.fail("nothing could be compared")
+
+
+def _joined(reports: list[report.Facts]) -> report.Facts:
+    gains = {(g["threads"], g["network"]): g for each in reports for g in each["gains"]}
+    return {**report.joined(reports), "gains": list(gains.values())}
 
 
 def _gain(each: Measurement) -> dict[str, Any]:
@@ -116,17 +135,32 @@ def _gain(each: Measurement) -> dict[str, Any]:
         "float32_ms": 1e3 * reals.summary.least if reals else None,
         "codes_ms": 1e3 * codes.summary.least if codes else None,
         "gain": each.gain,
+        "float32_bytes": _growth(reals),
+        "codes_bytes": _growth(codes),
     }
 
 
-def _show(console: Console, gains: list[dict[str, Any]]) -> None:
-    table = Table("network", "threads", "float32", "codes", "float32 ÷ codes")
-    table.title = "nnefc, fastest calls in milliseconds"
-    for each in gains:
-        numbers = (each["float32_ms"], each["codes_ms"], each["gain"])
-        cells = ("–" if number is None else f"{number:.2f}" for number in numbers)
-        table.add_row(each["network"], str(each["threads"]), *cells)
-    console.print(table)
+def _growth(measured: Measured | None) -> int | None:
+    """Resident bytes after the last run, less those before the network was loaded."""
+    return measured.memory_resident - measured.memory_before if measured else None
+
+
+_TITLE: Final = "nnefc: fastest calls in milliseconds, and MB of a loaded network"
+_GAINS: Final = [
+    *("network", "threads", "float32", "codes", "float32 ÷ codes"),
+    *("float32 MB", "codes MB", "codes ÷ float32"),
+]
+
+
+def _rows(facts: report.Facts) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for each in facts["gains"]:
+        reals, codes = each["float32_bytes"], each["codes_bytes"]
+        times = [each["float32_ms"], each["codes_ms"], each["gain"]]
+        sizes = [reals / 1e6, codes / 1e6, codes / reals] if reals and codes else [None] * 3
+        cells = ("–" if number is None else f"{number:.2f}" for number in (*times, *sizes))
+        rows.append([each["network"], str(each["threads"]), *cells])
+    return rows
 
 
 if __name__ == "__main__":

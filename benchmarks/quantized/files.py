@@ -30,7 +30,10 @@ class Method(StrEnum):
     """What is quantized."""
 
     STATIC = "static"
-    """All operations that onnxruntime can quantize, between QuantizeLinear and DequantizeLinear."""
+    """All operations that onnxruntime can quantize, between QuantizeLinear and DequantizeLinear.
+
+    The exception is a softmax at the end: most of its thousand results would be the same code.
+    """
     PRODUCTS = "products"
     """Convolutions and products of matrices, with ranges that are known as in `static`."""
     DYNAMIC = "dynamic"
@@ -49,7 +52,9 @@ def quantized(network: Network, method: Method) -> Network:
             _quantize(network, plain, made, method)
             made.replace(path)
     title = f"{network.title}, {method}"
-    return dataclasses.replace(network, title=title, folder=folder, archive=path)
+    return dataclasses.replace(
+        network, title=title, folder=folder, archive=path, reals=network.folder
+    )
 
 
 def _write_plain(source: Path, path: Path) -> None:
@@ -96,4 +101,14 @@ def _quantize(network: Network, plain: Path, path: Path, method: Method) -> None
         activation_type=tools.QuantType.QUInt8,
         weight_type=tools.QuantType.QInt8,
         op_types_to_quantize=["Conv", "MatMul", "Gemm"] if method is Method.PRODUCTS else None,
+        nodes_to_exclude=_last_softmax(plain),
     )
+
+
+def _last_softmax(path: Path) -> list[str]:
+    """Names of softmax nodes whose result is one of the network."""
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    results = {each.name for each in graph.output}
+    return [n.name for n in graph.node if n.op_type == "Softmax" and n.output[0] in results]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ pytest.importorskip("onnxruntime")
 import onnx
 
 from benchmarks import artifacts
+from benchmarks.measure import compare
 from benchmarks.quantized.__main__ import NETWORKS
 from benchmarks.quantized.files import Method, quantized
 from benchmarks.zoo import ZOO
@@ -51,3 +53,45 @@ def test_dynamic_files_find_ranges_in_each_run(tmp_path: Path) -> None:
 
 def test_networks_are_in_the_zoo() -> None:
     assert set(NETWORKS) <= set(ZOO)
+
+
+def test_a_softmax_at_the_end_has_no_codes(tmp_path: Path) -> None:
+    network = artifacts.prepare("mobilenet_v2", tmp_path, small=True)
+    made = quantized(network, Method.STATIC)
+    graph = onnx.load(made.archive).graph
+    (softmax,) = (node for node in graph.node if node.op_type == "Softmax")
+    assert softmax.output[0] == graph.output[0].name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ai_edge_litert") is None, reason="LiteRT is not installed")
+@pytest.mark.parametrize(
+    ("name", "method", "tolerance"),
+    [
+        ("mobilenet_v2", Method.STATIC, 1e-6),  # every code is the same
+        ("unet", Method.STATIC, 0.05),
+        ("shufflenet_v2", Method.STATIC, 0.05),
+        ("vit", Method.STATIC, 0.1),
+        ("bert", Method.PRODUCTS, 0.1),
+        ("lstm", Method.DYNAMIC, 1e-5),
+    ],
+)
+def test_translations_for_litert(
+    name: str, method: Method, tolerance: float, tmp_path: Path
+) -> None:
+    made = quantized(artifacts.prepare(name, tmp_path, small=True), method)
+    compared = compare(made, ["onnxruntime", "litert"], 1, rounds=1, turn=0.0)
+    litert = compared.engines["litert"]
+    assert not litert.failure, litert.failure
+    # the consensus of two is their mean
+    assert 2 * litert.error <= tolerance
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("MNN") is None, reason="MNN is not installed")
+def test_networks_quantized_by_mnn(tmp_path: Path) -> None:
+    for name, method in (("unet", Method.STATIC), ("lstm", Method.DYNAMIC)):
+        made = quantized(artifacts.prepare(name, tmp_path, small=True), method)
+        mnn = compare(made, ["onnxruntime", "mnn"], 1, rounds=1, turn=0.0).engines["mnn"]
+        assert not mnn.failure, mnn.failure
+        assert 1e-5 < mnn.error < 0.1

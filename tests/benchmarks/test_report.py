@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from pathlib import Path
@@ -130,6 +131,30 @@ def test_facts_rate_the_best_peer_whose_results_are_right(facts: dict[str, Any])
     assert group["geometric_mean"]["value"] == pytest.approx(1.5)
     assert model["macs"] == 3 * 64 * 64
     assert not model["engines"]["ncnn"]["is_right"]
+
+
+def test_runs_are_joined(facts: dict[str, Any]) -> None:
+    later = copy.deepcopy(facts)
+    (model,) = later["results"][0]["models"]
+    model["title"] = "another"
+    for turns in (model["engines"]["mnn"]["turns_ms"],):
+        turns[:] = [[6 * x for x in turn] for turn in turns]
+    model["ratio"]["value"] *= 6
+    twice = report.joined([facts, later])
+    (group,) = twice["results"]
+    assert [each["title"] for each in group["models"]] == ["MLP 3x64", "another"]
+    assert group["geometric_mean"]["value"] == pytest.approx(1.5 * math.sqrt(6))
+    assert group["worst"] == "MLP 3x64"
+    (again,) = report.joined([later, later])["results"]
+    assert len(again["models"]) == 1
+
+
+def test_memory_of_loaded_networks(facts: dict[str, Any]) -> None:
+    ours = facts["results"][0]["models"][0]["engines"]["nnefc"]
+    ours |= {"memory_before_bytes": 10e6, "memory_peak_bytes": 32e6}
+    ours["memory_resident_bytes"] = 15.5e6
+    assert "| MLP 3x64 | 22.0, 5.5 |" in report.markdown(facts, work=False)
+    assert "22 (" not in report.markdown(facts, work=False)
 
 
 def test_empty_facts(facts: dict[str, Any]) -> None:
