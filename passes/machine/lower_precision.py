@@ -101,10 +101,14 @@ class _Rounding:
         """Operations whose first operand is to be rounded."""
         self._copies: dict[Value, Value] = {}
         """Rounded copies of values that others read, too."""
+        self._only_rounded: set[Value] = set()
+        """Values that only products need, directly or moved."""
 
     def run(self, products: list[Op]) -> None:
         products = [self._with_expression(op) for op in products]
         self._products.update(products)
+        for op in reversed(list(self._graph.ops)):
+            self._only_rounded.update(filter(self._is_only_read_rounded, op.outputs))
         for op in products:
             op.set_input(0, self._rounded(op.inputs[0], op))
             if self._kernels.block and is_blocked_convolution(op):
@@ -118,7 +122,7 @@ class _Rounding:
         if residual is None or other is None or residual.type.dtype is self._dtype:
             return
         convolves = other in self._products and is_blocked_convolution(other)
-        if convolves and self._can_round(other) and self._is_only_read_rounded(residual):
+        if convolves and self._can_round(other) and residual in self._only_rounded:
             self._rounding(other)
 
     def _with_expression(self, op: Op) -> Op:
@@ -137,26 +141,44 @@ class _Rounding:
         types, names = [v.type for v in op.outputs], [v.name for v in op.outputs]
         made = Op(name, op.inputs, attributes, types, names, op.location)
         self._graph.insert(made, op)
+        pairs = zip(op.outputs, made.outputs, strict=True)
+        self._only_rounded.update(new for old, new in pairs if old in self._only_rounded)
         replace_op(self._graph, op, made.outputs)
         return made
 
     def _rounded(self, value: Value, before: Op) -> Value:
         """The items of `value`, rounded; new operations are inserted before `before`."""
+        moves: list[Op] = []
+        while (op := self._movable(value)) is not None:
+            moves.append(op)
+            value, before = op.inputs[0], op
+        rounded = self._rounded_items(value, before)
+        for op in reversed(moves):
+            op.set_input(0, rounded)
+            rounded = op.output
+            rounded.type = rounded.type.with_dtype(self._dtype)
+        return rounded
+
+    def _movable(self, value: Value) -> Op | None:
+        """The operation that gives `value` by moving items, which may be rounded before it."""
+        op = value.op
+        if op is None or value not in self._only_rounded or value.type.dtype is self._dtype:
+            return None
+        # a value that others read would be copied, which is larger than its maxima
+        if op.name == _MAXIMA and op.inputs[0] not in self._only_rounded:
+            return None
+        return op if self._moves(op) else None
+
+    def _rounded_items(self, value: Value, before: Op) -> Value:
+        """The rounded result of an operation that does not move it, or a copy."""
         if value.type.dtype is self._dtype:
             return value
         copy = self._copies.get(value)
         if copy is not None:
             return copy
         op = value.op
-        if op is not None and self._is_only_read_rounded(value):
-            # a value that others read would be copied, which is larger than its maxima
-            copied = op.name == _MAXIMA and not self._is_only_read_rounded(op.inputs[0])
-            if self._moves(op) and not copied:
-                op.set_input(0, self._rounded(op.inputs[0], op))
-                value.type = value.type.with_dtype(self._dtype)
-                return value
-            if self._can_round(op):
-                return self._rounding(op)
+        if op is not None and value in self._only_rounded and self._can_round(op):
+            return self._rounding(op)
         widened = producer(value, "cast")
         if widened is not None and widened.inputs[0].type.dtype is self._dtype:
             return widened.inputs[0]
@@ -165,7 +187,7 @@ class _Rounding:
         return copy
 
     def _is_only_read_rounded(self, value: Value) -> bool:
-        """Whether only products need `value`, directly or moved."""
+        """Whether only products need `value`, directly or moved; that of moved values is known."""
         return not self._graph.is_output(value) and all(
             self._reads_rounded(op, value) for op in value.users
         )
@@ -173,7 +195,7 @@ class _Rounding:
     def _reads_rounded(self, op: Op, value: Value) -> bool:
         """Whether `op` can read the rounded `value` wherever it reads it."""
         if self._moves(op):
-            return self._is_only_read_rounded(op.output)
+            return op.output in self._only_rounded
         if op not in self._products:
             return False
         places = {i for i, operand in enumerate(op.inputs) if operand is value}

@@ -11,7 +11,7 @@ from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.pipeline import PassRun
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.passes.quantize.fuse_integers import float_products
-from nnefc.passes.quantize.operations_on_reals import is_quantized, operations_on_reals
+from nnefc.passes.quantize.operations_on_reals import operations_on_reals, quantized_results
 from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations, unrecognised
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -36,9 +36,10 @@ class FloatLayers:
         if ran.name == ChooseCodeProducts.name:
             graph = graph.clone()  # passes on codes leave the operations that they replace
             EliminateDeadCode().run(graph)
-            products, others = float_products(graph), operations_on_reals(graph)
+            products, quantized = float_products(graph), quantized_results(graph)
+            others = operations_on_reals(graph, quantized)
             self.found += [*products, *others]
-            self.layers += [*products, *((op, why) for op, why in others if is_quantized(op))]
+            self.layers += [*products, *((op, why) for op, why in others if op in quantized)]
 
     def counted(self) -> Counter[tuple[str, str]]:
         """How many operations compute on reals, by name and reason."""

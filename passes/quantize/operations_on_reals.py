@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from nnefc.ir import Graph, Op
 from nnefc.passes.analysis.code_parameters import code_parameters
 from nnefc.passes.analysis.known_data import KnownValues
@@ -14,10 +16,11 @@ PRODUCTS = ("matmul", "conv", "deconv")
 """Operations whose reasons are those of `passes.quantize.fuse_integers`."""
 
 
-def operations_on_reals(graph: Graph) -> list[tuple[Op, str]]:
+def operations_on_reals(graph: Graph, quantized: Set[Op]) -> list[tuple[Op, str]]:
     """The operations that read dequantized tensors as reals, and reasons.
 
     `graph`: after the passes on codes, before what is left is expanded.
+    `quantized`: its `quantized_results`.
     """
     known, reasons = KnownValues(graph), list[tuple[Op, str]]()
     for op in graph.ops:
@@ -25,18 +28,18 @@ def operations_on_reals(graph: Graph) -> list[tuple[Op, str]]:
         # known codes become known reals
         if not any(source.inputs[0] not in known for source in sources):
             continue
-        reason = _reason(op)
+        reason = _reason(op, quantized)
         if reason is not None:
             reasons.append((op, reason))
     return reasons
 
 
-def _reason(op: Op) -> str | None:
+def _reason(op: Op, quantized: Set[Op]) -> str | None:
     """Why an operation with a dequantized operand computes on reals; None if codes suffice."""
     if op.name in (*PRODUCTS, "quantize") or is_view(op):
         return None
     if is_elementwise(op):
-        return None if is_quantized(op) else "the result is not quantized"
+        return None if op in quantized else "the result is not quantized"
     if op.name not in SELECTIONS and op.name not in sum_codes.ON_CODES:
         return "there is no kernel for codes"
     found = [code_parameters(v.op, DEQUANTIZE) for v in selected(op)]
@@ -52,15 +55,11 @@ def _reason(op: Op) -> str | None:
     return attributes if isinstance(attributes, str) else None
 
 
-def is_quantized(op: Op) -> bool:
-    """Whether a result is quantized, perhaps behind further element-wise operations."""
-    waiting, seen = [op], {op}
-    while waiting:
-        users = [user for value in waiting.pop().outputs for user in value.users]
-        for user in users:
-            if user.name == "quantize":
-                return True
-            if user not in seen and is_elementwise(user):
-                seen.add(user)
-                waiting.append(user)
-    return False
+def quantized_results(graph: Graph) -> set[Op]:
+    """The operations with a quantized result, perhaps behind further element-wise operations."""
+    found = set[Op]()
+    for op in reversed(list(graph.ops)):
+        users = [user for value in op.outputs for user in value.users]
+        if any(u.name == "quantize" or (u in found and is_elementwise(u)) for u in users):
+            found.add(op)
+    return found
