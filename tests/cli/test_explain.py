@@ -183,6 +183,49 @@ def test_products_of_codes_in_floats_have_reasons() -> None:
     assert reasons == [wide, "the border is 'reflect'"]
 
 
+ZEROS = """\
+graph g(%x: uint8[1,2,4], %v: uint8[2,1,1]) -> (a = %a, b = %b, c = %c, d = %d) {
+  %s: float32[] = constant() {shape = [], value = [0.5]}
+  %z: uint8[] = constant() {shape = [], value = [7]}
+  %y: uint8[1,2,1] = constant() {shape = [1, 2, 1], value = tensor uint8[1,2,1] [7, 8]}
+  %w: uint8[2,2,1] = constant() {shape = [2, 2, 1], value = tensor uint8[2,2,1] [1, 2, 3, 4]}
+  %0: float32[] = constant() {shape = [], value = [0.0]}
+  %1: float32[1,2,4] = dequantize(%x, %s, %z)
+  %2: float32[1,2,4] = dequantize(%x, %s, %y)
+  %3: float32[2,2,1] = dequantize(%w, %s, %z)
+  %4: float32[2,2,1] = dequantize(%w, %s, %ZERO)
+  %5: float32[2,2,1] = dequantize(%w, %s, %v)
+  %a: float32[1,2,4] = conv(%1, %4, %0) {border = "constant", padding = [[0, 0]],
+    stride = [1], dilation = [1], groups = 1}
+  %b: float32[1,2,4] = conv(%2, %3, %0) {border = "constant", padding = [[0, 0]],
+    stride = [1], dilation = [1], groups = 1}
+  %c: float32[1,2,4] = conv(%1, %5, %0) {border = "constant", padding = [[0, 0]],
+    stride = [1], dilation = [1], groups = 1}
+  %d: float32[1,2,4] = conv(%1, %3, %0) {border = "constant", padding = [[0, 0]],
+    stride = [1], dilation = [1], groups = 1}
+}
+"""
+OUTPUTS = """\
+  %t: uint8[2,1,1] = constant() {shape = [2, 1, 1], value = tensor uint8[2,1,1] [7, 8]}
+  %1: """
+
+
+def _zero_reasons(zero: str, text: str = ZEROS) -> list[str]:
+    recorder = PassRecorder()
+    run_pipeline(parse_graph(text.replace("ZERO", zero)), hook=recorder)
+    return [fact["reason"] for fact in recorder.float_facts()]
+
+
+def test_zero_points_of_filters_have_reasons() -> None:
+    """They may vary along outputs, but not along a sum, and have to be known."""
+    input_zeros, computed = "zero points differ", "the filter is computed"
+    along_sum = "zero points of the filter vary along a sum"
+    assert _zero_reasons("y") == [along_sum, input_zeros, computed]
+    along_outputs = ZEROS.replace("  %1: ", OUTPUTS, 1)
+    assert _zero_reasons("t", along_outputs) == [input_zeros, computed]
+    assert _zero_reasons("z") == [input_zeros, computed]
+
+
 REALS = """\
 graph g(%x: uint8[1,2,4], %y: uint8[1,2,4]) -> (a = %a, b = %b, c = %c, d = %d, e = %e) {
   %s: float32[] = constant() {shape = [], value = [0.5]}
