@@ -30,7 +30,9 @@ class ConstantPool:
     """Adds arrays to the constants of a program, without duplicates."""
 
     def __init__(self, program: Program, *, keep_sources: bool = False) -> None:
-        """`keep_sources`: the program has `PackedWeight` constants instead of packed arrays."""
+        """`keep_sources`: the program has `PackedWeight` constants instead of packed arrays, and
+        arrays at any address.
+        """
         self._keep_sources = keep_sources
         self._constants = program.constants
         self._added: dict[Key, Ref] = {}
@@ -40,7 +42,9 @@ class ConstantPool:
         """Arrays whose addresses are keys; alive, so that no other array gets the address."""
 
     def add(self, array: Array) -> Ref:
-        """Memory that holds `array`; a copy only if it is small, not C-contiguous or not aligned.
+        """Memory that holds `array`; a copy only if it is not C-contiguous.
+
+        Without `keep_sources` also if it is small, or not aligned.
 
         Raises Untraceable for an object array, whose items depend on symbols.
         """
@@ -51,7 +55,7 @@ class ConstantPool:
         memory = _memory(array)
         ref = self._added.get(memory)
         if ref is None:
-            stored = np.require(array, requirements=["C", "A"])
+            stored = np.require(array, requirements=["C"] if self._keep_sources else ["C", "A"])
             small_view = stored.nbytes <= MAX_COPIED_BYTES and not owner(stored).flags.owndata
             if small_view and not self._keep_sources:
                 stored = stored.copy()

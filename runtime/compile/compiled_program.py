@@ -79,44 +79,41 @@ def compile_program(
     program: Program,
     graph: Graph,
     progress: Progress | None = None,
-    pack: Callable[[PackedWeight], Array] | None = None,
+    items: Callable[[Array | PackedWeight], Array] | None = None,
 ) -> CompiledProgram:
     """Compile the kernels of `program`, which computes `graph`, and plan its memory.
 
-    `pack`: returns the items of a packed weight, e.g. from a pool; None: `PackedWeight.array`.
+    `items`: `WeightPool.items` of a pool that plans share.
     """
-    return compile_draft(program, graph, progress, pack)[0]
+    return compile_draft(program, graph, progress, items)[0]
 
 
 def compile_draft(
     program: Program,
     graph: Graph,
     progress: Progress | None = None,
-    pack: Callable[[PackedWeight], Array] | None = None,
+    items: Callable[[Array | PackedWeight], Array] | None = None,
 ) -> tuple[CompiledProgram, PlanDraft]:
     """The compiled program, as from `compile_program`, and the draft of its plan.
 
     The draft may contain symbolic integers, and so may the shapes and the session of the program;
     its plan holds their hints.
     """
-    from nnefc.program.packed_weight import PackedWeight
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import compile_kernels
     from nnefc.runtime.plan.launch_info import launch_infos, total_work
+    from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.plan.planner import draft_plan
+    from nnefc.symbolic.traced_array import TracedArray
 
     inputs, outputs = tensor_specs(graph)
     code = compile_kernels(program.kernels, progress, beside=support_code.functions("executor"))
     draft = draft_plan(program, len(inputs), len(outputs), code.offset)
     launches = launch_infos(program)
-    arrays: list[Array] = []
-    for constant in program.constants:
-        if isinstance(constant, np.ndarray):
-            arrays.append(constant)
-        elif isinstance(constant, PackedWeight):
-            arrays.append(pack(constant) if pack else constant.array())
-        else:
-            arrays.append(constant.value)
+    items = items or WeightPool().items
+    arrays = [
+        each.value if isinstance(each, TracedArray) else items(each) for each in program.constants
+    ]
     compiled = CompiledProgram(
         name=graph.name,
         inputs=inputs,

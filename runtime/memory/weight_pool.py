@@ -27,6 +27,7 @@ class WeightPool:
         self.arenas = ArenaPool(arena_bytes)
         self._owners: dict[int, Array] = {}
         self._packed: dict[Hashable, Array] = {}
+        """Packed weights, and aligned copies of arrays."""
 
     def keep(self, array: Array) -> None:
         """Cache packings of this array, and keep it alive."""
@@ -35,8 +36,25 @@ class WeightPool:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the packed weights."""
+        """Bytes of the packed weights and of copies."""
         return sum(array.nbytes for array in list(self._packed.values()))
+
+    def items(self, constant: Array | PackedWeight) -> Array:
+        """The items of a constant as kernels read them."""
+        return self.packed(constant) if isinstance(constant, PackedWeight) else self.aligned(constant)
+
+    def aligned(self, array: Array) -> Array:
+        """A C-contiguous array, or a copy of it if it is not aligned."""
+        if array.flags.aligned:
+            return array
+        if id(owner(array)) not in self._owners:
+            return np.require(array, requirements=["A"])
+        key = view_key(array)
+        copied = self._packed.get(key)
+        if copied is None:
+            copied = self._packed.setdefault(key, np.require(array, requirements=["A"]))
+            release_pages()
+        return copied
 
     def packed(self, weight: PackedWeight) -> Array:
         """The items of a packed weight."""

@@ -44,7 +44,7 @@ def compile_template(
     from nnefc.runtime.compile.compiled_program import compile_draft
 
     trace, program, graph, _ = traced
-    compiled, draft = compile_draft(program, graph, progress, shared.packed)
+    compiled, draft = compile_draft(program, graph, progress, shared.items)
     session = compiled.session
     template = make_template(
         trace, draft, program, compiled.inputs, compiled.outputs, session.appended

@@ -143,8 +143,8 @@ class CompiledModel(Executable, Model):
         """Compile `program`, which computes `graph`; without `origin` it cannot be saved."""
         from nnefc.runtime.compile.compiled_program import compile_program
 
-        packed, arenas = (shared.packed, shared.arenas) if shared else (None, None)
-        compiled = compile_program(program, graph, progress, packed)
+        items, arenas = (shared.items, shared.arenas) if shared else (None, None)
+        compiled = compile_program(program, graph, progress, items)
         return cls(compiled, origin or _UnsavableOrigin(graph), threads=threads, arenas=arenas)
 
     def _fast_call(self) -> FastCall | None:

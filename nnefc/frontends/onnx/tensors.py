@@ -14,7 +14,6 @@ import numpy as np
 import onnx
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
-from nnefc.formats.files import release_pages
 from nnefc.formats.onnx.model_file import OnnxFile
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.frontends.common.random_data import random_data
@@ -36,10 +35,6 @@ _PACKED: Final = {
     if hasattr(TensorProto, name)
 }
 """Bits of the items that share bytes, by type."""
-
-
-_RELEASE_BYTES: Final = 16 << 20
-"""Bytes of tensors that are copied before the pages of the mapped files are released."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +92,10 @@ def is_external(proto: TensorProto) -> bool:
 
 
 class TensorReader:
-    """Reads tensors of one model; external data is mapped, and each piece of it once."""
+    """Reads tensors of one model; external data is mapped, and each piece of it once.
+
+    Items of mapped tensors may lie at any address: `flags.aligned` of an array tells it.
+    """
 
     def __init__(
         self,
@@ -117,8 +115,6 @@ class TensorReader:
         self._external: dict[str, Constant] = {}
         """The external data read so far."""
         self._without_data: list[Array] = []
-        self._copied = 0
-        """Bytes copied since pages of mapped files were released."""
 
     def stored(self) -> dict[str, StoredTensor]:
         """The external data read so far, by texts that name its place, type and shape."""
@@ -229,19 +225,9 @@ class TensorReader:
             message = f"shape {list(proto.dims)} of {type_name(proto.data_type)} has {nbytes:,}"
             raise OperatorError("onnx/tensor", f"{message} bytes, but the data {data.size:,}")
         if bits is None:
-            return self._aligned(data, helper.tensor_dtype_to_np_dtype(proto.data_type))
+            return data.view(helper.tensor_dtype_to_np_dtype(proto.data_type))
         packed = TensorProto(data_type=proto.data_type, dims=[count], raw_data=data.tobytes())
         return numpy_helper.to_array(packed)
-
-    def _aligned(self, data: Array, dtype: np.dtype[Any]) -> Array:
-        """Bytes as items; copied if they do not lie at a multiple of their size."""
-        if data.ctypes.data % dtype.alignment:
-            data = data.copy()
-            self._copied += data.nbytes
-            if self._copied > _RELEASE_BYTES:  # the mapped bytes are not needed beside the copy
-                self._copied = 0
-                release_pages()
-        return data.view(dtype)
 
     def _external_bytes(self, proto: TensorProto, nbytes: int) -> Array | None:
         """The bytes of external data; None if the file does not exist and need not.
