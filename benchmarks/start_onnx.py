@@ -8,8 +8,6 @@ with weights in the message and in another file.  nnefc opens each file in two s
 since it was opened before, and replaced by a copy.  With `--symbolic`, the batch is a symbol.
 """
 
-# pyright: reportUnknownMemberType=false
-
 from __future__ import annotations
 
 import itertools
@@ -22,21 +20,17 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import numpy as np
-import onnx
 import typer
-from onnx import helper, numpy_helper
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arguments
+from benchmarks.onnx_products import NAME, write_products
 from benchmarks.start import Process, Start
 
 FILES: Final = {"in the message": None, "external data": "model.data"}
 """The file of the weights, by where they are; None: the model's own."""
 WAYS: Final = ("nnefc, unchanged", "nnefc, copied", "onnxruntime")
-_PRODUCTS: Final = 100
-_NAME: Final = "model.onnx"
 _SETTLED: Final = 3
 """Seconds; the content of files that are younger than two seconds is always compared."""
 
@@ -55,7 +49,7 @@ def main(
     top = arguments.models_folder(models_dir) / name
     for where, data in FILES.items():
         for way in WAYS:
-            _write(_folder(top, where, way), megabytes, data, "N" if symbolic else 1)
+            write_products(_folder(top, where, way), megabytes, data, "N" if symbolic else 1)
     _wait(top)
     kinds = list(itertools.product(FILES, WAYS))
     starts: dict[tuple[str, str], list[Start]] = {kind: [] for kind in kinds}
@@ -63,7 +57,7 @@ def main(
         folder = _folder(top, where, way)
         if way.endswith("copied"):
             _replace(folder)
-        start = Process(way, folder / _NAME, threads).finish()
+        start = Process(way, folder / NAME, threads).finish()
         if turn >= 0:  # the first ones compile, and fill the page cache
             starts[where, way].append(start)
     facts = {where: {way: _summary(starts[where, way]) for way in WAYS} for where in FILES}
@@ -75,30 +69,6 @@ def main(
 def _folder(top: Path, where: str, way: str) -> Path:
     """The folder of a model: onnxruntime reads the files that nnefc finds unchanged."""
     return top / where.replace(" ", "-") / ("copied" if way.endswith("copied") else "unchanged")
-
-
-def _write(folder: Path, megabytes: int, data: str | None, batch: int | str) -> None:
-    """Write the model unless it exists; `data`: the name of the file of its weights."""
-    if (folder / _NAME).exists():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    width = round((megabytes * 1e6 / (_PRODUCTS * 4)) ** 0.5)
-    random = np.random.default_rng(0)
-    weights = {
-        f"w{i}": random.standard_normal((width, width)).astype(np.float32) / np.float32(width**0.5)
-        for i in range(_PRODUCTS)
-    }
-    nodes = [
-        helper.make_node("MatMul", [f"x{i}", name], [f"x{i + 1}"]) for i, name in enumerate(weights)
-    ]
-    ends = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [batch, width])
-        for name in ("x0", f"x{_PRODUCTS}")
-    ]
-    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph(nodes, "products", ends[:1], ends[1:], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, folder / _NAME, save_as_external_data=data is not None, location=data)
 
 
 def _wait(top: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.formats.files import write_evenly
+from nnefc.formats.files import release_pages, write_evenly
 from nnefc.formats.recognise_artifact import MAGIC
 from nnefc.runtime.artifact.artifact_file import (
     FORMAT,
@@ -23,6 +23,8 @@ from nnefc.support.alignment import ALIGNMENT
 Array = np.ndarray[Any, Any]
 
 _PAGE: Final = 4096
+_RELEASE_BYTES: Final = 32 << 20
+"""Bytes of weights, which may be mapped, after which the pages of mapped files are released."""
 
 
 class Writer:
@@ -35,6 +37,8 @@ class Writer:
         self._at = WEIGHTS_START
         self._digest = checksum()
         self._head = bytearray()
+        self._unreleased = 0
+        """Bytes of weights since pages of mapped files were released."""
         file.write(bytes(WEIGHTS_START))
         self._pad(_PAGE)
 
@@ -46,6 +50,9 @@ class Writer:
         write_evenly(self._file, data, self._at)
         self._digest.update(data)
         self._at += array.nbytes
+        self._unreleased += array.nbytes
+        if self._unreleased > _RELEASE_BYTES:
+            self._release()
         return piece
 
     def head(self, data: bytes | Array) -> Piece:
@@ -58,6 +65,7 @@ class Writer:
 
     def finish(self, content: dict[str, Any]) -> None:
         """Write the head and the manifest, then the header."""
+        self._release()
         self._pad(_PAGE)
         head = bytes(self._head)
         header, manifest = _frame(self._version, self._at, head, self._digest.hexdigest(), content)
@@ -65,6 +73,10 @@ class Writer:
         self._file.write(manifest)
         self._file.seek(0)
         self._file.write(header)
+
+    def _release(self) -> None:
+        release_pages()
+        self._unreleased = 0
 
     def _pad(self, alignment: int) -> None:
         padding = bytes(-self._at % alignment)

@@ -101,8 +101,8 @@ def compile_draft(
     """
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import compile_kernels
-    from nnefc.runtime.plan.launch_info import launch_infos, total_work
     from nnefc.runtime.memory.weight_pool import WeightPool
+    from nnefc.runtime.plan.launch_info import launch_infos, total_work
     from nnefc.runtime.plan.planner import draft_plan
     from nnefc.symbolic.traced_array import TracedArray
 

@@ -41,7 +41,9 @@ class WeightPool:
 
     def items(self, constant: Array | PackedWeight) -> Array:
         """The items of a constant as kernels read them."""
-        return self.packed(constant) if isinstance(constant, PackedWeight) else self.aligned(constant)
+        return (
+            self.packed(constant) if isinstance(constant, PackedWeight) else self.aligned(constant)
+        )
 
     def aligned(self, array: Array) -> Array:
         """A C-contiguous array, or a copy of it if it is not aligned."""

@@ -92,6 +92,20 @@ def test_small_views_of_files_are_copied(tmp_path: Path) -> None:
             assert shared == (keep_sources or not copied)
 
 
+@pytest.mark.parametrize("keep_sources", [False, True])
+def test_arrays_that_are_not_aligned_are_copied_unless_sources_are_kept(keep_sources: bool) -> None:
+    memory = np.arange(4 * MAX_COPIED_BYTES + 4, dtype=np.uint8)
+    array = memory[1:-3].view(np.float32)
+    program = Program()
+    constants = ConstantPool(program, keep_sources=keep_sources)
+    ref = constants.add(array)
+    assert constants.add(array.reshape(2, -1)) is ref
+    stored = stored_array(program, ref)
+    assert stored.flags.aligned != keep_sources
+    assert np.shares_memory(stored, memory) == keep_sources
+    assert stored.tobytes() == array.tobytes()
+
+
 def test_tables_of_equal_items_are_shared() -> None:
     constants = ConstantPool(Program())
     first = constants.table(DATA.copy())

@@ -16,7 +16,15 @@ from typing import Final
 
 import numpy as np
 
-from nnefc.formats.files import exists, map_file, open_regular, printable, reason, size_of
+from nnefc.formats.files import (
+    exists,
+    map_file,
+    open_regular,
+    printable,
+    reason,
+    release_pages,
+    size_of,
+)
 from nnefc.formats.onnx.schema import (
     DATA_LOCATION,
     DATA_TYPE,
@@ -145,7 +153,9 @@ class OnnxFile:
         """The model without its large tensors; raises NnefError `onnx/protobuf`."""
         content = memoryview(self._files[OWN_FILE])
         try:
-            return outline(content)
+            result = outline(content)
+            release_pages()  # large pages hold tensors, too
+            return result
         except WireError as error:
             begin = bytes(content[:64]).lstrip()
             kinds = (each for each in _OTHER_KINDS if begin.startswith(each[0]))
