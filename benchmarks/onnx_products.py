@@ -1,5 +1,7 @@
 """ONNX files of matrix products in a row."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from pathlib import Path
