@@ -37,7 +37,8 @@ def import_model(
 
     Args:
         source: A folder, an archive (.tar, .tgz, .tar.bz2, .tar.xz, .zip), a bare `graph.nnef`, or
-            an ONNX file, for which `scalar`, `integer` and `quantize` mean nothing.
+            an ONNX or TensorFlow Lite file, for which `scalar`, `integer` and `quantize` mean
+            nothing.
         strict: Accept NNEF 1.0.2 only: warnings are errors.
         load_data: False leaves variables without data; such a graph cannot be compiled.
         progress: Called as `progress(done, total, label)` while large files are read.

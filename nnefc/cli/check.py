@@ -15,7 +15,9 @@ from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Documents, folders, archives or ONNX files."),
+        typer.Argument(
+            metavar="FILE", help="Documents, folders, archives, ONNX or TensorFlow Lite files."
+        ),
     ],
     strict: Strict = False,
     dialect: Dialect = "auto",

@@ -16,6 +16,9 @@ TENSOR_SUFFIX = ".dat"
 SAFETENSORS_SUFFIX = ".safetensors"
 JSON_SUFFIX = ".json"
 ONNX_SUFFIX = ".onnx"
+TFLITE_SUFFIX = ".tflite"
+TFLITE_IDENTIFIER = b"TFL3"
+"""Bytes 4 to 8 of a TensorFlow Lite file."""
 SUBMODEL_SUFFIXES = (".nnef.tgz", ".nnef.tar")
 COMPANION_SUFFIXES = (TENSOR_SUFFIX, SAFETENSORS_SUFFIX, JSON_SUFFIX, *SUBMODEL_SUFFIXES)
 """Suffixes of the files of a model other than its document and quantization."""
@@ -31,8 +34,26 @@ def is_onnx(path: FilePath) -> bool:
     """Whether a path names an ONNX file, or a file of another name that begins as one."""
     name = os.fspath(path).lower()
     return name.endswith(ONNX_SUFFIX) or (
-        not name.endswith((DOCUMENT_SUFFIX, *ARCHIVES)) and _begins_as_onnx(path)
+        not name.endswith((DOCUMENT_SUFFIX, TFLITE_SUFFIX, *ARCHIVES)) and _begins_as_onnx(path)
     )
+
+
+def is_tflite(path: FilePath) -> bool:
+    """Whether a path names a TensorFlow Lite file, or a file of another name that begins as one."""
+    name = os.fspath(path).lower()
+    return name.endswith(TFLITE_SUFFIX) or (
+        not name.endswith((DOCUMENT_SUFFIX, ONNX_SUFFIX, *ARCHIVES))
+        and _beginning(path, 8)[4:] == TFLITE_IDENTIFIER
+    )
+
+
+def _beginning(path: FilePath, count: int) -> bytes:
+    """The first bytes of a file; none if it cannot be read."""
+    try:
+        with open_regular(path) as stream:
+            return stream.read(count)
+    except (NnefError, OSError):
+        return b""
 
 
 def _begins_as_onnx(path: FilePath) -> bool:
@@ -40,11 +61,10 @@ def _begins_as_onnx(path: FilePath) -> bool:
 
     Texts and archives cannot begin so.
     """
-    try:
-        with open_regular(path) as stream:
-            head = stream.read(3)
-    except (NnefError, OSError):
+    head = _beginning(path, 8)
+    if head[4:] == TFLITE_IDENTIFIER:
         return False
+    head = head[:3]
     return len(head) == 3 and head[0] == 8 and 0 < head[1] < 64 and head[2] & 7 in (0, 2)
 
 

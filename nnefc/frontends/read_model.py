@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from nnefc.formats.paths import is_onnx
+from nnefc.formats.paths import is_onnx, is_tflite
 from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
 from nnefc.support.errors import Diagnostics, NnefError, Place
@@ -47,12 +47,14 @@ def read_model(
     """The graph of a model, or a `GraphSource` that makes graphs for the shapes of a call.
 
     Args:
-        path: A folder, a document (its folder supplies the data), an archive, or an ONNX file.
+        path: A folder, a document (its folder supplies the data), an archive, an ONNX file, or a
+            TensorFlow Lite file.
         config: How the document becomes a graph.
         diagnostics: Collects the warnings; None: they are dropped, or errors if `config` is strict.
         dynamic: Return a `GraphSource` if shapes of inputs have symbols without values, or if
             operators keep states; otherwise the former is an error.
-        sources: Return a `GraphSource` for every ONNX model and document in tract's dialect.
+        sources: Return a `GraphSource` for every ONNX and TensorFlow Lite model, and for every
+            document in tract's dialect.
 
     Raises:
         NnefError: With all errors of the document, or if memory runs out.
@@ -68,6 +70,9 @@ def run_front_end(
     if is_onnx(path):
         onnx = _onnx_source(path, config, diagnostics)
         return graph_or_source(onnx, config, diagnostics, dynamic, sources)
+    if is_tflite(path):
+        tflite = _tflite_source(path, config, diagnostics)
+        return graph_or_source(tflite, config, diagnostics, dynamic, sources)
     from nnefc.formats.container import open_container
 
     with ExitStack() as files:
@@ -97,6 +102,10 @@ def source_of(files: SourceFiles) -> GraphSource:
     with memory_errors("import the model"):
         if files.kind == "onnx":
             return _stored_onnx_source(files, diagnostics)
+        if files.kind == "tflite":
+            from nnefc.frontends.tflite.read_model import read_stored_tflite
+
+            return read_stored_tflite(files, diagnostics)
         container = container_of(files)
         document = _parsed(container, config, diagnostics)
         source = _tract_source(document, container, config, diagnostics)
@@ -169,6 +178,21 @@ def _onnx_source(
     missing = NO_DATA if seed is None and not needs_data else seed
     source = read_onnx(path, config.limits, diagnostics, config.symbols, missing, content)
     return source.finding_value_inputs(config.shapes)
+
+
+def _tflite_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -> GraphSource:
+    """The source of a TensorFlow Lite file."""
+    from nnefc.formats.files import printable
+    from nnefc.frontends.tflite.read_model import read_tflite
+
+    if config.dialect != "auto":
+        raise NnefError.of(
+            "input/option",
+            f"dialect = '{config.dialect}': a TensorFlow Lite model has no dialect of NNEF",
+            Place(printable(str(path))),
+            "leave out --dialect or dialect=",
+        )
+    return read_tflite(path, config.limits, diagnostics, config.shapes)
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

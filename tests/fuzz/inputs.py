@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -232,10 +233,14 @@ def tflite(random: Random) -> bytes:
 
 
 def use_tflite(content: bytes) -> None:
-    from nnefc.formats.tflite.model_file import read_model_bytes
+    """Import; what is valid is a right graph."""
+    from nnefc.frontends.tflite.read_model import source_of_content
+    from nnefc.ir.verify import verify
     from nnefc.support.errors import Diagnostics
 
-    read_model_bytes(memoryview(content), "fuzz", LIMITS, Diagnostics())
+    limits = replace(LIMITS, tensor_bytes=1 << 24)
+    source = source_of_content(memoryview(content), "fuzz", limits, Diagnostics())
+    assert verify(source.graph({})) == []
 
 
 KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {

@@ -26,6 +26,7 @@ OPERATORS = {
     ROOT / "nnefc" / "frontends" / "tract" / "operators",
     ROOT / "nnefc" / "frontends" / "common" / "operators",
     ROOT / "nnefc" / "frontends" / "onnx",
+    ROOT / "nnefc" / "frontends" / "tflite",
 }
 """Their rules `argument/...` are all of them `argument/OPERATION`."""
 

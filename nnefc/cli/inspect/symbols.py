@@ -62,6 +62,15 @@ def print_onnx(out: Console, facts: Mapping[str, Any]) -> None:
     _print_symbols(out, facts)
 
 
+def print_tflite(out: Console, facts: Mapping[str, Any]) -> None:
+    """Print the facts of a TensorFlow Lite model."""
+    by = f", {facts['description']}" if facts["description"] else ""
+    out.print(f"format  TensorFlow Lite{by}", markup=False)
+    if facts["signatures"]:
+        out.print(f"signature {', '.join(facts['signatures'])}", markup=False)
+    _print_symbols(out, facts)
+
+
 def print_tract(out: Console, facts: Mapping[str, Any]) -> None:
     """Print the facts of a document in the dialect of tract."""
     out.print(f"dialect sonos/tract, registries {', '.join(facts['registries']) or 'none'}")

@@ -33,13 +33,15 @@ def print_facts(facts: dict[str, Any], weights: bool) -> None:
     """Print inputs, outputs, then the operations, or with `weights` the variables."""
     out = console()
     artifact = facts.get("artifact")
-    if "tract" in facts or "onnx" in facts:
-        from nnefc.cli.inspect.symbols import print_onnx, print_tract
+    if "tract" in facts or "onnx" in facts or "tflite" in facts:
+        from nnefc.cli.inspect.symbols import print_onnx, print_tflite, print_tract
 
         if "tract" in facts:
             print_tract(out, facts["tract"])
-        else:
+        elif "onnx" in facts:
             print_onnx(out, facts["onnx"])
+        else:
+            print_tflite(out, facts["tflite"])
     if artifact is not None:
         out.print(f"name    {facts['name']}")
     for kind in ("inputs", "outputs"):

@@ -35,7 +35,7 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
-        "in it, a graph.nnef, or an ONNX file.",
+        "in it, a graph.nnef, an ONNX file, or a TensorFlow Lite file (.tflite).",
     ),
 ]
 ModelOrArtifact = Annotated[
@@ -43,8 +43,8 @@ ModelOrArtifact = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
-        "in it, a graph.nnef, an ONNX file, or an artifact (.nnefc), which needs no compiler and "
-        "takes no compile options. Loading an artifact runs the code in it.",
+        "in it, a graph.nnef, an ONNX or TensorFlow Lite file, or an artifact (.nnefc), which "
+        "needs no compiler and takes no compile options. Loading an artifact runs the code in it.",
     ),
 ]
 Shapes = Annotated[

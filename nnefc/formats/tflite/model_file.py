@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from nnefc.formats.files import map_file, open_regular, printable, reason, size_of
 from nnefc.formats.flatbuffers.reader import FlatBufferError, TableReader
+from nnefc.formats.paths import TFLITE_IDENTIFIER
 from nnefc.formats.tflite.check_model import check_model
 from nnefc.formats.tflite.enumerations import CUSTOM, ITEM_TYPES, OPERATORS, PLACEHOLDER
 from nnefc.formats.tflite.model import (
@@ -21,7 +22,7 @@ from nnefc.formats.tflite.model import (
     Subgraph,
     Tensor,
 )
-from nnefc.formats.tflite.schema import IDENTIFIER, VERSION, schema
+from nnefc.formats.tflite.schema import VERSION, schema
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
 
@@ -34,18 +35,23 @@ _OTHER_KINDS: Final = (
 """Beginnings of files that are often found in the place of a model; what they are, what to do."""
 
 
-def read_model_file(
-    path: str | os.PathLike[str], limits: Limits, diagnostics: Diagnostics
-) -> Model:
-    """The model of a file; raises NnefError with all errors of its structure."""
+def map_model(path: str | os.PathLike[str]) -> tuple[str, memoryview]:
+    """The name of a file for messages, and its content, mapped; raises NnefError."""
     name = printable(os.fspath(path))
     with open_regular(path, "container/file") as file:
         try:
-            content = memoryview(map_file(file) or file.read(size_of(file)))
+            return name, memoryview(map_file(file) or file.read(size_of(file)))
         except OSError as error:
             raise NnefError.of(
                 "container/file", f"cannot read: {reason(error)}", Place(name)
             ) from None
+
+
+def read_model_file(
+    path: str | os.PathLike[str], limits: Limits, diagnostics: Diagnostics
+) -> Model:
+    """The model of a file; raises NnefError with all errors of its structure."""
+    name, content = map_model(path)
     return read_model_bytes(content, name, limits, diagnostics)
 
 
@@ -54,10 +60,10 @@ def read_model_bytes(
 ) -> Model:
     """The model in memory, with `name` in messages; raises NnefError."""
     place = Place(name)
-    if bytes(content[4:8]) != IDENTIFIER:
+    if bytes(content[4:8]) != TFLITE_IDENTIFIER:
         begin = bytes(content[:64]).lstrip()
         kinds = (each for each in _OTHER_KINDS if begin.startswith(each[0]))
-        fault = f"bytes 4 to 8 are {bytes(content[4:8])!r}, not {IDENTIFIER!r}"
+        fault = f"bytes 4 to 8 are {bytes(content[4:8])!r}, not {TFLITE_IDENTIFIER!r}"
         _, fault, hint = next(kinds, (b"", fault, ""))
         message = f"this is no TensorFlow Lite model: {fault}"
         raise NnefError.of("tflite/flatbuffer", message, place, hint)

@@ -12,8 +12,6 @@ from typing import Final
 from nnefc.formats.flatbuffers.schema import Schema, parse_schema
 from nnefc.formats.tflite.options import BUILTIN_OPTIONS, BUILTIN_OPTIONS_2, OPTIONS
 
-IDENTIFIER: Final = b"TFL3"
-"""Bytes 4 to 8 of a file."""
 VERSION: Final = 3
 """The version of the schema that all files have."""
 

@@ -9,9 +9,10 @@ from typing import Any
 import flatbuffers
 
 from nnefc.formats.flatbuffers.schema import Field, Kind, Schema
+from nnefc.formats.paths import TFLITE_IDENTIFIER
 from nnefc.formats.tflite.enumerations import ITEM_TYPES, OPERATORS
 from nnefc.formats.tflite.options import BUILTIN_OPTIONS, BUILTIN_OPTIONS_2
-from nnefc.formats.tflite.schema import IDENTIFIER, schema
+from nnefc.formats.tflite.schema import schema
 
 _PREPEND = {
     "?": "Bool",
@@ -31,7 +32,7 @@ def write(
     root: Mapping[str, Any],
     table: str = "Model",
     of: Schema | None = None,
-    identifier: bytes = IDENTIFIER,
+    identifier: bytes = TFLITE_IDENTIFIER,
 ) -> bytes:
     """A FlatBuffer with the fields of `root`; missing ones have their defaults."""
     builder: Any = flatbuffers.Builder(1024)

@@ -1,0 +1,1 @@
+"""The front end of TensorFlow Lite: models become graphs."""

@@ -1,0 +1,174 @@
+"""Evaluation of operators: they append operations to a graph, or compute known tensors.
+
+Operators run in order.  One with an error is reported and its results are `BROKEN`; operators that
+take `BROKEN` values report nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from nnefc.formats.tflite.model import Subgraph, Tensor
+from nnefc.frontends.common.budget import Budget, Exhausted
+from nnefc.frontends.common.graph_states import GraphStates, PriorState
+from nnefc.frontends.common.graph_variables import VariableNames, variable_value
+from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
+from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.tflite.check_operators import node_of
+from nnefc.frontends.tflite.registry import Node, bind, find
+from nnefc.frontends.tflite.states import prior_value
+from nnefc.frontends.tflite.tensors import constant
+from nnefc.ir import Graph, Location, Value
+from nnefc.ops.core.interface import sequence
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
+
+MAX_KNOWN_REALS: Final = 64
+"""Items up to which a real constant is a known tensor."""
+
+
+class _Broken:
+    """The value of a tensor that an operator with an error should have computed."""
+
+
+BROKEN: Final = _Broken()
+
+
+class SubgraphEvaluator:
+    """Evaluates the operators of a subgraph; their operations are appended to one graph.
+
+    Operators find it as `make.evaluator`.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        subgraph: Subgraph,
+        graph: Graph,
+        names: VariableNames,
+        budget: Budget,
+        diagnostics: Diagnostics,
+        states: GraphStates,
+    ) -> None:
+        self.file = file
+        self.subgraph = subgraph
+        self.graph = graph
+        self.names = names
+        self.diagnostics = diagnostics
+        self.states = states
+        self.make = OpBuilder(graph, budget)
+        self.make.evaluator = self
+        self.values: dict[int, Any] = {}
+        """The values of tensors by index."""
+        self._variables: dict[int, tuple[PriorState | None, Any]] = {}
+        """Variable tensors: the state before the call, and the present value."""
+        self._taken: dict[str, int] = {}
+
+    def free_name(self, name: str) -> str:
+        """`name`, with a number appended if a tensor has that name already."""
+        count = self._taken[name] = self._taken.get(name, 0) + 1
+        return name if count == 1 else self.free_name(f"{name}_{count}")
+
+    def run(self) -> None:
+        """Evaluate all operators in order; reports errors."""
+        for operator in self.subgraph.operators:
+            node = node_of(self.subgraph, operator.index)
+            place = Place(f"{self.file}: {node}")
+            self.make.budget.take_steps()
+            try:
+                with self.make.at(Location(place)):
+                    results = self._call(node)
+            except OperatorError as wrong:
+                self.report(wrong, str(node))
+                results = BROKEN
+            except Exhausted as exhausted:
+                exhausted.place = place
+                raise
+            except NnefError as error:
+                for each in error.errors:
+                    message = f"{self.subgraph}, {node}: {each.message}"
+                    self.diagnostics.add(each._replace(message=message, place=Place(self.file)))
+                results = BROKEN
+            except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
+                message = f"it fails with these inputs: {type(error).__name__}: {error}"
+                hint = "this is a bug in nnefc, which should report what is wrong with them"
+                self.report(OperatorError("internal/operator", message, hint), str(node))
+                results = BROKEN
+            self._define(node, results)
+        for index, (before, after) in self._variables.items():
+            if after is not None and after is not BROKEN:
+                self.states.store(self._state_name(index), before, after)
+
+    def _call(self, node: Node) -> Any:
+        """The results of an operator; raises OperatorError."""
+        inputs = [None if each is None else self.value(each) for each in node.inputs]
+        if any(each is BROKEN for each in inputs):
+            return BROKEN
+        registered = find(node)
+        if registered is None:
+            raise OperatorError("tflite/operator", "it is not supported for these item types")
+        positional, named = bind(registered, inputs, node)
+        return registered.function(self.make, *positional, **named)
+
+    def value(self, tensor: Tensor) -> Any:
+        """The value of a tensor that operators read; raises OperatorError for its items."""
+        index = tensor.index
+        if index in self._variables:
+            return self._variables[index][1]
+        if index in self.values:
+            return self.values[index]
+        if tensor.is_variable:
+            before, value = prior_value(self.states, self._state_name(index), tensor)
+            self._variables[index] = before, value
+            return value
+        value = self.values[index] = self._constant(tensor)
+        return value
+
+    def _constant(self, tensor: Tensor) -> Operand:
+        """A known tensor if it is small or may be a shape, otherwise a variable of the graph."""
+        known = constant(tensor)
+        if not known.type.volume:
+            return known
+        is_real = known.dtype.is_float
+        most = MAX_KNOWN_REALS if is_real else MAX_FOLDED_ITEMS
+        if known.array.size <= most and (not is_real or known.type.rank < 2):
+            return replace(known, name=tensor.name) if is_real else known
+        label = tensor.name or f"tensor_{tensor.index}"
+        value = variable_value(self.make, self.graph, self.names, label, known.array, known.dtype)
+        value.name = label
+        return value
+
+    def _state_name(self, index: int) -> str:
+        """The name of the state of a variable tensor: that of the tensor, if it is unique."""
+        name = self.subgraph.tensors[index].name
+        same = [each for each in self.subgraph.tensors if each.is_variable and each.name == name]
+        return name if name and len(same) == 1 else f"{name}_{index}"
+
+    def assign(self, tensor: Tensor | None, value: Operand) -> None:
+        """Replace the value of a variable tensor; raises OperatorError for another tensor."""
+        if tensor is None or not tensor.is_variable:
+            raise OperatorError("tflite/arguments", "its state must be a variable tensor")
+        before, _ = self._variables[tensor.index]
+        self._variables[tensor.index] = before, value
+
+    def _define(self, node: Node, results: Any) -> None:
+        """Assign the results of an operator to its tensors."""
+        listed: Sequence[Any] = sequence(results) or [results]
+        for i, tensor in enumerate(node.outputs):
+            if tensor is None:
+                continue
+            value = results if results is BROKEN else listed[i] if i < len(listed) else None
+            if value is None:
+                message = f"its result {i} ({tensor}) is not supported"
+                self.report(OperatorError("tflite/unsupported", message), str(node))
+                value = BROKEN
+            if isinstance(value, Value) and not value.name and tensor.name:
+                value.name = self.free_name(tensor.name)
+            self.values[tensor.index] = value
+
+    def report(self, wrong: OperatorError, what: str) -> None:
+        """Report an error of an operator or a tensor."""
+        message = f"{self.subgraph}, {what}: {wrong.message}"
+        place = Place(self.file)
+        self.diagnostics.add(Diagnostic(wrong.rule, message, place, "error", (), wrong.hint))

@@ -1,0 +1,1 @@
+"""The operators of TensorFlow Lite, a module per kind."""

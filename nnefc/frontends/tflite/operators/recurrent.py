@@ -1,0 +1,202 @@
+"""Recurrent layers of reals, whose states are variable tensors: RNN and SVDF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nnefc.frontends.common.loops import loop
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import of_rank
+from nnefc.frontends.common.operators.axes import slice_in_dim
+from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.tflite.operators.activations import activated
+from nnefc.frontends.tflite.operators.layers import bias_row
+from nnefc.frontends.tflite.registry import REALS, Node, operator
+
+Step = Callable[[OpBuilder, Operand, list[Operand], list[Operand]], list[Operand]]
+"""`step(make, input, states, shared)`: the new states, of which the first is the output."""
+
+
+def over_time(
+    make: OpBuilder,
+    inputs: Operand,
+    states: list[Operand],
+    shared: list[Operand],
+    step: Step,
+    *,
+    backwards: bool = False,
+) -> tuple[Operand, list[Operand]]:
+    """The outputs [time, batch, units] of a layer for inputs [time, ...], and its last states."""
+
+    def body(
+        within: OpBuilder, before: list[Operand], slices: list[Operand], captured: list[Operand]
+    ) -> tuple[list[Operand], list[Operand]]:
+        x = within.reshape(slices[0], slices[0].type.dims[1:])
+        after = step(within, x, before, captured)
+        return after, [within.reshape(after[0], (1, *after[0].type.dims))]
+
+    turns = inputs.type.dims[0]
+    if turns < 1:
+        raise OperatorError("tflite/shape", "the sequence has no steps")
+    flags = (backwards, backwards)
+    after, stacked = loop(make, turns, states, [inputs], shared, body, backwards=flags)
+    return stacked[0], after
+
+
+def swapped(make: OpBuilder, x: Operand, *, swap: bool) -> Operand:
+    """A tensor [batch, time, ..] as [time, batch, ..], if `swap`."""
+    return make.transpose(x, (1, 0, *range(2, x.type.rank))) if swap else x
+
+
+def products(make: OpBuilder, x: Operand, weights: Operand, bias: Operand | None = None) -> Operand:
+    """x W^T + b for x [.., depth] and W [units, depth]."""
+    dims = x.type.dims
+    units, depth = of_rank("linear", "weights", weights, 2)
+    if dims[-1] != depth:
+        message = f"input has shape {list(dims)}, weights {list(weights.type.dims)}"
+        raise OperatorError("tflite/shape", message)
+    rows = make.reshape(x, (x.type.volume // depth, depth))
+    y = make("linear", rows, weights, *bias_row(make, bias))
+    return make.reshape(y, (*dims[:-1], units))
+
+
+@operator("RNN", options="RNNOptions", types=REALS)
+def rnn(
+    make: OpBuilder,
+    input: Operand,
+    weights: Operand,
+    recurrent_weights: Operand,
+    bias: Operand,
+    hidden_state: Operand,
+    *,
+    fused_activation_function: int,
+    node: Node,
+) -> Any:
+    """activation(x W^T + h R^T + b), which is the next h."""
+    x = products(make, input, weights, bias)
+    sums = make("add", x, products(make, hidden_state, recurrent_weights))
+    y = activated(make, sums, fused_activation_function)
+    make.evaluator.assign(node.inputs[4], y)
+    return y
+
+
+def _rnn_over_time(
+    make: OpBuilder,
+    inputs: Operand,
+    weights: Operand,
+    recurrent_weights: Operand,
+    bias: Operand,
+    hidden_state: Operand,
+    activation: int,
+    *,
+    backwards: bool = False,
+) -> tuple[Operand, Operand]:
+    """Outputs [time, batch, units] for inputs [time, batch, depth], and the last state."""
+
+    def step(
+        within: OpBuilder, x: Operand, states: list[Operand], shared: list[Operand]
+    ) -> list[Operand]:
+        sums = within("add", x, products(within, states[0], shared[0]))
+        return [activated(within, sums, activation)]
+
+    x = products(make, inputs, weights, bias)
+    y, after = over_time(make, x, [hidden_state], [recurrent_weights], step, backwards=backwards)
+    return y, after[0]
+
+
+@operator("UNIDIRECTIONAL_SEQUENCE_RNN", options="SequenceRNNOptions", types=REALS)
+def sequence_rnn(
+    make: OpBuilder,
+    input: Operand,
+    weights: Operand,
+    recurrent_weights: Operand,
+    bias: Operand,
+    hidden_state: Operand,
+    *,
+    time_major: bool,
+    fused_activation_function: int,
+    node: Node,
+) -> Any:
+    """input [batch, time, depth], or [time, batch, depth] if `time_major`."""
+    of_rank("rnn", "input", input, 3)
+    x = swapped(make, input, swap=not time_major)
+    y, after = _rnn_over_time(
+        make, x, weights, recurrent_weights, bias, hidden_state, fused_activation_function
+    )
+    make.evaluator.assign(node.inputs[4], after)
+    return swapped(make, y, swap=not time_major)
+
+
+@operator("BIDIRECTIONAL_SEQUENCE_RNN", options="BidirectionalSequenceRNNOptions", types=REALS)
+def bidirectional_rnn(
+    make: OpBuilder,
+    input: Operand,
+    fw_weights: Operand,
+    fw_recurrent_weights: Operand,
+    fw_bias: Operand,
+    fw_state: Operand,
+    bw_weights: Operand,
+    bw_recurrent_weights: Operand,
+    bw_bias: Operand,
+    bw_state: Operand,
+    aux_input: Operand | None = None,
+    fw_aux_weights: Operand | None = None,
+    bw_aux_weights: Operand | None = None,
+    *,
+    time_major: bool,
+    fused_activation_function: int,
+    merge_outputs: bool,
+    node: Node,
+) -> Any:
+    """Two layers, one of which begins with the last step."""
+    if aux_input is not None or fw_aux_weights is not None or bw_aux_weights is not None:
+        raise OperatorError("tflite/unsupported", "an auxiliary input")
+    of_rank("rnn", "input", input, 3)
+    x = swapped(make, input, swap=not time_major)
+    activation = fused_activation_function
+    forwards, fw_after = _rnn_over_time(
+        make, x, fw_weights, fw_recurrent_weights, fw_bias, fw_state, activation
+    )
+    backwards, bw_after = _rnn_over_time(
+        make, x, bw_weights, bw_recurrent_weights, bw_bias, bw_state, activation, backwards=True
+    )
+    make.evaluator.assign(node.inputs[4], fw_after)
+    make.evaluator.assign(node.inputs[8], bw_after)
+    results = [swapped(make, y, swap=not time_major) for y in (forwards, backwards)]
+    return make("concat", results, axis=2) if merge_outputs else tuple(results)
+
+
+@operator("SVDF", options="SVDFOptions", types=REALS)
+def svdf(
+    make: OpBuilder,
+    input: Operand,
+    weights_feature: Operand,
+    weights_time: Operand,
+    bias: Operand | None,
+    state: Operand,
+    *,
+    rank: int,
+    fused_activation_function: int,
+    node: Node,
+) -> Any:
+    """Filters of rank `rank`: features of the input, kept for some steps, weighted over time.
+
+    input [batch, depth], weights_feature [filters, depth], weights_time [filters, steps],
+    state [batch, filters * steps], result [batch, filters / rank].
+    """
+    filters, steps = of_rank("svdf", "weights_time", weights_time, 2)
+    batch, _ = of_rank("svdf", "input", input, 2)
+    if rank < 1 or filters % rank or state.type.dims != (batch, filters * steps):
+        message = f"{filters} filters of rank {rank}, state of shape {list(state.type.dims)}"
+        raise OperatorError("tflite/shape", message)
+    feature = make.reshape(products(make, input, weights_feature), (batch, filters, 1))
+    before = slice_in_dim(make, make.reshape(state, (batch, filters, steps)), 2, 1, steps)
+    after = make("concat", [before, feature], axis=2) if steps > 1 else feature
+    make.evaluator.assign(node.inputs[4], make.reshape(after, state.type.dims))
+    weighted = make("mul", after, make.reshape(weights_time, (1, filters, steps)))
+    sums = make.reshape(make("sum_reduce", weighted, axes=(2,)), (batch, filters // rank, rank))
+    y = make.reshape(make("sum_reduce", sums, axes=(2,)), (batch, filters // rank))
+    if bias is not None:
+        y = make("add", y, *bias_row(make, bias))
+    return activated(make, y, fused_activation_function)

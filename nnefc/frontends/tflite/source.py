@@ -1,0 +1,125 @@
+"""TensorFlow Lite models as graph sources: one model, graphs for any input shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from nnefc.formats.source_files import SourceFiles
+from nnefc.formats.tflite.model import Model
+from nnefc.frontends.common.graph_names import output_names
+from nnefc.frontends.common.graph_source import DeclaredOutput
+from nnefc.frontends.common.graph_states import GraphStates
+from nnefc.frontends.common.graph_variables import VariableNames
+from nnefc.frontends.common.signature import Signature, SymbolicInput
+from nnefc.frontends.common.symbolic_source import SymbolicSource
+from nnefc.frontends.common.values import Array
+from nnefc.frontends.tflite.build_graph import build_graph
+from nnefc.frontends.tflite.tensors import DTYPES
+from nnefc.ir import DType, Graph
+from nnefc.support.errors import Diagnostics, Place
+from nnefc.support.limits import Limits
+from nnefc.syntax import ast
+
+CONTENT: Final = "model.tflite"
+"""The path of the model among the texts of `SourceFiles`."""
+SHAPES: Final = "shapes.json"
+"""The path of the shapes of inputs that replace those of the model."""
+
+
+class TfliteSource(SymbolicSource):
+    """A model; implements `GraphSource`."""
+
+    def __init__(
+        self,
+        model: Model,
+        content: bytes | memoryview,
+        limits: Limits,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        """`shapes`: of inputs, which replace those of the file."""
+        main = model.subgraphs[0]
+        names = model.names(0)
+        inputs = [
+            (names.inputs.get(i) if names else None) or main.tensors[i].name or f"input_{i}"
+            for i in main.inputs
+        ]
+        outputs = [
+            (names.outputs.get(i) if names else None) or main.tensors[i].name or f"output_{i}"
+            for i in main.outputs
+        ]
+        self.model = model
+        self.limits = limits
+        self._content = content
+        self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        self._names = VariableNames()
+        unique = output_names(inputs)
+        declared: list[SymbolicInput] = []
+        for name, index in zip(unique, main.inputs, strict=True):
+            tensor = main.tensors[index]
+            shape = (shapes or {}).get(name, tensor.shape)
+            extents = tuple(ast.Literal_(0, extent) for extent in shape)
+            dtype = DTYPES.get(tensor.type, DType.FLOAT32)
+            declared.append(SymbolicInput(name, Place(model.file), extents, dtype))
+        super().__init__(Signature(tuple(declared)), unique, None)
+        self.name = main.name or "graph"
+        self.outputs = output_names(outputs)
+
+    def with_symbols(self, values: Mapping[str, int]) -> TfliteSource:
+        """A source of the same model; extents have no symbols."""
+        del values
+        return TfliteSource(self.model, self._content, self.limits, self._shapes)
+
+    @property
+    def growing_axes(self) -> Mapping[str, int]:
+        """Empty: states have fixed shapes."""
+        return {}
+
+    def read_weights(self) -> None:
+        """Nothing: weights are views of the file."""
+
+    def arrays(self) -> Iterable[Array]:
+        """Empty: graphs share the mapped file."""
+        return ()
+
+    def files(self) -> SourceFiles:
+        """The model, as its file has it, and the shapes of inputs that replace its own."""
+        texts = {CONTENT: bytes(self._content), SHAPES: json.dumps(self._shapes).encode()}
+        return SourceFiles(self.model.file, texts, {}, None, {}, self.limits, "tflite")
+
+    def declared_outputs(self) -> list[DeclaredOutput]:
+        """Empty: with other shapes of inputs, outputs have other shapes than the file says."""
+        return []
+
+    def description(self) -> dict[str, Any]:
+        """The description, the operators and the signatures."""
+        main = self.model.subgraphs[0]
+        return {
+            "dialect": "tflite",
+            "description": self.model.description,
+            "operators": sorted({f"{each.full_name} {each.version}" for each in main.operators}),
+            "signatures": [each.key for each in self.model.signatures],
+            "metadata": list(self.model.metadata),
+            "symbols": self.signature.all_symbols,
+        }
+
+    def graph(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        diagnostics: Diagnostics | None = None,
+        *,
+        states: Mapping[str, Sequence[int]] | None = None,
+        lifted: Mapping[str, int] | None = None,
+        in_place: bool = True,
+        capacity: int | None = None,
+    ) -> Graph:
+        """The graph for input `shapes` by name; raises NnefError with all errors."""
+        diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
+        self.require_inputs(shapes)
+        chosen = {**self.determined(), **shapes}
+        stored = GraphStates(states or {}, capacity)
+        names, model = self._names, self.model
+        return build_graph(
+            model, self.inputs, self.outputs, chosen, self.limits, names, stored, diagnostics
+        )

@@ -1,0 +1,43 @@
+"""Constant tensors as arrays: views of the mapped file, aligned for their items."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from nnefc.formats.tflite.enumerations import ITEM_TYPES
+from nnefc.formats.tflite.model import Tensor
+from nnefc.frontends.common.values import EmptyTensor, KnownTensor, OperatorError
+from nnefc.ir import DType, TensorType
+
+DTYPES: Final = {
+    name: DType[name] for name in ITEM_TYPES if name in DType.__members__ and name != "STRING"
+}
+"""Item types of the IR by the names of the schema."""
+
+
+def dtype_of(tensor: Tensor) -> DType:
+    """The item type of a tensor; raises OperatorError for one that the IR lacks."""
+    dtype = DTYPES.get(tensor.type)
+    if dtype is None:
+        message = f"{tensor} has items of {tensor.type}"
+        raise OperatorError("tflite/unsupported", message)
+    return dtype
+
+
+def constant(tensor: Tensor) -> KnownTensor:
+    """The items of a constant; raises OperatorError for those that nnefc cannot read."""
+    dtype = dtype_of(tensor)
+    if tensor.is_sparse:
+        raise OperatorError("tflite/unsupported", f"{tensor} is sparse")
+    if tensor.external_buffer:
+        raise OperatorError("tflite/unsupported", f"the data of {tensor} is in another file")
+    if tensor.data is None or 0 in tensor.shape:
+        return EmptyTensor(TensorType(dtype, tensor.shape))
+    data = np.frombuffer(tensor.data, np.uint8)
+    if data.ctypes.data % dtype.numpy.alignment:
+        data = data.copy()
+    array = data.view(dtype.numpy).reshape(tensor.shape)
+    array.setflags(write=False)
+    return KnownTensor(array, dtype)
