@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from nnefc.formats.onnx.value_types import ValueType, value_types
 from nnefc.frontends.onnx.model import initializers_of
 from nnefc.onnx.call_values import given_values, has_sequences, has_strings, returned_value
-from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes
+from nnefc.onnx.compile_bytes import check_operators_of
 from nnefc.onnx.counting_model import CountingModel
 from nnefc.onnx.specialized_models import SpecializedModels, whole_model
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
@@ -50,15 +49,13 @@ class NnefcBackendRep(BackendRep):
         """Raises NnefError with all errors."""
         self._proto = proto
         self._threads = threads
-        content = proto.SerializeToString()
-        self._inputs, self._outputs, _ = value_types(content)
+        self._inputs, self._outputs, _ = value_types(proto.SerializeToString())
         self._names = [each.name for each in proto.graph.output]
         self._model: CountingModel | SpecializedModels
         if has_sequences(self._inputs, self._outputs) or _needs_values(proto, self._inputs):
             self._model = SpecializedModels(proto, threads)
         else:
-            compiled = partial(compile_bytes, content, threads)
-            self._model = CountingModel(compiled, lambda: proto, threads)
+            self._model = CountingModel.of_proto(proto, threads)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, as a tuple that can be indexed by name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nnefc.support.errors import NnefError
@@ -37,6 +38,17 @@ class CountingModel:
             self.whole = compiled()
         except NnefError as error:
             self._split = self._counted(error)
+
+    @classmethod
+    def of_proto(
+        cls, proto: ModelProto, threads: int | None, symbols: Mapping[str, int] | None = None
+    ) -> CountingModel:
+        """The model of a message without external data; raises NnefError with all errors."""
+        from nnefc.onnx.compile_bytes import compile_bytes
+
+        content = proto.SerializeToString()
+        compiled = partial(compile_bytes, content, threads, symbols=symbols or {})
+        return cls(compiled, lambda: proto, threads, symbols)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from onnx import ModelProto
 
-from nnefc.onnx.compile_bytes import compile_bytes
 from nnefc.onnx.counting_model import CountingModel
+from nnefc.onnx.kept_models import KeptModels
 
 _MAX_MODELS: Final = 8
 """Compiled models that are kept for other calls."""
@@ -27,7 +25,7 @@ class OverriddenModels:
     ) -> None:
         """`proto`: without external data."""
         self._proto, self._threads, self._symbols = proto, threads, symbols
-        self._models: OrderedDict[frozenset[str], CountingModel] = OrderedDict()
+        self._models: KeptModels[CountingModel] = KeptModels(_MAX_MODELS)
 
     @property
     def shapes(self) -> dict[str, list[int | str | None]]:
@@ -44,11 +42,7 @@ class OverriddenModels:
         """The results by name; raises NnefError with all errors."""
         given = {each.name for each in self._proto.graph.initializer} & named.keys()
         names = frozenset(given)
-        model = self._models.pop(names, None) or self._compiled(names)
-        self._models[names] = model
-        if len(self._models) > _MAX_MODELS:
-            self._models.popitem(last=False)
-        return model.run(named)
+        return self._models.get(names, lambda: self._compiled(names)).run(named)
 
     def _compiled(self, names: frozenset[str]) -> CountingModel:
         """The model with these initializers as inputs."""
@@ -62,6 +56,4 @@ class OverriddenModels:
             if each.name in names and not each.type.tensor_type.HasField("shape"):
                 for extent in dims[each.name]:
                     each.type.tensor_type.shape.dim.add().dim_value = extent
-        content = changed.SerializeToString()
-        compiled = partial(compile_bytes, content, self._threads, symbols=self._symbols or {})
-        return CountingModel(compiled, lambda: changed, self._threads, self._symbols)
+        return CountingModel.of_proto(changed, self._threads, self._symbols)

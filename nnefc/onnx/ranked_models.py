@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from onnx import ModelProto
 
-from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes
+from nnefc.onnx.compile_bytes import check_operators_of
 from nnefc.onnx.counting_model import CountingModel
+from nnefc.onnx.kept_models import KeptModels
 from nnefc.support.errors import Diagnostic, NnefError
 
 _MAX_MODELS: Final = 16
@@ -35,7 +34,7 @@ class RankedModels:
         check_operators_of(proto.SerializeToString())
         self._proto, self._names = proto, names
         self._threads, self._symbols = threads, symbols
-        self._models: OrderedDict[tuple[int, ...], CountingModel] = OrderedDict()
+        self._models: KeptModels[CountingModel] = KeptModels(_MAX_MODELS)
 
     def run(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """The results by name; raises NnefError with all errors."""
@@ -44,11 +43,7 @@ class RankedModels:
                 Diagnostic("input/name", f"input '{name}' is missing") for name in missing
             )
         ranks = tuple(np.ndim(named[name]) for name in self._names)
-        model = self._models.pop(ranks, None) or self._compiled(ranks)
-        self._models[ranks] = model
-        if len(self._models) > _MAX_MODELS:
-            self._models.popitem(last=False)
-        return model.run(named)
+        return self._models.get(ranks, lambda: self._compiled(ranks)).run(named)
 
     def _compiled(self, ranks: Sequence[int]) -> CountingModel:
         """The model for these ranks of the inputs without a shape."""
@@ -61,6 +56,4 @@ class RankedModels:
                 shape.SetInParent()
                 for _ in range(rank_of[each.name]):
                     shape.dim.add()
-        content = ranked.SerializeToString()
-        compiled = partial(compile_bytes, content, self._threads, symbols=self._symbols or {})
-        return CountingModel(compiled, lambda: ranked, self._threads, self._symbols)
+        return CountingModel.of_proto(ranked, self._threads, self._symbols)

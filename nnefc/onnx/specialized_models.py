@@ -7,7 +7,6 @@ length follows from the inputs, a tensor for each item as well.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from onnx.checker import ValidationError
 from nnefc.formats.files import printable, reason
 from nnefc.frontends.onnx.sequences import NOTHING, TENSOR
 from nnefc.onnx.compile_bytes import check_operators_of, compile_bytes, lengths_of_results
+from nnefc.onnx.kept_models import KeptModels
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class SpecializedModels:
         check_operators_of(proto.SerializeToString())
         self._proto = proto
         self._threads = threads
-        self._models: OrderedDict[Any, _Specialized] = OrderedDict()
+        self._models: KeptModels[_Specialized] = KeptModels(_MAX_MODELS)
 
     def run(self, named: Values) -> dict[str, Any]:
         """The results by name, lists for sequences and None for absent optionals.
@@ -88,12 +88,9 @@ class SpecializedModels:
         shapes = {name: x.shape for name, x in tensors.items()}
         constants = tuple((name, x.dtype.str, x.shape, _items(x)) for name, x in known.items())
         key = (constants, tuple(shapes.items()), tuple(parts.items()))
-        model = self._models.pop(key, None)
-        if model is None:
-            model = _Specialized(self._proto, self._threads, known, tensors, parts)
-        self._models[key] = model
-        if len(self._models) > _MAX_MODELS:
-            self._models.popitem(last=False)
+        model = self._models.get(
+            key, lambda: _Specialized(self._proto, self._threads, known, tensors, parts)
+        )
         return model.run(tensors)
 
 

@@ -22,6 +22,7 @@ from nnefc.driver.quantize.variables import add_variable, drop_unused
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.tools.build import build, constant
 from nnefc.support.errors import NnefError
+from nnefc.support.names import unused_name
 
 Array = np.ndarray[Any, Any]
 
@@ -222,12 +223,9 @@ class _Rewrite:
 
     def _unique(self, name: str) -> str:
         """`name`, with a number if a value or a variable has it; labels ignore case."""
-        new, number = name, 1
-        while new.lower() in self._names:
-            number += 1
-            new = f"{name}_{number}"
-        self._names.add(new.lower())
-        return new
+        unused = unused_name(name, self._names, ignore_case=True)
+        self._names.add(unused.lower())
+        return unused
 
 
 def _label(value: Value) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.support.names import unused_name
 
 Array = np.ndarray[Any, Any]
 
@@ -19,10 +20,7 @@ def add_variable(graph: Graph, name: str, items: Array, before: Op) -> Value:
 
     The items are kept, and cannot be written to any more.
     """
-    label, number = name, 1
-    while label.lower() in graph.variables:
-        number += 1
-        label = f"{name}_{number}"
+    label = unused_name(name, graph.variables, ignore_case=True)
     items.flags.writeable = False
     type_ = TensorType(DType(items.dtype.name), items.shape)
     graph.variables[label.lower()] = Variable(label, type_, items)

@@ -8,6 +8,7 @@ from nnefc.ir import Graph, Op
 from nnefc.ir.graph import Variable
 from nnefc.ops.extended.block_quantized import dequantize_blocks
 from nnefc.passes.op_queries import replace
+from nnefc.support.names import unused_name
 
 
 def unpack_blocks(graph: Graph) -> None:
@@ -23,10 +24,7 @@ def unpack_blocks(graph: Graph) -> None:
         if variable.data is None:
             continue
         values = dequantize_blocks(variable.data, **op.attributes).astype(np.float32)
-        label, number = f"{variable.label}_values", 1
-        while label.lower() in graph.variables:
-            number += 1
-            label = f"{variable.label}_values_{number}"
+        label = unused_name(f"{variable.label}_values", graph.variables, ignore_case=True)
         graph.variables[label.lower()] = Variable(label, op.output.type, values)
         attributes = {"shape": op.output.type.dims, "label": label}
         names = [op.output.name or variable.label]

@@ -19,6 +19,7 @@ from nnefc.frontends.common.graph_source import (
 from nnefc.frontends.common.symbolic_graph import MAX_TRACES, TYPICAL
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.support.names import unused_name
 from nnefc.support.wording import wording
 from nnefc.symbolic.expressions import expressions
 from nnefc.symbolic.integers import SymInt, Trace
@@ -255,9 +256,5 @@ def _identifiers(names: Mapping[str, int]) -> dict[str, str]:
     for name in names:
         plain = _OTHER.sub("_", name)
         plain = plain if plain[:1].isalpha() else f"s{plain}"
-        candidate, number = plain, 1
-        while candidate in written.values():
-            number += 1
-            candidate = f"{plain}_{number}"
-        written[name] = candidate
+        written[name] = unused_name(plain, written.values())
     return written

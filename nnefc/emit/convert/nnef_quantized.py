@@ -13,7 +13,6 @@ The tensor file of `codes` has integers of 8 bits.  A value that is also read as
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,13 +26,13 @@ from nnefc.ir.graph import Variable
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended.quantized import code_limits
 from nnefc.ops.tools.build import build
+from nnefc.support.names import identifier, unused_name
 from nnefc.syntax.printer import print_literal
 
 Array = np.ndarray[Any, Any]
 
 _CODES: Final = (DType.INT8, DType.UINT8)
 BITS: Final = 8
-_OTHER = re.compile(r"[^A-Za-z0-9_]")
 _RULE: Final = "flatten/operation"
 
 
@@ -77,7 +76,7 @@ class _Quantization:
         self.refused = Refusals()
         values = [*graph.inputs, *(value for op in graph.ops for value in op.outputs)]
         names = {*graph.output_names, *(value.name for value in values)}
-        self._taken = {_identifier(name) for name in names}
+        self._taken = {identifier(name) for name in names}
 
     def activation(self, op: Op) -> None:
         """Quantize a value that a run computes, if one scale is known."""
@@ -126,16 +125,14 @@ class _Quantization:
         source = op.inputs[0]
         known = source.op.attributes.get("label") if source.op is not None else None
         name = str(known or source.name or op.output.name or "codes")
-        label, number = name, 1
-        while label.lower() in self._graph.variables and label != known:
-            number += 1
-            label = f"{name}_{number}"
+        variables = self._graph.variables
+        label = name if known else unused_name(name, variables, ignore_case=True)
         if type_ is None:
             type_, data = TensorType(DType(items.dtype.name), items.shape), items
         else:
             self.codes[label], data = items, items.astype(type_.dtype.numpy)
         if list(source.users) == [op]:
-            self._taken.discard(_identifier(source.name))
+            self._taken.discard(identifier(source.name))
         self._graph.variables[label.lower()] = Variable(label, type_, data)
         attributes = {"shape": type_.dims, "label": label}
         names = [self._fresh(label, is_new=True)]
@@ -150,20 +147,12 @@ class _Quantization:
 
     def _fresh(self, name: str, *, is_new: bool) -> str:
         """An identifier that no other value has."""
-        plain = candidate = _identifier(name)
+        plain = identifier(name)
         if not is_new and name == plain:
             return name
-        number = 1
-        while candidate in self._taken:
-            number += 1
-            candidate = f"{plain}_{number}"
-        self._taken.add(candidate)
-        return candidate
-
-
-def _identifier(name: str) -> str:
-    plain = _OTHER.sub("_", name)
-    return plain if plain[:1].isalpha() or plain[:1] == "_" else f"t_{plain}"
+        unused = unused_name(plain, self._taken)
+        self._taken.add(unused)
+        return unused
 
 
 def _parameters(op: Op) -> tuple[float, int] | None:

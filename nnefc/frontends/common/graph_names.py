@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from nnefc.support.names import unused_name
 from nnefc.symbolic.integers import largest
 
 _LEAST_ROOM: Final = 32
-
-
-def unused_name(name: str, taken: Collection[str]) -> str:
-    """`name`, with a number appended if it is taken."""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
 
 
 def output_names(results: Iterable[str]) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nnefc.frontends.common.graph_names import count_name, unused_name
+from nnefc.frontends.common.graph_names import count_name
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.ir import Count, Graph, Value
+from nnefc.support.names import unused_name
 
 
 def add_output(graph: Graph, value: Value, name: str) -> None:

@@ -15,6 +15,7 @@ from nnefc.ir.compare import is_literal, same_attribute
 from nnefc.ops.core.interface import kind_of
 from nnefc.ops.custom import spec as custom_spec
 from nnefc.support.errors import NnefError
+from nnefc.support.names import unused_name
 from nnefc.syntax import ast
 from nnefc.syntax.lexer import KEYWORDS
 from nnefc.syntax.parser import parse_declaration
@@ -108,13 +109,9 @@ class _Flattener:
                     self._names[value] = self._fresh(value.name or op.name)
 
     def _fresh(self, name: str) -> str:
-        valid = self._valid(name, "t_")
-        candidate, count = valid, 1
-        while candidate in self._taken:
-            count += 1
-            candidate = f"{valid}_{count}"
-        self._taken.add(candidate)
-        return candidate
+        unused = unused_name(self._valid(name, "t_"), self._taken)
+        self._taken.add(unused)
+        return unused
 
     @staticmethod
     def _valid(name: str, prefix: str) -> str:

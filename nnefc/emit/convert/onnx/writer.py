@@ -16,6 +16,7 @@ from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import splat
 from nnefc.support.errors import NnefError
+from nnefc.support.names import unused_name
 from nnefc.symbolic.integers import hint, is_symbolic, statically_equal
 
 Array = np.ndarray[Any, Any]
@@ -182,12 +183,9 @@ class OnnxWriter:
 
     def _unique(self, name: str) -> str:
         """`name` if no tensor has it, otherwise with a number; a new name without one."""
-        candidate, number = name, 1
-        while not candidate or candidate in self._taken:
-            number += 1
-            candidate = f"{name}_{number}" if name else self.fresh("data")
-        self._taken.add(candidate)
-        return candidate
+        unused = unused_name(name or self.fresh("data"), self._taken)
+        self._taken.add(unused)
+        return unused
 
     @contextmanager
     def outside(self) -> Generator[None]:

@@ -15,13 +15,13 @@ from nnefc.frontends.common.graph_variables import plain_label
 from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import is_constant
+from nnefc.support.names import identifier, unused_name
 from nnefc.symbolic.integers import hint, is_symbolic
 from nnefc.syntax.lexer import KEYWORDS
 from nnefc.syntax.printer import print_literal
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNQUOTABLE = re.compile(r'[\x00-\x1f\x7f"]')
-_OTHER = re.compile(r"[^A-Za-z0-9_]")
 _RESERVED: Final = frozenset({*KEYWORDS, "true", "false", "inf", "nan"})
 ARRAYS: Final = ("split", "unstack", "copy_n")
 """Operations whose result is an array of tensors."""
@@ -63,16 +63,12 @@ class Scope:
         if self.quotes:
             plain = _UNQUOTABLE.sub("_", name)
         else:
-            plain = _OTHER.sub("_", name)
-            plain = plain if _IDENTIFIER.fullmatch(plain) else f"t_{plain}"
+            plain = identifier(name)
         if plain in _RESERVED:
             plain = f"t_{plain}"
-        candidate, number = plain, 1
-        while candidate in self.taken:
-            number += 1
-            candidate = f"{plain}_{number}"
-        self.taken.add(candidate)
-        return candidate
+        unused = unused_name(plain, self.taken)
+        self.taken.add(unused)
+        return unused
 
 
 def quoted(name: str) -> str:
