@@ -13,7 +13,7 @@ from tests.helpers.examples import examples
 
 keys = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)
 long = st.binary(max_size=12).map(lambda piece: piece * 400)
-"""Pieces that are compressed, if they are not short."""
+"""Pieces of several chunks."""
 short = st.binary(max_size=12) | st.sampled_from([b"one", b"another"])
 pieces = st.lists(short | long, max_size=5)
 contents = st.dictionaries(keys, pieces, max_size=8)
@@ -61,12 +61,12 @@ def test_equal_pieces_are_stored_once() -> None:
     assert content(two, {key2: []}) == {key2: shared + other}
 
 
-def test_long_pieces_are_compressed_if_that_saves_bytes() -> None:
+def test_pieces_are_compressed_beside_similar_ones() -> None:
     random = np.random.default_rng(0).bytes(8000)
-    key, key2 = b"a" * KEY_BYTES, b"b" * KEY_BYTES
-    data = pack({key: [b"x" * 8000], key2: [random]})
-    assert 8000 < len(data) < 8500
-    assert content(data, {key: [], key2: []}) == {key: b"x" * 8000, key2: random}
+    codes = {bytes([i]) * KEY_BYTES: [random + bytes([i]) * 10] for i in range(20)}
+    data = pack(codes)
+    assert len(data) < 100_000  # not 160,000
+    assert content(data, codes) == joined(codes)
 
 
 @given(contents, st.data())
