@@ -26,6 +26,7 @@ from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.compile.wait_for_process import POLL_SECONDS, WaitForProcess, claim_entries
 from nnefc.runtime.shipped.shipped_kernels import load_shipped
 from nnefc.support.errors import NnefError
+from nnefc.support.limits import no_collection
 
 if TYPE_CHECKING:
     from nnefc.kernels.target.isa import Isa
@@ -292,7 +293,8 @@ def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
     with _codegen_lock, _deferred_interrupt():
         with _import_errors():
             from nnefc.kernels.codegen.object_code import emit
-        code = emit(source.function(), source.symbol, isa)
+        with no_collection():  # numba makes thousands of objects, and keeps most of them meanwhile
+            code = emit(source.function(), source.symbol, isa)
         if key:
             kernel_cache.store_kernel(key, code)
         return code

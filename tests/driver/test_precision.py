@@ -73,6 +73,7 @@ def test_float32_never_warns(
     assert not recwarn.list
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(half_kernels(HALVES) is None, reason="products of bfloat16 are not faster")
 @pytest.mark.usefixtures("keep_models")
 def test_saved_models_have_weights_in_16_bits(document: Path, tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def model(kind: str, folder: Path) -> Path:
     return save(passing(), folder / "net.onnx", external=kind.removeprefix("message"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("keep_models", "recording")
 @pytest.mark.parametrize("kind", ["archive", "message", "w.bin"])
 def test_an_unchanged_document_is_read_once(

@@ -124,6 +124,7 @@ def test_further_plans_join_the_entry(tmp_path: Path, folder: Path, imported: li
     assert not imported
 
 
+@pytest.mark.slow
 def test_packed_weights_are_those_of_the_file(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

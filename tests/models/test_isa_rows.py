@@ -33,11 +33,9 @@ FILES = {
     "kernels/vector/test_requantization.py": "",
 }
 """The tests that are chosen from each module."""
-WITHOUT_SHUFFLES = {
-    "kernels/vector/test_expression_argument.py",
-    "kernels/vector/test_math.py",
-}
-"""Modules that have nothing new for a row with vectors as long as those of another."""
+REPEATED = {"kernels/product/test_code_matmul.py", "passes/quantize/test_code_softmax.py"}
+"""Modules that a row with vectors as long as those of another has in every run: one with shuffles,
+which differ, and one with products."""
 HALF_FILES = {
     "kernels/product/test_half_attention.py": "",
     "kernels/product/test_half_matmul.py": "",
@@ -49,25 +47,26 @@ ONE_ROW = {"models/test_compressed.py", "kernels/vector/test_math.py"}
 """Modules that only the first of these rows has in every run."""
 
 
-def chosen(row: str) -> dict[str, str]:
-    """The modules for a row, with the tests that are chosen from each."""
-    isa = TABLE[row]
-    left_out = WITHOUT_SHUFFLES if is_repeated(isa) else set[str]()
-    return {file: names for file, names in FILES.items() if file not in left_out}
+def chosen(isa: Isa) -> set[str]:
+    """The modules that a row has in every run."""
+    if is_repeated(isa):
+        return REPEATED
+    return FILES.keys() - (ONE_ROW if [isa] != OTHER_WIDTHS[:1] else set())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [isa.name for isa in ROWS])
 def test_tests_pass_for_other_instruction_sets(row: str, exhaustive: bool) -> None:
     """One process a row: starting pytest takes longer than the tests of most modules."""
-    files = chosen(row)
-    if not exhaustive and [TABLE[row]] != OTHER_WIDTHS[:1]:
-        files = {file: names for file, names in files.items() if file not in ONE_ROW}
-    run_tests(row, files)
+    files = FILES.keys() if exhaustive else chosen(TABLE[row])
+    run_tests(row, {file: names for file, names in FILES.items() if file in files})
 
 
 def is_like_another(isa: Isa) -> bool:
     """Whether the tests of the host, or of longer vectors, run the same loops."""
+    fields = ("name", "bfloat16_dot", "halves", "matrix_dot")
+    if all(getattr(isa, field) == getattr(host(), field) for field in fields):
+        return True
     return (isa.matrix_dot != "" and host().matrix_dot != "") or isa.float32_lanes == 8
 
 
@@ -91,15 +90,24 @@ CODE_FILES = {
     "models/test_block_products.py": "",
 }
 """Modules for rows that multiply codes by instructions of their own, in vectors or matrices."""
+
+
+def multiplies_codes_like_another(isa: Isa) -> bool:
+    """Whether the tests of the host, or of another row, multiply codes by the same loops.
+
+    Rows with products of bfloat16, too, and v4 with short vectors multiply codes as others do.
+    """
+    fields = ("name", "byte_dot", "matrix_byte_dot")
+    if all(getattr(isa, field) == getattr(host(), field) for field in fields):
+        return True
+    return bool(isa.bfloat16_dot) or isa.name == "x86-64-v4-256"
+
+
 CODE_ROWS = [
-    pytest.param(
-        name,
-        marks=[pytest.mark.exhaustive] if isa.bfloat16_dot or isa.name == "x86-64-v4-256" else [],
-    )
+    pytest.param(name, marks=[pytest.mark.exhaustive] if multiplies_codes_like_another(isa) else [])
     for name, isa in executable_variants().items()
     if isa.byte_dot
 ]
-"""Rows with products of bfloat16, too, and v4 with short vectors multiply codes as others do."""
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from nnefc.kernels.target.isa import TABLE, executable
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.ops.tools.table import standard
 from tests.helpers.kernels.width_subjects import ANY
+from tests.helpers.kernels.widths import SHUFFLES, is_repeated
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURING = {
@@ -84,3 +85,17 @@ def test_the_elementwise_subject_uses_every_standard_operation() -> None:
     """Other operations are covered by their samples."""
     names = set(re.findall(r"(\w+)(?:<\w+>)?\(", ANY["elementwise"]))
     assert not {name for name in INSTRUCTIONS if name in standard()} - names
+
+
+def test_repeated_rows_differ_in_shuffles() -> None:
+    """Other kernels get the same instructions for LLVM as with the row before."""
+    names = list(TABLE)
+    for row in filter(is_repeated, TABLE.values()):
+        before = TABLE[names[names.index(row.name) - 1]]
+        pairs = zip(before._asdict().items(), row, strict=True)
+        fields = {name for (name, value), other in pairs if value != other} - {"name", "cpu"}
+        assert fields
+        reads = re.compile(rf"\b(?:isa|host\(\))\.(?:{'|'.join(fields)})\b")
+        paths = (ROOT / "kernels").rglob("*.py")
+        found = {str(path.relative_to(ROOT)) for path in paths if reads.search(path.read_text())}
+        assert found == set(SHUFFLES)

@@ -13,15 +13,10 @@ import pytest
 from nnefc.api.check import check_model
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import Limits
+from tests.helpers.sources import modules, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "errors.md").read_text()
-SOURCES = [
-    path
-    for folder in ("nnefc", "kernels", "passes", "runtime")
-    for path in sorted((ROOT / folder).rglob("*.py"))
-]
-
 OPERATORS = {
     ROOT / "nnefc" / "frontends" / "tract" / "operators",
     ROOT / "nnefc" / "frontends" / "common" / "operators",
@@ -46,8 +41,8 @@ def nodes() -> list[tuple[Path, ast.Constant | ast.Call]]:
     """Literals and calls of all sources."""
     return [
         (path, node)
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        for path in modules().values()
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Constant | ast.Call)
     ]
 
@@ -115,6 +110,7 @@ def test_composed_rules_are_listed() -> None:
     assert {f"limit/{name}" for name in limits} == MADE["limit/"]
 
 
+@pytest.mark.slow
 def test_families_are_those_of_the_docstring_of_diagnostics() -> None:
     known = families()
     assert {rule.partition("/")[0] for rule in rules_of_page()} == set(known)

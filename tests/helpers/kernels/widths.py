@@ -5,10 +5,15 @@ If the row is that of this process (see `NNEFC_ISA`), results are compared with 
 computes in float64.  Kernels for another row are compiled and linked.  Prints line by line what is
 wrong, then the families of kernels that were reached, last what was done.
 
-Programs whose kernels have nothing new are left out, see `Reached`.  If no row before has vectors
-of the same length, float32 programs that are compiled as usual are not left out; with
-`--exhaustive` a new argument of a family is new too, if the row can be executed, and the row of the
-host has all programs.
+Every result of a document is a program of its own, so that few kernels come with a new one.
+Programs whose kernels have nothing new are left out, see `Reached`.  A new family is new.  For
+float32 programs that are compiled as usual, a new argument of a family is new too.  If a row before
+has vectors of the same length, only new families with shuffles are new.
+
+With `--exhaustive` documents are compiled as a whole.  A new family is new for every row, and a new
+argument in every program if the row can be executed.  No float32 program that is compiled as usual
+is left out if no row before has vectors of the same length, and the row of the host has all
+programs.
 """
 
 from __future__ import annotations
@@ -157,8 +162,8 @@ class Reached:
         self.families: set[str] = set()
         self._arguments: set[tuple[str, int, str]] = set()
 
-    def add(self, kernels: Iterable[Kernel]) -> tuple[bool, bool]:
-        """Add kernels; whether there is a new family, and a new argument of a family.
+    def add(self, kernels: Iterable[Kernel]) -> tuple[set[str], bool]:
+        """Add kernels; the new families, and whether there is a new argument of a family.
 
         An argument is a value at a position.
         """
@@ -168,10 +173,23 @@ class Reached:
             for kernel in kernels
             for i, argument in enumerate(kernel.arguments)
         }
-        new = bool(families - self.families), bool(arguments - self._arguments)
+        new = families - self.families, bool(arguments - self._arguments)
         self.families |= families
         self._arguments |= arguments
         return new
+
+
+SHUFFLES = ("kernels/vector/byte_table.py", "kernels/vector/permute.py")
+"""The sources that read fields in which repeated rows differ."""
+
+
+def has_shuffles(family: str, isa: Isa) -> bool:
+    """Whether the sources of a family include one of `SHUFFLES`."""
+    from nnefc.runtime.cache.key import module_dependencies
+
+    dependencies = module_dependencies(family.rpartition(".")[0], isa)
+    assert dependencies
+    return any(fact.endswith(SHUFFLES) for fact in dependencies.facts)
 
 
 def is_repeated(isa: Isa) -> bool:
@@ -181,7 +199,21 @@ def is_repeated(isa: Isa) -> bool:
     return (isa.triple, isa.vector_bits) in {(each.triple, each.vector_bits) for each in before}
 
 
-def subjects(wanted: list[str]) -> Iterator[tuple[str, str, Graph | Instance, Program]]:
+def results_alone(graph: Graph) -> Iterator[tuple[str, Graph]]:
+    """(name of a result, what computes it)"""
+    from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+
+    for i, name in enumerate(graph.output_names):
+        alone = graph.clone()
+        alone.outputs, alone.output_names = [alone.outputs[i]], [name]
+        EliminateDeadCode().run(alone)
+        alone.inputs = [value for value in alone.inputs if value.users]
+        yield name, alone
+
+
+def subjects(
+    wanted: list[str], *, exhaustive: bool
+) -> Iterator[tuple[str, str, Graph | Instance, Program]]:
     """(name, item type, subject, program): the documents, then other graphs with item type ""."""
     from nnefc.frontends.nnef.import_model import import_text
     from nnefc.lower import lower
@@ -194,9 +226,10 @@ def subjects(wanted: list[str]) -> Iterator[tuple[str, str, Graph | Instance, Pr
     for name, body, scalar in documents:
         if not wanted or name in wanted:
             config = ImportConfig(scalar=scalar, random_weights=1)
-            graph = import_text(document(body), name, config)
-            for how, program in programs(graph):
-                yield f"{name}, {scalar}, {how}", scalar, graph, program
+            whole = import_text(document(body), name, config)
+            for result, graph in [("all", whole)] if exhaustive else results_alone(whole):
+                for how, program in programs(graph):
+                    yield f"{name}, {result}, {scalar}, {how}", scalar, graph, program
     for name, made in graphs():
         if not wanted or name in wanted:
             yield name, "", made, lower(made.graph)
@@ -215,15 +248,19 @@ def main(row: str, wanted: list[str], *, exhaustive: bool) -> int:
 
     everything = exhaustive and executes and isa.host().cpu == isa.NATIVE
     repeated = is_repeated(isa.TABLE[row])
-    families_only = repeated or not executes or not exhaustive
     wrong: list[str] = []
     reached = Reached()
     done = 0
-    for name, scalar, subject, program in subjects(wanted):
-        new_family, new_argument = reached.add(program.kernels)
-        new = new_family if families_only else new_argument
+    for name, scalar, subject, program in subjects(wanted, exhaustive=exhaustive):
+        families, new_argument = reached.add(program.kernels)
         usual = not repeated and scalar == "float32" and not name.endswith("alone")
-        if not (new or everything or usual):
+        if exhaustive:
+            new = families or usual or (new_argument and executes and not repeated)
+        elif repeated:
+            new = any(has_shuffles(family, isa.host()) for family in families)
+        else:
+            new = families or (usual and new_argument)
+        if not (new or everything):
             continue
         done += 1
         if not executes:

@@ -210,6 +210,7 @@ def test_winograd_and_depthwise_convolutions_read_float32() -> None:
     assert np.abs(y - want).max() < 2**-6 * np.abs(want).max()
 
 
+@pytest.mark.slow
 def test_tuned_algorithms_are_those_of_the_precision(store: Path) -> None:
     """Direct convolution and Winograd's algorithm are measured, and the choices are used."""
     s = Sketch("tuned")
