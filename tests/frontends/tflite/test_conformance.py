@@ -92,7 +92,7 @@ def compare(folder: Path, results: Any, expected: list[Any]) -> None:
 
 
 def test_the_collection_is_covered() -> None:
-    """All models of reals, integers and booleans are read."""
-    wanted = [each for each in tflite_cases() if each.name.startswith(("f_", "b_"))]
-    for folder in wanted:
-        graph_of(folder)
+    """All models of reals, integers, booleans and codes of 8 bits are read."""
+    for folder in tflite_cases():
+        if folder.name.startswith(("f_", "b_", "u8_", "i8_")):
+            graph_of(folder)

@@ -1,0 +1,1 @@
+"""Operators on codes of quantized tensors, in fixed point as the reference kernels of LiteRT."""

@@ -1,0 +1,122 @@
+"""Element-wise arithmetic of codes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.formats.tflite.model import Tensor
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import Operand
+from nnefc.frontends.tflite.fixed_point import (
+    as_codes,
+    centered,
+    int32,
+    require_same_scale,
+    rescaled,
+    scale_of,
+)
+from nnefc.frontends.tflite.operands import aligned, binary
+from nnefc.frontends.tflite.operators.activations import RELU, RELU6, RELU_N1_TO_1
+from nnefc.frontends.tflite.registry import CODES, Node, operator
+
+_LEFT_SHIFT: Final = 20
+"""Bits by which operands of sums are shifted before they are scaled."""
+
+
+def operands_of(node: Node) -> tuple[Tensor, Tensor]:
+    """The tensors of the two operands."""
+    x, y = node.inputs[:2]
+    assert x is not None
+    assert y is not None
+    return x, y
+
+
+def _sum(make: OpBuilder, name: str, x: Operand, y: Operand, node: Node, activation: int) -> Any:
+    """x + y or x - y: both are scaled to twice the larger scale, then to that of the result."""
+    tensors, output = operands_of(node), node.output
+    twice = 2.0 * max(map(scale_of, tensors))
+    scaled: list[Operand] = []
+    for operand, tensor in zip(aligned(make, x, y), tensors, strict=True):
+        shifted = make("shift_left", centered(make, operand, tensor), int32(_LEFT_SHIFT))
+        scaled.append(rescaled(make, shifted, [scale_of(tensor) / twice]))
+    sums = make(name, *scaled)
+    factor = twice / ((1 << _LEFT_SHIFT) * scale_of(output))
+    return as_codes(make, rescaled(make, sums, [factor]), output, activation)
+
+
+@operator("ADD", options="AddOptions", types=CODES)
+def add(
+    make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
+) -> Any:
+    return _sum(make, "add", x, y, node, fused_activation_function)
+
+
+@operator("SUB", options="SubOptions", types=CODES)
+def sub(
+    make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
+) -> Any:
+    return _sum(make, "sub", x, y, node, fused_activation_function)
+
+
+@operator("MUL", options="MulOptions", types=CODES)
+def mul(
+    make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
+) -> Any:
+    """The factor is computed in float32."""
+    tensors, output = operands_of(node), node.output
+    products = make(
+        "mul",
+        *(centered(make, *pair) for pair in zip(aligned(make, x, y), tensors, strict=True)),
+    )
+    first, second, result = (np.float32(scale_of(each)) for each in (*tensors, output))
+    factor = float(first * second / result)
+    scaled = rescaled(make, products, [factor])
+    return as_codes(make, scaled, output, fused_activation_function)
+
+
+@operator("MAXIMUM", types=CODES)
+def maximum(make: OpBuilder, x: Operand, y: Operand, node: Node) -> Any:
+    return _selected(make, "max", x, y, node)
+
+
+@operator("MINIMUM", types=CODES)
+def minimum(make: OpBuilder, x: Operand, y: Operand, node: Node) -> Any:
+    return _selected(make, "min", x, y, node)
+
+
+def _selected(make: OpBuilder, name: str, x: Operand, y: Operand, node: Node) -> Any:
+    for tensor in operands_of(node):
+        require_same_scale(name, tensor, node.output)
+    return binary(make, name, x, y)
+
+
+def _requantized(make: OpBuilder, input: Operand, node: Node, activation: int) -> Any:
+    """Codes in the scale of the result, limited by an activation."""
+    source = node.inputs[0]
+    assert source is not None
+    scaled = rescaled(
+        make, centered(make, input, source), [scale_of(source) / scale_of(node.output)]
+    )
+    return as_codes(make, scaled, node.output, activation)
+
+
+@operator("RELU", types=CODES)
+def relu(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _requantized(make, input, node, RELU)
+
+
+@operator("RELU6", types=CODES)
+def relu6(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _requantized(make, input, node, RELU6)
+
+
+@operator("RELU_N1_TO_1", types=CODES)
+def relu_n1_to_1(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _requantized(make, input, node, RELU_N1_TO_1)
+
+
+@operator("QUANTIZE", types=CODES)
+def requantize(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _requantized(make, input, node, 0)

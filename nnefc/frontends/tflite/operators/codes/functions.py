@@ -1,0 +1,76 @@
+"""Functions of codes by the formula for reals: dequantized, computed, and quantized again.
+
+Results differ from those of the reference kernels by at most one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnefc.formats.tflite.model import Tensor
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import KnownTensor, Operand
+from nnefc.frontends.tflite.fixed_point import scale_of, zero_tensor
+from nnefc.frontends.tflite.operators import activations, pooling
+from nnefc.frontends.tflite.registry import CODES, Node, operator
+from nnefc.ir import DType
+
+
+def scale_tensor(tensor: Tensor) -> KnownTensor:
+    """The scale of a tensor."""
+    return KnownTensor(np.array(scale_of(tensor), np.float32), DType.FLOAT32)
+
+
+def _by_reals(
+    make: OpBuilder, input: Operand, node: Node, function: Callable[[Operand], Any]
+) -> Any:
+    """A function of reals, of one tensor of codes."""
+    source, output = node.inputs[0], node.output
+    assert source is not None
+    x = make("dequantize", input, scale_tensor(source), zero_tensor(source))
+    return make("quantize", function(x), scale_tensor(output), zero_tensor(output))
+
+
+@operator("LOGISTIC", types=CODES)
+def logistic(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _by_reals(make, input, node, lambda x: make("sigmoid", x))
+
+
+@operator("TANH", types=CODES)
+def tanh(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _by_reals(make, input, node, lambda x: make("tanh", x))
+
+
+@operator("HARD_SWISH", types=CODES)
+def hard_swish(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _by_reals(make, input, node, lambda x: activations.hard_swish(make, x))
+
+
+@operator("LEAKY_RELU", options="LeakyReluOptions", types=CODES)
+def leaky_relu(make: OpBuilder, input: Operand, *, alpha: float, node: Node) -> Any:
+    return _by_reals(make, input, node, lambda x: activations.leaky_relu(make, x, alpha=alpha))
+
+
+@operator("SOFTMAX", options="SoftmaxOptions", types=CODES)
+def softmax(make: OpBuilder, input: Operand, *, beta: float, node: Node) -> Any:
+    return _by_reals(make, input, node, lambda x: activations.softmax(make, x, beta=beta))
+
+
+@operator("L2_NORMALIZATION", options="L2NormOptions", types=CODES)
+def l2_normalization(
+    make: OpBuilder, input: Operand, *, fused_activation_function: int, node: Node
+) -> Any:
+    def normalized(x: Operand) -> Any:
+        return pooling.l2_normalization(
+            make, x, fused_activation_function=fused_activation_function
+        )
+
+    return _by_reals(make, input, node, normalized)
+
+
+@operator("QUANTIZE", types=("FLOAT32",))
+def quantize(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return make("quantize", input, scale_tensor(node.output), zero_tensor(node.output))

@@ -1,0 +1,204 @@
+"""Convolutions and fully connected layers of codes: int32 sums, requantized in fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nnefc.formats.tflite.model import Tensor
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import of_rank
+from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.tflite.fixed_point import (
+    as_codes,
+    rescaled,
+    rescaled_once,
+    scale_of,
+    scales_of,
+    zero_tensor,
+)
+from nnefc.frontends.tflite.operands import channels_first, channels_last
+from nnefc.frontends.tflite.operators.layers import (
+    check_multiplier,
+    group_count,
+    rows_of,
+    spatial_extents,
+)
+from nnefc.frontends.tflite.registry import CODES, Integers, Node, operator
+from nnefc.frontends.tflite.windows import Window
+from nnefc.ir import DType
+
+
+def _tensors(node: Node, data: int, filter: int) -> tuple[Tensor, Tensor]:
+    """The tensors of the data and of the filter, which have the same item type."""
+    x, w = node.inputs[data], node.inputs[filter]
+    assert x is not None
+    assert w is not None
+    if w.type not in CODES or (x.type == "UINT8") != (w.type == "UINT8"):
+        message = f"filters of {w.type} for {x.type} are not supported"
+        raise OperatorError("tflite/unsupported", message)
+    return x, w
+
+
+def _results(
+    make: OpBuilder,
+    sums: Operand,
+    bias: Operand | None,
+    tensors: tuple[Tensor, Tensor],
+    output: Tensor,
+    activation: int,
+    rescale: Callable[..., Operand] = rescaled,
+) -> Any:
+    """Codes of int32 sums with channels along dimension 1; the bias is in units of the sums."""
+    axis = 1
+    x, w = tensors
+    rank, channels = sums.type.rank, sums.type.dims[axis]
+    shape = tuple(-1 if i == axis else 1 for i in range(rank))
+    if bias is not None:
+        if bias.type.dtype is not DType.INT32 or bias.type.volume != channels:
+            message = f"the bias is a tensor of {bias.type.dtype}{list(bias.type.dims)}"
+            raise OperatorError("tflite/shape", message)
+        row = tuple(channels if i == axis else 1 for i in range(rank))
+        sums = make("add", sums, make.reshape(bias, row))
+    scales = scales_of(w)
+    if len(scales) not in (1, channels):
+        message = f"{w} has {len(scales)} scales for {channels} channels"
+        raise OperatorError("tflite/quantization", message)
+    factors = [scale_of(x) * each / scale_of(output) for each in scales]
+    y = rescale(make, sums, factors, shape if len(factors) > 1 else ())
+    return as_codes(make, y, output, activation)
+
+
+@operator("CONV_2D", options="Conv2DOptions", types=CODES)
+def conv_2d(
+    make: OpBuilder,
+    input: Operand,
+    filter: Operand,
+    bias: Operand | None = None,
+    *,
+    padding: int,
+    stride_w: int,
+    stride_h: int,
+    fused_activation_function: int,
+    dilation_w_factor: int,
+    dilation_h_factor: int,
+    node: Node,
+) -> Any:
+    """input [n, h, w, c], filter [outputs, h, w, c / groups], bias [outputs]."""
+    x = channels_first(make, input)
+    _, height, width, depth = of_rank("conv", "filter", filter, 4)
+    dilation = dilation_h_factor, dilation_w_factor
+    window = Window((height, width), (stride_h, stride_w), dilation)
+    groups = group_count(depth, x.type.dims[1])
+    turned = make.transpose(filter, (0, 3, 1, 2))
+    return _convolved(
+        make, x, turned, bias, window, padding, groups, fused_activation_function, node
+    )
+
+
+@operator("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions", types=CODES)
+def depthwise_conv_2d(
+    make: OpBuilder,
+    input: Operand,
+    filter: Operand,
+    bias: Operand | None = None,
+    *,
+    padding: int,
+    stride_w: int,
+    stride_h: int,
+    fused_activation_function: int,
+    dilation_w_factor: int,
+    dilation_h_factor: int,
+    node: Node,
+) -> Any:
+    """input [n, h, w, c], filter [1, h, w, c * multiplier], bias [c * multiplier]."""
+    x = channels_first(make, input)
+    _, height, width, outputs = of_rank("conv", "filter", filter, 4)
+    groups = x.type.dims[1]
+    check_multiplier(outputs, groups)
+    dilation = dilation_h_factor, dilation_w_factor
+    window = Window((height, width), (stride_h, stride_w), dilation)
+    turned = make.transpose(filter, (3, 0, 1, 2))
+    return _convolved(
+        make, x, turned, bias, window, padding, groups, fused_activation_function, node
+    )
+
+
+def _convolved(
+    make: OpBuilder,
+    x: Operand,
+    filter: Operand,
+    bias: Operand | None,
+    window: Window,
+    padding: int,
+    groups: int,
+    activation: int,
+    node: Node,
+) -> Any:
+    """A convolution of [n, c, h, w]; its border has the zero point."""
+    tensors = _tensors(node, 0, 1)
+    sums = make(
+        "integer_conv",
+        x,
+        filter,
+        *map(zero_tensor, tensors),
+        padding=window.padding(x.type.dims[2:], padding),
+        stride=window.stride,
+        dilation=window.dilation,
+        groups=groups,
+    )
+    return channels_last(make, _results(make, sums, bias, tensors, node.output, activation))
+
+
+@operator("TRANSPOSE_CONV", options="TransposeConvOptions", types=CODES, typed_by=2)
+def transpose_conv(
+    make: OpBuilder,
+    output_shape: Integers,
+    weights: Operand,
+    input: Operand,
+    bias: Operand | None = None,
+    *,
+    padding: int,
+    stride_w: int,
+    stride_h: int,
+    fused_activation_function: int,
+    node: Node,
+) -> Any:
+    """input [n, h, w, c], weights [outputs, h, w, c], bias [outputs]."""
+    x = channels_first(make, input)
+    _, height, width, _ = of_rank("deconv", "weights", weights, 4)
+    window = Window((height, width), (stride_h, stride_w))
+    tensors = _tensors(node, 2, 1)
+    extents = spatial_extents(output_shape)
+    sums = make(
+        "integer_deconv",
+        x,
+        make.transpose(weights, (3, 0, 1, 2)),
+        *map(zero_tensor, tensors),
+        padding=window.transposed_padding(x.type.dims[2:], extents, padding),
+        stride=window.stride,
+    )
+    y = _results(make, sums, bias, tensors, node.output, fused_activation_function)
+    return channels_last(make, y)
+
+
+@operator("FULLY_CONNECTED", options="FullyConnectedOptions", types=CODES)
+def fully_connected(
+    make: OpBuilder,
+    input: Operand,
+    weights: Operand,
+    bias: Operand | None = None,
+    *,
+    fused_activation_function: int,
+    weights_format: int,
+    keep_num_dims: bool,
+    node: Node,
+) -> Any:
+    """input [.., depth], weights [units, depth], bias [units]."""
+    x, shape = rows_of(make, input, weights, weights_format, keep_num_dims=keep_num_dims)
+    tensors = _tensors(node, 0, 1)
+    zeros = map(zero_tensor, tensors)
+    sums = make("integer_matmul", x, weights, *zeros, transposeB=True)
+    activation = fused_activation_function
+    y = _results(make, sums, bias, tensors, node.output, activation, rescaled_once)
+    return make.reshape(y, shape)

@@ -1,0 +1,117 @@
+"""Resampling of codes: int8 in integers, uint8 in float32, as the reference kernels of LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operand_checks import of_rank
+from nnefc.frontends.common.operators.indices import gather
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
+from nnefc.frontends.tflite.fixed_point import int32
+from nnefc.frontends.tflite.registry import Integers, operator
+from nnefc.ir import DType
+
+FRACTION_BITS: Final = 10
+"""Bits of the fraction of integer coordinates."""
+
+
+def _extents(input: Operand, size: Integers) -> tuple[int, ...]:
+    """The extents of the input; raises OperatorError for an impossible size of the result."""
+    dims = of_rank("resize", "input", input, 4)
+    if len(size) != 2 or min(size) < 1 or min(dims) < 1:
+        raise OperatorError("argument/resize", f"size = {list(size)} of {list(dims)}")
+    return dims
+
+
+@operator("RESIZE_BILINEAR", options="ResizeBilinearOptions", types=("INT8",))
+def resize_bilinear(
+    make: OpBuilder,
+    input: Operand,
+    size: Integers,
+    *,
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Any:
+    """Interpolation with coordinates of 10 fraction bits; halves are rounded away from zero."""
+    dims = _extents(input, size)
+    y: Operand = make.cast(input, DType.INT32)
+    for axis, outputs in zip((1, 2), size, strict=True):
+        lower, upper, weight = _integer_taps(dims[axis], outputs, align_corners, half_pixel_centers)
+        shape = tuple(outputs if i == axis else 1 for i in range(4))
+        first, second = (gather(make, y, int32(each), axis) for each in (lower, upper))
+        before = make("mul", first, int32(((1 << FRACTION_BITS) - weight).reshape(shape)))
+        y = make("add", before, make("mul", second, int32(weight.reshape(shape))))
+    return make.cast(make("rounding_shift", y, int32(2 * FRACTION_BITS)), input.type.dtype)
+
+
+def _integer_taps(
+    extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool
+) -> tuple[Array, Array, Array]:
+    """The two items of each output along an axis, and the weight of the second of 1,024."""
+    one = 1 << FRACTION_BITS
+    if align_corners and outputs > 1:
+        step = (one * (extent - 1) + (outputs - 1) // 2) // (outputs - 1)
+    else:
+        step = (one * extent + outputs // 2) // outputs
+    at = np.arange(outputs, dtype=np.int64) * step
+    if half_pixel_centers:
+        at = at + step // 2 - one // 2
+    lower = np.clip(_toward_zero(at), 0, extent - 1)
+    upper = np.clip(_toward_zero(at + one - 1), 0, extent - 1)
+    return lower, upper, at - lower * one
+
+
+def _toward_zero(at: Array) -> Array:
+    """Coordinates without their fraction."""
+    return np.sign(at) * (np.abs(at) >> FRACTION_BITS)
+
+
+@operator("RESIZE_BILINEAR", options="ResizeBilinearOptions", types=("UINT8",))
+def resize_bilinear_unsigned(
+    make: OpBuilder,
+    input: Operand,
+    size: Integers,
+    *,
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Any:
+    """Sums of four products in float32; halves are rounded up."""
+    dims = _extents(input, size)
+    rows, columns = (
+        _real_taps(extent, outputs, align_corners, half_pixel_centers)
+        for extent, outputs in zip(dims[1:3], size, strict=True)
+    )
+    x = make.cast(input, DType.FLOAT32)
+    total: Any = None
+    for column, by_column in columns:
+        for row, by_row in rows:
+            item = gather(make, gather(make, x, int32(row), 1), int32(column), 2)
+            weighted = make("mul", item, _weights(by_row, 1))
+            product = make("mul", weighted, _weights(by_column, 2))
+            total = product if total is None else make("add", total, product)
+    return make.cast(make("floor", make("add", total, 0.5)), input.type.dtype)
+
+
+def _real_taps(
+    extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool
+) -> list[tuple[Array, Array]]:
+    """The two items of each output along an axis, with their weights, in float32."""
+    one = np.float32(1)
+    scale = np.float32(extent) / np.float32(outputs)
+    if align_corners and outputs > 1:
+        scale = np.float32(extent - 1) / np.float32(outputs - 1)
+    at = np.arange(outputs).astype(np.float32)
+    at = (at + np.float32(0.5)) * scale - np.float32(0.5) if half_pixel_centers else at * scale
+    lower = np.clip(np.floor(at).astype(np.int64), 0, extent - 1)
+    upper = np.clip(np.ceil(at).astype(np.int64), 0, extent - 1)
+    weight = at - lower.astype(np.float32)
+    return [(lower, one - weight), (upper, weight)]
+
+
+def _weights(items: Array, axis: int) -> KnownTensor:
+    """Weights along an axis of a tensor of rank 4."""
+    shape = tuple(items.size if i == axis else 1 for i in range(4))
+    return KnownTensor(items.astype(np.float32).reshape(shape), DType.FLOAT32)
