@@ -8,6 +8,7 @@ Codes may round otherwise, so that results are only compared roughly.
 
 from __future__ import annotations
 
+import dataclasses
 import json as json_module
 import sys
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arguments, artifacts, report
+from benchmarks.artifacts import Network
 from benchmarks.measure import OURS, Comparison, Measured, compare
 from benchmarks.peers import about
 from benchmarks.progress import with_progress
@@ -101,7 +103,7 @@ def main(
         codes = compare(
             quantized(reals, job.method), chosen, job.threads, tolerance=TOLERANCE, **times
         )
-        measured.append(Measurement(codes, compare(reals, [OURS], job.threads, **times)))
+        measured.append(Measurement(codes, compare(_onnx(reals), [OURS], job.threads, **times)))
         errors.print(report.line(codes))
     facts = report.facts([each.codes for each in measured], machines, about(rounds, turn))
     facts["gains"] = [_gain(each) for each in measured]
@@ -120,6 +122,11 @@ def main(
         table.write_text(report.markdown(facts, work=False) + "\n".join(["", *gains, ""]))
     if report.is_empty(facts):
         raise arguments.fail("nothing could be compared")
+
+
+def _onnx(network: Network) -> Network:
+    """The network as an ONNX file in float32, as quantized ones are."""
+    return dataclasses.replace(network, archive=artifacts.require(network, artifacts.ONNX))
 
 
 def _joined(reports: list[report.Facts]) -> report.Facts:
