@@ -6,6 +6,7 @@ take `BROKEN` values report nothing more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -33,6 +34,15 @@ class _Broken:
 
 
 BROKEN: Final = _Broken()
+
+
+def labels_of(tensors: Sequence[Tensor]) -> list[str]:
+    """Distinct labels of tensors: their names; several with one name have their index, too."""
+    counts = Counter(each.name for each in tensors)
+    return [
+        each.name if counts[each.name] == 1 and "\0" not in each.name else f"{each.name}\0{i}"
+        for i, each in enumerate(tensors)
+    ]
 
 
 class SubgraphEvaluator:
@@ -64,6 +74,7 @@ class SubgraphEvaluator:
         self._variables: dict[int, tuple[PriorState | None, Any]] = {}
         """Variable tensors: the state before the call, and the present value."""
         self._taken: dict[str, int] = {}
+        self._labels = labels_of(subgraph.tensors)
 
     def free_name(self, name: str) -> str:
         """`name`, with a number appended if a tensor has that name already."""
@@ -134,9 +145,9 @@ class SubgraphEvaluator:
         most = MAX_KNOWN_REALS if is_real else MAX_FOLDED_ITEMS
         if known.array.size <= most and (not is_real or known.type.rank < 2):
             return replace(known, name=tensor.name) if is_real else known
-        label = tensor.name or f"tensor_{tensor.index}"
+        label = self._labels[tensor.index]
         value = variable_value(self.make, self.graph, self.names, label, known.array, known.dtype)
-        value.name = label
+        value.name = self.free_name(tensor.name or f"tensor_{tensor.index}")
         return value
 
     def _state_name(self, index: int) -> str:

@@ -50,13 +50,21 @@ def zero_of(tensor: Tensor) -> int:
     scales_of(tensor)
     codes = tensor.quantization
     assert codes is not None
-    zero, limits = codes.zero_point[0], np.iinfo(dtype_of(tensor).numpy)
+    zero, limits = codes.zero_point[0], _limits(tensor)
     if any(each != zero for each in codes.zero_point):
         raise OperatorError("tflite/quantization", f"{tensor} has several zero points")
     if not limits.min <= zero <= limits.max:
         message = f"the zero point {zero} of {tensor} is not between {limits.min} and {limits.max}"
         raise OperatorError("tflite/quantization", message)
     return zero
+
+
+def _limits(tensor: Tensor) -> np.iinfo[Any]:
+    """The range of codes of a tensor; raises OperatorError for one that has no codes."""
+    dtype = dtype_of(tensor)
+    if not dtype.is_integer:
+        raise OperatorError("tflite/quantization", f"{tensor} has items of {dtype}, not codes")
+    return np.iinfo(dtype.numpy)
 
 
 def zero_tensor(tensor: Tensor) -> KnownTensor:
@@ -134,7 +142,7 @@ def centered(make: OpBuilder, x: Operand, tensor: Tensor) -> Operand:
 
 def code_bounds(tensor: Tensor, activation: int) -> tuple[int, int]:
     """The smallest and largest code of a result with a fused activation; raises OperatorError."""
-    limits = np.iinfo(dtype_of(tensor).numpy)
+    limits = _limits(tensor)
     if activation not in BOUNDS:
         message = f"fused activation {activation} of codes is not supported"
         raise OperatorError("tflite/unsupported", message)

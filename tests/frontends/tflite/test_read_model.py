@@ -16,7 +16,13 @@ from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 from tests.frontends.tflite.test_operators import lstm_inputs, real, reals
 from tests.helpers.tflite.hostile import alterations, mutations, rich_model, rich_tables
-from tests.helpers.tflite.one_operator import Case, content_of, inputs_of, litert_results
+from tests.helpers.tflite.one_operator import (
+    Case,
+    content_of,
+    inputs_of,
+    litert_results,
+    reference_results,
+)
 from tests.helpers.tflite.write import (
     model,
     operator,
@@ -68,6 +74,34 @@ def test_weights_are_not_copied(tmp_path: Path) -> None:
     while isinstance(owner, np.ndarray):
         owner = owner.base
     assert type(owner.obj).__name__ == "mmap"
+
+
+def test_tensors_may_share_a_name(tmp_path: Path) -> None:
+    tables = rich_tables()
+    matrix = np.random.default_rng(1).standard_normal((6, 6)).astype(np.float32)
+    main = tables["subgraphs"][0]
+    main["tensors"] = (
+        *main["tensors"],
+        tensor((6, 6), name="matrix", buffer=6),
+        tensor((6, 6), name="matrix", buffer=7),
+        tensor((1, 6), name="out"),
+        tensor((1, 6), name="last"),
+    )
+    tables["buffers"] = (
+        *tables["buffers"],
+        {"data": matrix.tobytes()},
+        {"data": (2 * matrix).tobytes()},
+    )
+    more = (operator(2, (8, 10, -1), (12,)), operator(2, (12, 11, -1), (13,)))
+    main["operators"] = (*main["operators"], *more)
+    main["outputs"] = (13,)
+    del tables["signature_defs"]
+    content = write(tables)
+    x = reals(1, 5, 5, 2)
+    ((expected,),) = litert_results(content, [[x]])
+    (actual,) = reference_results(content, [x])
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+    assert verify(read_graph(save(tmp_path, content))) == []
 
 
 def test_shapes_replace_those_of_the_file(tmp_path: Path) -> None:
@@ -151,6 +185,19 @@ def test_item_types_are_refused_by_name(tmp_path: Path) -> None:
             "fused activation 77",
         ),
         (Case("ADD", [reals(2), reals(3)], [real(2)], "AddOptions"), "argument/add"),
+        (
+            Case(
+                "LOGISTIC",
+                [np.zeros(2, np.int8)],
+                [real(2)],
+                codes={i: {"scale": (1.0,), "zero_point": (0,)} for i in range(2)},
+            ),
+            "tensor 1 't1' has items of float32, not codes",
+        ),
+        (
+            Case("RNN", [reals(), *(reals(3, 3) for _ in range(4))], [real(3, 3)], "RNNOptions"),
+            "rank at least 1",
+        ),
         (Case("AVERAGE_POOL_2D", [reals(1, 2, 2, 1)], [real(1)]), "no Pool2DOptions"),
         (Case("CONV_2D", [reals(2), reals(2)], [real(2)], "Conv2DOptions"), "rank 4 is expected"),
         (

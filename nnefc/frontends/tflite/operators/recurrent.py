@@ -7,7 +7,7 @@ from typing import Any
 
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operand_checks import of_rank
+from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.operators.activations import activated
@@ -51,7 +51,7 @@ def swapped(make: OpBuilder, x: Operand, *, swap: bool) -> Operand:
 
 def products(make: OpBuilder, x: Operand, weights: Operand, bias: Operand | None = None) -> Operand:
     """x W^T + b for x [.., depth] and W [units, depth]."""
-    dims = x.type.dims
+    dims = of_rank_at_least("linear", "input", x, 1)
     units, depth = of_rank("linear", "weights", weights, 2)
     if dims[-1] != depth:
         message = f"input has shape {list(dims)}, weights {list(weights.type.dims)}"
