@@ -10,6 +10,7 @@ import numpy as np
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.extended import integer_products
+from nnefc.ops.extended.quantized import exceeds_float32
 from nnefc.ops.internal.requantization import (
     FloatScale,
     Input,
@@ -117,6 +118,8 @@ def _sums_of_reals(
     scale = _scale(op, x, filter_, known)
     if scale is None:
         return "a scale is computed, or varies along a sum"
+    if exceeds_float32(scale):
+        return "the product of the scales exceeds float32"
     if not x.has_one_scale():
         return "zero points differ"
     zero = filter_.dequantize.inputs[2]

@@ -118,6 +118,8 @@ def _product_of_codes(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Arr
     scale = _scale(a, b, along=-2 if flags["transposeB"] else -1, rank=op.output.type.rank)
     if scale is None:
         return "a scale is computed, or varies along rows or along the sum"
+    if quantized.exceeds_float32(scale):
+        return "the product of the scales exceeds float32"
     zeros = [_one_zero(graph, op, f) for f in (a, b)]
     numbers = [zero for zero in zeros if zero is not None]
     if len(numbers) < len(zeros):

@@ -169,6 +169,8 @@ class _Rescaling:
         return self.emit("cast", codes, dtype=DType.FLOAT32)
 
     def _times(self, value: Value, factor: Array) -> Value:
+        """The product; with a factor beyond float32, all results but 0 are outside of the codes."""
+        factor = np.minimum(factor, np.finfo(np.float32).max)
         return value if (factor == 1).all() else self.emit("mul", value, self._constant(factor))
 
     def _constant(self, items: Array) -> Value:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.extended.quantized import code_limits, nearest
+from nnefc.ops.extended.quantized import code_limits, exceeds_float32, nearest
 from nnefc.passes.analysis.computed_items import computed_items
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import only_user
@@ -71,6 +71,13 @@ class StepsAfterSums:
         return math.isfinite(self.low) or math.isfinite(self.high)
 
     @property
+    def exceeds_float32(self) -> bool:
+        """Whether float32 cannot hold a number that sums or codes are multiplied with."""
+        factors = [np.ones(()) if self.factor is None else self.factor, np.abs(self.offset)]
+        factors += [] if self.addend is None else [np.array(self.addend.factor)]
+        return any(map(exceeds_float32, factors))
+
+    @property
     def is_complete(self) -> bool:
         """Whether a requantization has this form."""
         if self.codes is None:
@@ -85,7 +92,7 @@ def follow(graph: Graph, start: StepsAfterSums, known: KnownValues) -> StepsAfte
         if len(op.outputs) != 1 or op.output.type.shape != state.value.type.shape:
             break
         after = _Step(op, state, known).taken()
-        if after is None:
+        if after is None or after.exceeds_float32:
             break
         state = replace(after, value=op.output, steps=(*state.steps, op))
         if state.is_complete:

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nnefc.ir import DType, TensorType, Value
+from nnefc.ops.extended.quantized import is_scale
 from nnefc.symbolic.counted_extent import CountedExtent
 from nnefc.symbolic.integers import SymInt, hint
 from nnefc.symbolic.sym_int_base import Dim
@@ -230,16 +231,15 @@ class DatumType:
 def datum_type(name: str) -> DatumType:
     """The item type of a name; raises OperatorError."""
     plain = name.lower()
-    known = _NAMES.get(plain)
-    if known is not None:
+    if (known := _NAMES.get(plain)) is not None:
         return DatumType(DType(known), plain == "tdim")
     codes = _QUANTIZED.fullmatch(plain.replace(" ", ""))
     if codes is not None:
         kind, bits, zero_point, scale = codes.groups()
-        if not 0 < _real(scale) < math.inf:
-            raise OperatorError("operator/type", f"{name!r}: the scale is a number greater than 0")
-        dtype = DType(_NAMES[kind + bits])
-        return DatumType(dtype, False, _real(scale), int(zero_point))
+        if not is_scale(_real(scale)):
+            message = f"{name!r}: the scale must be positive and finite in float32"
+            raise OperatorError("operator/type", message)
+        return DatumType(DType(_NAMES[kind + bits]), False, _real(scale), int(zero_point))
     hint = f"types are {', '.join(_NAMES)}"
     if plain.startswith("complex"):
         hint = "tract_core_inner_dim_to_complex takes real and imaginary parts in a last dimension"

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import typed_tree as tree
 from nnefc.frontends.nnef.build_graph import Elaboration
@@ -36,6 +38,10 @@ ALGORITHMS = (
     "min_max_linear_quantize",
     "zero_point_linear_quantize",
 )
+
+
+NUMBERS = ("min", "max", "scale", "zero_point")
+"""Arguments that may have an item per channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,9 @@ class _Reader:
         arguments = self._arguments(callee, node)
         if arguments is None or len(self._diagnostics.errors) > before:
             return None
+        self._check_numbers(entry, arguments)
+        if len(self._diagnostics.errors) > before:
+            return None
         location = Location(self._source.place(entry.at))
         return Quantization(entry.tensor, node.name, arguments, location)
 
@@ -135,6 +144,29 @@ class _Reader:
                 f"tensor '{name}' has items of {value.type.dtype}; only scalars are quantized",
                 entry.at,
             )
+
+    def _check_numbers(self, entry: ast.QuantizationEntry, arguments: dict[str, Any]) -> None:
+        """Report ranges and scales that stand for no codes, and wrong numbers of channels."""
+        value = self._names[entry.tensor]
+        assert isinstance(value, Value)
+        numbers = {n: flat(arguments[n]) for n in NUMBERS if n in arguments}
+        problem = _problem_of_numbers(numbers, value.type.dtype)
+        if problem is None and value.op is not None and value.op.name == "variable":
+            channels = (*value.type.dims, 1)[0]
+            problem = next(
+                (
+                    (
+                        "quantization/channels",
+                        f"{len(items)} items of {name} for {channels} channels",
+                    )
+                    for name, items in numbers.items()
+                    if len(items) not in (1, channels)
+                ),
+                None,
+            )
+        if problem is not None:
+            rule, message = problem
+            self._error(rule, f"tensor '{entry.tensor}': {message}", entry.at)
 
     def _arguments(self, callee: Declaration, node: ast.Invocation) -> dict[str, Any] | None:
         for argument in node.arguments:
@@ -172,6 +204,42 @@ class _Reader:
                 continue
             values[parameter.name] = self._evaluator.evaluate(operand, frame)
         return values
+
+
+def _problem_of_numbers(
+    numbers: Mapping[str, tuple[Any, ...]], dtype: DType
+) -> tuple[str, str] | None:
+    """The rule and message for numbers by argument that items of type `dtype` cannot have."""
+    with np.errstate(over="ignore"):
+        items = {name: np.array(given, dtype.numpy) for name, given in numbers.items()}
+    for name, given in numbers.items():
+        if name == "zero_point":
+            continue
+        wrong = ~np.isfinite(items[name])
+        if name == "scale":
+            wrong |= items[name] <= 0
+        if wrong.any():
+            needs = "positive and finite" if name == "scale" else "finite"
+            rule = "quantization/scale" if name == "scale" else "quantization/range"
+            return rule, f"{name} must be {needs} in {dtype}: it is {given[int(wrong.argmax())]}"
+    if "max" in numbers and "min" not in numbers and min(numbers["max"], default=1) <= 0:
+        return "quantization/range", f"max must be positive: it is {min(numbers['max'])}"
+    if "min" in numbers and "max" in numbers:
+        for low, high in zip(*_repeated(numbers["min"], numbers["max"]), strict=False):
+            if low > high:
+                return (
+                    "quantization/range",
+                    f"min must not be greater than max: they are {low} and {high}",
+                )
+            if high - low > float(np.finfo(dtype.numpy).max):
+                return "quantization/range", f"max - min exceeds {dtype}: it is {high - low}"
+    return None
+
+
+def _repeated(*each: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Tuples of numbers, with single ones repeated."""
+    count = max(map(len, each))
+    return [numbers * count if len(numbers) == 1 else numbers for numbers in each]
 
 
 def _no_body(declaration: Declaration, dtype: str, chain: object) -> None:

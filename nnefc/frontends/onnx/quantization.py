@@ -6,6 +6,8 @@ axis, or to blocks along an axis.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from nnefc.frontends.onnx.narrow_types import (
 )
 from nnefc.frontends.onnx.tensors import StorageTensor, dtype_of, type_name
 from nnefc.ir import DType
-from nnefc.ops.extended.quantized import code_limits, scale_problems
+from nnefc.ops.extended.quantized import code_limits, exceeds_float32, scale_problems
 
 
 def codes_of(make: OpBuilder, x: Any) -> Operand:
@@ -107,11 +109,51 @@ def is_odd_scale(make: OpBuilder, scale: Operand) -> bool:
     return items is not None and bool(scale_problems(items.astype(np.float32)))
 
 
-def check_scale(make: OpBuilder, scale: Operand) -> None:
-    """Raise OperatorError for a known scale that is not positive and finite."""
+def check_scale(make: OpBuilder, name: str, scale: Operand) -> None:
+    """Raise OperatorError for a known scale `name` that is not positive and finite."""
     items = known_items(make, scale)
-    if items is not None and (problems := scale_problems(items.astype(np.float32))):
+    if items is not None and (problems := scale_problems(items.astype(np.float32), name)):
         raise OperatorError("quantization/scale", problems[0])
+
+
+def check_factor(
+    make: OpBuilder, name: str, scales: Sequence[Operand], divisor: Operand | None
+) -> None:
+    """Raise OperatorError if float32 cannot hold the largest product of known scales `name`,
+    divided by the smallest known `divisor`.
+    """
+    operands = (*scales, *(() if divisor is None else (divisor,)))
+    known = [known_items(make, scale) for scale in operands]
+    items = [x.astype(np.float64) for x in known if x is not None and x.size]
+    if len(items) < len(known) or not all((x > 0).all() for x in items):
+        return
+    largest = math.prod(float(x.max()) for x in items[: len(scales)])
+    if divisor is not None:
+        largest /= float(items[-1].min())
+    if exceeds_float32(np.array(largest)):
+        message = f"{name} exceeds float32: it is {largest:.6g}"
+        raise OperatorError("quantization/scale", message)
+
+
+def one_item(make: OpBuilder, name: str, p: Operand) -> Operand:
+    """A parameter of a whole tensor in rank 0; raises OperatorError."""
+    if p.type.volume != 1:
+        message = f"{name} must have one item; its shape is {list(p.type.dims)}"
+        raise OperatorError("onnx/shape", message)
+    return make.reshape(p, ())
+
+
+def along(make: OpBuilder, name: str, p: Operand, of: str, shape: tuple[int, ...]) -> Operand:
+    """A parameter with one item, in rank 0, or one for each of `of`, in `shape`, all of whose
+    extents but one are 1; raises OperatorError.
+    """
+    count = math.prod(shape)
+    if p.type.volume == 1:
+        return make.reshape(p, ())
+    if p.type.rank != 1 or p.type.volume != count:
+        message = f"{name} must have one item or one for each of {count} {of}"
+        raise OperatorError("onnx/shape", f"{message}; its shape is {list(p.type.dims)}")
+    return make.reshape(p, shape)
 
 
 def zero_point(

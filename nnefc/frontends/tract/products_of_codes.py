@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.quantization import known_zero_point, to_codes
@@ -20,6 +21,7 @@ from nnefc.frontends.common.values import (
     scalar,
 )
 from nnefc.ir import DType
+from nnefc.ops.extended.quantized import exceeds_float32, is_scale
 
 CODES: Final = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 """Types of codes whose products are summed as integers."""
@@ -104,21 +106,30 @@ def requantize(
     datum = datum_type(output)
     if datum.dtype is DType.INT32 and datum.scale is None:
         return make.cast(sums, DType.INT32)
-    a, b, c = (_scale(each) for each in (a_scale, b_scale, c_scale))
+    scales = {"a_scale": a_scale, "b_scale": b_scale, "c_scale": c_scale}
+    a, b, c = (_scale(name, value) for name, value in scales.items())
     real = make.cast(sums, DType.FLOAT32)
     if datum.dtype.is_float:
-        return make("mul", real, a * b)
+        return make("mul", real, _factor("a_scale b_scale", a * b))
     zero = known_zero_point(integers(c0)[0], datum.dtype)
-    codes = to_codes(make, make("mul", real, a * b / c), zero)
+    codes = to_codes(make, make("mul", real, _factor("a_scale b_scale / c_scale", a * b / c)), zero)
     return (
         QuantizedTensor(codes, datum.scale, datum.zero_point) if datum.scale is not None else codes
     )
 
 
-def _scale(value: Any) -> float:
-    """A scale, which is known; raises OperatorError."""
+def _factor(name: str, factor: float) -> float:
+    """A product of scales; raises OperatorError if float32 cannot hold it."""
+    if exceeds_float32(np.array(factor)):
+        message = f"{name} exceeds float32: it is {factor:.6g}"
+        raise OperatorError("quantization/scale", message)
+    return factor
+
+
+def _scale(name: str, value: Any) -> float:
+    """The scale `name`, which is known; raises OperatorError."""
     scale = scalar(value)
-    if not 0 < scale < math.inf:
-        message = f"a scale must be positive and finite: it is {scale}"
+    if not is_scale(scale):
+        message = f"{name} must be positive and finite in float32: it is {scale}"
         raise OperatorError("quantization/scale", message)
     return scale

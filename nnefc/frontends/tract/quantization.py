@@ -22,6 +22,7 @@ from nnefc.frontends.common.values import (
     operand,
 )
 from nnefc.ir import DType
+from nnefc.ops.extended.quantized import exceeds_float32, is_scale
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import Limits
 from nnefc.syntax import ast
@@ -45,44 +46,64 @@ def quantized_types(
     """The quantized types in graph.quant, by identifier; errors are reported."""
     types: dict[str, DatumType] = {}
     for entry in file.entries if file else ():
-        place = file.source.place(entry.at) if file else None
-        arguments = {a.name: a.value for a in entry.invocation.arguments}
-        values = {name: _literal(value) for name, value in arguments.items() if name}
-        bits = values.get("bits", 8)
-        if bits not in (8, 32):
-            message = f"quantization to {bits} bits is not supported"
-            diagnostics.error("quantization/bits", message, place, hint="8 and 32 bits are")
-            continue
-        match entry.invocation.name:
-            case "zero_point_linear_quantize":
-                signed = bool(values.get("signed", True))
-                scale, zero_point = values.get("scale"), values.get("zero_point", 0)
-            case "linear_quantize":
-                signed = False
-                low, high = values.get("min"), values.get("max")
-                if low is None or high is None or not high > low:
-                    message = "linear_quantize needs a min and a max that is greater"
-                    diagnostics.error("quantization/range", message, place)
-                    continue
-                scale = (high - low) / (2**bits - 1)
-                zero_point = round(-low / scale)
-            case other:
-                message = f"there is no quantization '{other}' in this dialect"
-                diagnostics.error("quantization/algorithm", message, place)
-                continue
-        scales, zero_points = _several(scale), _several(zero_point)
-        if not scales or any(s is None or not s > 0 for s in scales):
-            message = f"the scale must be greater than 0, not {scale}"
-            diagnostics.error("quantization/scale", message, place)
-            continue
-        if len(set(zero_points)) != 1:
-            message = "the zero points of a tensor differ"
-            diagnostics.error("quantization/zero-point", message, place)
-            continue
-        dtype = DType(f"{'' if signed else 'u'}int{bits}")
-        known: Scale = tuple(map(float, scales)) if scale is scales else float(scales[0])
-        types[entry.tensor] = DatumType(dtype, False, known, int(zero_points[0] or 0))
+        try:
+            types[entry.tensor] = _datum_type(entry.invocation)
+        except OperatorError as error:
+            place = file.source.place(entry.at) if file else None
+            message = f"tensor '{entry.tensor}': {error.message}"
+            diagnostics.error(error.rule, message, place, hint=error.hint)
     return types
+
+
+def _datum_type(invocation: ast.Invocation) -> DatumType:
+    """The type that an entry of graph.quant gives; raises OperatorError."""
+    values = {a.name: _literal(a.value) for a in invocation.arguments if a.name}
+    bits = values.get("bits", 8)
+    if bits not in (8, 32) or isinstance(bits, bool):
+        message = f"quantization to {bits!r} bits is not supported"
+        raise OperatorError("quantization/bits", message, "8 and 32 bits are")
+    match invocation.name:
+        case "zero_point_linear_quantize":
+            signed = bool(values.get("signed", True))
+            scale, zero_point = values.get("scale"), values.get("zero_point", 0)
+        case "linear_quantize":
+            signed = False
+            low: Any = values.get("min")
+            high: Any = values.get("max")
+            if not _is_number(low) or not _is_number(high) or not high > low:
+                message = "linear_quantize needs a number min and a number max that is greater"
+                raise OperatorError("quantization/range", message)
+            scale = (high - low) / (2**bits - 1)
+            zero_point = round(-low / _checked_scale(scale))
+        case other:
+            message = f"there is no quantization '{other}' in this dialect"
+            raise OperatorError("quantization/algorithm", message)
+    dtype = DType(f"{'' if signed else 'u'}int{bits}")
+    scales, zero_points = _several(scale), _several(zero_point)
+    if not scales:
+        raise OperatorError("quantization/scale", "there are no scales")
+    numbers = tuple(map(_checked_scale, scales))
+    if not zero_points or any(isinstance(z, bool) or not isinstance(z, int) for z in zero_points):
+        message = f"the zero point must be an integer: it is {zero_point!r}"
+        raise OperatorError("quantization/zero-point", message)
+    if len(set(zero_points)) != 1:
+        raise OperatorError("quantization/zero-point", "the zero points of a tensor differ")
+    known_zero_point(zero_points[0], dtype)  # raises OperatorError for others
+    known: Scale = numbers if scale is scales else numbers[0]
+    return DatumType(dtype, False, known, zero_points[0])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _checked_scale(scale: Any) -> float:
+    """A scale, which must be positive and finite in float32; raises OperatorError."""
+    if not _is_number(scale) or not is_scale(scale):
+        given = "missing, or no literal" if scale is None else repr(scale)
+        message = f"the scale must be a positive and finite number in float32: it is {given}"
+        raise OperatorError("quantization/scale", message)
+    return float(scale)
 
 
 def _several(value: Any) -> tuple[Any, ...]:
@@ -106,6 +127,7 @@ def _literal(expression: ast.Expression) -> Any:
 def quantize(make: OpBuilder, x: Operand, datum: DatumType) -> QuantizedTensor:
     """A tensor of reals quantized to `datum`: rounded to nearest, ties to even, and saturated."""
     assert datum.scale is not None
+    check_scales(datum.scale, x)
     scale = broadcast_scale(make, datum.scale, x.type.rank, 0)
     zero = known_zero_point(datum.zero_point, datum.dtype)
     codes = make("quantize", make.cast(x, DType.FLOAT32), scale, zero)
@@ -122,6 +144,7 @@ def dequantize(make: OpBuilder, x: QuantizedTensor) -> Operand:
 
     Sums of products are converted by the steps of a requantization.
     """
+    check_scales(x.scale, x.codes)
     scale = broadcast_scale(make, x.scale, x.type.rank, 0)
     if x.type.dtype is DType.INT32 and not x.zero_point:
         return make("mul", make.cast(x.codes, DType.FLOAT32), scale)
@@ -134,14 +157,25 @@ def from_codes(make: OpBuilder, codes: Operand, datum: DatumType) -> QuantizedTe
     Raises OperatorError unless a tuple of scales has one for each index of the first dimension.
     """
     assert datum.scale is not None
-    if isinstance(datum.scale, tuple) and codes.type.dims[:1] != (len(datum.scale),):
-        message = f"{len(datum.scale)} scales for a tensor of shape {list(codes.type.dims)}"
-        raise OperatorError("quantization/scale", message)
+    check_scales(datum.scale, codes)
     return QuantizedTensor(make.cast(codes, datum.dtype), datum.scale, datum.zero_point)
 
 
+def check_scales(scale: Scale, x: Operand) -> None:
+    """Raise OperatorError unless several scales are one for each index of the first dimension."""
+    if isinstance(scale, tuple) and x.type.dims[:1] != (len(scale),):
+        message = f"{len(scale)} scales for a tensor of shape {list(x.type.dims)}"
+        raise OperatorError("quantization/scale", message)
+
+
 def broadcast_scale(make: OpBuilder, scale: Scale, rank: int, axis: int) -> Operand:
-    """A scale as an operand of tensors of `rank`; scales of an axis get a shape [1, .., n, ..]."""
+    """A scale as an operand of tensors of `rank`; scales of an axis get a shape [1, .., n, ..].
+
+    Raises OperatorError for a product of scales that float32 cannot hold.
+    """
+    if exceeds_float32(np.array(scale)):
+        message = f"a product of scales exceeds float32: it is {np.max(scale):.6g}"
+        raise OperatorError("quantization/scale", message)
     dims: list[int] = []
     if isinstance(scale, tuple):
         dims = [len(scale) if i == axis else 1 for i in range(rank)]

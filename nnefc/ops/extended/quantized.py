@@ -54,10 +54,21 @@ def code_limits(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def scale_problems(scale: Array) -> list[str]:
-    """What is wrong with the items of a scale, which must be positive and finite."""
+def scale_problems(scale: Array, name: str = "a scale") -> list[str]:
+    """What is wrong with the items of a scale `name`, which must be positive and finite."""
     wrong = scale[~((scale > 0) & np.isfinite(scale))]
-    return [f"a scale must be positive and finite: it is {wrong[0]}"] if wrong.size else []
+    return [f"{name} must be positive and finite: it is {wrong[0]}"] if wrong.size else []
+
+
+def is_scale(number: float) -> bool:
+    """Whether a number is positive and finite in float32."""
+    with np.errstate(all="ignore"):
+        return bool(0 < np.float32(number) < math.inf)
+
+
+def exceeds_float32(scales: Array) -> bool:
+    """Whether a product of scales, in float64, has items that float32 cannot hold."""
+    return bool((scales > np.finfo(np.float32).max).any())
 
 
 def _verify(op: Op) -> list[str]:

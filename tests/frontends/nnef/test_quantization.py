@@ -143,6 +143,54 @@ def test_errors_have_file_line_and_rule(tmp_path: Path, text: str, rule: str) ->
     assert error.line == 2
 
 
+WRONG_NUMBERS = [
+    (
+        "z(zero_point = 3, scale = 0.0, S)",
+        "scale",
+        "must be positive and finite in float32: it is 0.0",
+    ),
+    ("z(zero_point = 3, scale = -0.5, S)", "scale", "positive and finite in float32: it is -0.5"),
+    ("z(zero_point = 3, scale = 1e39, S)", "scale", "positive and finite in float32: it is 1e+39"),
+    ("z(zero_point = 3, scale = 1e-50, S)", "scale", "positive and finite in float32: it is 1e-50"),
+    ("z(zero_point = 3, scale = [0.5,-1.0], S)", "scale", "it is -1.0"),
+    ("z(zero_point = 3, scale = [0.5,0.5,0.5], S)", "channels", "3 items of scale for 2 channels"),
+    ("z(zero_point = 3, scale = [], S)", "channels", "0 items of scale for 2 channels"),
+    ("z(zero_point = [1,2,3], scale = 0.5, S)", "channels", "3 items of zero_point for 2 channels"),
+    ("q(min = 1.0, max = -1.0, bits = 8)", "range", "must not be greater than max: they are 1.0"),
+    ("q(min = [0.0,2.0], max = [1.0,1.0], bits = 8)", "range", "they are 2.0 and 1.0"),
+    ("q(min = -1e39, max = 1.0, bits = 8)", "range", "min must be finite in float32: it is -1e+39"),
+    ("q(min = -3e38, max = 3e38, bits = 8)", "range", "max - min exceeds float32: it is 6e+38"),
+    ("log(max = 0.0, bits = 8)", "range", "max must be positive: it is 0.0"),
+    ("log(max = -1.0, bits = 8)", "range", "max must be positive: it is -1.0"),
+]
+
+
+@pytest.mark.parametrize("stored", [np.float32, np.int8])
+@pytest.mark.parametrize(("text", "rule", "message"), WRONG_NUMBERS, ids=range(len(WRONG_NUMBERS)))
+def test_numbers_that_stand_for_no_codes(
+    tmp_path: Path, text: str, rule: str, message: str, stored: type
+) -> None:
+    write_tensor(tmp_path / "block_v.dat", np.zeros((2, 2), stored))
+    for short, long in (
+        ("z(", "zero_point_linear_quantize("),
+        ("q(", "linear_quantize("),
+        ("log(", "logarithmic_quantize("),
+        ("S)", "bits = 8, signed = true, symmetric = false)"),
+    ):
+        text = text.replace(short, long)
+    with pytest.raises(NnefError) as caught:
+        quantized(tmp_path, f"'v': {text};", DOCUMENT.replace("block/v", "block_v"))
+    error = caught.value.errors[0]
+    assert error.rule == f"quantization/{rule}"
+    assert error.file == str(tmp_path / "graph.quant")
+    assert error.message.startswith("tensor 'v': ")
+    assert message in error.message
+
+
+def test_a_range_of_one_number_is_allowed(tmp_path: Path) -> None:
+    quantized(tmp_path, "'v': linear_quantize(min = 1.0, max = 1.0, bits = 8);")
+
+
 def test_a_tensor_is_quantized_once(tmp_path: Path) -> None:
     line = "'x': linear_quantize(min = 0.0, max = 1.0, bits = 8);\n"
     with pytest.raises(NnefError, match="quantization/duplicate"):

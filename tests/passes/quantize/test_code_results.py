@@ -66,6 +66,25 @@ def many_sums(net: Network) -> str:
     return net.rounded(y, 0.05, 100, "uint8")
 
 
+def large_scales(operator: str, scale: float, result: float) -> Callable[[Network], str]:
+    """A product of scales, or their quotient by the scale of the result, exceeds float32.
+
+    The reals of x are 0 or small multiples of its scale; the products are 0 or exceed all codes.
+    """
+
+    def build(net: Network) -> str:
+        shape = (16, 8, 1, 1) if operator == "Conv" else (16, 16)
+        codes = net.constant(net.random.integers(1, 128, shape).astype("i1"))
+        w = net.node("DequantizeLinear", codes, *net.parameters(scale, 0, "int8"))
+        large = net.node("Mul", "x", net.constant(np.array(scale, "f4")))
+        x = net.rounded(large, scale, 128, "uint8")
+        return net.rounded(net.node(operator, x, w), result, 9, "uint8")
+
+    return build
+
+
+IMAGE = np.eye(6).reshape(1, 1, 6, 6).repeat(8, 1)
+MATRIX = np.eye(16)[:6] * (np.arange(6)[:, None] % 2)
 CASES: dict[str, tuple[Callable[[Network], str], Array]] = {
     "residual of a product": (residual, RANDOM.normal(0, 1, (5, 16))),
     "half of a bias": (moved_bias(16, 32, 1, 32), RANDOM.normal(0, 1, (1, 8, 6, 6))),
@@ -73,6 +92,10 @@ CASES: dict[str, tuple[Callable[[Network], str], Array]] = {
     "fraction": (fraction, CODES * np.float32(0.7)),
     "thresholded": (thresholded, (CODES - 128) * np.float32(0.05)),
     "many sums": (many_sums, CODES[:4]),
+    "large scales of a convolution": (large_scales("Conv", 1e30, 1.0), IMAGE),
+    "large factor of a convolution": (large_scales("Conv", 1e15, 1e-25), IMAGE),
+    "large scales of a product": (large_scales("MatMul", 1e30, 1.0), MATRIX),
+    "large factor of a product": (large_scales("MatMul", 1e15, 1e-25), MATRIX),
 }
 
 

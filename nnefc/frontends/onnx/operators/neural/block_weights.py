@@ -52,7 +52,8 @@ class BlockWeights:
     @property
     def shifts(self) -> Array | None:
         """What zero points add to each block's items, float32 [rows, blocks]; None if nothing."""
-        shifts = (self.middle - self.zeros) * self.scales
+        with np.errstate(all="ignore"):  # as onnxruntime, any scale is computed with
+            shifts = (self.middle - self.zeros) * self.scales
         return shifts.astype(np.float32) if shifts.any() else None
 
     def fits_blocks(self, *, rounded: bool) -> bool:
@@ -84,13 +85,15 @@ class BlockWeights:
     def items(self) -> Array:
         """The matrix as float32."""
         blocks = self.codes.reshape(*self.scales.shape, self.block).astype(np.float32)
-        wide = (blocks - self.zeros[..., None]) * self.scales[..., None]
+        with np.errstate(all="ignore"):
+            wide = (blocks - self.zeros[..., None]) * self.scales[..., None]
         return wide.reshape(self.codes.shape)
 
     def items_of_groups(self, groups: Array) -> Array:
         """The first columns as float32, with the scale and zero point of block `groups[column]`."""
         codes = self.codes[:, : len(groups)].astype(np.float32)
-        return (codes - self.zeros[:, groups]) * self.scales[:, groups]
+        with np.errstate(all="ignore"):
+            return (codes - self.zeros[:, groups]) * self.scales[:, groups]
 
 
 def block_weights(

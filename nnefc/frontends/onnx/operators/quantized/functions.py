@@ -15,7 +15,7 @@ from nnefc.frontends.onnx.operators.neural.pooling import average_pool_10, globa
 from nnefc.frontends.onnx.operators.neural.window_attributes import PoolingAttributes
 from nnefc.frontends.onnx.operators.reductions import without_axes
 from nnefc.frontends.onnx.operators.softmax import softmax_along
-from nnefc.frontends.onnx.quantization import check_scale, dequantized, zero_of
+from nnefc.frontends.onnx.quantization import check_scale, dequantized, one_item, zero_of
 from nnefc.frontends.onnx.registry import MICROSOFT, Integers, operator
 from nnefc.ir import DType
 
@@ -24,9 +24,18 @@ def _quantized(
     make: OpBuilder, real: Operand, scale: Operand, zero: Operand | None, like: Operand
 ) -> Operand:
     """Codes of reals; an absent zero point is 0 of the type of `like`."""
-    check_scale(make, scale)
-    divisor = make.reshape(make.cast(scale, DType.FLOAT32), ())
-    return make("quantize", real, divisor, make.reshape(zero_of(like, zero), ()))
+    check_scale(make, "the scale of the result", scale)
+    divisor = one_item(make, "the scale of the result", make.cast(scale, DType.FLOAT32))
+    point = one_item(make, "the zero point of the result", zero_of(like, zero))
+    return make("quantize", real, divisor, point)
+
+
+def _real(make: OpBuilder, codes: Operand, scale: Operand, zero: Operand | None) -> Operand:
+    """The reals of codes with one scale."""
+    check_scale(make, "the scale of an operand", scale)
+    factor = one_item(make, "the scale of an operand", scale)
+    point = None if zero is None else one_item(make, "the zero point of an operand", zero)
+    return dequantized(make, codes, factor, point)
 
 
 def _register_binary(name: str, operation: str) -> None:
@@ -41,8 +50,8 @@ def _register_binary(name: str, operation: str) -> None:
         C_scale: Operand,
         C_zero_point: Operand | None = None,
     ) -> Any:
-        a = dequantized(make, A, A_scale, A_zero_point)
-        b = dequantized(make, B, B_scale, B_zero_point)
+        a = _real(make, A, A_scale, A_zero_point)
+        b = _real(make, B, B_scale, B_zero_point)
         return _quantized(make, binary(make, operation, a, b), C_scale, C_zero_point, A)
 
     operator(name, domain=MICROSOFT)(function)
@@ -60,7 +69,7 @@ def _of_real(
     zeros: tuple[Operand | None, Operand | None],
 ) -> Operand:
     """The codes of a function of the reals of codes."""
-    real = dequantized(make, x, scales[0], zeros[0])
+    real = _real(make, x, scales[0], zeros[0])
     return _quantized(make, compute(real), scales[1], zeros[1], x)
 
 
@@ -201,7 +210,7 @@ def qlinear_concat(
         if _is_same(scale, Y_scale) and _is_same(zero, Y_zero_point):
             pieces.append(codes)
         else:
-            real = dequantized(make, codes, scale, zero)
+            real = _real(make, codes, scale, zero)
             pieces.append(_quantized(make, real, Y_scale, Y_zero_point, codes))
     at = normalize_axis(axis, pieces[0].type.rank)
     return make("concat", pieces, axis=at) if len(pieces) > 1 else pieces[0]
@@ -227,7 +236,7 @@ def qlinear_where(
     z_scale: Operand,
     z_zero_point: Operand,
 ) -> Any:
-    x = dequantized(make, X, x_scale, x_zero_point)
-    y = dequantized(make, Y, y_scale, y_zero_point)
+    x = _real(make, X, x_scale, x_zero_point)
+    y = _real(make, Y, y_scale, y_zero_point)
     chosen = operand(where(make, condition, x, y))
     return _quantized(make, chosen, z_scale, z_zero_point, X)

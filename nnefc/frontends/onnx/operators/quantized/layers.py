@@ -108,7 +108,7 @@ def _weights(make: OpBuilder, name: str, codes: Operand, scale: Operand, zero: O
     """The weights [directions, 4 hidden, inputs] of a layer; raises OperatorError."""
     count, _, width = of_rank("lstm", name, codes, 3)
     per_row = scale.type.volume != count
-    check_scale(make, scale)
+    check_scale(make, f"the scale of {name}", scale)
     parameters: list[Operand] = []
     for x in (make.cast(scale, DType.FLOAT32), zero):
         if per_row:

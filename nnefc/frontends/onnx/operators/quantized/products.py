@@ -15,7 +15,14 @@ from nnefc.frontends.onnx.operators.neural.convolutions import convolution
 from nnefc.frontends.onnx.operators.neural.products import product
 from nnefc.frontends.onnx.operators.neural.window_attributes import ConvolutionAttributes
 from nnefc.frontends.onnx.operators.quantized.conversions import dynamically_quantized
-from nnefc.frontends.onnx.quantization import check_scale, codes_like, zero_of
+from nnefc.frontends.onnx.quantization import (
+    along,
+    check_factor,
+    check_scale,
+    codes_like,
+    one_item,
+    zero_of,
+)
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType
 
@@ -35,29 +42,37 @@ def sums_of_products(
     Zero points: one, one per row of a or column of b, or tensors that broadcast.
     """
     zeros = (
-        zero_of(a, _per_row(make, a_zero, transpose_a)),
-        zero_of(b, _per_row(make, b_zero, not transpose_b)),
+        zero_of(a, _per_row(make, "the zero point of the first matrix", a_zero, a, transpose_a)),
+        zero_of(
+            b, _per_row(make, "the zero point of the second matrix", b_zero, b, not transpose_b)
+        ),
     )
     return product(make, a, b, transpose_a=transpose_a, transpose_b=transpose_b, zeros=zeros)
 
 
-def _per_row(make: OpBuilder, p: Operand | None, transposed: bool) -> Operand | None:
+def _per_row(
+    make: OpBuilder, name: str, p: Operand | None, matrix: Operand, transposed: bool
+) -> Operand | None:
     """A parameter for each row of a matrix, or for each column if `transposed`."""
     if p is None or p.type.rank != 1:
         return p
-    if p.type.volume == 1:
-        return make.reshape(p, ())
-    return make.reshape(p, (1, p.type.volume) if transposed else (p.type.volume, 1))
+    if matrix.type.rank < 2:
+        return one_item(make, name, p)
+    count = matrix.type.dims[-1 if transposed else -2]
+    shape = (1, count) if transposed else (count, 1)
+    return along(make, name, p, "columns" if transposed else "rows", shape)
 
 
-def _scales(make: OpBuilder, a: Operand, b: Operand) -> Operand:
-    """The product of the scales of two matrices, for rows and columns of the result."""
-    check_scale(make, a)
-    check_scale(make, b)
-    left = _per_row(make, make.cast(a, DType.FLOAT32), False)
-    right = _per_row(make, make.cast(b, DType.FLOAT32), True)
-    assert left is not None and right is not None
-    return make("mul", *aligned(make, left, right))
+def _scales(make: OpBuilder, sums: Operand, a_scale: Operand, b_scale: Operand) -> Operand:
+    """The product of the scales of two matrices, for rows and columns of the sums."""
+    sides: list[Operand] = []
+    for name, scale, is_column in (("a_scale", a_scale, False), ("b_scale", b_scale, True)):
+        check_scale(make, name, scale)
+        side = _per_row(make, name, make.cast(scale, DType.FLOAT32), sums, is_column)
+        assert side is not None
+        sides.append(side)
+    check_factor(make, "a_scale b_scale", (a_scale, b_scale), None)
+    return make("mul", *aligned(make, *sides))
 
 
 @operator("MatMulInteger", since=10)
@@ -84,18 +99,19 @@ def qlinear_matmul(
     y_zero_point: Operand,
 ) -> Any:
     sums = sums_of_products(make, a, b, a_zero_point, b_zero_point)
-    return _rescaled(make, sums, _scales(make, a_scale, b_scale), y_scale, y_zero_point)
+    check_factor(make, "a_scale b_scale / y_scale", (a_scale, b_scale), y_scale)
+    return _rescaled(make, sums, _scales(make, sums, a_scale, b_scale), y_scale, y_zero_point)
 
 
 def _rescaled(
     make: OpBuilder, sums: Operand, scale: Operand, y_scale: Operand, zero: Operand
 ) -> Operand:
     """Codes of sums in units of `scale`; the factor scale / y_scale is rounded once."""
-    check_scale(make, y_scale)
-    divisor = make.reshape(make.cast(y_scale, DType.FLOAT32), ())
+    check_scale(make, "y_scale", y_scale)
+    divisor = one_item(make, "y_scale", make.cast(y_scale, DType.FLOAT32))
     factor = make("div", scale, divisor)
     real = make("mul", *aligned(make, make.cast(sums, DType.FLOAT32), factor))
-    return codes_like(make, real, zero)
+    return codes_like(make, real, one_item(make, "y_zero_point", zero))
 
 
 # -- products of com.microsoft
@@ -114,7 +130,7 @@ def matmul_integer_to_float(
 ) -> Any:
     sums = sums_of_products(make, A, B, a_zero_point, b_zero_point)
     real = make.cast(sums, DType.FLOAT32)
-    scale = _scales(make, a_scale, b_scale)
+    scale = _scales(make, sums, a_scale, b_scale)
     result = make.cast(make("mul", *aligned(make, real, scale)), a_scale.type.dtype)
     return result if bias is None else make("add", *aligned(make, result, bias))
 
@@ -155,9 +171,10 @@ def qgemm(
     )
     if C is not None:
         sums = make("add", *aligned(make, sums, C))
-    scale = _scales(make, a_scale, b_scale)
+    scale = _scales(make, sums, a_scale, b_scale)
     if alpha != 1:
         scale = make("mul", scale, alpha)
+    check_factor(make, "a_scale b_scale / y_scale", (a_scale, b_scale), y_scale)
     if y_scale is None or y_zero_point is None:
         return make("mul", *aligned(make, make.cast(sums, DType.FLOAT32), scale))
     return _rescaled(make, sums, scale, y_scale, y_zero_point)
@@ -178,17 +195,17 @@ def conv_integer(
 ) -> Any:
     """The convolution of codes less zero points, in int32; padding is the zero point."""
     zeros = (
-        make.reshape(zero_of(x, x_zero_point), ()),
-        _of_channels(make, zero_of(w, w_zero_point), w),
+        one_item(make, "x_zero_point", zero_of(x, x_zero_point)),
+        _of_filters(make, "w_zero_point", zero_of(w, w_zero_point), w, results=False),
     )
     return convolution(make, "integer_conv", x, w, *zeros, attributes=attributes)
 
 
-def _of_channels(make: OpBuilder, p: Operand, w: Operand) -> Operand:
-    """A parameter of the filters w: one, or one per filter."""
-    if p.type.volume == 1:
-        return make.reshape(p, ())
-    return make.reshape(p, (p.type.volume, *[1] * (w.type.rank - 1)))
+def _of_filters(make: OpBuilder, name: str, p: Operand, w: Operand, *, results: bool) -> Operand:
+    """A parameter of the filters w, one or one per filter, for w or for the `results`."""
+    count, *others = w.type.dims or (1,)
+    shape = (1, count, *[1] * (len(others) - 1)) if results else (count, *[1] * len(others))
+    return along(make, name, p, "filters", shape)
 
 
 @operator("QLinearConv", since=10)
@@ -208,15 +225,14 @@ def qlinear_conv(
 ) -> Any:
     """The convolution of codes; B is in units of x_scale w_scale."""
     sums = conv_integer(make, x, w, x_zero_point, w_zero_point, attributes=attributes)
-    spatial = (1,) * (x.type.rank - 2)
     if B is not None:
-        sums = make("add", sums, make.reshape(B, (1, B.type.volume, *spatial)))
-    check_scale(make, x_scale)
-    check_scale(make, w_scale)
+        sums = make("add", sums, _of_filters(make, "B", B, w, results=True))
+    check_scale(make, "x_scale", x_scale)
+    check_scale(make, "w_scale", w_scale)
+    check_factor(make, "x_scale w_scale / y_scale", (x_scale, w_scale), y_scale)
     own, other = make.cast(x_scale, DType.FLOAT32), make.cast(w_scale, DType.FLOAT32)
-    count = other.type.volume
-    factors = make.reshape(other, () if count == 1 else (1, count, *spatial))
-    scale = make("mul", make.reshape(own, ()), factors)
+    factors = _of_filters(make, "w_scale", other, w, results=True)
+    scale = make("mul", one_item(make, "x_scale", own), factors)
     return _rescaled(make, sums, scale, y_scale, y_zero_point)
 
 
