@@ -20,16 +20,15 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct_convolution import DirectConvolution
 from nnefc.lower.convolution.direct_launches import (
     ChannelSlice,
-    Units,
     channel_slices,
     choose_units,
     input_fields,
     output_blocks,
+    output_units,
 )
 from nnefc.lower.convolution.direct_matrices import lower_direct_matrices
 from nnefc.lower.convolution.direct_tables import pixel_table
 from nnefc.lower.convolution.epilogue import (
-    OutputUnit,
     read_register_epilogue,
     read_tile_epilogue,
 )
@@ -176,7 +175,12 @@ def _launch_channels(
     if conv.tile_epilogue is None:
         lower.launch(kernel, words, ceil_div(units.count, units.per_tile))
         return
-    outputs = _output_units(conv, channels, pixels, units)
+    assert panels.half not in ("first", "last"), "blocks that groups share are never complete"
+    first, group_blocks = output_blocks(conv, channels)
+    starts = [first + number * group_blocks for number in range(len(channels.groups))]
+    block = units.pixel_block
+    ranges = [range(n, min(n + block, pixels)) for n in range(0, pixels, block)]
+    outputs = output_units(x.batch, starts, ranges, panels, units.panel_block)
     tiles = [outputs[i : i + units.per_tile] for i in range(0, units.count, units.per_tile)]
     positions = [axis.outputs.numbers for axis in phase]
     order = pixel_order(phase, x.plane)
@@ -220,26 +224,3 @@ def _output_fields(
         "clamp": epilogue.clamp,
         "last_channels": y.channels % y.layout.block if conv.fill and is_last else 0,
     }
-
-
-def _output_units(
-    conv: DirectConvolution, channels: ChannelSlice, pixels: int, units: Units
-) -> list[OutputUnit]:
-    """The outputs of all units of a launch, in the order of the kernel."""
-    panels, panel_block = channels.panels, units.panel_block
-    assert panels.half not in ("first", "last"), "blocks that groups share are never complete"
-    first, group_blocks = output_blocks(conv, channels)
-    return [
-        OutputUnit(
-            batch,
-            range(
-                start + panel * panels.vectors,
-                start + min(panel + panel_block, panels.count) * panels.vectors,
-            ),
-            range(pixel, min(pixel + units.pixel_block, pixels)),
-        )
-        for batch in range(conv.x.batch)
-        for start in [first + number * group_blocks for number in range(len(channels.groups))]
-        for pixel in range(0, pixels, units.pixel_block)
-        for panel in range(0, panels.count, panel_block)
-    ]

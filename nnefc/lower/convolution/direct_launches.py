@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -14,6 +14,7 @@ from nnefc.ir import DType
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct_tables import pixel_table
+from nnefc.lower.convolution.epilogue import OutputUnit
 from nnefc.lower.convolution.panels import Panels, group_panels, panels_of
 from nnefc.lower.partition import (
     band_count,
@@ -179,3 +180,27 @@ def _unit_size(
         return reread + makespan(planes * passes * ceil_div(count, panel_block), unit, threads)
 
     return min(itertools.product(blocks, block_sizes(count)), key=cost)
+
+
+def output_units(
+    batch: int, starts: Sequence[int], pixels: Sequence[range], panels: Panels, panel_block: int
+) -> list[OutputUnit]:
+    """The outputs of all units of a launch, in the order of the kernels.
+
+    `starts`: the first channel block of each group; `pixels`: those of each unit; `panel_block`:
+    panels of a unit.
+    """
+    vectors = panels.vectors
+    return [
+        OutputUnit(
+            number,
+            range(
+                start + panel * vectors, start + min(panel + panel_block, panels.count) * vectors
+            ),
+            each,
+        )
+        for number in range(batch)
+        for start in starts
+        for each in pixels
+        for panel in range(0, panels.count, panel_block)
+    ]

@@ -18,8 +18,7 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct_convolution import MATRIX_PIXELS, DirectConvolution
-from nnefc.lower.convolution.direct_launches import ChannelSlice, choose_units
-from nnefc.lower.convolution.epilogue import OutputUnit
+from nnefc.lower.convolution.direct_launches import ChannelSlice, choose_units, output_units
 from nnefc.lower.convolution.panels import Panels
 from nnefc.lower.convolution.strided_pixels import StridedPixels
 from nnefc.lower.partition import ceil_div
@@ -119,7 +118,9 @@ def _launch(
         reused = () if residual is None or residual.layout != conv.y.layout else (residual.at,)
         lower.launch(kernel, words, ceil_div(units.count, units.per_tile), in_place=reused)
         return
-    each = _output_units(conv, channels, tiles, tile_block, units.panel_block)
+    starts = [(n * outputs + channels.first) // conv.y.layout.block for n in channels.groups]
+    ranges = _tile_ranges(tiles, tile_block)
+    each = output_units(conv.x.batch, starts, ranges, panels, units.panel_block)
     of_tiles = [each[i : i + units.per_tile] for i in range(0, units.count, units.per_tile)]
     positions = [axis.outputs.numbers for axis in phase]
     conv.tile_epilogue.launch(lower, kernel, words, of_tiles, positions)
@@ -213,28 +214,8 @@ def _output_fields(
     return fields
 
 
-def _output_units(
-    conv: DirectConvolution,
-    channels: ChannelSlice,
-    tiles: MatrixTiles,
-    tile_block: int,
-    panel_block: int,
-) -> list[OutputUnit]:
-    """The outputs of all units of a launch, in the order of the kernel."""
-    panels, lanes, (_, outputs) = channels.panels, conv.y.layout.block, conv.filter.shape[:2]
+def _tile_ranges(tiles: MatrixTiles, block: int) -> list[range]:
+    """The pixels of blocks of tiles."""
     ends = tiles.tiles[:, 3:].tolist()
-    count = len(ends)
-    return [
-        OutputUnit(
-            batch,
-            range(
-                start + panel * panels.vectors,
-                start + min(panel + panel_block, panels.count) * panels.vectors,
-            ),
-            range(ends[tile][0], ends[min(tile + tile_block, count) - 1][1]),
-        )
-        for batch in range(conv.x.batch)
-        for start in [(group * outputs + channels.first) // lanes for group in channels.groups]
-        for tile in range(0, count, tile_block)
-        for panel in range(0, panels.count, panel_block)
-    ]
+    firsts = range(0, len(ends), block)
+    return [range(ends[i][0], ends[min(i + block, len(ends)) - 1][1]) for i in firsts]
