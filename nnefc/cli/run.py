@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from nnefc.cli.support.artifacts import require_suffix
-from nnefc.cli.support.inputs import read_inputs
+from nnefc.cli.support.inputs import files_of, read_inputs
 from nnefc.cli.support.opened_model import ArtifactModel, OpenedModel, open_model
 from nnefc.cli.support.option_groups import CompileOptions, DocumentOptions, InputOptions
 from nnefc.cli.support.options import Json, ModelOrArtifact, RandomInputs, Threads, usage
-from nnefc.cli.support.outputs import check_output_path, stream_path, write_outputs
+from nnefc.cli.support.outputs import (
+    check_output_path,
+    output_files,
+    refuse_read_files,
+    stream_path,
+    write_outputs,
+)
 from nnefc.cli.support.printing import console, print_json, print_table, table
 from nnefc.formats.recognise_artifact import SUFFIX
 
@@ -111,6 +117,7 @@ def run(
         raise usage("--save writes the variables of the compiled model: not with --reference")
     if output is not None:
         check_output_path(output, json=json)
+        refuse_read_files(model, files_of(inputs.input), output, [output])
     pictures, needs_data = inputs.pictures(), random_inputs is None
     opened = open_model(
         context, model, document, compiling, files=inputs.input, needs_data=needs_data
@@ -121,13 +128,22 @@ def run(
     arrays, random = read_inputs(wanted, inputs.input, random_inputs, pictures, known)
     run = opened.evaluate if reference else partial(_run_compiled, opened, threads, save)
     results = _with_valid_indices(partial(run, steps=steps), arrays, random)
-    written = write_outputs(output, results) if output is not None else []
+    written = [] if output is None else _write(output, results, model, files_of(inputs.input))
     if json:
         print_json({name: summary(array) for name, array in results.items()}, named=True)
     elif output is None:
         _print_outputs(results)
     elif written != [stream_path(output)]:  # files in a folder, whose names nobody typed
         console().print("\n".join(f"wrote {file}" for file in written), soft_wrap=True)
+
+
+def _write(
+    output: Path, results: Mapping[str, Array], model: str, read: Sequence[Path]
+) -> list[Path]:
+    """Write the results, unless this would replace files that were read; returns the files."""
+    files = output_files(output, list(results))  # in a folder they have the names of outputs
+    refuse_read_files(model, read, output, files)
+    return write_outputs(output, results)
 
 
 def _with_valid_indices(

@@ -9,6 +9,7 @@ ONNX file as well, and returns a model with all that nnefc can do.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Final
 
 from nnefc.formats.onnx.metadata import ModelMetadata
@@ -66,6 +67,8 @@ _ELSEWHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "backend":  # it imports the package `onnx`
+        return import_module("nnefc.onnx.backend")
     message = f"module 'nnefc.onnx' has no attribute '{name}'"
     if name in _ELSEWHERE:
         message += f": {_ELSEWHERE[name]}"

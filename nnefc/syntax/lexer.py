@@ -351,6 +351,6 @@ def decode(
 def check_size(size: int, file: str, limits: Limits) -> None:
     """Raise NnefError `limit/document` if a document has more bytes than `limits` allow."""
     if size > limits.document_bytes:
-        message = f"the document has {size} bytes, more than {limits.document_bytes}"
+        message = f"the document has {size:,} bytes, more than {limits.document_bytes:,}"
         hint = how_to_raise("document_bytes")
         raise NnefError.of("limit/document", message, Place(file), hint)

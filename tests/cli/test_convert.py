@@ -92,6 +92,44 @@ def test_a_difference_is_a_failure(
     assert cli("convert", *arguments, "--tolerance", 1e-3).status == 0
 
 
+@pytest.mark.parametrize(
+    ("output", "error", "rounds"),
+    [("out.onnx", 3e-7, True), ("out.onnx", 3e-5, False), ("out.tgz", 3e-7, False)],
+)
+def test_a_difference_that_is_rounding(
+    cli: Cli,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    output: str,
+    error: float,
+    rounds: bool,
+) -> None:
+    """NNEF 1.0.2 gives equal bits, so that no difference is rounding there."""
+    path = save(passing(), tmp_path / "net.onnx")
+    compare = check.compare
+
+    def changed(name: str, found: check.Array, expected: check.Array) -> check.Compared:
+        step = np.float32(error) * np.abs(expected).max() * (name == "v")
+        return compare(name, found + step, expected)
+
+    monkeypatch.setattr(check, "compare", changed)
+    arguments = ("convert", path, "-o", tmp_path / output, "--check")
+    shown = cli(*arguments)
+    assert shown.status == 1
+    assert f"the largest difference is {error:.0e}"[:-4] in shown.out
+    assert ("which is rounding" in shown.out) == rounds
+    assert ("--tolerance 1e-6 accepts it" in shown.out) == rounds
+    assert cli(*arguments, "--tolerance", 1e-6).status == (0 if error < 1e-6 else 1)
+
+
+@pytest.mark.parametrize("item", ["float16", "float32", "float64", "int32"])
+def test_the_size_of_rounding_depends_on_the_item_type(item: str) -> None:
+    expected = np.ones(3, item)
+    found = np.nextafter(expected, 2) if item[0] == "f" else expected + 1
+    assert check.compare("y", found, expected).is_rounding == (item[0] == "f")
+    assert not check.compare("y", expected * np.float32(1.5).astype(item) + 1, expected).is_rounding
+
+
 def test_both_directions_keep_names_and_bits(cli: Cli, tmp_path: Path) -> None:
     there, back = tmp_path / "digits.onnx", tmp_path / "digits.nnef.tgz"
     for source, output in ((DIGITS, there), (there, back)):
@@ -110,6 +148,15 @@ def test_external_data(cli: Cli, tmp_path: Path) -> None:
     assert (tmp_path / "digits.onnx.data").stat().st_size >= 0.9 * facts["weight_bytes"]
     shown = cli("convert", DIGITS, "-o", tmp_path / "net.tgz", "--external-data")
     assert "[input/option]" in shown.err
+
+
+def test_no_empty_file_of_data_is_written(cli: Cli, tmp_path: Path) -> None:
+    nodes = [node("Relu", ["x"], ["y"])]
+    path = save(model(nodes, [tensor("x", [3])], [tensor("y", [3])]), tmp_path / "net.onnx")
+    shown = cli("convert", path, "-o", tmp_path / "w.onnx", "--external-data", "--check")
+    assert shown.status == 0, shown.err
+    assert "no file of data is written" in shown.err
+    assert not (tmp_path / "w.onnx.data").exists()
 
 
 def _spellings(path: Path) -> dict[str, Path]:

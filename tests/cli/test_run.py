@@ -298,3 +298,50 @@ def test_a_file_of_another_shape_than_the_options_say(cli: Cli, tmp_path: Path) 
     result = cli("run", path, "-i", tmp_path / "x.npy", "--symbol", "batch=4")
     assert "input 'x' has shape [2, 3], expected [4, 3]" in result.err
     assert "fixed by the document, by --shape, --symbol or --batch" in result.err
+
+
+def _bytes_in(folder: Path) -> dict[str, bytes]:
+    return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-i", "x.npy", "-o", "x.npy"],
+        ["-i", "x=x.npy", "-o", "sub/../x.npy"],
+        ["-i", "x.npy", "-o", "link.npy"],
+        ["-i", "link.npy", "-o", "x.npy"],
+        ["-i", "both.npz", "-o", "both.npz"],
+        ["-i", "folder", "-o", "folder"],
+        ["-i", "x=folder/y.dat", "-o", "folder"],
+        ["-i", "x.npy", "-o", "net"],
+    ],
+    ids=" ".join,
+)
+def test_files_that_are_read_are_not_replaced(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    text = (
+        "version 1.0;\ngraph g(x) -> (y)\n{\n    x = external<scalar>(shape = [2]);\n"
+        "    w = variable<scalar>(shape = [2], label = 'y');\n    y = add(x, w);\n}\n"
+    )
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "graph.nnef").write_text(text)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "sub").mkdir()
+    x = np.ones(2, np.float32)
+    nnefc.write_tensor(tmp_path / "net" / "y.dat", x)
+    nnefc.write_tensor(tmp_path / "folder" / "x.dat", x)
+    nnefc.write_tensor(tmp_path / "folder" / "y.dat", x)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "both.npz", x=x, z=x)
+    (tmp_path / "link.npy").symlink_to("x.npy")
+    monkeypatch.chdir(tmp_path)
+    before = _bytes_in(tmp_path)
+    shown = cli("run", "net", *options)
+    assert shown.status == 1
+    assert "this would replace" in shown.err
+    assert "another name" in shown.err
+    assert _bytes_in(tmp_path) == before
+    other = cli("run", "net", *options[:2], "-o", "other.npy")
+    assert other.status == 0, other.err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -340,3 +342,12 @@ def test_overridden_values_may_decide_shapes() -> None:
     assert session.run(None, {"x": x})[0].tolist() == [1, 2] * 2
     for n in (3, 1):
         assert session.run(None, {"x": x, "n": [n]})[0].tolist() == [1, 2] * n
+
+
+def test_the_backend_is_imported_at_its_first_use() -> None:
+    code = (
+        "import sys, nnefc.onnx; before = 'nnefc.onnx.backend' in sys.modules or 'onnx' in "
+        "sys.modules; print(before, nnefc.onnx.backend.supports_device('CPU'))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["False", "True"]

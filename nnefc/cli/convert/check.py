@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.convert.check_samples import sample_graphs
 from nnefc.cli.support.import_and_compile import compile_graph, read
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+_ROUNDINGS: Final = 32
+"""Roundings of float32 or float64 up to which a difference counts as rounding."""
+_SHORT_EPSILON: Final = 1e-4
+"""Less than the spacing of types of 16 bits around 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -32,6 +37,17 @@ class Compared:
     differing: int
     """The number of items that are not equal bit for bit."""
     deviation: Deviation
+    epsilon: float = 0.0
+    """The spacing of numbers of its type around 1; 0 for integers and booleans."""
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether the difference has the size of sums and functions that are rounded differently.
+
+        Numbers of 16 bits are rounded once, from a result in float32.
+        """
+        most = self.epsilon * (_ROUNDINGS if self.epsilon < _SHORT_EPSILON else 1)
+        return self.deviation.agrees(most)
 
     def agrees(self, tolerance: float) -> bool:
         """Whether all items are equal, or differ by at most the relative `tolerance`."""
@@ -171,4 +187,6 @@ def compare(name: str, found: Array, expected: Array) -> Compared:
     if found.dtype.kind == "f" and expected.dtype.kind == "f":
         differing |= np.signbit(found) != np.signbit(expected)
         differing &= ~(np.isnan(found) & np.isnan(expected))
-    return Compared(name, expected.shape, int(np.count_nonzero(differing)), deviation)
+    epsilon = float(np.finfo(expected.dtype).eps) if expected.dtype.kind == "f" else 0.0
+    number = int(np.count_nonzero(differing))
+    return Compared(name, expected.shape, number, deviation, epsilon)

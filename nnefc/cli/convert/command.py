@@ -9,7 +9,7 @@ import typer
 
 from nnefc.cli.convert.check import check_conversion
 from nnefc.cli.convert.report import conversion_facts, print_check, print_conversion
-from nnefc.cli.support.diagnostics import naming_file, reported
+from nnefc.cli.support.diagnostics import naming_file, report, reported
 from nnefc.cli.support.import_and_compile import load, read
 from nnefc.cli.support.option_groups import DocumentOptions
 from nnefc.cli.support.options import (
@@ -24,6 +24,7 @@ from nnefc.cli.support.options import (
 )
 from nnefc.cli.support.outputs import refuse_own_input
 from nnefc.cli.support.printing import print_json, progress
+from nnefc.support.errors import Diagnostic, Place
 
 if TYPE_CHECKING:
     from nnefc.emit.convert.nnef_model import NnefModel
@@ -150,7 +151,7 @@ def convert(
     else:
         print_conversion(facts)
         if checked is not None:
-            print_check(checked, tolerance)
+            print_check(checked, tolerance, facts["format"])
     if checked is not None and not checked.agrees(tolerance):
         raise typer.Exit(1)
 
@@ -165,7 +166,11 @@ def _write(
     from nnefc.emit.convert.onnx.model import OnnxModel
 
     if isinstance(written, OnnxModel):
-        return written.write(output, progress, external=external)
+        files = written.write(output, progress, external=external)
+        if external and len(files) == 1:
+            message = "no file of data is written: no weight is large enough for it"
+            report([Diagnostic("input/option", message, Place(str(output)), "note")])
+        return files
     written.write(output, progress)
     return [output]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.support.printing import console, count, print_table, size, table
@@ -10,9 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from nnefc.cli.convert.check import Check
+    from nnefc.cli.convert.check import Check, Compared
     from nnefc.emit.convert.converted import Converted, End
 
+NNEF: Final = "NNEF 1.0.2"
+"""The format that has the operations of the model."""
 SHOWN_OPERATIONS: Final = 12
 """The kinds of operations that the table names."""
 
@@ -77,8 +80,12 @@ def _signature(end: Mapping[str, Any]) -> str:
     return f"{end['written']} ({end['dtype']}[{','.join(map(str, end['shape']))}])"
 
 
-def print_check(check: Check, tolerance: float) -> None:
-    """Print one line, or a table of the results that differ, the first of them marked."""
+def print_check(check: Check, tolerance: float, dialect: str) -> None:
+    """Print one line, or a table of the results that differ, the first of them marked.
+
+    `dialect`: what was written.  NNEF 1.0.2 has the operations of the model, so that results are
+    equal bit for bit; in other dialects some are written as several operators, which round.
+    """
     out = console()
     number = count(len(check.rows), "result")
     if not any(row.differing for row in check.rows):
@@ -102,6 +109,25 @@ def print_check(check: Check, tolerance: float) -> None:
         )
     print_table(out, view)
     if bad:
-        out.print(f"check: {len(bad)} of {number} differ, the first one is '{bad[0].result}'")
+        verb = "differs" if len(check.rows) == 1 else "differ"
+        out.print(f"check: {len(bad)} of {number} {verb}, the first one is '{bad[0].result}'")
+        out.print(f"check: {_largest(bad, dialect)}", soft_wrap=True)
     else:
         out.print(f"check: {number} equal within {tolerance:g}")
+
+
+def _largest(rows: Sequence[Compared], dialect: str) -> str:
+    """The largest difference of results that differ, and whether it is rounding."""
+    most = max(row.deviation.error for row in rows)
+    message = f"the largest difference is {most:.2g} of the largest magnitude of its result"
+    if dialect == NNEF or not all(row.is_rounding for row in rows):
+        return message
+    return (
+        f"{message}, which is rounding: an operation that is written as several is rounded between "
+        f"them; --tolerance {_accepting(most)} accepts it"
+    )
+
+
+def _accepting(error: float) -> str:
+    """The least power of ten that is a tolerance for an error, and at least 1e-6: `1e-6`."""
+    return f"1e{max(math.ceil(math.log10(error or 1e-6)), -6)}"

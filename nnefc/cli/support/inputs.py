@@ -155,6 +155,19 @@ def input_shapes(
     return dict.fromkeys(files.pictures) | found
 
 
+def files_of(options: Sequence[str] | None) -> list[Path]:
+    """The files that `--input` options name; of a folder, all files in it."""
+    from nnefc.formats.files import is_folder
+
+    paths = [Path(text.partition("=")[2] or text) for text in options or ()]
+    return [
+        file
+        for path in paths
+        if str(path) != STANDARD_INPUT
+        for file in ([path, *path.rglob("*")] if is_folder(path) else [path])
+    ]
+
+
 def key_of(name: str, array: Array, values: Mapping[str, ValueInput]) -> tuple[int, ...]:
     """The shape of an array, or its key if its values decide shapes; raises NnefError."""
     each = values.get(name)

@@ -11,7 +11,7 @@ from nnefc.cli.support.options import usage
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -71,20 +71,41 @@ def refuse_own_input(model: str, output: Path) -> None:
 
     Links and other spellings of a path are the file that they name.
     """
-    from nnefc.formats.files import is_stream, printable
+    from nnefc.formats.files import is_stream
 
     if is_stream(output):
         return
     written = [output]
     if output.suffix.lower() == ".onnx":
         written.append(output.with_name(f"{output.name}.data"))
-    for own in _files_of(Path(model)):
+    _refuse(output, written, _files_of(Path(model)), "belongs to the model that is read")
+
+
+def refuse_read_files(
+    model: str, inputs: Iterable[Path], output: Path, written: Sequence[Path]
+) -> None:
+    """Raise NnefError if files of an output would replace files of inputs or of the model.
+
+    Links and other spellings of a path are the file that they name.
+    """
+    from nnefc.formats.files import is_stream
+
+    if not is_stream(output):
+        _refuse(output, written, inputs, "is an input")
+        _refuse(output, written, _files_of(Path(model)), "belongs to the model that is read")
+
+
+def _refuse(output: Path, written: Sequence[Path], read: Iterable[Path], what: str) -> None:
+    """Raise NnefError if a file that is written is one of those that are read."""
+    from nnefc.formats.files import printable
+
+    for own in read:
         for path in written:
             with suppress(OSError, ValueError):  # what does not exist is not replaced
                 if path.samefile(own):
                     raise usage(
                         f"--output {output}: this would replace {printable(str(own))}, which "
-                        "belongs to the model that is read",
+                        f"{what}",
                         "give another name",
                     )
 
@@ -103,6 +124,26 @@ def _files_of(model: Path) -> Iterator[Path]:
             yield folder
 
 
+def output_files(path: Path, names: Sequence[str]) -> list[Path]:
+    """The files that `write_outputs` writes for outputs of these names; a stream is itself.
+
+    Raises NnefError for several arrays and a file that holds one.
+    """
+    from nnefc.formats.files import is_folder, is_stream
+    from nnefc.formats.paths import file_names
+
+    path, suffix = stream_path(path), path.suffix.lower()
+    if not is_stream(path) and (is_folder(path) or not suffix):
+        return [path / f"{name}.dat" for name in file_names(names)]
+    if suffix in _SINGLE and len(names) != 1:
+        raise usage(
+            f"--output {path}: an {suffix} file holds one output; the model has {len(names)} "
+            f"({', '.join(names)})",
+            f"write an .npz file or a folder: -o {path.with_suffix('.npz')}",
+        )
+    return [path]
+
+
 def write_outputs(path: Path, results: Mapping[str, Array]) -> list[Path]:
     """Write arrays to a file, or to a folder with a tensor file for each; returns the files.
 
@@ -111,33 +152,26 @@ def write_outputs(path: Path, results: Mapping[str, Array]) -> list[Path]:
     """
     from nnefc.formats.arrays import save_array, save_arrays
     from nnefc.formats.files import is_folder, is_stream
-    from nnefc.formats.paths import file_names
     from nnefc.formats.tensor_file import write_stored
 
+    files = output_files(path, list(results))
     path, suffix = stream_path(path), path.suffix.lower()
     if is_stream(path):
         suffix = suffix or (_SINGLE[0] if len(results) == 1 else ".npz")
     elif is_folder(path) or not suffix:
         create_folder(path, "outputs are written to a file, or to a folder with a file for each")
-        files = [path / f"{name}.dat" for name in file_names(results)]
         for file, array in zip(files, results.values(), strict=True):
             write_stored(file, array)
         return files
-    if suffix in _SINGLE and len(results) != 1:
-        raise usage(
-            f"--output {path}: an {suffix} file holds one output; the model has {len(results)} "
-            f"({', '.join(results)})",
-            f"write an .npz file or a folder: -o {path.with_suffix('.npz')}",
-        )
     if suffix == ".npz":
         save_arrays(path, results)
-        return [path]
+        return files
     (array,) = results.values()
     if suffix == ".npy":
         save_array(path, array)
     else:
         write_stored(path, array)
-    return [path]
+    return files
 
 
 def create_folder(path: Path, hint: str) -> None:

@@ -31,19 +31,19 @@ class Budget:
         """Account for the items of a new array or string before it is built."""
         self.items += count
         if self.items > self.limits.items:
-            raise Exhausted("items", f"more than {self.limits.items} array items are built")
+            raise Exhausted("items", f"more than {self.limits.items:,} array items are built")
 
     def take_steps(self, count: int = 1) -> None:
         self.steps += count
         if self.steps > self.allowed_steps:
-            raise Exhausted("steps", f"expansion takes more than {self.allowed_steps} steps")
+            raise Exhausted("steps", f"expansion takes more than {self.allowed_steps:,} steps")
 
     def take_operation(self, tensors: int) -> None:
         """Account for an operation with this number of operands and results."""
         self.operations += 1
         self.take_steps(STEPS_OF_OPERATION + tensors)
         if self.operations > self.limits.operations:
-            message = f"the graph expands to more than {self.limits.operations} operations"
+            message = f"the graph expands to more than {self.limits.operations:,} operations"
             raise Exhausted("operations", message)
 
 

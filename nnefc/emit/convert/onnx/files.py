@@ -49,13 +49,14 @@ def write_onnx(
         path: The file of the model; `PATH.data` beside it has the data that are external.
         outline: The ModelProto without the data of large initializers.
         data: Their data by name.
-        external: Write the data to a file of their own also where one message can hold them.
+        external: Write the data to a file of their own also where one message can hold them,
+            if there are any.
 
     Raises NnefError `data/...`.
     """
     size = outline.ByteSize() + sum(array.nbytes for array in data.values())
     # a message needs some bytes for each tensor in addition to its data
-    if not external and size + 16 * len(data) <= MAX_BYTES:
+    if not data or (not external and size + 16 * len(data) <= MAX_BYTES):
         if progress is not None:
             progress(0, size, "model")
         with replace_file(path, size) as file:

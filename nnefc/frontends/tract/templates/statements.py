@@ -198,7 +198,7 @@ class TemplateRenderer(TemplateEvaluator):
         self._written += count
         if self._written > self.budget.limits.document_bytes:
             most = self.budget.limits.document_bytes
-            message = f"the template renders more than {most} characters"
+            message = f"the template renders more than {most:,} characters"
             raise NnefError.of("limit/size", message, hint=how_to_raise("document_bytes"))
 
     def _range(self, *bounds: Any) -> list[int]:
@@ -208,7 +208,7 @@ class TemplateRenderer(TemplateEvaluator):
                 raise TemplateError(f"'range' takes integers, not {type_name(bound)}")
         turns = range(*bounds)
         if len(turns) > _MOST_TURNS:
-            raise TemplateError(f"a range of {len(turns)} numbers, more than {_MOST_TURNS}")
+            raise TemplateError(f"a range of {len(turns):,} numbers, more than {_MOST_TURNS:,}")
         self.budget.take_items(len(turns))
         return list(turns)
 
