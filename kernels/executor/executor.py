@@ -17,6 +17,9 @@ numbers repeat when a run jumps backwards.  They stay between those of the first
 launch, and only the end of the run publishes the number behind them.  A thread that has read the
 ticket before such a jump may take a tile afterwards, if the ticket is the same again.  That tile is
 then free, and the thread reads everything else that it needs after taking it.
+
+A run that jumps backwards may pause (`call_status`).  For a team it is then complete, and continues
+as another run, whose launches have new sequence numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +36,18 @@ from nnefc.kernels.abi import (
     LAUNCH_PARAMS,
     LAUNCH_TILES,
 )
-from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
+from nnefc.kernels.executor.call_status import (
+    CLOCK,
+    CLOCK_ID,
+    DUE,
+    LAUNCH,
+    PAUSE_INTERVAL,
+    PAUSED,
+    RESUME,
+    STATUS_BYTES,
+    TIMESPEC,
+)
+from nnefc.kernels.executor.clock import now
 from nnefc.kernels.executor.team_state import (
     ASLEEP,
     AWAKE,
@@ -99,8 +113,37 @@ def _call(at: int, bases: int, first: int, last: int):
 
 
 @helper
+def _begin(bases: int):
+    """The number of the first launch of a run: 0, or the one at which the run has paused."""
+    status = bases - STATUS_BYTES
+    _store(status + DUE, 0)
+    if _load(status + LAUNCH) != PAUSED:
+        return 0
+    _store(status + LAUNCH, 0)
+    return _load(status + RESUME)
+
+
+@helper
+def _pauses(bases: int, number: int):
+    """Pause the run that goes on with launch `number`, if it is time; returns 1 if so, else 0."""
+    status = bases - STATUS_BYTES
+    clock = _load(status + CLOCK)
+    if clock == 0:
+        return 0
+    time, due = now(clock, _load(status + CLOCK_ID), status + TIMESPEC), _load(status + DUE)
+    if due == 0:
+        _store(status + DUE, time + PAUSE_INTERVAL)
+        return 0
+    if time < due:
+        return 0
+    _store(status + RESUME, number)
+    _store(status + LAUNCH, PAUSED)
+    return 1
+
+
+@helper
 def _following(launches: int, number: int, count: int, bases: int):
-    """The number of the launch after number `number`; `count` after an error.
+    """The number of the launch after number `number`; `count` after an error, or to pause.
 
     After a jump it is the nearest launch in its direction that has the mark.
     """
@@ -114,14 +157,16 @@ def _following(launches: int, number: int, count: int, bases: int):
     number += step
     while 0 <= number < count:
         if _load(launches + LAUNCH_BYTES * number + LAUNCH_MARK) == mark:
+            if step < 0 and _pauses(bases, number) != 0:
+                return count
             return number
         number += step
     return count
 
 
 def run_alone(launches: int, count: int, bases: int) -> None:
-    """Runs every tile of every launch, without atomics."""
-    number = 0
+    """Runs every tile of every launch, without atomics; or up to a pause, or on from it."""
+    number = _begin(bases)
     while number < count:
         at = launches + LAUNCH_BYTES * number
         _call(at, bases, 0, _load(at + LAUNCH_TILES))
@@ -260,14 +305,19 @@ def _take(team: int, back: int):
 
 
 def run_together(team: int, launches: int, count: int, bases: int) -> None:
-    """Run at least one launch as the caller of a team; returns when the run is complete."""
+    """Run at least one launch as the caller of a team; returns when the run is complete.
+
+    It pauses and continues as `run_alone` does.
+    """
     sequence = acquire(team + TICKET) >> 2 * TILE_BITS
+    number = _begin(bases)
     _store(team + LAUNCHES, launches)
     _store(team + COUNT, count)
     _store(team + BASES, bases)
     _store(team + FIRST, sequence + 1)
     end = sequence + 1 + count
-    _publish(team, sequence + 1, 0, _load(launches + LAUNCH_TILES))
+    tiles = _load(launches + LAUNCH_BYTES * number + LAUNCH_TILES)
+    _publish(team, sequence + 1 + number, 0, tiles)
     spins = 0
     while acquire(team + FINISHED) != end:
         if _take(team, 0) != 0:

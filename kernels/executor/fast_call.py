@@ -2,7 +2,8 @@
 
 It reads fields of arrays at the offsets of NumPy's C structures.  If an argument does not match the
 model exactly, it returns the object `DECLINED` and the caller takes the general path.  So it does
-if the run has recorded an error, which the general path meets again and raises.
+if the run has recorded an error, which the general path meets again and raises.  After a run that
+has paused, which holds up other threads of Python, it declines all calls.
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -48,7 +49,7 @@ from nnefc.kernels.executor.call_state import (
     STATE_BYTES,
     TYPE_NUMBER,
 )
-from nnefc.kernels.executor.call_status import LAUNCH, STATUS_BYTES
+from nnefc.kernels.executor.call_status import LAUNCH, PAUSED, STATUS_BYTES
 from nnefc.kernels.vector.memory import LOAD, STORE, WORD, helper, native, procedure
 
 _load, _store, _load_int = LOAD["int64"], STORE["int64"], LOAD["int32"]
@@ -101,7 +102,8 @@ def call(capsule: int, arguments: int, count: int) -> int:
     """A `METH_FASTCALL` function; `capsule` holds the address of the state."""
     state = _load(capsule + CAPSULE_POINTER)
     bases, data = _load(state + BASES), _load(state + DATA)
-    fits = 1 if count == _load(state + INPUTS) else 0
+    failed = bases - STATUS_BYTES + LAUNCH
+    fits = 1 if count == _load(state + INPUTS) and _load(failed) == 0 else 0
     if fits != 0:
         for i in range(count):
             array = _load(arguments + 8 * i)
@@ -128,9 +130,9 @@ def call(capsule: int, arguments: int, count: int) -> int:
     if result != 0:
         _store(bases + 8 * _load(state + OUTPUT_SLOT), _load(result + data))
         _run(_load(state + RUN), _load(state + LAUNCHES), _load(state + COUNT), bases)
-        failed = bases - STATUS_BYTES + LAUNCH
         if _load(failed) != 0:
-            _store(failed, 0)
+            if _load(failed) != PAUSED:
+                _store(failed, 0)
             _count(_load(state + DECREMENT), result)
             return _decline(state)
     return result

@@ -7,17 +7,16 @@ executor.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
-# (llvmlite and numba are untyped)
+# (numba is untyped)
 
 from __future__ import annotations
 
 from nnefc.kernels.abi import BASE_CODE, BASE_PARAMS
-from nnefc.kernels.codegen.llvm_ir import ir
+from nnefc.kernels.executor.clock import TIMESPEC_BYTES, now
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.register_tile import local_bytes
-from nnefc.kernels.vector.llvm_types import I32, I64
-from nnefc.kernels.vector.memory import LOAD, STORE, WORD, call_kernel, load_word, native
+from nnefc.kernels.vector.memory import LOAD, STORE, call_kernel, load_word
 
 PROBE = Layout("kernel params clock clock_id records")
 """Parameters of `probe.stamp`: kernel and parameters of the profiled launch; the address of
@@ -33,25 +32,12 @@ START, END, STACK, EARLIER, COUNT, _ = RECORD.offsets
 RECORD_BYTES = RECORD.nbytes
 
 _load, _store = LOAD["int64"], STORE["int64"]
-_TIMESPEC_BYTES = 16  # two words, seconds and nanoseconds
-
-
-@native(WORD, WORD, WORD, WORD)
-def _now(builder, clock, clock_id, timespec):
-    """The time in nanoseconds; `timespec` is memory for the result of `clock_gettime`."""
-    kind = ir.FunctionType(I32, [I32, I64])
-    function = builder.inttoptr(clock, kind.as_pointer())
-    builder.call(function, [builder.trunc(clock_id, I32), timespec])
-    words = builder.inttoptr(timespec, ir.PointerType())
-    seconds = builder.load(words, typ=I64, align=8)
-    rest = builder.load(builder.gep(words, [I64(1)], source_etype=I64), typ=I64, align=8)
-    return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
 
 
 @family()
 def stamp() -> KernelFunction:
     """Run a kernel between two readings of the clock."""
-    local = local_bytes(_TIMESPEC_BYTES)
+    local = local_bytes(TIMESPEC_BYTES)
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:
         clock, clock_id = load_word(params + CLOCK), load_word(params + CLOCK_ID)
@@ -62,9 +48,9 @@ def stamp() -> KernelFunction:
         past = _load(record + END) - _load(record + START)
         _store(record + EARLIER, _load(record + EARLIER) + past)
         _store(record + COUNT, _load(record + COUNT) + 1)
-        start = _now(clock, clock_id, timespec)
+        start = now(clock, clock_id, timespec)
         call_kernel(function, bases, words, first, last)
-        end = _now(clock, clock_id, timespec)
+        end = now(clock, clock_id, timespec)
         _store(record + START, start)
         _store(record + END, end)
         _store(record + STACK, timespec)

@@ -62,6 +62,7 @@ _ABI_MODULES: Final = (
     "kernels.abi",
     "kernels.executor.call_state",
     "kernels.executor.call_status",
+    "kernels.executor.clock",
     "kernels.executor.executor",
     "kernels.executor.fast_call",
     "kernels.executor.team_state",

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
-from nnefc.kernels.executor.call_status import STATUS_BYTES
+from nnefc.kernels.executor.call_status import CLOCK, CLOCK_ID, LAUNCH, PAUSED, STATUS_BYTES
 from nnefc.runtime.compile.libm import libm_table
 from nnefc.runtime.memory.arena_pool import MAX_IDLE, PURPOSE, ArenaPool
 from nnefc.runtime.memory.variables import Variables
+from nnefc.runtime.run.clock import clock
 from nnefc.runtime.run.team import shared_team
 from nnefc.support.array_memory import address, aligned
 from nnefc.support.errors import Diagnostic, warn
@@ -39,7 +40,7 @@ class _RunContext:
     """A table of bases and parameters for one call at a time, and an arena while it runs.
 
     `status`: the words of `kernels.executor.call_status`, in front of the table; the first is 0
-    unless a launch has failed.
+    unless a launch has failed, or the run has paused.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class _RunContext:
         memory = (ctypes.c_int64 * (count + size))(*[0] * count, *bound.table)
         self.status = (ctypes.c_int64 * count).from_buffer(memory)
         self.bases = (ctypes.c_int64 * size).from_buffer(memory, STATUS_BYTES)
+        self.status[CLOCK // 8], self.status[CLOCK_ID // 8] = clock()
         self.bases[BASE_PARAMS] = address(self._params)
         self.launches, self.steps = address(plan.launches), len(plan.launches)
         self.address = ctypes.addressof(self.bases)
@@ -88,7 +90,7 @@ class _RunContext:
         from nnefc.runtime.run.decode_index_status import index_error
 
         words = list(self.status)
-        self.status[:] = [0] * len(words)
+        self.status[LAUNCH // 8] = 0
         return index_error(words, list(self.bases), compiled, inputs)
 
 
@@ -154,7 +156,8 @@ class PlanRunner:
 
         `addresses`: input addresses, then output addresses; `inputs`: the inputs, if a patch
         changes their shapes.  Raises NnefError `input/index` for an index out of range; variables
-        then have their old values, and outputs any.
+        then have their old values, and outputs any.  The same holds for an exception of a signal
+        handler, such as KeyboardInterrupt, which ends a run that pauses.
         """
         arenas = self._arenas
         try:
@@ -176,10 +179,14 @@ class PlanRunner:
         if parallel or self._has_states:
             with self.variables.lock:
                 self.team.run(start, steps, context.address, parallel)
+                while (status := context.status[0]) == PAUSED:  # Python handles signals here
+                    self.team.run(start, steps, context.address, parallel)
         else:
             self.team.run_alone(start, steps, context.address)
+            while (status := context.status[0]) == PAUSED:
+                self.team.run_alone(start, steps, context.address)
         error = None
-        if context.status[0]:
+        if status:
             error = context.take_error(self.compiled, inputs or self.compiled.inputs)
         if arenas is not None:
             arenas.release(context.release())

@@ -175,6 +175,7 @@ def _after_fork() -> None:
 
 def _close_all() -> None:
     for each in list(_teams):
+        each.threads = 1  # a daemon thread may start another run, or continue one that has paused
         each.close()
 
 
