@@ -12,6 +12,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.extended import integer_products
 from nnefc.ops.extended.quantized import exceeds_float32
 from nnefc.ops.internal.requantization import (
+    FixedPoint,
     FloatScale,
     Input,
     Requantization,
@@ -28,7 +29,7 @@ from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import is_view
 from nnefc.passes.quantize.moved_codes import Source, source_of
-from nnefc.passes.quantize.steps_after_sums import Addend, Codes, StepsAfterSums, follow
+from nnefc.passes.quantize.steps_after_sums import Addend, Codes, FixedSteps, StepsAfterSums, follow
 
 _FUSED: Final = {"integer_conv": "fused_code_conv", "integer_deconv": "fused_code_deconv"}
 _LARGEST_MULTIPLE: Final = 1 << 30
@@ -54,9 +55,10 @@ class FuseCodeConvolutions:
 
     where %factor is %s %t / %u, computed in float64 and rounded once.  A bias in codes of the scale
     %s %t is added to the sums, any other bias to their product with the factor.  So is
-    `integer_conv` with the steps behind it, and `deconv` likewise.  Without a rounding to codes the
-    result is float32, and int32 without a product.  The reals of other codes may be added before
-    the sum is rounded, also to codes that are dequantized again, as in residual networks.
+    `integer_conv` with the steps behind it, which may be in fixed point, and `deconv` likewise.
+    Without a rounding to codes the result is float32, and int32 without a product.  The reals of
+    other codes may be added before the sum is rounded, also to codes that are dequantized again, as
+    in residual networks.
     Convolutions without an integer kernel (`passes.analysis.integer_support`) stay, and so do those
     whose sums may exceed int32.
     """
@@ -213,7 +215,7 @@ def _fuse(graph: Graph, start: _Start, end: StepsAfterSums) -> None:
     last = end.steps[-1] if end.steps else sums
     terms = _Terms(graph, last, sums.output.type.dims[1])
     expression, dtype = _expression(end, terms)
-    if end.factor is None:
+    if end.factor is None and end.fixed is None:
         last, end = sums, start.steps
     fused = Op(
         _FUSED[sums.name],
@@ -232,6 +234,9 @@ def _fuse(graph: Graph, start: _Start, end: StepsAfterSums) -> None:
 
 def _expression(end: StepsAfterSums, terms: _Terms) -> tuple[Expression, DType]:
     """The steps as an expression, and the type of its result."""
+    if end.fixed is not None and end.codes is not None:
+        result = _in_fixed_point(end, end.fixed, end.codes, terms)
+        return requantization_expression(result), end.codes.dtype
     if end.factor is None:
         return Expression((DType.INT32,), (), (0,)), DType.INT32
     if end.codes is None:
@@ -241,6 +246,20 @@ def _expression(end: StepsAfterSums, terms: _Terms) -> tuple[Expression, DType]:
         return requantization_expression(real), DType.FLOAT32
     result = _codes(end, end.codes, terms) if end.first is None else _sum(end, end.codes, terms)
     return requantization_expression(result), end.codes.dtype
+
+
+def _in_fixed_point(
+    end: StepsAfterSums, fixed: FixedSteps, codes: Codes, terms: _Terms
+) -> Requantization:
+    """Sums as codes, scaled in int32."""
+    assert fixed.multiplier is not None
+    kind = DType.INT32
+    bias = terms.term(end.bias, kind)
+    multiplier, left, right = (
+        terms.term(numbers, kind) for numbers in (fixed.multiplier, fixed.left, fixed.right)
+    )
+    scale = FixedPoint(multiplier, left, right)
+    return Requantization(scale, codes.dtype, codes.low, codes.high, codes.zero, bias)
 
 
 def _codes(end: StepsAfterSums, codes: Codes, terms: _Terms) -> Requantization:

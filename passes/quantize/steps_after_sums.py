@@ -21,6 +21,10 @@ def _zero() -> Array:
     return np.zeros(())
 
 
+def _whole() -> Array:
+    return np.zeros((), np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Codes:
     """The last step: reals are rounded to codes, which are clamped."""
@@ -43,16 +47,29 @@ class Addend:
 
 
 @dataclass(frozen=True, slots=True)
+class FixedSteps:
+    """rounding_shift(doubling_high_product((sums + bias) << left, multiplier), right) + zero."""
+
+    left: Array = field(default_factory=_whole)
+    multiplier: Array | None = None
+    """None before the product."""
+    right: Array = field(default_factory=_whole)
+    zero: int = 0
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StepsAfterSums:
     """clamp((sums + bias) factor + offset + addend, low, high), with numbers in float64.
 
     Numbers per channel are arrays of rank 1, others of rank 0.  With `first`, its codes less their
-    zero point take the place of sums + bias.
+    zero point take the place of sums + bias.  With `fixed`, sums + bias are scaled in fixed point.
     """
 
     value: Value
     """The result of the last step."""
-    bias: Array = field(default_factory=lambda: _zero().astype(np.int64))
+    bias: Array = field(default_factory=_whole)
     factor: Array | None = None
     """None while numbers are int32."""
     offset: Array = field(default_factory=_zero)
@@ -63,6 +80,8 @@ class StepsAfterSums:
     """None while numbers are reals.  Otherwise factors and offset are in units of codes."""
     first: StepsAfterSums | None = None
     """Steps that end with codes."""
+    fixed: FixedSteps | None = None
+    """Steps of int32, which end with codes; there is no factor."""
     steps: Sequence[Op] = ()
     """The operations, in order."""
 
@@ -81,7 +100,7 @@ class StepsAfterSums:
     def is_complete(self) -> bool:
         """Whether a requantization has this form."""
         if self.codes is None:
-            return self.addend is None and self.first is None
+            return self.addend is None and self.first is None and self.fixed is None
         return self.first is None or self.addend is not None
 
 
@@ -128,10 +147,53 @@ class _Step:
 
     def _of_integers(self) -> StepsAfterSums | None:
         op, before = self.op, self.before
+        if before.codes is not None:
+            return None
+        if before.fixed is not None or op.name in ("shift_left", "doubling_high_product"):
+            return self._in_fixed_point(before.fixed or FixedSteps())
         if op.name == "cast" and op.output.type.dtype is DType.FLOAT32:
             return replace(before, factor=np.ones(()))
         number = self._other() if op.name == "add" else None
         return None if number is None else replace(before, bias=before.bias + number)
+
+    def _in_fixed_point(self, fixed: FixedSteps) -> StepsAfterSums | None:
+        """The next step of int32, in the order that requantizations have."""
+        if self.op.name == "cast":
+            return self._cast_to_codes(fixed)
+        number = self._other() if self._is_first(self.op.name) or self._commutes() else None
+        if number is None or self.op.output.type.dtype is not DType.INT32:
+            return None
+        is_scaled, is_bounded = fixed.multiplier is not None, fixed.high is not None
+        match self.op.name:
+            case "shift_left" if not is_scaled and not fixed.left.any():
+                fixed = replace(fixed, left=number)
+            case "doubling_high_product" if not is_scaled:
+                fixed = replace(fixed, multiplier=number)
+            case "rounding_shift" if is_scaled and not fixed.right.any() and not fixed.zero:
+                fixed = replace(fixed, right=number)
+            case "add" if is_scaled and not is_bounded and number.size == 1 and not fixed.zero:
+                fixed = replace(fixed, zero=int(number.item()))
+            case "min" if is_scaled and not is_bounded and number.size == 1:
+                fixed = replace(fixed, high=int(number.item()))
+            case "max" if is_bounded and fixed.low is None and number.size == 1:
+                fixed = replace(fixed, low=int(number.item()))
+            case _:
+                return None
+        return replace(self.before, fixed=fixed)
+
+    def _commutes(self) -> bool:
+        return self.op.name in ("add", "min", "max")
+
+    def _cast_to_codes(self, fixed: FixedSteps) -> StepsAfterSums | None:
+        """Codes of bounded numbers; the type holds both bounds."""
+        dtype, low, high = self.op.output.type.dtype, fixed.low, fixed.high
+        if not dtype.is_integer or dtype.itemsize > 1 or low is None or high is None:
+            return None
+        lowest, highest = code_limits(dtype)
+        if not lowest <= low <= high <= highest:
+            return None
+        codes = Codes(dtype, fixed.zero, low, high, "round_even")
+        return replace(self.before, fixed=fixed, codes=codes)
 
     def _of_codes(self, codes: Codes) -> StepsAfterSums | None:
         """The reals of codes that the steps before give."""

@@ -1,0 +1,132 @@
+"""Sums of codes with endings in fixed point: launches, and bits of LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.driver.lower_graph import lower_graph
+from nnefc.ir import Graph, parse_graph
+from nnefc.options.compile_config import CompileConfig
+from nnefc.passes.analysis.known_data import KnownValues
+from nnefc.passes.quantize.float_layers import FloatLayers
+from nnefc.passes.quantize.fold_codes import FoldCodes
+from tests.helpers.tflite.one_operator import (
+    Array,
+    Case,
+    Constant,
+    content_of,
+    litert_results,
+    reference_results,
+    source_of,
+)
+
+RNG = np.random.default_rng(31)
+ONE = CompileConfig(1)
+TYPES = ("INT8", "UINT8")
+
+
+def codes(type_: str, *shape: int) -> Array:
+    limits = np.iinfo(type_.lower())
+    return RNG.integers(limits.min, limits.max + 1, shape).astype(type_.lower())
+
+
+def scaled(scale: float, zero: int) -> dict[str, Any]:
+    return {"scale": (scale,), "zero_point": (zero,)}
+
+
+def layer(
+    name: str, type_: str, shape: tuple[int, ...], filter: tuple[int, ...], axis: int, scale: float
+) -> Case:
+    """A convolution whose results have `scale`: several multipliers with int8, one with uint8."""
+    outputs, is_signed = filter[axis], type_ == "INT8"
+    scales = tuple(RNG.uniform(0.002, 0.02, outputs if is_signed else 1))
+    zero = 0 if is_signed else 120
+    weights = {"scale": scales, "zero_point": (zero,) * len(scales), "quantized_dimension": axis}
+    values = {"padding": 0, "stride_w": 1, "stride_h": 1, "fused_activation_function": 1}
+    if axis:
+        values["depth_multiplier"] = 1
+    point = -5 if is_signed else 117
+    inputs = [codes(type_, *shape), Constant(codes(type_, *filter))]
+    inputs.append(Constant(RNG.integers(-3000, 3000, outputs).astype(np.int32)))
+    bias = {"scale": tuple(0.03 * each for each in scales), "zero_point": (0,) * len(scales)}
+    given = {0: scaled(0.03, point), 1: weights, 2: bias, 3: scaled(scale, point)}
+    results = [((*shape[:3], outputs), type_)]
+    kind = "DepthwiseConv2DOptions" if axis else "Conv2DOptions"
+    return Case(name, inputs, results, kind, values, 3, given)
+
+
+LAYERS = [
+    layer(name, type_, shape, filter, axis, scale)
+    for type_ in TYPES
+    for name, shape, filter, axis, scale in (
+        ("CONV_2D", (1, 9, 8, 3), (20, 3, 3, 3), 0, 0.2),
+        ("CONV_2D", (2, 7, 6, 24), (33, 1, 1, 24), 0, 0.3),
+        ("CONV_2D", (1, 7, 6, 20), (24, 3, 3, 20), 0, 0.6),
+        # factors larger than 1, which are shifted to the left
+        ("CONV_2D", (1, 7, 6, 4), (16, 1, 1, 4), 0, 0.0003),
+        ("DEPTHWISE_CONV_2D", (2, 9, 8, 20), (1, 3, 3, 20), 3, 0.2),
+        # so many weights are stored apart from the graph
+        ("CONV_2D", (1, 3, 3, 300), (256, 1, 1, 300), 0, 0.6),
+    )
+]
+
+
+def launches(graph: Graph, *left_out: str) -> list[str]:
+    """The first kernel of each launch; `left_out`: starts of their names."""
+    kernels = [each.kernels[0].family for each in lower_graph(graph, ONE).launches]
+    return [k for k in kernels if not k.startswith(left_out)]
+
+
+def float_layers(graph: Graph) -> int:
+    """How many operations on codes compute on reals."""
+    hook = FloatLayers()
+    lower_graph(graph, ONE, hook=hook)
+    return sum(hook.counted().values())
+
+
+def compare(case: Case, path: Path, calls: list[list[Array]]) -> None:
+    """Compare compiled results with the interpreter, and this with LiteRT's reference kernels."""
+    content = content_of(case)
+    path.write_bytes(content)
+    model: Any = nnefc.compile(path, keep=False)
+    expected = [reference_results(content, inputs) for inputs in calls]
+    if find_spec("ai_edge_litert"):
+        for results, others in zip(expected, litert_results(content, calls), strict=True):
+            np.testing.assert_array_equal(results[0], others[0])
+    for inputs, (want,) in zip(calls, expected, strict=True):
+        assert len(np.unique(want)) > 1
+        np.testing.assert_array_equal(model(*inputs), want)
+
+
+@pytest.mark.parametrize("case", LAYERS, ids=str)
+def test_convolutions_are_one_launch(case: Case, tmp_path: Path) -> None:
+    """Converting int8 to uint8 and back are launches of their own at the border of a graph."""
+    graph = source_of(content_of(case)).graph({})
+    assert float_layers(graph) == 0
+    kernels = launches(graph, "elementwise.", "movement.", "tile.")
+    assert len(kernels) == 1
+    assert "_codes" in kernels[0]
+    compare(case, tmp_path / "net.tflite", [[case.inputs[0]]])
+
+
+def test_known_transposed_codes_are_computed() -> None:
+    graph = parse_graph("""
+graph net(%x: int8[2,3]) -> (z = %z) {
+  %w: int8[3,2] = constant() {shape = [3, 2], value = [1, 2, 3, 4, 5, 6]}
+  %y: int8[2,3] = transpose(%w) {axes = [1, 0]}
+  %z: int8[2,3] = add(%x, %y)
+}
+""")
+    assert FoldCodes().run(graph)
+    op = graph.outputs[0].op
+    assert op is not None
+    items = KnownValues(graph).items(op.inputs[1])
+    assert items is not None
+    assert items.tolist() == [[1, 3, 5], [2, 4, 6]]
+    assert not FoldCodes().run(graph)
