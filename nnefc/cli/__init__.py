@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "inspect": ("inspect.command:inspect", "Show operations, shapes, parameters and memory."),
     "flatten": ("flatten:flatten", "Print a document without fragments and expressions."),
     "convert": ("convert.command:convert", "Write a model as an NNEF document or an ONNX file."),
+    "pack": ("pack:pack", "Write a TensorFlow Lite model as an nnpackage, for onert."),
     "quantize": ("quantize.command:quantize", "Quantize a model after training, to 8 bits."),
     "run": ("run:run", "Run a model, and print or write its outputs."),
     "compare": ("compare.command:compare", "Compare a compiled model with the float64 reference."),

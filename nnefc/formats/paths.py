@@ -17,8 +17,13 @@ SAFETENSORS_SUFFIX = ".safetensors"
 JSON_SUFFIX = ".json"
 ONNX_SUFFIX = ".onnx"
 TFLITE_SUFFIX = ".tflite"
+CIRCLE_SUFFIX = ".circle"
 TFLITE_IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a TensorFlow Lite file."""
+CIRCLE_IDENTIFIER = b"CIR0"
+"""Bytes 4 to 8 of a Circle file, which has the tables of TensorFlow Lite."""
+MANIFEST = "metadata/MANIFEST"
+"""The path of the manifest in an nnpackage."""
 SUBMODEL_SUFFIXES = (".nnef.tgz", ".nnef.tar")
 COMPANION_SUFFIXES = (TENSOR_SUFFIX, SAFETENSORS_SUFFIX, JSON_SUFFIX, *SUBMODEL_SUFFIXES)
 """Suffixes of the files of a model other than its document and quantization."""
@@ -34,16 +39,17 @@ def is_onnx(path: FilePath) -> bool:
     """Whether a path names an ONNX file, or a file of another name that begins as one."""
     name = os.fspath(path).lower()
     return name.endswith(ONNX_SUFFIX) or (
-        not name.endswith((DOCUMENT_SUFFIX, TFLITE_SUFFIX, *ARCHIVES)) and _begins_as_onnx(path)
+        not name.endswith((DOCUMENT_SUFFIX, TFLITE_SUFFIX, CIRCLE_SUFFIX, *ARCHIVES))
+        and _begins_as_onnx(path)
     )
 
 
 def is_tflite(path: FilePath) -> bool:
-    """Whether a path names a TensorFlow Lite file, or a file of another name that begins as one."""
+    """Whether a path names a file of TensorFlow Lite or Circle, or a file that begins as one."""
     name = os.fspath(path).lower()
-    return name.endswith(TFLITE_SUFFIX) or (
+    return name.endswith((TFLITE_SUFFIX, CIRCLE_SUFFIX)) or (
         not name.endswith((DOCUMENT_SUFFIX, ONNX_SUFFIX, *ARCHIVES))
-        and _beginning(path, 8)[4:] == TFLITE_IDENTIFIER
+        and _beginning(path, 8)[4:] in (TFLITE_IDENTIFIER, CIRCLE_IDENTIFIER)
     )
 
 
@@ -62,7 +68,7 @@ def _begins_as_onnx(path: FilePath) -> bool:
     Texts and archives cannot begin so.
     """
     head = _beginning(path, 8)
-    if head[4:] == TFLITE_IDENTIFIER:
+    if head[4:] in (TFLITE_IDENTIFIER, CIRCLE_IDENTIFIER):
         return False
     head = head[:3]
     return len(head) == 3 and head[0] == 8 and 0 < head[1] < 64 and head[2] & 7 in (0, 2)
@@ -189,6 +195,10 @@ def _missing_document_hint(paths: list[str]) -> str:
     similar = [path for path in paths if path.lower().endswith(DOCUMENT_SUFFIX)]
     if similar:
         return f"found '{printable(min(similar))}': rename it to {DOCUMENT}"
+    models = [path for path in paths if path.lower().endswith((TFLITE_SUFFIX, CIRCLE_SUFFIX))]
+    if models:
+        hint = f"found '{printable(min(models))}': open that; "
+        return f"{hint}a package of TensorFlow Lite models needs {MANIFEST}"
     archives = [path for path in paths if path.lower().endswith(ARCHIVES)]
     if archives:
         return f"found '{printable(min(archives))}', an archive: open that"

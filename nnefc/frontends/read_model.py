@@ -47,8 +47,8 @@ def read_model(
     """The graph of a model, or a `GraphSource` that makes graphs for the shapes of a call.
 
     Args:
-        path: A folder, a document (its folder supplies the data), an archive, an ONNX file, or a
-            TensorFlow Lite file.
+        path: A folder, a document (its folder supplies the data), an archive, an ONNX file, a
+            TensorFlow Lite file, or an nnpackage of such files.
         config: How the document becomes a graph.
         diagnostics: Collects the warnings; None: they are dropped, or errors if `config` is strict.
         dynamic: Return a `GraphSource` if shapes of inputs have symbols without values, or if
@@ -74,7 +74,11 @@ def run_front_end(
         tflite = _tflite_source(path, config, diagnostics)
         return graph_or_source(tflite, config, diagnostics, dynamic, sources)
     from nnefc.formats.container import open_container
+    from nnefc.formats.nnpackage.package_files import is_nnpackage
 
+    if is_nnpackage(path):
+        package = _tflite_source(path, config, diagnostics, is_package=True)
+        return graph_or_source(package, config, diagnostics, dynamic, sources)
     with ExitStack() as files:
         container = files.enter_context(open_container(path, limits=config.limits))
         document = _parsed(container, config, diagnostics)
@@ -106,6 +110,10 @@ def source_of(files: SourceFiles) -> GraphSource:
             from nnefc.frontends.tflite.read_model import read_stored_tflite
 
             return read_stored_tflite(files, diagnostics)
+        if files.kind == "nnpackage":
+            from nnefc.frontends.tflite.read_package import read_stored_package
+
+            return read_stored_package(files, diagnostics)
         container = container_of(files)
         document = _parsed(container, config, diagnostics)
         source = _tract_source(document, container, config, diagnostics)
@@ -180,10 +188,11 @@ def _onnx_source(
     return source.finding_value_inputs(config.shapes)
 
 
-def _tflite_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -> GraphSource:
-    """The source of a TensorFlow Lite file."""
+def _tflite_source(
+    path: Path, config: ImportConfig, diagnostics: Diagnostics, *, is_package: bool = False
+) -> GraphSource:
+    """The source of a TensorFlow Lite file, or of an nnpackage of such files."""
     from nnefc.formats.files import printable
-    from nnefc.frontends.tflite.read_model import read_tflite
 
     if config.dialect != "auto":
         raise NnefError.of(
@@ -192,6 +201,12 @@ def _tflite_source(path: Path, config: ImportConfig, diagnostics: Diagnostics) -
             Place(printable(str(path))),
             "leave out --dialect or dialect=",
         )
+    if is_package:
+        from nnefc.frontends.tflite.read_package import read_package
+
+        return read_package(path, config.limits, diagnostics, config.shapes)
+    from nnefc.frontends.tflite.read_model import read_tflite
+
     return read_tflite(path, config.limits, diagnostics, config.shapes)
 
 

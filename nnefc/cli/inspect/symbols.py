@@ -66,6 +66,8 @@ def print_tflite(out: Console, facts: Mapping[str, Any]) -> None:
     """Print the facts of a TensorFlow Lite model."""
     by = f", {facts['description']}" if facts["description"] else ""
     out.print(f"format  TensorFlow Lite{by}", markup=False)
+    if "package" in facts:
+        out.print(f"package {', '.join(facts['package'])}", markup=False)
     if facts["signatures"]:
         out.print(f"signature {', '.join(facts['signatures'])}", markup=False)
     _print_symbols(out, facts)

@@ -35,7 +35,7 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
-        "in it, a graph.nnef, an ONNX file, or a TensorFlow Lite file (.tflite).",
+        "in it, a graph.nnef, an ONNX file, or a TensorFlow Lite file (.tflite) or nnpackage.",
     ),
 ]
 ModelOrArtifact = Annotated[

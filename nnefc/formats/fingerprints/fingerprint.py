@@ -14,6 +14,7 @@ from nnefc.formats.paths import (
     COMPANION_SUFFIXES,
     DOCUMENT,
     DOCUMENT_SUFFIX,
+    MANIFEST,
     QUANTIZATION,
     SAFETENSORS_SUFFIX,
     TENSOR_SUFFIX,
@@ -94,19 +95,22 @@ class Fingerprint(NamedTuple):
 
 
 def take_fingerprint(source: FilePath, known: Stamp = ()) -> Fingerprint | None:
-    """The fingerprint of an archive, a folder with `graph.nnef`, a bare document, or an ONNX file.
+    """The fingerprint of an archive, a folder, a bare document, or an ONNX file.
 
-    A bare document and an ONNX file belong to the files in their folder that they name.  None for
-    missing files, for folders with too many files, or with links to others than regular files.
+    Folders have `graph.nnef`, or are an nnpackage, of which all files count.  A bare document and
+    an ONNX file belong to the files in their folder that they name.  None for missing files, for
+    folders with too many files, or with links to others than regular files.
 
     `known`: a stamp of the same document.  An ONNX file with this status names the same files.
     """
     try:
         path = absolute_path(os.fspath(source))
         if not os.path.isfile(path):
-            if not os.path.isfile(os.path.join(path, DOCUMENT)):
+            is_document = os.path.isfile(os.path.join(path, DOCUMENT))
+            if not is_document and not os.path.isfile(os.path.join(path, MANIFEST)):
                 return None
-            return Fingerprint(path, path, _stamp(path, sorted(_files_in(path, _MAX_FILES))))
+            files = _files_in(path, _MAX_FILES, every=not is_document)
+            return Fingerprint(path, path, _stamp(path, sorted(files)))
         folder, name = os.path.split(path)
         stamp = list(_stamp(folder, [name]))  # before its text is read
         if name.lower().endswith(DOCUMENT_SUFFIX):
@@ -152,11 +156,13 @@ def _files_beside(folder: str, document: str) -> Iterable[str]:
     return files
 
 
-def _files_in(top: str, limit: int, labels: Labels | None = None) -> Iterator[str]:
+def _files_in(
+    top: str, limit: int, labels: Labels | None = None, *, every: bool = False
+) -> Iterator[str]:
     """The files below a folder that an import may read, by relative path.
 
-    `labels`: of the document, if it is known that it names its files by them.  Raises ValueError
-    beyond `limit` files, or for a link to anything but a regular file.
+    `labels`: of the document, if it is known that it names its files by them.  `every`: files of
+    any name.  Raises ValueError beyond `limit` files, or for a link to anything but a regular file.
     """
     count = 0
     folders = [""]
@@ -175,7 +181,7 @@ def _files_in(top: str, limit: int, labels: Labels | None = None) -> Iterator[st
                 low = entry.name.lower()
                 if entry.is_dir():
                     folders.append(path + os.sep)
-                elif low in _NAMES or low.endswith(COMPANION_SUFFIXES):
+                elif every or low in _NAMES or low.endswith(COMPANION_SUFFIXES):
                     yield path
 
 

@@ -56,3 +56,9 @@ ITEM_BITS: Final = {
     "FLOAT8_E5M2": 8,
 }  # fmt: skip
 """Bits of an item in a buffer; types without a fixed size are left out."""
+
+CIRCLE_OPERATORS: Final = {
+    -2: "INSTANCE_NORM", -3: "BCQ_FULLY_CONNECTED", -4: "BCQ_GATHER", -5: "GRU", -6: "RMS_NORM",
+    -7: "ROPE",
+}  # fmt: skip
+"""The names of operators by code that Circle files have beyond those of TensorFlow Lite."""

@@ -11,9 +11,15 @@ from typing import Any, Final
 
 from nnefc.formats.files import map_file, open_regular, printable, reason, size_of
 from nnefc.formats.flatbuffers.reader import FlatBufferError, TableReader
-from nnefc.formats.paths import TFLITE_IDENTIFIER
+from nnefc.formats.paths import CIRCLE_IDENTIFIER, TFLITE_IDENTIFIER
 from nnefc.formats.tflite.check_model import check_model
-from nnefc.formats.tflite.enumerations import CUSTOM, ITEM_TYPES, OPERATORS, PLACEHOLDER
+from nnefc.formats.tflite.enumerations import (
+    CIRCLE_OPERATORS,
+    CUSTOM,
+    ITEM_TYPES,
+    OPERATORS,
+    PLACEHOLDER,
+)
 from nnefc.formats.tflite.model import (
     Model,
     Operator,
@@ -22,7 +28,7 @@ from nnefc.formats.tflite.model import (
     Subgraph,
     Tensor,
 )
-from nnefc.formats.tflite.schema import VERSION, schema
+from nnefc.formats.tflite.schema import VERSIONS, schema
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
 
@@ -60,10 +66,11 @@ def read_model_bytes(
 ) -> Model:
     """The model in memory, with `name` in messages; raises NnefError."""
     place = Place(name)
-    if bytes(content[4:8]) != TFLITE_IDENTIFIER:
+    identifier = bytes(content[4:8])
+    if identifier not in VERSIONS:
         begin = bytes(content[:64]).lstrip()
         kinds = (each for each in _OTHER_KINDS if begin.startswith(each[0]))
-        fault = f"bytes 4 to 8 are {bytes(content[4:8])!r}, not {TFLITE_IDENTIFIER!r}"
+        fault = f"bytes 4 to 8 are {identifier!r}, not {TFLITE_IDENTIFIER!r}"
         _, fault, hint = next(kinds, (b"", fault, ""))
         message = f"this is no TensorFlow Lite model: {fault}"
         raise NnefError.of("tflite/flatbuffer", message, place, hint)
@@ -73,10 +80,12 @@ def read_model_bytes(
         message = f"the file is damaged: {error}"
         hint = "it may be cut off; compare its size with the original"
         raise NnefError.of("tflite/flatbuffer", message, place, hint) from None
-    if root["version"] != VERSION:
-        message = f"the model has version {root['version']} of the schema; only {VERSION} is known"
+    known = VERSIONS[identifier]
+    if root["version"] != known:
+        message = f"the model has version {root['version']} of the schema; only {known} is known"
         raise NnefError.of("tflite/version", message, place)
-    model = _Maker(root, content, place, diagnostics).model()
+    is_circle = identifier == CIRCLE_IDENTIFIER
+    model = _Maker(root, content, place, diagnostics, is_circle=is_circle).model()
     diagnostics.raise_errors()
     check_model(model, limits, diagnostics)
     diagnostics.raise_errors()
@@ -87,8 +96,15 @@ class _Maker:
     """Makes a model of decoded tables; reports errors."""
 
     def __init__(
-        self, root: Mapping[str, Any], content: memoryview, place: Place, diagnostics: Diagnostics
+        self,
+        root: Mapping[str, Any],
+        content: memoryview,
+        place: Place,
+        diagnostics: Diagnostics,
+        *,
+        is_circle: bool = False,
     ) -> None:
+        self._is_circle = is_circle
         self._root = root
         self._content = content
         self._place = place
@@ -198,7 +214,11 @@ class _Maker:
 
     def _code(self, table: Mapping[str, Any]) -> tuple[str, str, int]:
         """Name, custom name and version; files before 2020 have only the first of two fields."""
-        code: int = max(table["deprecated_builtin_code"], table["builtin_code"])
+        codes: tuple[int, int] = (table["deprecated_builtin_code"], table["builtin_code"])
+        code = max(codes)
+        if self._is_circle and min(codes) < 0:
+            name = CIRCLE_OPERATORS.get(min(codes), f"{min(codes)} of Circle")
+            return name, "", table["version"]
         if not 0 <= code < len(OPERATORS) or code == PLACEHOLDER:
             self._error(f"there is no built-in operator {code}")
             return "", "", 1

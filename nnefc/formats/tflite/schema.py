@@ -10,10 +10,11 @@ from functools import cache
 from typing import Final
 
 from nnefc.formats.flatbuffers.schema import Schema, parse_schema
+from nnefc.formats.paths import CIRCLE_IDENTIFIER, TFLITE_IDENTIFIER
 from nnefc.formats.tflite.options import BUILTIN_OPTIONS, BUILTIN_OPTIONS_2, OPTIONS
 
-VERSION: Final = 3
-"""The version of the schema that all files have."""
+VERSIONS: Final = {TFLITE_IDENTIFIER: 3, CIRCLE_IDENTIFIER: 0}
+"""The version of the schema that all files of a kind have, by their identifier."""
 
 _TABLES: Final = """
 CustomQuantization custom:[uint8]

@@ -233,3 +233,20 @@ def test_relative_paths_stay_those_of_the_folder_where_they_were_taken(
     monkeypatch.chdir("/")
     assert before.is_unchanged
     assert before.path == str(model / "graph.nnef")
+
+
+def test_all_files_of_a_package_matter(tmp_path: Path) -> None:
+    for name in ("metadata/MANIFEST", "net.model", "sub/other.circle"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    before = taken(tmp_path)
+    digest = before.digest()
+    assert taken(tmp_path).digest() == digest
+    for name in ("metadata/MANIFEST", "net.model", "sub/other.circle"):
+        content = (tmp_path / name).read_text()
+        (tmp_path / name).write_text("other content")
+        assert not before.is_unchanged
+        assert taken(tmp_path).digest() != digest
+        (tmp_path / name).write_text(content)
+    (tmp_path / "new.tflite").touch()
+    assert taken(tmp_path).digest() != digest

@@ -1,0 +1,1 @@
+"""Samsung's nnpackage: a folder or zip archive of TensorFlow Lite models with a manifest."""
