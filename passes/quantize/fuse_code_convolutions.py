@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
+from nnefc.ir import Attribute, DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.extended import integer_products
 from nnefc.ops.extended.quantized import exceeds_float32
@@ -28,6 +29,7 @@ from nnefc.passes.analysis.computed_items import computed_items
 from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import is_view
+from nnefc.passes.quantize.code_borders import without_border
 from nnefc.passes.quantize.moved_codes import Source, source_of
 from nnefc.passes.quantize.steps_after_sums import Addend, Codes, FixedSteps, StepsAfterSums, follow
 
@@ -72,7 +74,8 @@ class FuseCodeConvolutions:
         for op in list(graph.ops):
             start = _start(graph, op, known)
             if isinstance(start, _Start):
-                _fuse(graph, start, follow(graph, start.steps, known))
+                source = without_border(graph, start.sums, known)
+                _fuse(graph, start, follow(graph, start.steps, known), *source)
                 changed = True
         return changed
 
@@ -209,8 +212,14 @@ def _multiples(reals: Array, scale: Array) -> Array | None:
 # -- the fused operation
 
 
-def _fuse(graph: Graph, start: _Start, end: StepsAfterSums) -> None:
-    """Replace the sums and the steps behind them by one operation."""
+def _fuse(
+    graph: Graph,
+    start: _Start,
+    end: StepsAfterSums,
+    codes: Value,
+    attributes: Mapping[str, Attribute],
+) -> None:
+    """Replace the sums of `codes` and the steps behind them by one operation."""
     sums = start.sums
     last = end.steps[-1] if end.steps else sums
     terms = _Terms(graph, last, sums.output.type.dims[1])
@@ -219,8 +228,8 @@ def _fuse(graph: Graph, start: _Start, end: StepsAfterSums) -> None:
         last, end = sums, start.steps
     fused = Op(
         _FUSED[sums.name],
-        [*sums.inputs, *terms.values],
-        {**sums.attributes, "expression": expression},
+        [codes, *sums.inputs[1:], *terms.values],
+        {**attributes, "expression": expression},
         [TensorType(dtype, sums.output.type.dims)],
         [last.output.name],
         sums.location,
