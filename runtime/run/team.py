@@ -20,6 +20,7 @@ from functools import cached_property
 
 from nnefc.kernels.executor import team_state as state
 from nnefc.runtime.compile import support_code
+from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.machine.resources import usable_cpus
 
 SYSTEM_CALLS = {"x86_64": (202, 203, 204, 186), "aarch64": (98, 122, 123, 178)}
@@ -47,9 +48,14 @@ class Team:
     # Lazy, because the executor is compiled together with the kernels of the first plan.
 
     @cached_property
+    def _executor(self) -> ExecutableImage:
+        """Referenced here, so that it outlives its module for daemon threads in a call at exit."""
+        return support_code.support_image("executor")
+
+    @cached_property
     def run_alone_address(self) -> int:
         """The address of `nnefc_run_alone`."""
-        return support_code.support_image("executor").entry("nnefc_run_alone")
+        return self._executor.entry("nnefc_run_alone")
 
     @cached_property
     def run_alone(self) -> Callable[[int, int, int], None]:
@@ -58,7 +64,7 @@ class Team:
 
     @cached_property
     def _together(self) -> Callable[[int, int, int, int], None]:
-        address = support_code.support_image("executor").entry("nnefc_run_together")
+        address = self._executor.entry("nnefc_run_together")
         return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
 
     def _renew(self) -> None:
@@ -88,7 +94,7 @@ class Team:
             failed = libc.pthread_create(
                 ctypes.byref(handle),
                 None,
-                ctypes.c_void_p(support_code.support_image("executor").entry("nnefc_work")),
+                ctypes.c_void_p(self._executor.entry("nnefc_work")),
                 ctypes.c_void_p(self._state),
             )
             if failed:
