@@ -24,11 +24,16 @@ class Place(NamedTuple):
     file: str
     line: int = 0
     column: int = 0
+    node: str = ""
+    """The node, in a file without lines."""
 
     def __str__(self) -> str:
-        if not self.line:
-            return self.file
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.position}: {self.node}" if self.node else self.position
+
+    @property
+    def position(self) -> str:
+        """The file, with line and column where they are known."""
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 class Step(NamedTuple):
@@ -59,12 +64,18 @@ class Diagnostic(NamedTuple):
     hint: str = ""
 
     def __str__(self) -> str:
-        where = f"{self.place}: " if self.place else ""
-        lines = [f"{where}{self.severity}: {self.message} [{self.rule}]"]
+        where = f"{self.place.position}: " if self.place else ""
+        lines = [f"{where}{self.severity}: {self.text} [{self.rule}]"]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         lines += [f"  {step}" for step in _folded(self.chain)]
         return escaped("\n".join(lines))
+
+    @property
+    def text(self) -> str:
+        """The message, behind the node of `place` if it has one."""
+        node = self.place.node if self.place else ""
+        return f"{node}: {self.message}" if node else self.message
 
     @property
     def file(self) -> str | None:

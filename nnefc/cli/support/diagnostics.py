@@ -73,7 +73,7 @@ def record(diagnostic: Diagnostic) -> dict[str, Any]:
     return {
         "severity": diagnostic.severity,
         "rule": diagnostic.rule,
-        "message": diagnostic.message,
+        "message": diagnostic.text,
         "file": diagnostic.file,
         "line": diagnostic.line,
         "column": diagnostic.column,

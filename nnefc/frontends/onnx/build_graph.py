@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from nnefc.frontends.onnx.sequences import NoElement, TensorSequence
 from nnefc.frontends.onnx.signature import inputs_of, interface_type, known_tensor, tensor_type_of
 from nnefc.frontends.onnx.tensors import StorageTensor
 from nnefc.ir import DType, Graph, TensorType, Value
-from nnefc.support.errors import Diagnostics
+from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import how_to_raise, room_for_recursion
 from nnefc.support.wording import wording
 
@@ -108,6 +109,23 @@ def evaluate_model(
     check_declared_outputs(model, signature, evaluator.make, scope, diagnostics)
     diagnostics.raise_errors()
     return EvaluatedModel(model, evaluator, scope, diagnostics, kept)
+
+
+def check_without_inputs(model: OnnxModel, diagnostics: Diagnostics) -> None:
+    """Report the errors of a model with unknown operators that depend on no input and no result.
+
+    These are wrong names, arguments and constants; the unknown operators are reported already.
+    """
+    found = Diagnostics(limit=model.limits.errors)
+    budget = Budget(model.limits, len(model.text))
+    graph, states = Graph(model.graph.name or "graph"), GraphStates({})
+    evaluator = GraphEvaluator(model, graph, VariableNames(), budget, found, states)
+    scope = Scope(model.opsets, {each.name: BROKEN for each in inputs_of(model)})
+    with suppress(Exhausted, NnefError, RecursionError), room_for_recursion():
+        evaluator.run(model.graph, scope)
+    for each in found.errors:
+        if each.rule != "onnx/operator":
+            diagnostics.add(each)
 
 
 def _add_inputs(

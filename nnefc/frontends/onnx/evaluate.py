@@ -1,13 +1,13 @@
 """Evaluation of nodes: operators append operations to a graph, or compute known tensors.
 
 Nodes run in order.  A node with an error is reported and its results are `BROKEN`; nodes that take
-`BROKEN` values report nothing more.
+`BROKEN` values report what does not depend on these: names, attributes, and other inputs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Final
@@ -29,7 +29,16 @@ from nnefc.frontends.onnx.model import (
     initializers_of,
     opsets_of,
 )
-from nnefc.frontends.onnx.node import ABSENT, BROKEN, BrokenBody, Failure, Node, Scope
+from nnefc.frontends.onnx.node import (
+    ABSENT,
+    BROKEN,
+    BrokenBody,
+    Failure,
+    Node,
+    Scope,
+    node_text,
+)
+from nnefc.frontends.onnx.node_order import cycle_of
 from nnefc.frontends.onnx.registry import bind, find
 from nnefc.frontends.onnx.signature import inputs_behind
 from nnefc.frontends.onnx.standard_functions import standard_function
@@ -143,8 +152,9 @@ class GraphEvaluator:
 
     # -- nodes
 
-    def run_nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
+    def run_nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         """Evaluate nodes in order; reports errors."""
+        scope.nodes = nodes
         for proto in nodes:
             self.budget.take_steps()
             node = self._node(proto, scope)
@@ -162,9 +172,9 @@ class GraphEvaluator:
                 raise
             except NnefError as error:
                 for each in error.errors:
-                    message = f"{node}: {each.message}"
-                    place = each.place or self.model.place
-                    self._add(each._replace(message=message, place=place))
+                    is_elsewhere = each.place is not None and not each.place.node
+                    place = each.place if is_elsewhere else self.model.place
+                    self._add(each._replace(message=f"{node}: {each.message}", place=place))
                 results = BROKEN
             except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
                 message = f"it fails with these inputs: {type(error).__name__}: {error}"
@@ -189,13 +199,14 @@ class GraphEvaluator:
 
     def _call(self, proto: NodeProto, node: Node, scope: Scope) -> Any:
         """The results of a node: of a function of the model, an operator, a standard function."""
-        inputs = [self._input(name, scope) for name in proto.input]
+        inputs = [self._input(name, scope, proto) for name in proto.input]
         attributes = attributes_of(proto, scope, self.model.tensors)
-        if any(value is BROKEN for value in inputs):
-            return BROKEN
+        is_broken = any(value is BROKEN for value in inputs)
         key = function_key(proto.domain, proto.op_type, proto.overload)
         function = self.model.functions.get(key)
         if function is not None:
+            if is_broken:
+                return BROKEN
             return self.call_function(function, inputs, attributes, node)
         check_item_types(node, inputs)
         operator = find(node.domain, node.op_type, node.version)
@@ -203,7 +214,11 @@ class GraphEvaluator:
             while inputs and inputs[-1] is None:
                 inputs.pop()
             positional, named = bind(operator, inputs, attributes, node)
+            if is_broken:
+                return BROKEN
             return operator.function(self.make, *positional, **named)
+        if is_broken:
+            return BROKEN
         standard = standard_function(proto, node, inputs, attributes)
         if standard is None:
             raise OperatorError(
@@ -213,7 +228,7 @@ class GraphEvaluator:
             )
         return self.call_function(standard, inputs, attributes, node)
 
-    def _input(self, name: str, scope: Scope) -> Any:
+    def _input(self, name: str, scope: Scope, proto: NodeProto) -> Any:
         """The value of an input; None for one that is absent."""
         if not name:
             return None
@@ -221,6 +236,11 @@ class GraphEvaluator:
         if value is ABSENT:
             return None
         if value is None:
+            if cycle := cycle_of(scope.nodes, proto):
+                texts = [node_text(each.op_type, each.name, each.output) for each in cycle]
+                message = f"it needs its own result: {' needs '.join([*texts, texts[0]])}"
+                hint = "the nodes form a cycle; feed the value of an earlier run as an input"
+                raise OperatorError("onnx/name", message, hint)
             message = f"nothing before this node computes its input '{name}'"
             hint = "no node computes it, or only nodes that need results of this one"
             raise OperatorError("onnx/name", message, hint)
@@ -284,7 +304,7 @@ class GraphEvaluator:
 
     def _place(self, node: Node) -> Place:
         """Where a node is: the file and the node."""
-        return Place(f"{self.model.place.file}: {node}")
+        return Place(self.model.place.file, node=str(node))
 
     def _report(self, wrong: OperatorError, what: str, scope: Scope) -> None:
         for value in wrong.unknown:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from onnx import GraphProto
+from onnx import GraphProto, NodeProto
 
 from nnefc.frontends.common.values import OperatorError
 from nnefc.support.errors import Step
@@ -49,6 +49,8 @@ class Scope:
     """The attributes of a function, to which its nodes may refer."""
     chain: tuple[Step, ...] = ()
     """The functions and control flow around, innermost first."""
+    nodes: Sequence[NodeProto] = ()
+    """The nodes that are evaluated in it."""
 
     def find(self, name: str) -> Any:
         """The value of a name; None if it has none."""

@@ -6,6 +6,7 @@ the main graph, and its converter to float16 appends the casts of inputs.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -66,6 +67,22 @@ def _sorted(nodes: Sequence[NodeProto]) -> list[int] | None:
             if not missing[j]:
                 heappush(ready, j)
     return order if len(order) == len(nodes) else None
+
+
+def cycle_of(nodes: Sequence[NodeProto], first: NodeProto) -> list[NodeProto]:
+    """The shortest cycle through a node, in which each node needs a result of the next; else []."""
+    computed = _producers(nodes)
+    path: dict[int, list[NodeProto]] = {}
+    pending = deque([(first, [first])])
+    while pending:
+        node, behind = pending.popleft()
+        for number in dict.fromkeys(computed[name] for name in _needed(node) if name in computed):
+            if nodes[number] is first or nodes[number] == first:
+                return behind
+            if number not in path:
+                path[number] = [*behind, nodes[number]]
+                pending.append((nodes[number], path[number]))
+    return []
 
 
 def _producers(nodes: Sequence[NodeProto]) -> Mapping[str, int]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from nnefc.formats.onnx.model_file import OnnxFile
 from nnefc.formats.source_files import SourceFiles
+from nnefc.frontends.onnx.build_graph import check_without_inputs
 from nnefc.frontends.onnx.checks.check_operators import check_operators
-from nnefc.frontends.onnx.checks.expanded_size import check_expanded_size
+from nnefc.frontends.onnx.checks.expanded_size import check_expanded_size, check_recursion
 from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.node import node_text
 from nnefc.frontends.onnx.node_order import sort_nodes
@@ -58,6 +59,9 @@ def source_of_model(
         hint = "the standard asks for sorted nodes; nnefc has sorted them"
         diagnostics.warn("onnx/order", message, model.place, hint=hint)
     check_operators(model, diagnostics)
+    if diagnostics.errors:
+        check_without_inputs(model, diagnostics)
+    check_recursion(model, diagnostics)
     check_expanded_size(model, diagnostics)
     signature = signature_of(model, diagnostics)
     diagnostics.raise_errors()

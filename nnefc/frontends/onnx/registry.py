@@ -21,7 +21,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from nnefc.frontends.common.values import (
     Operand,
@@ -32,10 +32,8 @@ from nnefc.frontends.common.values import (
     scalar,
 )
 from nnefc.frontends.onnx import operators as operator_modules
+from nnefc.frontends.onnx.node import BROKEN, Node
 from nnefc.ops.tools.suggest import suggestion
-
-if TYPE_CHECKING:
-    from nnefc.frontends.onnx.node import Node
 
 Integers = tuple[int, ...]
 """The annotation of known integers: an attribute, or an input that is known."""
@@ -65,6 +63,8 @@ class Parameter:
     name: str
     convert: Callable[[Any], Any]
     default: Any
+    items: type[int] | type[float] | type[str] | None = None
+    """Of an attribute: the type of its value, or of its items; None for other values."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,8 @@ def bind(
 ) -> tuple[list[Any], dict[str, Any]]:
     """The converted arguments of an operator's function; raises OperatorError.
 
-    `inputs`: None for an optional input that is absent.
+    `inputs`: None for an optional input that is absent.  `BROKEN` ones stay as they are, so that
+    the others and the attributes are checked.
     """
     parameters = operator.parameters
     most = len(parameters.inputs)
@@ -189,7 +190,9 @@ def bind(
     for parameter in parameters.inputs[len(inputs) :]:
         positional.append(_converted(parameter, None))
     if parameters.rest is not None:
-        positional += [parameters.rest(value) for value in inputs[most:]]
+        positional += [
+            value if value is BROKEN else parameters.rest(value) for value in inputs[most:]
+        ]
     named: dict[str, Any] = {}
     for name, value in attributes.items():
         if name == CONSUMED_INPUTS:
@@ -199,6 +202,7 @@ def bind(
             hint = suggestion(name, parameters.attributes)
             message = f"version {node.version} has no attribute '{name}'"
             raise OperatorError("onnx/arguments", message, hint)
+        _check_items(parameter, value)
         named[name] = _converted(parameter, value)
     for name, parameter in parameters.attributes.items():
         if name not in named:
@@ -216,6 +220,8 @@ def _converted(parameter: Parameter, value: Any) -> Any:
         if parameter.default is inspect.Parameter.empty:
             raise OperatorError("onnx/arguments", f"'{parameter.name}' is missing")
         return parameter.default
+    if value is BROKEN:
+        return value
     try:
         return parameter.convert(value)
     except OperatorError as wrong:
@@ -223,11 +229,23 @@ def _converted(parameter: Parameter, value: Any) -> Any:
         raise OperatorError(wrong.rule, message, wrong.hint, wrong.unknown) from None
 
 
+def _check_items(parameter: Parameter, value: Any) -> None:
+    """Raise OperatorError for an attribute of another type than that of the operator."""
+    for item in cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,)):
+        wrong = isinstance(item, (int, float, str)) and type(item) is not parameter.items
+        if wrong and parameter.items is not None:
+            given = f"the {_KINDS[type(item)]} {item!r}"
+            message = f"'{parameter.name}' is {given}, but must be {_ARTICLES[parameter.items]}"
+            raise OperatorError("onnx/arguments", message)
+
+
+_KINDS: Final = {int: "integer", bool: "boolean", float: "real number", str: "string"}
+_ARTICLES: Final = {int: "an integer", float: "a real number", str: "a string"}
+
+
 @cache
 def _parameters(function: Callable[..., Any]) -> Parameters:
     """The parameters of an operator's function after `make`."""
-    from nnefc.frontends.onnx.node import Node
-
     hints = typing.get_type_hints(function, localns={"Node": Node})
     _, *listed = inspect.signature(function).parameters.values()
     inputs: list[Parameter] = []
@@ -249,7 +267,7 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
             rest = convert
         elif each.kind is inspect.Parameter.KEYWORD_ONLY:
-            attributes[each.name] = Parameter(each.name, convert, default)
+            attributes[each.name] = Parameter(each.name, convert, default, _items(hint))
         else:
             inputs.append(Parameter(each.name, convert, default))
     takes_node = any(each.name == "node" for each in listed)
@@ -265,6 +283,7 @@ def _fields(record: type[AttributeRecord]) -> dict[str, Parameter]:
             each.name,
             _converter(hints[each.name]),
             empty if each.default is MISSING else each.default,
+            _items(hints[each.name]),
         )
         for each in fields(record)
     }
@@ -296,6 +315,19 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
     if isinstance(hint, type):
         return _instance_of(hint)
     raise TypeError(f"no argument can be converted to {hint}")
+
+
+def _items(hint: Any) -> type[int] | type[float] | type[str] | None:
+    """The type of the items of an attribute that is annotated with `hint`."""
+    members = [each for each in typing.get_args(hint) if each is not type(None)]
+    if type(None) in typing.get_args(hint) and len(members) == 1:
+        return _items(members[0])
+    known: dict[Any, Any] = {
+        **dict.fromkeys((int, bool, Integers), int),
+        **dict.fromkeys((float, Floats), float),
+        **dict.fromkeys((str, Strings), str),
+    }
+    return known.get(hint)
 
 
 def _itself(value: Any) -> Any:

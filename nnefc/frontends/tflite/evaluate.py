@@ -85,7 +85,7 @@ class SubgraphEvaluator:
         """Evaluate all operators in order; reports errors."""
         for operator in self.subgraph.operators:
             node = node_of(self.subgraph, operator.index)
-            place = Place(f"{self.file}: {node}")
+            place = Place(self.file, node=str(node))
             self.make.budget.take_steps()
             try:
                 with self.make.at(Location(place)):

@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Any, list[str]]] = {
     "cycle": (
         with_nodes(node("Add", ["x", "c"], ["b"], name="one"), node("Relu", ["b"], ["c"]),
                    node("Neg", ["c"], ["y"])),
-        ["Add 'one': nothing before this node computes its input 'c'"],
+        ["Add 'one': it needs its own result: Add 'one' needs Relu with result 'c' needs Add"],
     ),
     "claimed size": (
         with_nodes(

@@ -217,7 +217,7 @@ def nested(levels: int) -> ModelProto:
         (chain(("x", "a"), ("x", "a"), ("a", "y")), [("onnx/name", "Identity 'xa': 'a'")]),
         (
             chain(("b", "a"), ("a", "b"), ("b", "y")),
-            [("onnx/name", "Identity 'ba': nothing before this node computes its input 'b'")],
+            [("onnx/name", "Identity 'ba' needs Identity 'ab' needs Identity 'ba'")],
         ),
         (
             chain(("p", "a"), ("q", "b"), ("x", "y")),
@@ -252,7 +252,7 @@ def nested(levels: int) -> ModelProto:
             model([node("Relu", [], ["y"])], [X], [Y]),
             [("onnx/arguments", "Relu with result 'y': 'X' is missing")],
         ),
-        (recursive(), [("limit/recursion", "200 levels deep")]),
+        (recursive(), [("onnx/function", "function 'own.F' calls itself")]),
     ],
 )
 def test_faults_of_structure(

@@ -18,7 +18,7 @@ PAGE = (DOCS / "onnx.md").read_text()
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, values, second = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    first, values, second, third = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     scope: dict[str, Any] = {}
     exec(compile(first, "onnx.md", "exec"), scope)
     assert f"print(model)  # {scope['model']!r}\n" in first
@@ -30,6 +30,9 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(of_values["values"], -np.sort(-of_values["x"], 1)[:, :3])
     exec(compile(second, "onnx.md", "exec"), scope)
     assert f"# {scope['session'].get_inputs()[0]!r}\n" in second
+    np.testing.assert_array_equal(scope["y"], np.full((3, 4), 16))
+    del scope["y"]
+    exec(compile(third, "onnx.md", "exec"), scope)
     np.testing.assert_array_equal(scope["y"], np.full((3, 4), 16))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from onnx import GraphProto, NodeProto
@@ -36,6 +38,38 @@ def check_expanded_size(model: OnnxModel, diagnostics: Diagnostics) -> None:
     message = f"the graph expands to {_number(total)} nodes, {_number(sizes[largest])} in each "
     message += f"call of function '{_name(largest)}'; at most {allowed:,} are evaluated"
     diagnostics.error("limit/steps", message, model.place, hint=how_to_raise("steps"))
+
+
+def check_recursion(model: OnnxModel, diagnostics: Diagnostics) -> None:
+    """Report functions that call themselves, each cycle once."""
+    bodies = {key: GraphProto(node=each.node) for key, each in model.functions.items()}
+    called = {key: sorted(_called(model, body)) for key, body in bodies.items()}
+    reported: set[FunctionKey] = set()
+    for key in called:
+        if key not in reported and (cycle := _cycle(called, key)):
+            reported.update(cycle)
+            others = " and ".join(f"'{_name(each)}'" for each in cycle[1:])
+            by = f", by way of {others}" if others else ""
+            message = f"function '{_name(key)}' calls itself{by}"
+            hint = "a function of ONNX cannot be recursive; Loop repeats nodes"
+            diagnostics.error("onnx/function", message, model.place, hint=hint)
+
+
+def _cycle(
+    called: Mapping[FunctionKey, Sequence[FunctionKey]], key: FunctionKey
+) -> list[FunctionKey]:
+    """The shortest chain of calls from a function to itself, which it starts with; else []."""
+    chains = {each: [key] for each in called[key]}
+    pending = deque(called[key])
+    while pending:
+        current = pending.popleft()
+        if current == key:
+            return chains[current]
+        for each in called[current]:
+            if each not in chains:
+                chains[each] = [*chains[current], current]
+                pending.append(each)
+    return []
 
 
 def _sizes(model: OnnxModel) -> Sizes:
