@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.frontends.common.graph_source import DECLARED_RULE, GraphSource, sample_graph
-from nnefc.frontends.common.symbolic_graph import symbolic_graph
+from nnefc.frontends.common.declared_extents import check_declared_extents
+from nnefc.frontends.common.graph_source import DECLARED_RULE, sample_graph
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.options.arguments import check_dialect
@@ -40,21 +40,9 @@ def check_model(
         diagnostics.add(Diagnostic("input/trial", message, Place(str(source)), "note"))
         return
     if trial.values:
-        _check_declared_extents(model, Place(str(source)), diagnostics)
+        check_declared_extents(model, {}, Place(str(source)), diagnostics)
         message = f"{model.name} is checked with {trial}: extents of its inputs are symbols"
         diagnostics.add(Diagnostic("input/trial", message, Place(str(source)), "note"))
     if states := trial.graph.state_shapes:
         model.graph(trial.shapes, diagnostics, states=states)
     diagnostics.raise_errors()
-
-
-def _check_declared_extents(source: GraphSource, place: Place, diagnostics: Diagnostics) -> None:
-    """Report results that are declared with other extents than those that no symbol decides."""
-    declared = {each.name: each for each in source.declared_outputs()}
-    if not declared:
-        return
-    symbolic = symbolic_graph(source, {}, Diagnostics())
-    for name, value in zip(symbolic.graph.output_names, symbolic.graph.outputs, strict=True):
-        output = declared.get(name)
-        if output and (wrong := output.mismatch(symbolic.extents(value), place)):
-            diagnostics.add(wrong)

@@ -140,7 +140,7 @@ def graph_or_source(
             return graph
     source.read_weights()
     if not sources:
-        source.check_nodes(config.shapes)
+        source.check_nodes(config.shapes, diagnostics)
     return source
 
 

@@ -116,7 +116,7 @@ def compile_document(
     if emitted is not None and emitted.state_capacity is not None:
         raise usage(f"--state-capacity {emitted.state_capacity} needs --dynamic", "add --dynamic")
     start = time.perf_counter()
-    why = "a plan is made for known shapes, and --dynamic keeps symbols"
+    why = "a plan is made for known shapes; --dynamic keeps symbols, and plans for these values"
     graph = load(model, document.config_of(model, strict=strict), why)
     import_seconds = time.perf_counter() - start
     if destination.targets:

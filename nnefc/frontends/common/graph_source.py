@@ -154,10 +154,11 @@ class GraphSource(Protocol):
         """
         ...
 
-    def check_nodes(self, shapes: Shapes) -> None:
+    def check_nodes(self, shapes: Shapes, diagnostics: Diagnostics) -> None:
         """Raise NnefError with errors of operators that all inputs have.
 
-        Some inputs have `shapes`.  Graphs report all other errors.
+        Some inputs have `shapes`.  Graphs report all other errors.  Warns of results that are
+        declared with other extents.
         """
         ...
 

@@ -12,7 +12,7 @@ from nnefc.frontends.common.sample_shapes import sample_shapes, samples_of_value
 from nnefc.frontends.common.signature import Signature, SymbolicInput
 from nnefc.ir import TensorType
 from nnefc.ops.tools.suggest import suggestion
-from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.wording import wording
 from nnefc.syntax import ast
 
@@ -96,7 +96,7 @@ class SymbolicSource:
         """Empty: the document declares no results."""
         return []
 
-    def check_nodes(self, shapes: Mapping[str, Sequence[int]]) -> None:
+    def check_nodes(self, shapes: Mapping[str, Sequence[int]], diagnostics: Diagnostics) -> None:
         """Nothing: graphs report the errors of a document."""
 
     def linear_shapes(self) -> LinearShapes | None:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
+from nnefc.frontends.common.declared_extents import check_declared_extents, may_differ
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.graph_states import GraphStates, KeptInputs, KeptState
@@ -66,6 +67,8 @@ class OnnxSource(SymbolicSource):
         self._names = names or VariableNames()
         self._is_possible = False
         """Whether a graph for some shapes has been built."""
+        self._declares_others = False
+        """Whether its results have other extents than the declared numbers."""
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
@@ -131,7 +134,7 @@ class OnnxSource(SymbolicSource):
                         return needed & possible
                 else:
                     with suppress(NnefError):
-                        evaluated.graph()
+                        self._compare_declared(evaluated.graph())
                         self._is_possible = True
                     missing -= 1
                     if not missing:
@@ -140,10 +143,25 @@ class OnnxSource(SymbolicSource):
             pass
         return set()
 
-    def check_nodes(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        """Raise NnefError with the errors that all inputs have, of which some have `shapes`."""
+    def check_nodes(self, shapes: Mapping[str, Sequence[int]], diagnostics: Diagnostics) -> None:
+        """Raise NnefError with the errors that all inputs have, of which some have `shapes`.
+
+        Warns of results that are declared with other extents than those that no symbol decides.
+        """
         if not self._is_possible and (errors := certain_errors(self, shapes, self._errors)):
             raise NnefError(errors)
+        if self._declares_others:
+            check_declared_extents(self, shapes, self.model.place, diagnostics)
+            diagnostics.raise_errors()
+
+    def _compare_declared(self, graph: Graph) -> None:
+        """Note whether results have other extents in a graph for sample shapes than declared."""
+        actual = dict(zip(graph.output_names, graph.outputs, strict=True))
+        self._declares_others = any(
+            may_differ(each, actual[each.name].type.dims)
+            for each in self.declared_outputs()
+            if each.name in actual
+        )
 
     def _errors(
         self,
@@ -154,7 +172,10 @@ class OnnxSource(SymbolicSource):
         """The errors of the graph for these shapes; see `graph`."""
         diagnostics = Diagnostics(limit=self.model.limits.errors)
         try:
-            self._evaluated(shapes, diagnostics, lifted=lifted, certain=certain).graph()
+            evaluated = self._evaluated(shapes, diagnostics, lifted=lifted, certain=certain)
+            graph = evaluated.graph()
+            if certain is None:
+                self._compare_declared(graph)
         except NnefError as error:
             return error.errors
         except Untraceable:

@@ -79,6 +79,22 @@ def test_extents_that_no_symbol_decides(cli: Cli, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_extents_that_no_symbol_decides_are_warnings_of_a_compilation(
+    tmp_path: Path, strict: bool
+) -> None:
+    made = declaring("N", y=(["N", 4], 1), t=([3, 7], 1), f=([1, 3], 1))
+    path = save(made, tmp_path / "net.onnx")
+    message = r"output 'y' of Relu 'positive' is declared as float32\[\?,4\], but is float32\[N,3\]"
+    if strict:
+        with pytest.raises(NnefError, match=message):
+            nnefc.compile(path, strict=True)
+        return
+    with pytest.warns(nnefc.NnefWarning, match=message) as warned:
+        nnefc.compile(path)
+    assert len(warned) == 1
+
+
 def test_wrong_types_are_errors_of_a_compilation_and_wrong_shapes_warnings(tmp_path: Path) -> None:
     path = save(declaring(t=([2, 3], 1), y=([2, 3], FLOAT8)), tmp_path / "net.onnx")
     with pytest.raises(NnefError) as caught, pytest.warns(nnefc.NnefWarning, match=r"float32\[3,2"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import onnx
 import onnx.checker
 import onnx.parser
@@ -118,9 +119,10 @@ def test_cycles_are_named(tmp_path: Path) -> None:
 
 def test_the_file_stands_before_the_severity(tmp_path: Path) -> None:
     """Whether an error belongs to a node or to an operation that a node became."""
-    start = "(float[2] x) => (float[1] y) { i = Constant<value = int64[1] {2}>() "
-    texts = {"index": start + "y = Gather(x, i) }", "node": start + "y = Gather(x) }"}
-    shown = {name: message_of(tmp_path, text) for name, text in texts.items()}
-    for text in shown.values():
-        assert "net.onnx: error: Gather with result 'y': " in text
-        assert text.count("Gather with result") == 1
+    shown = message_of(tmp_path, "(float[2] x) => (float[1] y) { y = Gather(x) }")
+    assert "net.onnx: error: Gather with result 'y': 'indices' is missing" in shown
+    text = "(float[2] x, int64[1] i) => (float[1] y) { y = Gather(x, i) }"
+    compiled: Any = nnefc.compile(save(parsed(text), tmp_path / "net.onnx"))
+    with pytest.raises(NnefError) as caught:
+        compiled(np.ones(2, np.float32), np.array([2]))
+    assert "net.onnx: error: Gather with result 'y': gather %y: index 2" in str(caught.value)
