@@ -28,7 +28,7 @@ from nnefc.frontends.onnx.sequences import NoElement, TensorSequence
 from nnefc.frontends.onnx.signature import inputs_of, interface_type, known_tensor, tensor_type_of
 from nnefc.frontends.onnx.tensors import StorageTensor
 from nnefc.ir import DType, Graph, TensorType, Value
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import how_to_raise, room_for_recursion
 from nnefc.support.wording import wording
 
@@ -106,6 +106,10 @@ def evaluate_model(
         diagnostics.error("limit/recursion", "functions nest too deeply", model.place)
     if needed is not None:
         needed |= evaluator.needed
+    if number := evaluator.unchecked:
+        message = f"{number} {'nodes need' if number > 1 else 'node needs'} results of nodes with "
+        message += "errors: their shapes and types are not checked"
+        diagnostics.add(Diagnostic("onnx/unchecked", message, model.place, "note"))
     check_declared_outputs(model, signature, evaluator.make, scope, diagnostics)
     diagnostics.raise_errors()
     return EvaluatedModel(model, evaluator, scope, diagnostics, kept)

@@ -83,6 +83,8 @@ class GraphEvaluator:
         self._taken: dict[str, int] = {}
         self.needed: set[str] = set()
         """Inputs of the model whose items an operator that failed must know."""
+        self.unchecked = 0
+        """The number of nodes whose inputs are `BROKEN`."""
         self.failed: dict[int, Failure] = {}
         """Branches and bodies that could not be evaluated on their own, by identity."""
 
@@ -202,6 +204,7 @@ class GraphEvaluator:
         inputs = [self._input(name, scope, proto) for name in proto.input]
         attributes = attributes_of(proto, scope, self.model.tensors)
         is_broken = any(value is BROKEN for value in inputs)
+        self.unchecked += is_broken
         key = function_key(proto.domain, proto.op_type, proto.overload)
         function = self.model.functions.get(key)
         if function is not None:

@@ -67,6 +67,8 @@ class OnnxSource(SymbolicSource):
         self._names = names or VariableNames()
         self._is_possible = False
         """Whether a graph for some shapes has been built."""
+        self._notes: Sequence[Diagnostic] = ()
+        """The warnings and notes of the last graph for sample shapes."""
         self._declares_others = False
         """Whether its results have other extents than the declared numbers."""
 
@@ -149,6 +151,9 @@ class OnnxSource(SymbolicSource):
         Warns of results that are declared with other extents than those that no symbol decides.
         """
         if not self._is_possible and (errors := certain_errors(self, shapes, self._errors)):
+            for note in self._notes:
+                if note.severity == "note":
+                    diagnostics.add(note)
             raise NnefError(errors)
         if self._declares_others:
             check_declared_extents(self, shapes, self.model.place, diagnostics)
@@ -172,6 +177,7 @@ class OnnxSource(SymbolicSource):
         """The errors of the graph for these shapes; see `graph`."""
         diagnostics = Diagnostics(limit=self.model.limits.errors)
         try:
+            self._notes = diagnostics.warnings
             evaluated = self._evaluated(shapes, diagnostics, lifted=lifted, certain=certain)
             graph = evaluated.graph()
             if certain is None:

@@ -13,6 +13,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
+from tests.helpers.command_line import Cli
 from tests.helpers.onnx.models import save
 from tests.helpers.onnx.text_models import parsed
 
@@ -126,3 +127,17 @@ def test_the_file_stands_before_the_severity(tmp_path: Path) -> None:
     with pytest.raises(NnefError) as caught:
         compiled(np.ones(2, np.float32), np.array([2]))
     assert "net.onnx: error: Gather with result 'y': gather %y: index 2" in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", ["2", "N"])
+@pytest.mark.parametrize("behind", [0, 1, 2])
+def test_nodes_behind_errors_are_counted(cli: Cli, tmp_path: Path, rows: str, behind: int) -> None:
+    nodes = "h = MatMul(x, x) " + ["y = Relu(x)", "y = Relu(h)", "p = Neg(h) y = Add(p, x)"][behind]
+    path = save(
+        parsed(f"(float[{rows},4,7] x) => (float[n,m,k] y) {{ {nodes} }}"), tmp_path / "net.onnx"
+    )
+    shown = cli("check", path)
+    assert "error: MatMul with result 'h'" in shown.err
+    said = ["", "1 node needs results", "2 nodes need results"][behind]
+    assert said in shown.err
+    assert ("onnx/unchecked" in shown.err) == (behind > 0)
