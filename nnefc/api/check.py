@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.frontends.common.declared_extents import check_declared_extents
 from nnefc.frontends.common.graph_source import DECLARED_RULE, sample_graph
+from nnefc.frontends.common.symbolic_graph import check_declared_extents
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.options.arguments import check_dialect

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from nnefc.frontends.common.graph_source import (
     MAX_SAMPLES,
+    DeclaredOutput,
     GraphSource,
     SampleGraph,
     Shapes,
@@ -21,7 +22,7 @@ from nnefc.frontends.common.graph_source import (
 )
 from nnefc.ir import Graph, Value
 from nnefc.ir.graph import walk
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.symbolic.expressions import expressions
 from nnefc.symbolic.integers import Trace, is_symbolic
 from nnefc.symbolic.straight_line import Function
@@ -73,6 +74,32 @@ def symbolic_graph(source: GraphSource, shapes: Shapes, diagnostics: Diagnostics
         extents[count.axis] = None
         varying[value] = tuple(extents)
     return SymbolicGraph(graph, sample.shapes, sample.values, varying)
+
+
+def may_differ(declared: DeclaredOutput, extents: Sequence[int]) -> bool:
+    """Whether the extents of a result for sample shapes are others than the declared numbers."""
+    pairs = zip(declared.extents, map(str, extents))
+    return len(declared.extents) != len(extents) or any(a not in (b, "?") for a, b in pairs)
+
+
+def check_declared_extents(
+    source: GraphSource, shapes: Shapes, place: Place, diagnostics: Diagnostics
+) -> None:
+    """Report results that are declared with other extents than those that no symbol decides.
+
+    `shapes`: of some inputs.
+    """
+    declared = {each.name: each for each in source.declared_outputs()}
+    if not declared:
+        return
+    try:
+        symbolic = symbolic_graph(source, shapes, Diagnostics())
+    except NnefError:  # of sample values, which calls report
+        return
+    for name, value in zip(symbolic.graph.output_names, symbolic.graph.outputs, strict=True):
+        output = declared.get(name)
+        if output and (wrong := output.mismatch(symbolic.extents(value), place)):
+            diagnostics.add(wrong)
 
 
 class _Traced(NamedTuple):

@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
-from nnefc.frontends.common.declared_extents import check_declared_extents, may_differ
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.graph_states import GraphStates, KeptInputs, KeptState
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.sample_shapes import VALUE_SAMPLES
 from nnefc.frontends.common.signature import Signature
+from nnefc.frontends.common.symbolic_graph import check_declared_extents, may_differ
 from nnefc.frontends.common.symbolic_source import SymbolicSource
 from nnefc.frontends.common.values import Array, OperatorError
 from nnefc.frontends.onnx.build_graph import EvaluatedModel, evaluate_model
