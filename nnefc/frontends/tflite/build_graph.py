@@ -11,7 +11,9 @@ from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.values import EmptyTensor, OperatorError, operand
-from nnefc.frontends.tflite.evaluate import BROKEN, SubgraphEvaluator
+from nnefc.frontends.tflite.evaluate import BROKEN, Build, SubgraphEvaluator
+from nnefc.frontends.tflite.memory import Memory
+from nnefc.frontends.tflite.subgraph_calls import reachable, resource_uses
 from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import Graph, TensorType
 from nnefc.support.errors import Diagnostics, Place
@@ -35,8 +37,10 @@ def build_graph(
     """
     main = model.subgraphs[0]
     graph = Graph(main.name or "graph")
-    budget = Budget(limits, 16 * len(main.operators))
-    evaluator = SubgraphEvaluator(model.file, main, graph, names, budget, diagnostics, states)
+    count = sum(len(model.subgraphs[i].operators) for i in reachable(model))
+    build = Build(model, graph, names, Budget(limits, 16 * count))
+    memory = Memory(states, resource_uses(model))
+    evaluator = SubgraphEvaluator(build, main, graph, diagnostics, memory)
     for name, index in zip(inputs, main.inputs, strict=True):
         tensor = main.tensors[index]
         try:
@@ -49,6 +53,7 @@ def build_graph(
             evaluator.values[index] = BROKEN
     try:
         evaluator.run()
+        memory.store()
     except Exhausted as exhausted:
         rule, hint = f"limit/{exhausted.limit}", how_to_raise(exhausted.limit)
         diagnostics.error(rule, exhausted.message, exhausted.place or Place(model.file), hint=hint)

@@ -8,6 +8,7 @@ from typing import Final
 from nnefc.formats.tflite.enumerations import CUSTOM
 from nnefc.formats.tflite.model import Model, Subgraph
 from nnefc.frontends.tflite.registry import Node, find, operators, type_of
+from nnefc.frontends.tflite.subgraph_calls import WrongCall, reachable
 from nnefc.frontends.tflite.versions import newest_version
 from nnefc.support.errors import Diagnostics, Place
 
@@ -26,13 +27,28 @@ _REFUSED: Final[dict[str, str]] = {
 
 
 def check_operators(model: Model, diagnostics: Diagnostics) -> None:
-    """Report each unknown operator once, with the number of its uses.
+    """Report each unknown operator once, with the number of its uses; and wrong calls.
 
     Operators differ by name, version and the item type that selects their function.
     """
+    try:
+        indices = reachable(model)
+    except WrongCall as wrong:
+        diagnostics.error("tflite/model", str(wrong), Place(model.file))
+        return
     unknown: Counter[tuple[str, str, str]] = Counter()
-    for operator in model.subgraphs[0].operators:
-        node = node_of(model.subgraphs[0], operator.index)
+    for index in indices:
+        _count_unknown(model.subgraphs[index], unknown)
+    for (what, where, hint), count in unknown.items():
+        often = f"{count} times" if count > 1 else "once"
+        message = f"{what}, used {often}, is not supported{where}"
+        diagnostics.error("tflite/operator", message, Place(model.file), hint=hint)
+
+
+def _count_unknown(subgraph: Subgraph, unknown: Counter[tuple[str, str, str]]) -> None:
+    """Count the unknown operators of a subgraph: what they are, for which items, and a hint."""
+    for operator in subgraph.operators:
+        node = node_of(subgraph, operator.index)
         newest, name = newest_version(operator.name), operator.name
         if name not in operators():
             hint = _REFUSED.get(name, "")
@@ -46,10 +62,6 @@ def check_operators(model: Model, diagnostics: Diagnostics) -> None:
             types = sorted({each for one in every for each in one.types})
             hint = f"it is known for {', '.join(types)}"
             unknown[f"operator {name}", f" for items of {type_}", hint] += 1
-    for (what, where, hint), count in unknown.items():
-        often = f"{count} times" if count > 1 else "once"
-        message = f"{what}, used {often}, is not supported{where}"
-        diagnostics.error("tflite/operator", message, Place(model.file), hint=hint)
 
 
 def node_of(subgraph: Subgraph, index: int) -> Node:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from nnefc.formats.tflite.model import Subgraph, Tensor
+from nnefc.formats.tflite.model import Model, Operator, Subgraph, Tensor
 from nnefc.frontends.common.budget import Budget, Exhausted
-from nnefc.frontends.common.graph_states import GraphStates, PriorState
 from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.check_operators import node_of
+from nnefc.frontends.tflite.memory import Memory
 from nnefc.frontends.tflite.registry import Node, bind, find
-from nnefc.frontends.tflite.states import prior_value
 from nnefc.frontends.tflite.tensors import constant
 from nnefc.ir import Graph, Location, Value
 from nnefc.ops.core.interface import sequence
@@ -45,6 +44,19 @@ def labels_of(tensors: Sequence[Tensor]) -> list[str]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What the evaluators of all subgraphs share while one graph is built."""
+
+    model: Model
+    graph: Graph
+    """The main graph, which has all weights."""
+    names: VariableNames
+    budget: Budget
+    taken: dict[str, int] = field(default_factory=dict[str, int])
+    """The uses of names of tensors."""
+
+
 class SubgraphEvaluator:
     """Evaluates the operators of a subgraph; their operations are appended to one graph.
 
@@ -53,37 +65,63 @@ class SubgraphEvaluator:
 
     def __init__(
         self,
-        file: str,
+        build: Build,
         subgraph: Subgraph,
         graph: Graph,
-        names: VariableNames,
-        budget: Budget,
         diagnostics: Diagnostics,
-        states: GraphStates,
+        memory: Memory,
     ) -> None:
-        self.file = file
+        self.build = build
+        self.file = build.model.file
         self.subgraph = subgraph
-        self.graph = graph
-        self.names = names
         self.diagnostics = diagnostics
-        self.states = states
-        self.make = OpBuilder(graph, budget)
+        self.memory = memory
+        self.make = OpBuilder(graph, build.budget)
         self.make.evaluator = self
         self.values: dict[int, Any] = {}
         """The values of tensors by index."""
-        self._variables: dict[int, tuple[PriorState | None, Any]] = {}
-        """Variable tensors: the state before the call, and the present value."""
-        self._taken: dict[str, int] = {}
         self._labels = labels_of(subgraph.tensors)
 
     def free_name(self, name: str) -> str:
         """`name`, with a number appended if a tensor has that name already."""
-        count = self._taken[name] = self._taken.get(name, 0) + 1
+        taken = self.build.taken
+        count = taken[name] = taken.get(name, 0) + 1
         return name if count == 1 else self.free_name(f"{name}_{count}")
 
-    def run(self) -> None:
-        """Evaluate all operators in order; reports errors."""
-        for operator in self.subgraph.operators:
+    # -- subgraphs
+
+    def within(self, graph: Graph, diagnostics: Diagnostics, memory: Memory) -> SubgraphEvaluator:
+        """An evaluator for calls of subgraphs into another graph, a body."""
+        return SubgraphEvaluator(self.build, self.subgraph, graph, diagnostics, memory)
+
+    def call(
+        self,
+        index: int,
+        inputs: Sequence[Any],
+        operators: Sequence[Operator] | None = None,
+    ) -> list[Any]:
+        """The results of a subgraph, whose operations are appended to this graph.
+
+        `operators`: those that run, by default all.  Raises OperatorError.
+        """
+        subgraph, make = self.build.model.subgraphs[index], self.make
+        if len(inputs) != len(subgraph.inputs):
+            message = f"{subgraph} takes {len(subgraph.inputs)} inputs, not {len(inputs)}"
+            raise OperatorError("tflite/arguments", message)
+        inner = SubgraphEvaluator(self.build, subgraph, make.graph, self.diagnostics, self.memory)
+        inner.make.counted, inner.make.known = make.counted, make.known
+        inner.make.reals, inner.make.captured = make.reals, make.captured
+        inner.values.update(zip(subgraph.inputs, inputs, strict=True))
+        inner.run(operators)
+        if operators is not None:
+            return [inner.values.get(i) for i in subgraph.outputs]
+        return [inner.value(subgraph.tensors[i]) for i in subgraph.outputs]
+
+    # -- operators
+
+    def run(self, operators: Sequence[Operator] | None = None) -> None:
+        """Evaluate operators in order, by default all; reports errors."""
+        for operator in self.subgraph.operators if operators is None else operators:
             node = node_of(self.subgraph, operator.index)
             place = Place(self.file, node=str(node))
             self.make.budget.take_steps()
@@ -94,7 +132,7 @@ class SubgraphEvaluator:
                 self.report(wrong, str(node))
                 results = BROKEN
             except Exhausted as exhausted:
-                exhausted.place = place
+                exhausted.place = exhausted.place or place
                 raise
             except NnefError as error:
                 for each in error.errors:
@@ -107,9 +145,6 @@ class SubgraphEvaluator:
                 self.report(OperatorError("internal/operator", message, hint), str(node))
                 results = BROKEN
             self._define(node, results)
-        for index, (before, after) in self._variables.items():
-            if after is not None and after is not BROKEN:
-                self.states.store(self._state_name(index), before, after)
 
     def _call(self, node: Node) -> Any:
         """The results of an operator; raises OperatorError."""
@@ -125,14 +160,10 @@ class SubgraphEvaluator:
     def value(self, tensor: Tensor) -> Any:
         """The value of a tensor that operators read; raises OperatorError for its items."""
         index = tensor.index
-        if index in self._variables:
-            return self._variables[index][1]
         if index in self.values:
             return self.values[index]
         if tensor.is_variable:
-            before, value = prior_value(self.states, self._state_name(index), tensor)
-            self._variables[index] = before, value
-            return value
+            return self.memory.variable(self._state_name(index), tensor)
         value = self.values[index] = self._constant(tensor)
         return value
 
@@ -146,13 +177,18 @@ class SubgraphEvaluator:
         if known.array.size <= most and (not is_real or known.type.rank < 2):
             return replace(known, name=tensor.name) if is_real else known
         label = self._labels[tensor.index]
-        value = variable_value(self.make, self.graph, self.names, label, known.array, known.dtype)
+        if self.subgraph.index:
+            label += f"\0{self.subgraph.index}"
+        graph, names = self.build.graph, self.build.names
+        value = variable_value(self.make, graph, names, label, known.array, known.dtype)
         value.name = self.free_name(tensor.name or f"tensor_{tensor.index}")
         return value
 
     def _state_name(self, index: int) -> str:
         """The name of the state of a variable tensor: that of the tensor, if it is unique."""
         name = self.subgraph.tensors[index].name
+        if self.subgraph.index:
+            return f"{name}_{self.subgraph.index}_{index}"
         same = [each for each in self.subgraph.tensors if each.is_variable and each.name == name]
         return name if name and len(same) == 1 else f"{name}_{index}"
 
@@ -160,8 +196,7 @@ class SubgraphEvaluator:
         """Replace the value of a variable tensor; raises OperatorError for another tensor."""
         if tensor is None or not tensor.is_variable:
             raise OperatorError("tflite/arguments", "its state must be a variable tensor")
-        before, _ = self._variables[tensor.index]
-        self._variables[tensor.index] = before, value
+        self.memory.assign(self._state_name(tensor.index), value)
 
     def _define(self, node: Node, results: Any) -> None:
         """Assign the results of an operator to its tensors."""
@@ -177,6 +212,18 @@ class SubgraphEvaluator:
             if isinstance(value, Value) and not value.name and tensor.name:
                 value.name = self.free_name(tensor.name)
             self.values[tensor.index] = value
+
+    def touch_variables(self, indices: Sequence[int]) -> None:
+        """Load the variable tensors of subgraphs, and all resources, before bodies use them."""
+        self.memory.load_all()
+        for index in indices:
+            subgraph = self.build.model.subgraphs[index]
+            frame = SubgraphEvaluator(
+                self.build, subgraph, self.make.graph, self.diagnostics, self.memory
+            )
+            for tensor in subgraph.tensors:
+                if tensor.is_variable:
+                    frame.value(tensor)
 
     def report(self, wrong: OperatorError, what: str) -> None:
         """Report an error of an operator or a tensor."""

@@ -206,6 +206,7 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
             may_be_absent = type(None) in typing.get_args(hints[each.name])
             rest = _or_none if may_be_absent else operand
+            rest = _as_given if hints[each.name] is Any else rest
             continue
         if each.kind is inspect.Parameter.KEYWORD_ONLY:
             options.append(each.name)
@@ -214,9 +215,15 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
         members = set(typing.get_args(hint))
         is_optional = type(None) in members
         is_known = hint == Integers or Integers in members
-        inputs.append(Parameter(each.name, integers if is_known else operand, is_optional))
+        convert = integers if is_known else _as_given if hint is Any else operand
+        inputs.append(Parameter(each.name, convert, is_optional))
     takes_node = any(each.name == "node" for each in listed)
     return Parameters(tuple(inputs), rest, tuple(options), takes_node)
+
+
+def _as_given(value: Any) -> Any:
+    """A value of any kind, such as a resource."""
+    return value
 
 
 def _or_none(value: Any) -> Operand | None:
