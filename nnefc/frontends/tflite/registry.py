@@ -70,6 +70,7 @@ class Operator:
     options: str
     """The table of its options, or ""."""
     types: tuple[str, ...]
+    """Empty for an operator that has no tensors."""
     typed_by: int
     """The input whose item type is one of `types`."""
 
@@ -126,7 +127,7 @@ def operators() -> Mapping[str, Sequence[Operator]]:
 def find(node: Node) -> Operator | None:
     """The function for an operator with the item types of its inputs; None if there is none."""
     for each in operators().get(node.operator.name, ()):
-        if type_of(node, each.typed_by) in each.types:
+        if type_of(node, each.typed_by) in (each.types or ("",)):
             return each
     return None
 

@@ -37,7 +37,7 @@ def while_(
     return tuple(loop.run(list(inputs)))
 
 
-@operator("CALL_ONCE", options="CallOnceOptions", types=("",))
+@operator("CALL_ONCE", options="CallOnceOptions", types=())
 def call_once(make: OpBuilder, *, init_subgraph_index: int) -> Any:
     """The subgraph assigns resources; those that have a value of an earlier call keep it."""
     memory = make.evaluator.memory

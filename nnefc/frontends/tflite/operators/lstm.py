@@ -164,7 +164,23 @@ def sequence_lstm(
     of_rank("lstm", "input", input, 3)
     weights, states = _weights_and_states(given)
     cell = Cell(fused_activation_function, cell_clip, proj_clip)
-    x = _inputs_of_gates(make, swapped(make, input, swap=not time_major), weights)
+    x = swapped(make, input, swap=not time_major)
+    y, after = _over_time(make, x, states, weights, cell)
+    make.evaluator.assign(node.inputs[OUTPUT_STATE], after[0])
+    make.evaluator.assign(node.inputs[CELL_STATE], after[1])
+    return swapped(make, y, swap=not time_major)
+
+
+def _over_time(
+    make: OpBuilder,
+    x: Operand,
+    states: list[Operand],
+    weights: Weights,
+    cell: Cell,
+    *,
+    backwards: bool = False,
+) -> tuple[Operand, list[Operand]]:
+    """The outputs [time, batch, units] for x [time, batch, depth], and the last states."""
     captured, restore = _captured(weights)
 
     def step(
@@ -172,10 +188,8 @@ def sequence_lstm(
     ) -> list[Operand]:
         return _step(within, each, before, restore(shared), cell)
 
-    y, after = over_time(make, x, states, captured, step)
-    make.evaluator.assign(node.inputs[OUTPUT_STATE], after[0])
-    make.evaluator.assign(node.inputs[CELL_STATE], after[1])
-    return swapped(make, y, swap=not time_major)
+    sums = _inputs_of_gates(make, x, weights)
+    return over_time(make, sums, states, captured, step, backwards=backwards)
 
 
 def _captured(weights: Weights) -> tuple[list[Operand], Any]:
@@ -218,6 +232,42 @@ def _weights_and_states(given: tuple[Operand | None, ...]) -> tuple[Weights, lis
     for state in states:
         of_rank("lstm", "a state", state, 2)
     return weights, states
+
+
+_LAYER, _STATES, _AUXILIARY = 17, 34, 38
+"""Inputs behind the first: the weights of a layer, then of both; then the states."""
+
+
+@operator("BIDIRECTIONAL_SEQUENCE_LSTM", options="BidirectionalSequenceLSTMOptions", types=REALS)
+def bidirectional_lstm(
+    make: OpBuilder,
+    input: Operand,
+    *given: Operand | None,
+    fused_activation_function: int,
+    cell_clip: float,
+    proj_clip: float,
+    merge_outputs: bool,
+    time_major: bool,
+    node: Node,
+) -> Any:
+    """Two layers, one of which begins with the last step."""
+    of_rank("lstm", "input", input, 3)
+    states = [each for each in given[_STATES:_AUXILIARY] if each is not None]
+    if len(states) != 4:
+        raise OperatorError("tflite/arguments", "its states are missing")
+    if any(each is not None for each in given[_AUXILIARY:]):
+        raise OperatorError("tflite/unsupported", "an auxiliary input")
+    cell = Cell(fused_activation_function, cell_clip, proj_clip)
+    x = swapped(make, input, swap=not time_major)
+    results: list[Operand] = []
+    for i in range(2):
+        weights = Weights.of(given[i * _LAYER : (i + 1) * _LAYER])
+        weights.check()
+        y, after = _over_time(make, x, states[2 * i : 2 * i + 2], weights, cell, backwards=i > 0)
+        for j, state in enumerate(after):
+            make.evaluator.assign(node.inputs[1 + _STATES + 2 * i + j], state)
+        results.append(swapped(make, y, swap=not time_major))
+    return make("concat", results, axis=2) if merge_outputs else tuple(results)
 
 
 @operator("LSTM", options="LSTMOptions", types=REALS)
