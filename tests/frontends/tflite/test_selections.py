@@ -157,7 +157,7 @@ FORMULAS: list[tuple[str, int, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "count", "formula"), FORMULAS, ids=str)
+@pytest.mark.parametrize(("name", "count", "formula"), FORMULAS, ids=[each[0] for each in FORMULAS])
 def test_operators_of_stablehlo_have_their_formulas(name: str, count: int, formula: Any) -> None:
     case = Case(f"STABLEHLO_{name}", [reals(2, 3) for _ in range(count)], [real(2, 3)])
     (actual,) = reference_results(content_of(case), inputs_of(case))
