@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
@@ -26,41 +27,58 @@ def branched(
     evaluator: SubgraphEvaluator = make.evaluator
     model, memory = evaluator.build.model, evaluator.memory
     evaluator.touch_variables([i for branch in branches for i in reachable(model, branch)])
-    names = list(memory.values)
     given = [*inputs, *memory.values.values()]
+    bodies = [
+        _Body.of(evaluator, label, branch, inputs, given)
+        for label, branch in zip(("then", "else"), branches, strict=True)
+    ]
+    first, second = bodies
+    if len(first.results) != len(second.results):
+        raise OperatorError("tflite/arguments", "branches with different numbers of results")
+    pairs = list(zip(first.results, second.results, strict=True))
+    assigned = [name for name in memory.values if any(name in each.assigned for each in bodies)]
+    pairs += [(first.values[name], second.values[name]) for name in assigned]
     operands = [x for x in given if isinstance(x, Value)]
-    frames: list[OpBuilder] = []
-    found: list[list[Any]] = []
-    for label, branch in zip(("then", "else"), branches, strict=True):
+    results = _chosen(make, condition, operands, [each.make for each in bodies], pairs)
+    count = len(first.results)
+    for name, value in zip(assigned, results[count:], strict=True):
+        memory.assign(name, value)
+    return tuple(results[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A branch, evaluated into a graph of its own."""
+
+    make: OpBuilder
+    results: list[Any]
+    values: dict[str, Operand]
+    """The variables behind the branch."""
+    assigned: set[str]
+    """Those that it changes."""
+
+    @classmethod
+    def of(
+        cls,
+        evaluator: SubgraphEvaluator,
+        label: str,
+        branch: int,
+        inputs: Sequence[Any],
+        given: Sequence[Any],
+    ) -> _Body:
+        """`given`: the inputs, then the values of all variables."""
         graph, diagnostics = Graph(label), Diagnostics()
         inside = [
             graph.add_input(x.type, f"operand{i}") if isinstance(x, Value) else x
             for i, x in enumerate(given)
         ]
-        own = memory.inside(dict(zip(names, inside[len(inputs) :], strict=True)))
+        before = dict(zip(evaluator.memory.values, inside[len(inputs) :], strict=True))
+        own = evaluator.memory.inside(before)
         frame = evaluator.within(graph, diagnostics, own)
         results = frame.call(branch, inside[: len(inputs)])
         require_no_errors(diagnostics)
-        changed = [
-            None if own.values[name] is x else own.values[name]
-            for name, x in zip(names, inside[len(inputs) :], strict=True)
-        ]
-        unchanged = inside[len(inputs) :]
-        found.append([*results, *zip(changed, unchanged, strict=True)])
-        frames.append(frame.make)
-    count = len(found[0]) - len(names)
-    if len(found[1]) != len(found[0]):
-        raise OperatorError("tflite/arguments", "branches with different numbers of results")
-    pairs = list(zip(found[0][:count], found[1][:count], strict=True))
-    assigned: list[str] = []
-    for name, (a, x), (b, y) in zip(names, found[0][count:], found[1][count:], strict=True):
-        if a is not None or b is not None:
-            assigned.append(name)
-            pairs.append((x if a is None else a, y if b is None else b))
-    results = _chosen(make, condition, operands, frames, pairs)
-    for name, value in zip(assigned, results[count:], strict=True):
-        memory.assign(name, value)
-    return tuple(results[:count])
+        assigned = {name for name, x in before.items() if own.values[name] is not x}
+        return cls(frame.make, results, own.values, assigned)
 
 
 def _chosen(

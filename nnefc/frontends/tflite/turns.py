@@ -98,56 +98,36 @@ class While:
 
     def _as_scan(self, states: list[Any], count: int | None) -> list[Any]:
         """The final states of a `scan`; `count`: None if the condition decides at run time."""
-        evaluator = self.evaluator
-        make, model, memory = evaluator.make, evaluator.build.model, evaluator.memory
-        called_here = [*reachable(model, self.condition), *reachable(model, self.body)]
-        evaluator.touch_variables(called_here)
-        body = model.subgraphs[self.body]
-        fixed = [
-            isinstance(x, Resource) or body.outputs[i] == body.inputs[i]
-            for i, x in enumerate(states)
-        ]
-        names = list(memory.values)
+        evaluator, memory = self.evaluator, self.evaluator.memory
+        make, model = evaluator.make, evaluator.build.model
+        used = [*reachable(model, self.condition), *reachable(model, self.body)]
+        evaluator.touch_variables(used)
+        fixed = self._fixed(states)
         varying = [operand(x) for x, is_fixed in zip(states, fixed, strict=True) if not is_fixed]
         shared = [x for x, is_fixed in zip(states, fixed, strict=True) if is_fixed]
-        computed = [x for x in shared if isinstance(x, Value)]
         first: list[Operand] = []
         if count is None:
-            (active,) = evaluator.call(self.condition, states)
-            first = [make.reshape(operand(active), ())]
-        diagnostics = Diagnostics()
-        own = memory.inside({})
+            first = [_flag(make, evaluator.call(self.condition, states))]
+        diagnostics, own = Diagnostics(), memory.inside({})
+        names = list(memory.values)
 
         def turn(
             within: OpBuilder, before: list[Operand], slices: list[Operand], inner: list[Operand]
         ) -> tuple[list[Operand], list[Operand]]:
             del slices
-            frame: SubgraphEvaluator = within.evaluator
-            rest = iter(before[len(first) :])
-            captured = iter(inner)
+            rest, captured = iter(before[len(first) :]), iter(inner)
             constants = iter([next(captured) if isinstance(x, Value) else x for x in shared])
             inside = [next(constants) if is_fixed else next(rest) for is_fixed in fixed]
             own.values = dict(zip(names, rest, strict=True))
-            after = frame.call(self.body, inside)
-            require_no_errors(diagnostics)
-            kept = [x if is_fixed else y for x, y, is_fixed in zip(inside, after, fixed)]
-            goes_on: list[Operand] = []
-            if first:
-                goes_on = [within.reshape(operand(frame.call(self.condition, kept)[0]), ())]
-                require_no_errors(diagnostics)
-            finals = [operand(x) for x, is_fixed in zip(kept, fixed, strict=True) if not is_fixed]
-            finals = [*goes_on, *finals, *(own.values[name] for name in names)]
-            _require_plain(within, finals)
-            return finals, []
+            finals = self._turn(within, inside, fixed, diagnostics, asks=bool(first))
+            return [*finals, *(own.values[name] for name in names)], []
 
-        before = [*first, *varying, *memory.values.values()]
-        turns = UNBOUNDED if count is None else count
         finals, _ = loop(
             make,
-            turns,
-            before,
+            UNBOUNDED if count is None else count,
+            [*first, *varying, *memory.values.values()],
             [],
-            computed,
+            [x for x in shared if isinstance(x, Value)],
             turn,
             stops=count is None,
             inner=lambda graph: evaluator.within(graph, diagnostics, own).make,
@@ -157,6 +137,41 @@ class While:
         for name in names:
             memory.assign(name, next(results))
         return after
+
+    def _fixed(self, states: Sequence[Any]) -> list[bool]:
+        """Which states no turn changes: resources, and those that the body returns as they are."""
+        body = self.evaluator.build.model.subgraphs[self.body]
+        return [
+            isinstance(x, Resource) or body.outputs[i] == body.inputs[i]
+            for i, x in enumerate(states)
+        ]
+
+    def _turn(
+        self,
+        within: OpBuilder,
+        inside: Sequence[Any],
+        fixed: Sequence[bool],
+        diagnostics: Diagnostics,
+        *,
+        asks: bool,
+    ) -> list[Operand]:
+        """The states after a turn that are not `fixed`; before them, if `asks`, the condition."""
+        frame: SubgraphEvaluator = within.evaluator
+        after = frame.call(self.body, inside)
+        require_no_errors(diagnostics)
+        kept = [x if is_fixed else y for x, y, is_fixed in zip(inside, after, fixed, strict=True)]
+        finals = [_flag(within, frame.call(self.condition, kept))] if asks else []
+        require_no_errors(diagnostics)
+        finals += [operand(x) for x, is_fixed in zip(kept, fixed, strict=True) if not is_fixed]
+        _require_plain(within, finals)
+        return finals
+
+
+def _flag(make: OpBuilder, results: Sequence[Any]) -> Operand:
+    """The result of a condition as a tensor of rank 0; raises OperatorError."""
+    if len(results) != 1:
+        raise OperatorError("tflite/arguments", f"its condition has {len(results)} results")
+    return make.reshape(operand(results[0]), ())
 
 
 def _needed(subgraph: Subgraph, outputs: Iterable[int]) -> tuple[list[Operator], set[int]]:
